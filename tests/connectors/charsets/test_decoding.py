@@ -1,4 +1,4 @@
-"""Characters come out right whatever header, page, mail or sitemap declare, as long as the bytes tell."""
+"""Characters are decoded correctly whatever header, page, mail or sitemap declare."""
 
 # ruff: noqa: RUF001 - letters of many scripts
 
@@ -53,7 +53,7 @@ def encoded(text, charset):
 
 @pytest.fixture
 def parse(tmp_path):
-    """A function that reads bytes as the service does, as a file or as a web page."""
+    """Return a function to parse bytes as a file or as a web page."""
 
     def read(data, name, media_type="", *, page=False):
         path = tmp_path / "raw"

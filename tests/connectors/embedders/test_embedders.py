@@ -1,4 +1,4 @@
-"""One suite for every embedding model that runs here; the network is also checked against plain numpy."""
+"""Contract suite of the local embedding models; plain numpy checks the network."""
 
 from __future__ import annotations
 
@@ -78,23 +78,23 @@ def test_several_threads_at_once(embedder: Embedder) -> None:
 
 
 def test_queries_are_computed_by_one_thread(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked = []
+    batch_sizes = []
     network = local._network
-    monkeypatch.setattr(local, "_network", lambda *given: asked.append(given[-1]) or network(*given))
+    monkeypatch.setattr(local, "_network", lambda *arguments: batch_sizes.append(arguments[-1]) or network(*arguments))
     model = local.MiniLM(home, runtime="openvino", threads=2)
     few, many = ["drag of bodies"] * 16, ["drag of bodies"] * 17
-    vectors = [model.embed(*given) for given in ((few, "query"), (many, "query"), (few, "document"))]
-    assert asked == [1, 2, 2]
+    vectors = [model.embed(*arguments) for arguments in ((few, "query"), (many, "query"), (few, "document"))]
+    assert batch_sizes == [1, 2, 2]
     assert np.abs(vectors[0][0] - vectors[2][0]).max() < 1e-3
-    asked.clear()
+    batch_sizes.clear()
     local.MiniLM(home, runtime="onnxruntime", threads=2).embed(few, "query")
-    assert asked == [2], "ONNX Runtime takes several times as long for a long query, and gains less"
+    assert batch_sizes == [2], "ONNX Runtime takes several times as long for a long query, and gains less"
 
 
 def test_the_first_run_of_a_process_is_made_before_others_have_the_network(
     home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Two threads that made it together waited for each other, and with them the whole embedding process."""
+    # Two threads in the first run waited for each other, and the whole embedding process with them.
     runs = []
     run = minilm._OpenVinoNetwork.run
     monkeypatch.setattr(minilm._OpenVinoNetwork, "run", lambda self, feeds: runs.append(1) or run(self, feeds))
@@ -216,8 +216,8 @@ def _forward(text: str) -> np.ndarray:
         at = f"encoder.layer.{number}"
         query, key, value = (heads(dense(hidden, f"{at}.attention.self.{n}")) for n in ("query", "key", "value"))
         scores = np.exp(query @ key.transpose(0, 2, 1) / math.sqrt(32))
-        seen = (scores / scores.sum(-1, keepdims=True) @ value).transpose(1, 0, 2).reshape(len(ids), 384)
-        hidden = norm(dense(seen, f"{at}.attention.output.dense") + hidden, f"{at}.attention.output.LayerNorm")
+        context = (scores / scores.sum(-1, keepdims=True) @ value).transpose(1, 0, 2).reshape(len(ids), 384)
+        hidden = norm(dense(context, f"{at}.attention.output.dense") + hidden, f"{at}.attention.output.LayerNorm")
         wide = dense(hidden, f"{at}.intermediate.dense")
         active = wide * 0.5 * (1 + erf(wide / math.sqrt(2)))
         hidden = norm(dense(active, f"{at}.output.dense") + hidden, f"{at}.output.LayerNorm")
@@ -241,5 +241,5 @@ for thread in threads:
 
 
 def test_the_first_texts_of_a_process_may_arrive_at_once(tmp_path):
-    """OpenVINO fills its table of types at the first use; two threads that did so waited for each other forever."""
+    # OpenVINO fills its table of types at the first use; two threads there waited for each other forever.
     subprocess.run([sys.executable, "-c", FIRST_USES, tmp_path], cwd=PROJECT_ROOT, timeout=200, check=True)

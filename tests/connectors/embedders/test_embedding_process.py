@@ -1,4 +1,4 @@
-"""One process that runs the local model for others: same vectors, started again when it dies, its errors passed on."""
+"""The embedding process returns the model's vectors, restarts after a crash and passes errors on."""
 
 import multiprocessing
 import os
@@ -16,7 +16,7 @@ MINILM = "all-MiniLM-L6-v2"
 
 
 def embed(model, texts, _kind):
-    """Stands in for a model: the lengths of the texts, or an error that is named."""
+    """Return the lengths of the texts, or raise the named error."""
     if model in {"Fatal", "Retryable"}:
         raise {"Fatal": Fatal, "Retryable": Retryable}[model]("as the model says")
     return np.array([[len(text)] for text in texts], np.float32)

@@ -1,4 +1,4 @@
-"""The vendors' models through their real SDKs: one suite for all three, and each fault as an ingestion meets it."""
+"""Contract suite of the vendors' embedders through their real SDKs, with faults."""
 
 from __future__ import annotations
 
@@ -28,19 +28,19 @@ from tests.standins.embedding_server import KEYS, MODELS, TEXTS, Vendor, tokens
 MAKERS = {"OPENAI": openai.make, "COHERE": cohere.make, "JINA": jina.make}
 CANARY = "SECRET VENDOR WORDS"
 pytestmark = pytest.mark.service
-"""Servers on loopback, and the vendors' SDKs, which take seconds to import."""
+"""Loopback servers; the vendors' SDKs take seconds to import."""
 
 
 @pytest.fixture(params=sorted(MAKERS))
 def vendor(request: pytest.FixtureRequest) -> Iterator[Vendor]:
-    with embedding_server.running(request.param) as found:
-        yield found
+    with embedding_server.running(request.param) as server:
+        yield server
 
 
 @pytest.fixture
 def openai_server() -> Iterator[Vendor]:
-    with embedding_server.running("OPENAI") as found:
-        yield found
+    with embedding_server.running("OPENAI") as server:
+        yield server
 
 
 @pytest.fixture
@@ -61,9 +61,9 @@ def _closed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
         _OPEN.pop().close()
 
 
-def made(vendor: Vendor, **other: str) -> VendorEmbedder:
+def make_embedder(vendor: Vendor, **config: str) -> VendorEmbedder:
     settings = Settings(endpoints={vendor.name: Endpoint(base_url=vendor.base_url)})
-    embedder = MAKERS[vendor.name](vendor.config(**other), settings)
+    embedder = MAKERS[vendor.name](vendor.config(**config), settings)
     assert isinstance(embedder, VendorEmbedder)
     _OPEN.append(embedder)
     return embedder
@@ -71,7 +71,7 @@ def made(vendor: Vendor, **other: str) -> VendorEmbedder:
 
 def test_one_unit_vector_a_text_in_order(vendor):
     texts = [f"text number {number} of wind" for number in range(TEXTS[vendor.name] + 5)]
-    embedder = made(vendor)
+    embedder = make_embedder(vendor)
     vectors = embedder.embed(texts, "document")
     assert vectors.shape == (len(texts), embedder.dimensions)
     assert vectors.dtype == np.float32
@@ -83,28 +83,28 @@ def test_one_unit_vector_a_text_in_order(vendor):
 
 
 def test_no_answer_fills_the_memory_with_little(vendor, impatient):
-    """40 MB of blanks are less than a kilobyte where they are packed twice."""
+    # 40 MB of blanks are less than a kilobyte after two compressions.
     vendor.always = [faults.packed(b" " * 40_000_000)]
-    embedder = made(vendor)
+    embedder = make_embedder(vendor)
     tracemalloc.start()
     try:
         with pytest.raises(Retryable):
             embedder.embed(["a text"], "query")
-        _, most = tracemalloc.get_traced_memory()
+        _, peak_bytes = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
-    assert most < 10_000_000
+    assert peak_bytes < 10_000_000
 
 
 def test_no_text_is_no_request_and_an_empty_one_is_no_trouble(vendor):
-    embedder = made(vendor)
+    embedder = make_embedder(vendor)
     assert embedder.embed([], "document").shape == (0, embedder.dimensions)
     assert vendor.times == []
     assert embedder.embed(["", "a text", "   "], "document").shape == (3, embedder.dimensions)
 
 
 def test_queries_and_documents_are_told_apart(vendor):
-    embedder = made(vendor)
+    embedder = make_embedder(vendor)
     embedder.embed(["one"], "query")
     embedder.embed(["one"], "document")
     kinds = [body.get("input_type") or body.get("task") for body in vendor.seen]
@@ -119,13 +119,13 @@ def test_queries_and_documents_are_told_apart(vendor):
 
 
 def test_the_check_embeds_two_words_so_that_a_limit_of_one_text_is_noticed(vendor):
-    made(vendor).check()
+    make_embedder(vendor).check()
     assert [len(texts) for texts in vendor.inputs] == [2]
 
 
 def test_a_refused_key_is_fatal_at_once_and_names_the_field(vendor):
     with pytest.raises(Fatal) as caught:
-        made(vendor, apiKey="wrong-canary-key").check()
+        make_embedder(vendor, apiKey="wrong-canary-key").check()
     assert caught.value.field == "embeddingModelConfig.apiKey"
     assert "wrong-canary-key" not in repr(caught.value)
     assert CANARY not in str(caught.value)
@@ -134,14 +134,14 @@ def test_a_refused_key_is_fatal_at_once_and_names_the_field(vendor):
 
 def test_a_model_that_is_not_there_names_its_field(vendor):
     with pytest.raises(Fatal) as caught:
-        made(vendor, model="text-embedding-9").check()
+        make_embedder(vendor, model="text-embedding-9").check()
     assert caught.value.field == "embeddingModelConfig.model"
     assert len(vendor.times) == 1
 
 
 def test_a_model_that_we_do_not_know_is_asked_for_its_dimensions_once(openai_server, monkeypatch):
     monkeypatch.setitem(MODELS["OPENAI"], "of-a-server-of-ones-own", 77)
-    embedder = made(openai_server, model="of-a-server-of-ones-own")
+    embedder = make_embedder(openai_server, model="of-a-server-of-ones-own")
     assert (embedder.dimensions, embedder.dimensions) == (77, 77)
     assert len(openai_server.times) == 1
 
@@ -157,12 +157,12 @@ def test_being_told_to_wait_is_waiting_and_no_failure(vendor, wait):
     if wait == "date":
         del vendor.faults[1:]
     began = time.monotonic()
-    assert made(vendor).embed(["one"], "document").shape[0] == 1
+    assert make_embedder(vendor).embed(["one"], "document").shape[0] == 1
     assert time.monotonic() - began > (0.3 * 7 if wait != "date" else 0.9)
 
 
 def test_a_pause_holds_every_thread_back(openai_server):
-    embedder = made(openai_server)
+    embedder = make_embedder(openai_server)
     openai_server.faults.append(faults.status(429, Retry_After="1"))
     began = time.monotonic()
     embedder.embed(["one"], "document")
@@ -174,7 +174,7 @@ def test_429_for_ever_ends_with_the_time_to_come_back(vendor, impatient):
     vendor.always.append(faults.status(429, CANARY, Retry_After="1"))
     began = time.monotonic()
     with pytest.raises(Retryable, match="rate limit") as caught:
-        made(vendor).embed(["one"], "document")
+        make_embedder(vendor).embed(["one"], "document")
     assert caught.value.after is not None
     assert CANARY not in str(caught.value)
     assert time.monotonic() - began < 10
@@ -188,7 +188,7 @@ def test_no_credit_left_fails_at_once(openai_server):
 
     openai_server.always.append(empty)
     with pytest.raises(Fatal, match="no credit left") as caught:
-        made(openai_server).embed(["one"], "document")
+        make_embedder(openai_server).embed(["one"], "document")
     assert caught.value.field == "embeddingModelConfig.apiKey"
     assert len(openai_server.times) == 1
 
@@ -196,7 +196,7 @@ def test_no_credit_left_fails_at_once(openai_server):
 @pytest.mark.parametrize("fault", [faults.status(500), faults.status(503), faults.reset, faults.cut, faults.html])
 def test_what_passes_is_tried_again(vendor, impatient, fault):
     vendor.faults += [fault, fault]
-    assert made(vendor).embed(["one"], "document").shape[0] == 1
+    assert make_embedder(vendor).embed(["one"], "document").shape[0] == 1
     assert len(vendor.times) == 4, "the text and a known good word fail, then the word and the text are embedded"
 
 
@@ -204,7 +204,7 @@ def test_what_passes_is_tried_again(vendor, impatient, fault):
 def test_what_does_not_pass_ends_after_a_few_tries(vendor, impatient, fault):
     vendor.always.append(fault)
     with pytest.raises(Retryable) as caught:
-        made(vendor).embed(["one"], "document")
+        make_embedder(vendor).embed(["one"], "document")
     assert len(vendor.times) == retries.TRIES["document"]
     assert "asked" in str(caught.value)
     assert CANARY not in str(caught.value)
@@ -224,12 +224,12 @@ def test_what_does_not_pass_ends_after_a_few_tries(vendor, impatient, fault):
 def test_wrong_vectors_are_refused(vendor, impatient, change, kind, words):
     vendor.change = change
     with pytest.raises(kind, match=words):
-        made(vendor).embed(["one", "two", "three"], "document")
+        make_embedder(vendor).embed(["one", "two", "three"], "document")
 
 
 def test_a_text_above_the_limit_is_embedded_by_its_beginning_and_its_neighbours_whole(openai_server):
     long = "supercalifragilistic " * 12_000
-    vectors = made(openai_server).embed(["before", long, "after"], "document")
+    vectors = make_embedder(openai_server).embed(["before", long, "after"], "document")
     assert vectors.shape == (3, 1536)
     assert sorted(len(texts) for texts in openai_server.inputs) == [1, 1, 1, 1]
     assert max(tokens(text) for texts in openai_server.inputs for text in texts) <= 8192
@@ -239,14 +239,14 @@ def test_a_text_above_the_limit_is_embedded_by_its_beginning_and_its_neighbours_
 @pytest.mark.parametrize("letters", ["wind and water ", "風と水の流れ、", "Ветер и вода ", "x7Qa-9_zK+"])
 def test_a_request_never_holds_more_tokens_than_it_may_in_the_end(openai_server, letters):
     texts = [letters * 1000 + str(number) for number in range(90)]
-    vectors = made(openai_server).embed(texts, "document")
+    vectors = make_embedder(openai_server).embed(texts, "document")
     assert vectors.shape == (90, 1536)
-    assert sum(len(taken) for taken in openai_server.inputs) == 90
+    assert sum(len(inputs) for inputs in openai_server.inputs) == 90
 
 
 def test_requests_travel_beside_each_other(openai_server):
     openai_server.delay = 0.2
-    embedder = made(openai_server)
+    embedder = make_embedder(openai_server)
     embedder._limits = RequestLimits(texts=10, tokens=None)
     embedder._packer = RequestPacker(embedder._limits)
     embedder.embed([f"text {number}" for number in range(160)], "document")
@@ -261,7 +261,7 @@ def test_neither_environment_nor_logs_know_the_key(vendor, monkeypatch, caplog):
     monkeypatch.setenv("OPENAI_API_KEY", "another")
     monkeypatch.setenv("OPENAI_CUSTOM_HEADERS", "X-Another: another\nAuthorization: Bearer another")
     monkeypatch.setenv("OPENAI_LOG", "debug")
-    embedder = made(vendor)
+    embedder = make_embedder(vendor)
     with caplog.at_level(logging.DEBUG):
         embedder.check()
     assert "another" not in str(vendor.headers)
@@ -272,17 +272,17 @@ def test_neither_environment_nor_logs_know_the_key(vendor, monkeypatch, caplog):
 
 
 def test_cohere_is_paced_by_texts_and_not_by_requests(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Minutes of six seconds: 2,300 texts in 24 requests are more than one of them may have."""
+    # With minutes of six seconds, 2,300 texts in 24 requests exceed the limit of one minute.
     monkeypatch.setattr(cohere, "LIMITS", replace(cohere.LIMITS, per_minute=cohere.LIMITS.per_minute * 10))
     with embedding_server.running("COHERE", minute=6.0) as vendor:
-        embedder = made(vendor, model="embed-english-light-v3.0")
+        embedder = make_embedder(vendor, model="embed-english-light-v3.0")
         assert len(embedder.embed([f"text {number}" for number in range(2300)], "document")) == 2300
         assert vendor.refused == 0
         assert vendor.times[-1] - vendor.times[0] > 6
 
 
 def test_a_query_does_not_wait_for_full_requests() -> None:
-    """Where texts are counted, one text goes as soon as there is room for one."""
+    # Texts are counted: a single text goes as soon as there is room.
     bucket = Bucket(1904, 96)
     assert bucket.take(96) == 0
     assert bucket.take(96) > 2.5

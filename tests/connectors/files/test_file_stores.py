@@ -1,4 +1,4 @@
-"""One suite for every file store; the plain one in memory is the oracle. S3 is judged by moto's server."""
+"""Contract suite of the file stores; the oracle is a plain store in memory, S3 is moto's server."""
 
 import io
 from contextlib import contextmanager
@@ -14,7 +14,7 @@ from tests.standins import s3_server
 from tests.standins.s3_server import answer
 
 pytestmark = pytest.mark.service
-"""moto's server, and boto3, which takes seconds to import."""
+"""moto's server; boto3 takes seconds to import."""
 
 
 class MemoryFiles:
@@ -55,14 +55,14 @@ def storage():
 
 @pytest.fixture
 def quiet(storage):
-    """The storage without what an earlier test asked of it."""
+    """Storage without the requests and faults of earlier tests."""
     storage.faults, storage.always = [], None
     storage.seen.clear()
     return storage
 
 
-def options(**other):
-    return Settings(_env_file=None, **{"fetch_allow": "127.0.0.0/8", **other})
+def options(**overrides):
+    return Settings(_env_file=None, **{"fetch_allow": "127.0.0.0/8", **overrides})
 
 
 @pytest.fixture
@@ -116,7 +116,7 @@ def test_a_missing_file_is_that_documents_trouble_alone(files):
 
 
 def test_a_folder_whose_disk_is_away_is_no_documents_trouble(tmp_path):
-    """An empty folder, as a mount point without its disk is, holds nobody's file: it is tried again."""
+    # A mount point without its disk is an empty folder: the store retries.
     for root in (tmp_path, tmp_path / "never"):
         with pytest.raises(Retryable, match="is its disk mounted"), LocalFiles(root).open("a/one"):
             pass
@@ -179,11 +179,11 @@ def test_keys_lead_nowhere_else(key, tmp_path, bucket_files):
 
 def test_a_large_file_goes_up_in_equal_parts_and_comes_back_whole(bucket_files, quiet):
     piece = bytes(range(251)) * 1000
-    held = []
+    stored = []
 
     def pieces():
         for n in range(80):
-            held.append(n)
+            stored.append(n)
             yield piece
 
     assert bucket_files.put("a/large", pieces()) == 80 * len(piece)
@@ -229,10 +229,10 @@ def test_trouble_that_may_pass_is_retryable_and_bounded(fault, bucket_files, qui
         lambda: read(bucket_files, "a"),
         lambda: bucket_files.delete(["a"]),
     ):
-        before = len(quiet.seen)
+        requests_before = len(quiet.seen)
         with pytest.raises(Retryable) as raised:
             act()
-        assert len(quiet.seen) - before <= 2
+        assert len(quiet.seen) - requests_before <= 2
         assert "VENDOR" not in str(raised.value)
 
 
@@ -290,20 +290,20 @@ def test_a_bucket_that_is_not_there(quiet):
 
 
 @pytest.mark.parametrize(
-    ("before", "kind", "words"),
+    ("successes", "kind", "words"),
     [(0, Fatal, "no such bucket"), (1, Retryable, "forgot an upload"), (4, Retryable, "forgot an upload")],
     ids=["beginning", "a part", "the end"],
 )
-def test_a_404_of_an_upload_in_parts_is_no_missing_file(before, kind, words, bucket_files, quiet):
-    """Of storages that name no code (docs.aws.amazon.com/AmazonS3/latest/API/API_UploadPart.html: 404 NoSuchUpload)."""
-    quiet.faults = [None] * before + [answer(404)]
+def test_a_404_of_an_upload_in_parts_is_no_missing_file(successes, kind, words, bucket_files, quiet):
+    # Some storages name no code (docs.aws.amazon.com/AmazonS3/latest/API/API_UploadPart.html: 404 NoSuchUpload).
+    quiet.faults = [None] * successes + [answer(404)]
     with pytest.raises(kind, match=words) as raised:
         bucket_files.put("large", [bytes(store.PART)] * 3)
     assert (getattr(raised.value, "field", None) == "bucket") is (kind is Fatal)
 
 
 @pytest.mark.parametrize(
-    ("other", "field"),
+    ("overrides", "field"),
     [
         ({"endpoint": "ftp://127.0.0.1"}, "endpoint"),
         ({"endpoint": "http://"}, "endpoint"),
@@ -311,9 +311,9 @@ def test_a_404_of_an_upload_in_parts_is_no_missing_file(before, kind, words, buc
         ({"bucket": "No Bucket/"}, "bucket"),
     ],
 )
-def test_a_configuration_that_cannot_be_read(other, field, quiet):
+def test_a_configuration_that_cannot_be_read(overrides, field, quiet):
     with pytest.raises(Fatal) as raised:
-        store.make(quiet.config("b", **other), options()).check()
+        store.make(quiet.config("b", **overrides), options()).check()
     assert raised.value.field == field
 
 
@@ -328,22 +328,22 @@ def test_an_endpoint_inside_the_house_is_not_dialled(host, quiet):
 
 
 def test_a_name_that_changes_between_check_and_connection_leads_nowhere_else(quiet, monkeypatch):
-    """Each connection is dialled by the guard itself: there is no second resolution to lie to."""
+    # The guard dials each connection by the address from its check, without a second resolution.
     import socket
 
     files = store.make(quiet.config(s3_server.bucket(quiet), endpoint=f"http://rebind.test:{quiet.port}"), options())
-    asked, real = [], socket.getaddrinfo
+    hostnames, real = [], socket.getaddrinfo
 
     def lies(host, port, *args, **kwargs):
         if host != "rebind.test":
             return real(host, port, *args, **kwargs)
-        asked.append(host)
-        where = "127.0.0.1" if len(asked) == 1 else "10.0.0.1"
-        return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (where, port))]
+        hostnames.append(host)
+        address = "127.0.0.1" if len(hostnames) == 1 else "10.0.0.1"
+        return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (address, port))]
 
     monkeypatch.setattr(socket, "getaddrinfo", lies)
     files.put("a", [b"x"])
-    assert asked == ["rebind.test"]
+    assert hostnames == ["rebind.test"]
 
 
 def test_this_machines_own_account_and_proxies_are_not_used(quiet, monkeypatch, tmp_path):
@@ -367,9 +367,9 @@ def test_this_machines_own_account_and_proxies_are_not_used(quiet, monkeypatch, 
     }
     for name, value in variables.items():
         monkeypatch.setenv(name, value)
-    seen = []
-    quiet.always = lambda handler: bool(seen.append(handler.headers.get("Authorization", ""))) or False
+    authorizations = []
+    quiet.always = lambda handler: bool(authorizations.append(handler.headers.get("Authorization", ""))) or False
     files = store.make(quiet.config(s3_server.bucket(quiet)), options())
     files.check()
-    assert seen
-    assert all("Credential=standin/" in one for one in seen)
+    assert authorizations
+    assert all("Credential=standin/" in authorization for authorization in authorizations)

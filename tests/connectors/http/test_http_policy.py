@@ -1,4 +1,4 @@
-"""What holds for every vendor: what is tried again, what is read of an answer, what a client takes from around it."""
+"""HTTP policy of every vendor: retries, bounds of answers, isolation of clients."""
 
 import hashlib
 import http.server
@@ -34,12 +34,12 @@ from retrieval.setting_values import Endpoint
     ],
 )
 def test_what_is_tried_again_at_every_vendor(status, headers, kind):
-    found = responses.transient_error("Acme", status, headers)
-    assert (type(found) if found else None) is kind
+    error = responses.transient_error("Acme", status, headers)
+    assert (type(error) if error else None) is kind
     if kind is RateLimited:
-        assert found.after == (7 if headers else None)
+        assert error.after == (7 if headers else None)
     if kind is TransientError:
-        assert str(found) == f"Acme answered with an error of its own ({status})."
+        assert str(error) == f"Acme answered with an error of its own ({status})."
 
 
 def test_what_a_vendor_adds():
@@ -50,16 +50,16 @@ def test_what_a_vendor_adds():
 
 
 @pytest.mark.parametrize(
-    ("raised", "kind", "said"),
+    ("raised", "kind", "message"),
     [
         (httpx.ReadTimeout("secret"), Timeout, "Acme did not answer within 30 s."),
         (httpx.ConnectError("secret"), TransientError, "Acme could not be reached, or its answer broke off."),
     ],
 )
-def test_failures_are_told_in_our_words(raised, kind, said):
+def test_failures_are_told_in_our_words(raised, kind, message):
     with pytest.raises(kind) as caught, responses.translate_failures("Acme", 30):
         raise raised
-    assert str(caught.value) == said
+    assert str(caught.value) == message
 
 
 def test_a_file_is_written_hashed_and_measured(tmp_path):
@@ -85,12 +85,12 @@ def test_what_never_ends_is_given_up(tmp_path, monkeypatch):
 
 @contextmanager
 def leading_on():
-    """A server that answers every request with a redirect and a cookie; what it was asked."""
-    asked = []
+    """Serve redirects with a cookie; yield the base URL and the requests."""
+    requests = []
 
     class Handler(http.server.BaseHTTPRequestHandler):
         def do_GET(self):
-            asked.append((self.path, self.headers.get("cookie"), self.headers.get("authorization")))
+            requests.append((self.path, self.headers.get("cookie"), self.headers.get("authorization")))
             self.send_response(302)
             self.send_header("Location", "/elsewhere")
             self.send_header("Set-Cookie", "a=b")
@@ -104,7 +104,7 @@ def leading_on():
     thread = threading.Thread(target=server.serve_forever)
     thread.start()
     try:
-        yield f"http://127.0.0.1:{server.server_port}", asked
+        yield f"http://127.0.0.1:{server.server_port}", requests
     finally:
         server.shutdown()
         thread.join()
@@ -118,20 +118,20 @@ def test_clients_follow_no_redirect_keep_no_cookie_and_use_no_proxy_or_netrc_of_
     monkeypatch.setenv("NETRC", str(netrc))
     for name in ("http_proxy", "HTTP_PROXY", "ALL_PROXY"):
         monkeypatch.setenv(name, "http://127.0.0.1:9")
-    with leading_on() as (base, asked), sessions.requests_session(None, "ACME") as session:
+    with leading_on() as (base, requests), sessions.requests_session(None, "ACME") as session:
         with sessions.httpx_client(sessions.trusted_certificates(None, "ACME"), seconds=5) as client:
             for get in (session.get, client.get):
                 assert [get(f"{base}/here").status_code for _ in range(2)] == [302, 302]
-    assert asked == [("/here", None, None)] * 4
+    assert requests == [("/here", None, None)] * 4
 
 
 def test_certificates_that_cannot_be_read_are_told_with_the_service(tmp_path):
     (tmp_path / "bundle.pem").write_text("no certificate")
     for bundle in (tmp_path / "bundle.pem", tmp_path / "none.pem"):
         endpoint = Endpoint.model_construct(base_url="https://box.test", ca_bundle=bundle)
-        for made in (sessions.trusted_certificates, sessions.requests_session):
+        for make_client in (sessions.trusted_certificates, sessions.requests_session):
             with pytest.raises(Fatal, match="ca_bundle that RETRIEVAL_ENDPOINTS names for BOX cannot be read"):
-                made(endpoint, "BOX")
+                make_client(endpoint, "BOX")
 
 
 def test_an_endpoint_of_the_operator_comes_first():

@@ -1,4 +1,4 @@
-"""What a vendor's Retry-After says: read in one place for all vendors."""
+"""Parsing of Retry-After, shared by all vendors."""
 
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime

@@ -1,4 +1,4 @@
-"""An operator's own endpoint with a certificate of its own: trusted where `ca_bundle` names it, and never otherwise."""
+"""An endpoint's own certificate is trusted only with `ca_bundle`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from connectors.http import retries
 from retrieval import settings
 from retrieval.errors import StepError
 from retrieval.sources import APP_CONFIGS
-from tests.connectors.sources.test_connectors import listed
+from tests.connectors.sources.test_connectors import list_items
 from tests.standins import embedding_server, s3_server
 from tests.standins.accounts import serving_account
 from tests.standins.place import APP, TestTokens
@@ -44,12 +44,12 @@ def configured(monkeypatch, name, base, certificate=None):
 def test_embedders(name, monkeypatch, tmp_path):
     module, _, make = registry.EMBEDDER_FACTORIES[name].partition(":")
     with embedding_server.running(name) as vendor, in_front_of(vendor.port, tmp_path) as (base, certificate):
-        there = base + urlsplit(vendor.base_url).path
-        made = getattr(importlib.import_module(module), make)
-        trusting = made(vendor.config(), configured(monkeypatch, name, there, certificate))
+        base_url = base + urlsplit(vendor.base_url).path
+        make_client = getattr(importlib.import_module(module), make)
+        trusting = make_client(vendor.config(), configured(monkeypatch, name, base_url, certificate))
         assert trusting.embed(["Owls hunt at night."], "document").shape[0] == 1
         trusting.close()
-        doubting = made(vendor.config(), configured(monkeypatch, name, there))
+        doubting = make_client(vendor.config(), configured(monkeypatch, name, base_url))
         with pytest.raises(StepError):
             doubting.embed(["Owls hunt at night."], "query")
         doubting.close()
@@ -59,10 +59,10 @@ def test_a_bucket(monkeypatch, tmp_path):
     module, _, make = registry.FILE_STORE_FACTORIES["S3_COMPATIBLE"].partition(":")
     with s3_server.running() as storage, in_front_of(storage.port, tmp_path) as (base, certificate):
         config = storage.config(s3_server.bucket(storage), endpoint=base)
-        made = getattr(importlib.import_module(module), make)
-        made(config, configured(monkeypatch, "S3", base, certificate)).check()
+        make_client = getattr(importlib.import_module(module), make)
+        make_client(config, configured(monkeypatch, "S3", base, certificate)).check()
         with pytest.raises(StepError):
-            made(config, configured(monkeypatch, "S3", base)).check()
+            make_client(config, configured(monkeypatch, "S3", base)).check()
 
 
 @pytest.mark.parametrize("name", APP_CONFIGS)
@@ -71,15 +71,15 @@ def test_connectors(name, tmp_path):
         serving_account(name) as account,
         in_front_of(urlsplit(account.base).port, tmp_path) as (base, certificate),
     ):
-        one = account.put("notes/owls.txt", "Owls hunt at night.")
+        file_id = account.put("notes/owls.txt", "Owls hunt at night.")
         path = urlsplit(account.settings.endpoints[name].base_url).path
         account.base = base  # some lead on by whole addresses
         for trusted in (certificate, None):
-            there = {name: settings.Endpoint(**endpoint(base + path, trusted))}
-            options = account.settings.model_copy(update={"endpoints": there})
+            base_url = {name: settings.Endpoint(**endpoint(base + path, trusted))}
+            options = account.settings.model_copy(update={"endpoints": base_url})
             connector = registry.make_connector(name, APP, options)
             if trusted:
-                assert set(listed(connector, TestTokens(account))[0]) == {one}
+                assert set(list_items(connector, TestTokens(account))[0]) == {file_id}
             else:
                 with pytest.raises(StepError):
-                    listed(connector, TestTokens(account))
+                    list_items(connector, TestTokens(account))

@@ -1,4 +1,4 @@
-"""Microsoft's part of the code flow, through msal: what it is told, what it makes of answers, what it never does."""
+"""Microsoft's code flow through msal: requests, answers, refusals."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ CHALLENGE = base64.urlsafe_b64encode(hashlib.sha256(VERIFIER.encode()).digest())
 
 @pytest.fixture
 def vendor():
-    with serving(Vendor()) as made:
-        yield made
+    with serving(Vendor()) as vendor_server:
+        yield vendor_server
 
 
 @pytest.fixture
 def flow(vendor):
-    there = OAuthEndpoints(token=vendor.base + "/token")
-    return registry.make_authorizer("ONEDRIVE", APP, Settings(_env_file=None, oauth_endpoints={"ONEDRIVE": there}))
+    endpoints = OAuthEndpoints(token=vendor.base + "/token")
+    return registry.make_authorizer("ONEDRIVE", APP, Settings(_env_file=None, oauth_endpoints={"ONEDRIVE": endpoints}))
 
 
 def granted(flow, vendor, verifier=VERIFIER):
@@ -41,10 +41,10 @@ def granted(flow, vendor, verifier=VERIFIER):
 
 
 def test_a_person_is_asked_for_files_and_who_they_are(flow):
-    sent = dict(parse_qsl(urlsplit(flow.authorize_url(redirect_uri=BACK, state="s", challenge=CHALLENGE)).query))
-    assert sent["scope"].split() == ["Files.Read.All", "offline_access", "openid", "profile"]
-    assert (sent["code_challenge"], sent["code_challenge_method"]) == (CHALLENGE, "S256")
-    assert sent["nonce"] == hashlib.sha256(CHALLENGE.encode()).hexdigest()
+    query = dict(parse_qsl(urlsplit(flow.authorize_url(redirect_uri=BACK, state="s", challenge=CHALLENGE)).query))
+    assert query["scope"].split() == ["Files.Read.All", "offline_access", "openid", "profile"]
+    assert (query["code_challenge"], query["code_challenge_method"]) == (CHALLENGE, "S256")
+    assert query["nonce"] == hashlib.sha256(CHALLENGE.encode()).hexdigest()
 
 
 def test_tokens_say_whose_they_are_also_after_a_refresh(flow, vendor):
@@ -64,18 +64,18 @@ def test_tokens_say_whose_they_are_also_after_a_refresh(flow, vendor):
     ],
 )
 def test_an_app_of_one_tenant_signs_in_at_that_tenant(connector, app, tenant):
-    """By learn.microsoft.com/entra/identity-platform/v2-protocols: {tenant} of all addresses; elsewhere AADSTS50194."""
+    # learn.microsoft.com/entra/identity-platform/v2-protocols: {tenant} is in every address; otherwise AADSTS50194.
     flow = registry.make_authorizer(connector, {**APP, **app}, Settings(_env_file=None))
     assert flow.authorize_at == f"https://login.microsoftonline.com/{tenant}/oauth2/v2.0/authorize"
     assert flow.token_at == f"https://login.microsoftonline.com/{tenant}/oauth2/v2.0/token"
 
 
 def test_an_operators_address_for_all_tenants_is_that_of_the_apps_tenant(vendor):
-    there = OAuthEndpoints(
+    endpoints = OAuthEndpoints(
         authorize="https://login.microsoftonline.us/common/oauth2/v2.0/authorize",
         token=vendor.base + "/common/token",
     )
-    settings = Settings(_env_file=None, oauth_endpoints={"ONEDRIVE": there})
+    settings = Settings(_env_file=None, oauth_endpoints={"ONEDRIVE": endpoints})
     flow = registry.make_authorizer("ONEDRIVE", {**APP, "tenantId": "contoso.com"}, settings)
     assert flow.authorize_at == "https://login.microsoftonline.us/contoso.com/oauth2/v2.0/authorize"
     assert flow.token_at == vendor.base + "/contoso.com/token"
@@ -83,11 +83,11 @@ def test_an_operators_address_for_all_tenants_is_that_of_the_apps_tenant(vendor)
 
 
 def test_sharepoint_asks_for_sites_and_its_app_of_one_tenant_gets_tokens(vendor):
-    there = OAuthEndpoints(token=vendor.base + "/token")
-    settings = Settings(_env_file=None, oauth_endpoints={"SHAREPOINT": there})
+    endpoints = OAuthEndpoints(token=vendor.base + "/token")
+    settings = Settings(_env_file=None, oauth_endpoints={"SHAREPOINT": endpoints})
     flow = registry.make_authorizer("SHAREPOINT", {**APP, "tenantId": "contoso.com"}, settings)
-    sent = dict(parse_qsl(urlsplit(flow.authorize_url(redirect_uri=BACK, state="s", challenge=CHALLENGE)).query))
-    assert sent["scope"].split() == ["Sites.Read.All", "offline_access", "openid", "profile"]
+    query = dict(parse_qsl(urlsplit(flow.authorize_url(redirect_uri=BACK, state="s", challenge=CHALLENGE)).query))
+    assert query["scope"].split() == ["Sites.Read.All", "offline_access", "openid", "profile"]
     vendor.account = "ada"
     first = granted(flow, vendor)
     assert flow.refresh(first).account == first.account == "tenant.ada"
@@ -140,7 +140,7 @@ def test_only_a_refusal_is_a_refusal(flow, vendor, trouble, kind):
 
 
 def test_a_refusal_is_not_remembered(flow, vendor):
-    """msal would keep a refused request from being sent again for a minute, and a full rate for as long as it says."""
+    # msal would hold back a refused request for a minute, and a rate-limited request for Retry-After.
     first = granted(flow, vendor)
     vendor.trouble = (429, b"{}", {"Retry-After": "60"})
     with pytest.raises(Retryable):
@@ -163,7 +163,7 @@ def test_what_does_not_rotate_is_carried_over(flow, vendor):
 
 
 def test_nothing_is_asked_but_the_token_endpoint(flow, vendor, monkeypatch):
-    """Neither Microsoft's metadata nor a region that the environment names; revoking is no request at all."""
+    # No request for Microsoft's metadata or for a region from the environment; revocation sends no request.
     monkeypatch.setenv("MSAL_FORCE_REGION", "westeurope")
     flow.revoke(granted(flow, vendor))
     assert [path for path, _, _ in vendor.asked] == ["/token"]

@@ -1,4 +1,4 @@
-"""A reader of files for tests of what is read from them."""
+"""Fixtures of the parsers' tests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Containers of every kind, built by the libraries that write them or as their specifications say."""
+"""Containers of every kind, built by their usual libraries or by specification."""
 
 from __future__ import annotations
 
@@ -30,17 +30,17 @@ File = tuple[str, bytes]
 NOTE = "The harbour office sends this on Monday."
 
 
-def named(word: str, ending: str) -> str:
-    """A file name that does not hold the word, so that a list of names is no text with it."""
+def file_name(word: str, ending: str) -> str:
+    """Return a file name with the word reversed, so a list of names is no text with the word."""
     return f"{word[::-1].lower()}.{ending}"
 
 
 def text(word: str) -> File:
-    return named(word, "txt"), f"The word is {word}.".encode()
+    return file_name(word, "txt"), f"The word is {word}.".encode()
 
 
 def page(word: str) -> File:
-    return named(word, "html"), f"<!doctype html><html><body><p>The word is {word}.</p></body></html>".encode()
+    return file_name(word, "html"), f"<!doctype html><html><body><p>The word is {word}.</p></body></html>".encode()
 
 
 def pdf(word: str) -> File:
@@ -48,33 +48,33 @@ def pdf(word: str) -> File:
     canvas = Canvas(file)
     canvas.drawString(72, 700, f"The word is {word}.")
     canvas.save()
-    return named(word, "pdf"), file.getvalue()
+    return file_name(word, "pdf"), file.getvalue()
 
 
 def docx(word: str) -> File:
     file, document = io.BytesIO(), Document()
     document.add_paragraph(f"The word is {word}.")
     document.save(file)
-    return named(word, "docx"), file.getvalue()
+    return file_name(word, "docx"), file.getvalue()
 
 
 def xlsx(word: str) -> File:
     file, book = io.BytesIO(), Workbook()
     book.active.append(["word", word])
     book.save(file)
-    return named(word, "xlsx"), file.getvalue()
+    return file_name(word, "xlsx"), file.getvalue()
 
 
 def calendar(word: str) -> File:
-    """The word stands where the line is folded."""
+    """Fold the line in the middle of the word."""
     summary = f"SUMMARY:{'Meeting of the harbour board in the long room at noon about'[:64]} {word}"
     folded = f"{summary[:72]}\r\n {summary[72:]}"
     lines = ["BEGIN:VCALENDAR", "VERSION:2.0", "BEGIN:VEVENT", folded, "DTSTART:20261125T100000Z", "END:VEVENT"]
-    return named(word, "ics"), "\r\n".join([*lines, "END:VCALENDAR", ""]).encode()
+    return file_name(word, "ics"), "\r\n".join([*lines, "END:VCALENDAR", ""]).encode()
 
 
 def card(word: str) -> File:
-    return named(word, "vcf"), f"BEGIN:VCARD\r\nVERSION:3.0\r\nFN:{word} Miller\r\nEND:VCARD\r\n".encode()
+    return file_name(word, "vcf"), f"BEGIN:VCARD\r\nVERSION:3.0\r\nFN:{word} Miller\r\nEND:VCARD\r\n".encode()
 
 
 LEAVES = (text, page, pdf, docx, xlsx, calendar, card)
@@ -84,30 +84,30 @@ TYPES = {
 }  # fmt: skip
 
 
-def part(file: File, *, named: bool = True, attachment: bool = True, cid: bool = False) -> Message:
+def part(file: File, *, with_name: bool = True, attachment: bool = True, cid: bool = False) -> Message:
     name, data = file
     main, _, sub = TYPES.get(name.rpartition(".")[2], "application/octet-stream").partition("/")
     if main == "message":
         main, sub = "application", "octet-stream"
-    made = MIMEBase(main, sub)
-    made.set_payload(binascii.b2a_base64(data).decode())
-    made["Content-Transfer-Encoding"] = "base64"
+    mime_part = MIMEBase(main, sub)
+    mime_part.set_payload(binascii.b2a_base64(data).decode())
+    mime_part["Content-Transfer-Encoding"] = "base64"
     if attachment:
-        made["Content-Disposition"] = "attachment"
-    if named:
-        made.add_header("Content-Disposition", "inline", filename=name) if not attachment else made.set_param(
+        mime_part["Content-Disposition"] = "attachment"
+    if with_name:
+        mime_part.add_header("Content-Disposition", "inline", filename=name) if not attachment else mime_part.set_param(
             "filename", name, "Content-Disposition"
         )
     if cid:
-        made["Content-ID"] = f"<{name}>"
-    return made
+        mime_part["Content-ID"] = f"<{name}>"
+    return mime_part
 
 
 def mail(kind: str, *parts: Message, body: str = NOTE) -> bytes:
     whole = MIMEMultipart(kind)
     whole["Subject"], whole["From"] = "Minutes", "ann@example.com"
-    for one in ([MIMEText(body)] if body else []) + list(parts):
-        whole.attach(one)
+    for subpart in ([MIMEText(body)] if body else []) + list(parts):
+        whole.attach(subpart)
     return whole.as_bytes()
 
 
@@ -116,16 +116,16 @@ def mail_with_attachments(files: list[File]) -> File:
 
 
 def mail_without_names(files: list[File]) -> File:
-    return "nameless.eml", mail("mixed", *(part(file, named=False, attachment=False) for file in files))
+    return "nameless.eml", mail("mixed", *(part(file, with_name=False, attachment=False) for file in files))
 
 
 def mail_inline_with_ids(files: list[File]) -> File:
-    """As Outlook and Apple Mail send files that were dropped into the text."""
+    """Attach files inline, as Outlook and Apple Mail do."""
     return "inline.eml", mail("related", *(part(file, attachment=False, cid=True) for file in files))
 
 
 def mail_in_alternative(files: list[File]) -> File:
-    """As Apple Mail sends them: files beside the HTML, within the alternative of the plain text."""
+    """Put files beside the HTML within the alternative, as Apple Mail does."""
     rich = MIMEMultipart("mixed")
     rich.attach(MIMEText(f"<p>{NOTE}</p>", "html"))
     for file in files:
@@ -134,13 +134,13 @@ def mail_in_alternative(files: list[File]) -> File:
 
 
 def mail_of_one_part(files: list[File]) -> File:
-    """As scanners send: the file is the whole mail; several go through a mail each."""
+    """Make the file the whole mail, as scanners do; several files become several mails."""
     mails = []
     for file in files:
-        made = part(file, named=False, attachment=False)
-        made["Subject"] = "Scan"
-        made["MIME-Version"] = "1.0"
-        mails.append((f"{file[0]}.eml", made.as_bytes()))
+        mime_part = part(file, with_name=False, attachment=False)
+        mime_part["Subject"] = "Scan"
+        mime_part["MIME-Version"] = "1.0"
+        mails.append((f"{file[0]}.eml", mime_part.as_bytes()))
     return mails[0] if len(mails) == 1 else zipped(mails)
 
 
@@ -225,8 +225,8 @@ def mail_signed_opaquely(files: list[File]) -> File:
 
 
 def signed_files(files: list[File]) -> File:
-    made = [(f"{name}.p7m", signed(data)) for name, data in files]
-    return made[0] if len(made) == 1 else zipped(made)
+    signed_list = [(f"{name}.p7m", signed(data)) for name, data in files]
+    return signed_list[0] if len(signed_list) == 1 else zipped(signed_list)
 
 
 def outlook_message(files: list[File]) -> File:
@@ -277,28 +277,30 @@ def zipped(files: list[File]) -> File:
     return "all.zip", file.getvalue()
 
 
-def with_entries(data: bytes, more: list[File]) -> bytes:
+def with_entries(data: bytes, extra_entries: list[File]) -> bytes:
     """The ZIP with entries added or replaced."""
     with zipfile.ZipFile(io.BytesIO(data)) as archive:
         entries = {name: archive.read(name) for name in archive.namelist()}
-    return zipped(list((entries | dict(more)).items()))[1]
+    return zipped(list((entries | dict(extra_entries)).items()))[1]
 
 
 _RELATION = "http://schemas.openxmlformats.org/officeDocument/2006/relationships"
 
 
 def office(base: File, part_of: str, embedded: list[File], *, kind: str = "package") -> bytes:
-    """An Office document whose main part has the files in its folder `embeddings`."""
+    """Return an Office document with the files in the folder `embeddings` of the main part."""
     folder = part_of.partition("/")[0]
     with zipfile.ZipFile(io.BytesIO(base[1])) as archive:
-        place = f"{folder}/_rels/{part_of.partition('/')[2]}.rels"
-        relations = archive.read(place).decode() if place in archive.namelist() else "<Relationships/>"
+        rels_path = f"{folder}/_rels/{part_of.partition('/')[2]}.rels"
+        relations = archive.read(rels_path).decode() if rels_path in archive.namelist() else "<Relationships/>"
     lines = "".join(
         f'<Relationship Id="e{number}" Type="{_RELATION}/{kind}" Target="embeddings/{name}"/>'
         for number, (name, _) in enumerate(embedded)
     )
     relations = relations.replace("</Relationships>", f"{lines}</Relationships>")
-    return with_entries(base[1], [(place, relations.encode()), *((f"{folder}/embeddings/{n}", d) for n, d in embedded)])
+    return with_entries(
+        base[1], [(rels_path, relations.encode()), *((f"{folder}/embeddings/{n}", d) for n, d in embedded)]
+    )
 
 
 def word_with_files(files: list[File]) -> File:
@@ -306,7 +308,7 @@ def word_with_files(files: list[File]) -> File:
 
 
 def sheet_with_objects(files: list[File]) -> File:
-    """As Office embeds a file of any kind: in an OLE object of the packager."""
+    """Embed files of any kind in OLE objects of the packager, as Office does."""
     objects = [(f"oleObject{number}.bin", ole_object(file)) for number, file in enumerate(files, 1)]
     return "book.xlsx", office(xlsx(NOTE), "xl/workbook.xml", objects, kind="oleObject")
 
@@ -346,7 +348,7 @@ def odt_content(words: str) -> bytes:
 
 
 def open_document(words: list[str]) -> File:
-    """A text with further texts embedded, each in a folder of its own."""
+    """Return an OpenDocument text with further texts embedded, each in its own folder."""
     lines = [f'<m:file-entry m:full-path="/" m:media-type="{_ODF}.text"/>']
     entries: list[File] = [("mimetype", f"{_ODF}.text".encode()), ("content.xml", odt_content(NOTE))]
     for number, word in enumerate(words, 1):
@@ -356,8 +358,8 @@ def open_document(words: list[str]) -> File:
     return "report.odt", zipped([*entries, ("META-INF/manifest.xml", manifest.encode())])[1]
 
 
-def book(chapters: list[File], *, listed: tuple[str, ...] = ()) -> bytes:
-    names = [name for name, _ in chapters] + list(listed)
+def book(chapters: list[File], *, extra_names: tuple[str, ...] = ()) -> bytes:
+    names = [name for name, _ in chapters] + list(extra_names)
     items = "".join(
         f'<item id="c{n}" href="{name}" media-type="{TYPES.get(name[-3:], "application/xhtml+xml")}"/>'
         for n, name in enumerate(names)
@@ -383,9 +385,9 @@ def chapter(words: str) -> bytes:
 
 def book_with_files(files: list[File]) -> File:
     pdfs = [file for file in files if file[0].endswith(".pdf")]
-    others = [file for file in files if file not in pdfs]
-    made = ("book.epub", book([("c.xhtml", chapter(NOTE)), *pdfs]))
-    return zipped([made, *others]) if others else made
+    other_files = [file for file in files if file not in pdfs]
+    book_file = ("book.epub", book([("c.xhtml", chapter(NOTE)), *pdfs]))
+    return zipped([book_file, *other_files]) if other_files else book_file
 
 
 CONTAINERS = (

@@ -1,4 +1,4 @@
-"""Bytes that are no text are refused by the name of their format; texts of every script are read."""
+"""Binary formats are refused by name; texts of every script are read."""
 
 from __future__ import annotations
 

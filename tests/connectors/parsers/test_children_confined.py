@@ -1,4 +1,4 @@
-"""What reads strangers' files opens its own file and what its libraries need, and nothing else of the machine."""
+"""Parser children open only their own file and the files of their libraries."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from retrieval.errors import Retryable
 from retrieval.settings import PROJECT_ROOT
 
 pytestmark = pytest.mark.service
-"""Children that parse."""
+"""Starts parser children."""
 
 MB = 2**20
 ATTEMPTS = """
@@ -116,19 +116,23 @@ ALLOWED = {"its file", "its folder", "its libraries"}
 
 @pytest.fixture
 def room() -> Iterator[SandboxFolder]:
-    made = SandboxFolder()
-    yield made
-    made.remove()
+    sandbox_folder = SandboxFolder()
+    yield sandbox_folder
+    sandbox_folder.remove()
 
 
 def test_a_child_reads_its_file_and_no_secret(room: SandboxFolder, tmp_path: Path) -> None:
     assert confinement.landlock_version(), "this kernel offers no Landlock, so that nothing is shown here"
-    secret, beside, place = tmp_path / "secret.key", tmp_path / "other-tenant.pdf", str(room.path / ".s.PGSQL.5432")
+    secret, beside, socket_path = (
+        tmp_path / "secret.key",
+        tmp_path / "other-tenant.pdf",
+        str(room.path / ".s.PGSQL.5432"),
+    )
     secret.write_text("1:c2VjcmV0")
     beside.write_text("of another tenant")
     (room.input_folder / "raw").write_text("its own")
     with socket.socket(socket.AF_UNIX) as database:
-        database.bind(place)
+        database.bind(socket_path)
         database.listen()
         done = subprocess.run(
             [
@@ -139,7 +143,7 @@ def test_a_child_reads_its_file_and_no_secret(room: SandboxFolder, tmp_path: Pat
                 room.output_folder,
                 secret,
                 beside,
-                place,
+                socket_path,
                 str(os.getpid()),
             ],
             check=True,
@@ -148,12 +152,12 @@ def test_a_child_reads_its_file_and_no_secret(room: SandboxFolder, tmp_path: Pat
             timeout=60,
             cwd=PROJECT_ROOT,
         )
-    version, said = json.loads(done.stdout)
+    version, outcomes = json.loads(done.stdout)
     assert version == confinement.landlock_version()
     if version < 6:
-        said.pop("its parent's life")
-    assert {name for name, outcome in said.items() if outcome == "done"} == ALLOWED
-    assert {said[name] for name in said.keys() - ALLOWED} <= {"PermissionError", "OSError"}, said
+        outcomes.pop("its parent's life")
+    assert {name for name, outcome in outcomes.items() if outcome == "done"} == ALLOWED
+    assert {outcomes[name] for name in outcomes.keys() - ALLOWED} <= {"PermissionError", "OSError"}, outcomes
     assert secret.read_text() == "1:c2VjcmV0"
 
 
@@ -189,13 +193,13 @@ def test_a_child_of_the_pool_is_restricted_before_it_has_threads_and_knows_no_se
     child = ParserChild(Limits(60, 512 * MB))
     try:
         child.start()
-        own = Path(f"/proc/{child.pid}")
-        assert b"canary" not in (own / "environ").read_bytes()
-        assert set(own.joinpath("environ").read_bytes().split(b"\0")) <= {
+        proc_folder = Path(f"/proc/{child.pid}")
+        assert b"canary" not in (proc_folder / "environ").read_bytes()
+        assert set(proc_folder.joinpath("environ").read_bytes().split(b"\0")) <= {
             *(f"{name}={value}".encode() for name, value in documents_environment(child).items()),
             b"",
         }
-        status = (own / "status").read_text()
+        status = (proc_folder / "status").read_text()
         assert "CapEff:\t0000000000000000" in status
         assert "NoNewPrivs:\t1" in status
         first = tmp_path / "first.csv"
@@ -214,26 +218,26 @@ def documents_environment(child: ParserChild) -> dict[str, str]:
 
 
 def test_what_a_child_says_of_its_members_is_not_believed(room: SandboxFolder, tmp_path: Path) -> None:
-    """A child that a file has taken over may name any path; only what lies in its own folder is taken."""
+    # A compromised child may name any path; the parent accepts only files of the child's folder.
     secret, folder = tmp_path / "secret.key", tmp_path / "members"
     secret.write_text("1:c2VjcmV0")
     folder.mkdir()
     unpack = Unpack(str(folder), 10, MB, MB)
 
-    def taken(place: str) -> Packed:
-        return room.collect_output(Reply(members=(Packed("a.txt", place, "", 3),)), unpack).members[0]
+    def collect_member(member_path: str) -> Packed:
+        return room.collect_output(Reply(members=(Packed("a.txt", member_path, "", 3),)), unpack).members[0]
 
     (room.output_folder / "0").write_text("own")
-    assert Path(taken("/anywhere/else/0").place).read_text() == "own"
-    for place in (str(secret), "", "..", str(room.output_folder / ".." / "given")):
+    assert Path(collect_member("/anywhere/else/0").place).read_text() == "own"
+    for member_path in (str(secret), "", "..", str(room.output_folder / ".." / "given")):
         try:
-            found = taken(place)
+            member = collect_member(member_path)
         except Retryable:
             continue
-        assert found.place == ""
+        assert member.place == ""
     (room.output_folder / "1").symlink_to(secret)
     with pytest.raises(Retryable):
-        taken(str(room.output_folder / "1"))
+        collect_member(str(room.output_folder / "1"))
     assert secret.read_text() == "1:c2VjcmV0"
 
 
@@ -250,12 +254,12 @@ def test_the_file_itself_is_not_changed_by_being_brought(room: SandboxFolder, tm
 
 
 def test_where_the_kernel_offers_nothing_the_log_says_so(monkeypatch: pytest.MonkeyPatch, room: SandboxFolder) -> None:
-    said: list[str] = []
+    events: list[str] = []
     monkeypatch.setattr(confinement, "landlock_version", lambda: 0)
-    monkeypatch.setattr(pool, "log", SimpleNamespace(warning=lambda event, **_: said.append(event)))
+    monkeypatch.setattr(pool, "log", SimpleNamespace(warning=lambda event, **_: events.append(event)))
     pool._log_confinement.cache_clear()
     assert confinement.restrict_files(room.input_folder, room.output_folder) == 0
     pool._log_confinement(0)
     pool._log_confinement(0)
     pool._log_confinement.cache_clear()
-    assert said == ["parser.files_not_confined"]
+    assert events == ["parser.files_not_confined"]

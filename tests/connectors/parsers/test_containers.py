@@ -1,4 +1,4 @@
-"""Every part that a reader of a container meets is read as a document, reported as a failure or named in a notice."""
+"""Every part of a container becomes a document, a failure or a notice."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ SHARED = Path(__file__).parents[4] / "shared" / "data" / "cases-3"
 
 
 def read(folder: Path, file: File) -> list[ConversionResult]:
-    """The documents that the file becomes, with those of its parts."""
+    """Return the documents of the file and of its parts."""
     folder.mkdir(exist_ok=True)
     path = folder / "raw"
     path.write_bytes(file[1])
@@ -35,7 +35,7 @@ def read(folder: Path, file: File) -> list[ConversionResult]:
 
 
 def missing(words: list[str], documents: list[ConversionResult]) -> list[str]:
-    """The words that no document's text holds, hyphens and markup of tables aside."""
+    """Return the words missing from all documents, ignoring hyphens and table markup."""
     texts = " ".join(document.markdown for document in documents)
     return [word for word in words if word not in texts]
 
@@ -79,7 +79,7 @@ def test_a_signed_mail_is_read_as_the_mail_that_was_signed(tmp_path):
 
 
 def test_an_invitation_is_a_part_of_its_mail(tmp_path):
-    invitation = containers.part(containers.calendar("Canaryone"), named=False, attachment=False)
+    invitation = containers.part(containers.calendar("Canaryone"), with_name=False, attachment=False)
     (document,) = read(tmp_path, ("mail.eml", containers.mail("alternative", invitation)))
     assert containers.NOTE in document.markdown
     assert "Canaryone" in document.markdown
@@ -96,7 +96,7 @@ def test_a_text_in_winmail_that_the_mail_has_too_is_told_once(tmp_path):
 
 
 def damaged(data: bytes, name: str) -> bytes:
-    """The ZIP, one entry of which has another checksum than its content."""
+    """Return the ZIP with a wrong checksum in one entry."""
     with zipfile.ZipFile(BytesIO(data)) as archive:
         entry = archive.getinfo(name)
     sum_of = entry.CRC.to_bytes(4, "little")
@@ -108,7 +108,7 @@ def armoured(words: str) -> str:
 
 
 def reported() -> dict[str, tuple[File, str, str]]:
-    """Containers with a part that cannot be read: the file, the end of the part's name, words of the reason."""
+    """Containers with an unreadable part: the file, the end of the part's name, words of the reason."""
     text = containers.text("Canaryone")
     locked = containers.part(("smime.p7m", containers.encrypted(b"secret")))
     pgp = containers.mail("mixed", containers.part(("letter.asc", armoured("hQEMA7").encode())))
@@ -130,7 +130,7 @@ def reported() -> dict[str, tuple[File, str, str]]:
         "a compression": (("a.zip", bytes(zipped)), "odd.txt", "cannot be read"),
         "a chapter's checksum": (("b.epub", damaged(book, "EPUB/c2.xhtml")), "c2.xhtml", "damaged"),
         "a missing chapter": (
-            ("b.epub", containers.book([("c1.xhtml", containers.chapter("Hello"))], listed=("c9.xhtml",))),
+            ("b.epub", containers.book([("c1.xhtml", containers.chapter("Hello"))], extra_names=("c9.xhtml",))),
             "c9.xhtml",
             "does not hold it",
         ),

@@ -1,4 +1,4 @@
-"""A text without a mark is decoded by what it most likely says, one sentence is enough; what is no text is none."""
+"""A text without a byte order mark is decoded by its most likely encoding; binary data is refused."""
 
 # ruff: noqa: RUF001 - letters of many scripts
 
@@ -86,9 +86,10 @@ def test_one_broken_byte_leaves_the_rest_readable() -> None:
 
 
 def test_words_of_another_encoding_in_a_utf8_text_spoil_neither() -> None:
-    said = "Ein schöner Tag. " * 20
+    utf8_text = "Ein schöner Tag. " * 20
     assert (
-        detect.text_of(said.encode() + "Zürich, “Köln” für 5 €.".encode("cp1252")) == f"{said}Zürich, “Köln” für 5 €."
+        detect.text_of(utf8_text.encode() + "Zürich, “Köln” für 5 €.".encode("cp1252"))
+        == f"{utf8_text}Zürich, “Köln” für 5 €."
     )
 
 

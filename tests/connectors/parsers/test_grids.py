@@ -1,4 +1,4 @@
-"""Tables with fine grids, merged cells and tables within cells have the columns and rows that people see."""
+"""Tables with fine grids, merged cells and nested tables keep their visible columns and rows."""
 
 from __future__ import annotations
 

@@ -221,7 +221,7 @@ def page(draw: Callable[[Canvas], None]) -> bytes:
 
 
 def line(canvas: Canvas, y: float, *pieces: tuple[str, float, float]) -> None:
-    """Draw pieces of text, each with its size and its rise, one after the other."""
+    """Draw pieces of text in a row, each with a size and a rise."""
     text = canvas.beginText(72, y)
     for words, size, rise in pieces:
         text.setFont("Helvetica", size)
@@ -296,10 +296,10 @@ def test_cells_of_older_workbooks(read: Read) -> None:
     import xlwt
 
     def font(**properties: object) -> xlwt.Font:
-        made = xlwt.Font()
+        xls_font = xlwt.Font()
         for name, value in properties.items():
-            setattr(made, name, value)
-        return made
+            setattr(xls_font, name, value)
+        return xls_font
 
     book = xlwt.Workbook()
     sheet = book.add_sheet("Stock")

@@ -1,4 +1,4 @@
-"""Mails that programs wrote against the standards, mailboxes, and items of Outlook."""
+"""Nonstandard mails, mailboxes and items of Outlook."""
 
 # ruff: noqa: E501, RUF001 - parts of mails
 
@@ -27,7 +27,7 @@ CASE = PROJECT_ROOT.parent / "shared" / "data" / "cases-4" / "b1-nested-mail-bas
 
 
 def documents(folder: Path, name: str, data: bytes) -> dict[str, str]:
-    """The texts, or the errors, of the file and of what it holds."""
+    """Return the texts or errors of the file and its parts."""
     path = folder / "raw"
     path.write_bytes(data)
     raw = RawContent(path, name, "", len(data))
@@ -53,18 +53,18 @@ def test_an_encoded_message_within_a_mail_is_read(tmp_path, encoding, alone):
         f"Content-Type: message/rfc822\r\nContent-Transfer-Encoding: {encoding}\r\n\r\n".encode()
         + data[encoding.lower()]
     )
-    found = documents(tmp_path, "mail.eml", b"MIME-Version: 1.0\r\n" + part if alone else mixed(NOTE, part))
-    found |= documents(tmp_path, "outer.eml", b"Subject: Fwd\r\nMIME-Version: 1.0\r\n" + part)
-    assert "Canaryone" in found["outer.eml/Older words.eml"]
-    assert any("The pump = the Canaryone of 1999, café." in text for text in found.values()), found
-    assert alone or "mail.eml/Older words.eml" in found
+    texts = documents(tmp_path, "mail.eml", b"MIME-Version: 1.0\r\n" + part if alone else mixed(NOTE, part))
+    texts |= documents(tmp_path, "outer.eml", b"Subject: Fwd\r\nMIME-Version: 1.0\r\n" + part)
+    assert "Canaryone" in texts["outer.eml/Older words.eml"]
+    assert any("The pump = the Canaryone of 1999, café." in text for text in texts.values()), texts
+    assert alone or "mail.eml/Older words.eml" in texts
 
 
 @pytest.mark.skipif(not CASE.exists(), reason="the shared test data is not next to the project")
 def test_the_shared_nested_mail_is_read(tmp_path):
-    found = documents(tmp_path, CASE.name, CASE.read_bytes())
-    assert all("ZW" not in text[:400] for text in found.values()), found
-    assert len(found) > 1
+    texts = documents(tmp_path, CASE.name, CASE.read_bytes())
+    assert all("ZW" not in text[:400] for text in texts.values()), texts
+    assert len(texts) > 1
 
 
 def word(charset: str, text: str, codec: str) -> str:
@@ -91,16 +91,16 @@ def test_a_charset_that_is_too_narrow_or_unknown_is_read(tmp_path, charset, code
     data = text.encode(codec)
     name = "".join(f"%{byte:02X}" for byte in data)
     body = f"Content-Type: text/plain; charset={charset}\r\nContent-Transfer-Encoding: base64\r\n\r\n".encode()
-    named = (
+    declared = (
         f"Content-Type: text/plain\r\nContent-Disposition: attachment; filename*={charset}''{name}.txt\r\n\r\nCanaryone"
     )
     quoted = f'Content-Type: text/plain; name="{word(charset, text, codec)}"\r\nContent-Disposition: attachment\r\n\r\nCanarytwo'
-    mail = mixed(body + base64.encodebytes(data), named.encode(), quoted.encode())
+    mail = mixed(body + base64.encodebytes(data), declared.encode(), quoted.encode())
     mail = mail.replace(b"Subject: Outer", f"Subject: {word(charset, text, codec)}".encode())
-    found = documents(tmp_path, "mail.eml", mail)
-    assert found["mail.eml"] == f"**Subject**: {text}\n\n{text}\n"
-    assert found[f"mail.eml/{text}.txt"] == "Canaryone"
-    assert found[f"mail.eml/{text}"] == "Canarytwo"
+    texts = documents(tmp_path, "mail.eml", mail)
+    assert texts["mail.eml"] == f"**Subject**: {text}\n\n{text}\n"
+    assert texts[f"mail.eml/{text}.txt"] == "Canaryone"
+    assert texts[f"mail.eml/{text}"] == "Canarytwo"
 
 
 @pytest.mark.parametrize("codec", ["utf-8", "cp1252"])
@@ -108,10 +108,10 @@ def test_raw_bytes_in_headers_and_names_are_read(tmp_path, codec):
     attached = 'Content-Type: text/plain\r\nContent-Disposition: attachment; filename="Prüfung Öl.txt"\r\n\r\nCanaryone'
     inner = "Content-Type: message/rfc822\r\n\r\nSubject: Frühere Prüfung\r\n\r\nCanarytwo"
     mail = mixed(NOTE, attached.encode(codec), inner.encode(codec)).replace(b"Outer", "Große Prüfung".encode(codec))
-    found = documents(tmp_path, "mail.eml", mail)
-    assert "**Subject**: Große Prüfung" in found["mail.eml"]
-    assert found["mail.eml/Prüfung Öl.txt"] == "Canaryone"
-    assert "Canarytwo" in found["mail.eml/Frühere Prüfung.eml"]
+    texts = documents(tmp_path, "mail.eml", mail)
+    assert "**Subject**: Große Prüfung" in texts["mail.eml"]
+    assert texts["mail.eml/Prüfung Öl.txt"] == "Canaryone"
+    assert "Canarytwo" in texts["mail.eml/Frühere Prüfung.eml"]
 
 
 def mbox(separator: str = "From ann@example.com Mon Nov 23 10:00:00 2026") -> bytes:
@@ -126,10 +126,10 @@ def mbox(separator: str = "From ann@example.com Mon Nov 23 10:00:00 2026") -> by
 @pytest.mark.parametrize("name", ["mail.mbox", "Inbox", "archive.mbx", "mail.txt"])
 @pytest.mark.parametrize("lines", ["\n", "\r\n"])
 def test_a_mailbox_is_a_container_of_mails(tmp_path, name, lines):
-    found = documents(tmp_path, name, mbox("From - Mon Nov 23 10:00:00 2026").replace(b"\n", lines.encode()))
-    assert list(found) == [name, f"{name}/First.eml", f"{name}/Second.eml", f"{name}/First (2).eml"]
-    assert found[f"{name}/First.eml"] == "**Subject**: First\n\nCanaryone\n\nFrom here on it rains.\n"
-    assert "From here" not in found[f"{name}/Second.eml"]
+    texts = documents(tmp_path, name, mbox("From - Mon Nov 23 10:00:00 2026").replace(b"\n", lines.encode()))
+    assert list(texts) == [name, f"{name}/First.eml", f"{name}/Second.eml", f"{name}/First (2).eml"]
+    assert texts[f"{name}/First.eml"] == "**Subject**: First\n\nCanaryone\n\nFrom here on it rains.\n"
+    assert "From here" not in texts[f"{name}/Second.eml"]
 
 
 def test_mails_without_headers_in_a_mailbox_are_read(tmp_path):
@@ -183,7 +183,7 @@ def ticks(moment: datetime) -> bytes:
 
 
 def item(kind: str, texts: dict[tuple[str, int], str], fixed: dict[tuple[str, int, int], bytes], body: str) -> bytes:
-    """An item of Outlook with named properties (set and number) and with numbered ones (set "")."""
+    """Return an Outlook item with named properties (set and number) and numbered properties (set "")."""
     tree = outlook.streams("Pump check", body, {})
     tree["__substg1.0_001A001F"] = kind.encode("utf-16-le")
     sets, entries, properties = list(SETS), b"", b""

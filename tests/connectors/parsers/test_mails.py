@@ -1,4 +1,4 @@
-"""The text of a mail is what its reader sees: HTML without markup, lines as they were sent, names in any script."""
+"""The text of a mail is its visible text: HTML without markup, original line breaks, names in any script."""
 
 from __future__ import annotations
 
@@ -72,27 +72,27 @@ def test_of_two_versions_the_plain_one_counts_unless_it_is_an_excuse(read: Read)
 
 def test_an_attached_message_is_a_file_and_not_told_twice(read: Read) -> None:
     inner = "Content-Type: message/rfc822\r\n\r\nSubject: Before\r\nFrom: cy@example.com\r\n\r\nThe older words.\r\n"
-    found = read(HEAD + parts("mixed", words("See below."), inner))
-    assert found.text == READ + "See below.\n"
-    assert [member.path for member in found.members] == ["Before.eml"]
+    parsed = read(HEAD + parts("mixed", words("See below."), inner))
+    assert parsed.text == READ + "See below.\n"
+    assert [member.path for member in parsed.members] == ["Before.eml"]
 
 
 def test_names_in_japanese_charsets_and_raw_headers_are_read(read: Read) -> None:
     sender = "=?iso-2022-jp?B?GyRCOEQwdxsoQg==?= <ko@example.com>"
     mail = f"From: {sender}\r\nSubject: =?shift_jis?B?jWCCzIOBg4I=?=\r\n\r\nHello.\r\n"
-    found = read(mail)
-    assert found.text.startswith("**Subject**: 港のメモ")
-    assert "**From**: 個員 <ko@example.com>" in found.text
-    assert found.properties["author"] == "個員 <ko@example.com>"
-    assert found.title.startswith("港のメモ")
+    parsed = read(mail)
+    assert parsed.text.startswith("**Subject**: 港のメモ")
+    assert "**From**: 個員 <ko@example.com>" in parsed.text
+    assert parsed.properties["author"] == "個員 <ko@example.com>"
+    assert parsed.title.startswith("港のメモ")
     assert read("From: ann@example.com\r\nSubject: Grüße\r\n\r\nHello.\r\n").title == "Grüße"
 
 
 def test_a_name_that_is_badly_encoded_costs_no_more_than_itself(read: Read) -> None:
     inner = 'Content-Type: text/csv\r\nContent-Disposition: attachment; filename="=?utf-8?B?a?="\r\n\r\na,b\r\n'
-    found = read(HEAD.replace("Seals", "=?utf-8?B?a?=") + parts("mixed", words("See below."), inner))
-    assert "See below." in found.text
-    assert [member.path for member in found.members] == ["=?utf-8?B?a?="]
+    parsed = read(HEAD.replace("Seals", "=?utf-8?B?a?=") + parts("mixed", words("See below."), inner))
+    assert "See below." in parsed.text
+    assert [member.path for member in parsed.members] == ["=?utf-8?B?a?="]
 
 
 def test_a_mail_that_breaks_off_keeps_what_came(read: Read) -> None:

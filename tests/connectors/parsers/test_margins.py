@@ -1,4 +1,4 @@
-"""What stands beside the text of an Office document is found as well: notes, comments, text boxes, hidden sheets."""
+"""Notes, comments, text boxes and hidden sheets of Office documents are read."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def packed(members: dict[str, str | bytes]) -> bytes:
 
 
 def word(body: str, parts: dict[str, str]) -> bytes:
-    """A DOCX of a text, with a body before it and further parts."""
+    """Return a DOCX of a text, with an optional body before the text and further parts."""
     document, file = docx.Document(), io.BytesIO()
     document.add_paragraph("The harbour master keeps a ledger.")
     document.save(file)
@@ -59,7 +59,7 @@ def archive_text(members: dict[str, str | bytes], name: str) -> str:
     return data.decode() if isinstance(data, bytes) else data
 
 
-def said(words: str) -> str:
+def word_paragraph(words: str) -> str:
     return f"<w:p><w:r><w:t>{words}</w:t></w:r></w:p>"
 
 
@@ -68,18 +68,18 @@ def test_notes_and_comments_of_a_word_document_are_read(tmp_path: Path) -> None:
         '<w:p><w:r><w:t>Body</w:t></w:r><w:r><w:footnoteReference w:id="2"/><w:endnoteReference w:id="2"/></w:r></w:p>'
     )
     parts = {
-        "footnotes": f'<w:footnote w:id="2">{said("The footnote speaks of ropes.")}</w:footnote>',
-        "endnotes": f'<w:endnote w:id="2">{said("The endnote speaks of sails.")}</w:endnote>',
-        "comments": f'<w:comment w:id="0" w:author="Ann">{said("The comment speaks of tar.")}</w:comment>',
+        "footnotes": f'<w:footnote w:id="2">{word_paragraph("The footnote speaks of ropes.")}</w:footnote>',
+        "endnotes": f'<w:endnote w:id="2">{word_paragraph("The endnote speaks of sails.")}</w:endnote>',
+        "comments": f'<w:comment w:id="0" w:author="Ann">{word_paragraph("The comment speaks of tar.")}</w:comment>',
     }
     text = read(tmp_path, "notes.docx", word(body, parts))
-    assert [text.count(one) for one in ("speaks of ropes", "speaks of sails", "keeps a ledger")] == [1, 1, 1]
+    assert [text.count(phrase) for phrase in ("speaks of ropes", "speaks of sails", "keeps a ledger")] == [1, 1, 1]
     assert "Comment by Ann: The comment speaks of tar." in text
 
 
 def test_a_text_box_is_read_once_and_deleted_text_is_not(tmp_path: Path) -> None:
     shape = "http://schemas.microsoft.com/office/word/2010/wordprocessingShape"
-    box = f"<w:txbxContent>{said('The box speaks of anchors.')}</w:txbxContent>"
+    box = f"<w:txbxContent>{word_paragraph('The box speaks of anchors.')}</w:txbxContent>"
     body = (
         '<w:p><w:r><mc:AlternateContent xmlns:mc="http://schemas.openxmlformats.org/markup-compatibility/2006">'
         f'<mc:Choice Requires="wps"><w:drawing><wps:wsp xmlns:wps="{shape}"><wps:txbx>{box}</wps:txbx></wps:wsp>'
@@ -94,9 +94,11 @@ def test_a_text_box_is_read_once_and_deleted_text_is_not(tmp_path: Path) -> None
     assert "Deleted words." not in text
 
 
-def shape(words: str, place: str = "") -> str:
-    named = '<p:nvSpPr><p:cNvPr id="2" name="x"/><p:cNvSpPr/>' + f"<p:nvPr>{place}</p:nvPr></p:nvSpPr><p:spPr/>"
-    return f"<p:sp>{named}<p:txBody><a:bodyPr/><a:p><a:r><a:t>{words}</a:t></a:r></a:p></p:txBody></p:sp>"
+def shape(words: str, placeholder: str = "") -> str:
+    properties = (
+        '<p:nvSpPr><p:cNvPr id="2" name="x"/><p:cNvSpPr/>' + f"<p:nvPr>{placeholder}</p:nvPr></p:nvSpPr><p:spPr/>"
+    )
+    return f"<p:sp>{properties}<p:txBody><a:bodyPr/><a:p><a:r><a:t>{words}</a:t></a:r></a:p></p:txBody></p:sp>"
 
 
 def slide(tag: str, shapes: str) -> str:
@@ -111,7 +113,7 @@ def relations(*links: tuple[str, str]) -> str:
 
 
 def presentation(shapes: str, parts: dict[str, str], *links: tuple[str, str]) -> bytes:
-    """A PPTX of one slide; `links`: what the slide is related to."""
+    """Return a PPTX of one slide; `links` are the relations of the slide."""
     main = "application/vnd.openxmlformats-officedocument.presentationml.presentation.main+xml"
     types = (
         '<Types xmlns="http://schemas.openxmlformats.org/package/2006/content-types">'

@@ -1,4 +1,4 @@
-"""XML is read as people read it: sentences stay whole, tables are tables, and files in base64 are left out."""
+"""XML keeps sentences whole and tables as tables, and drops files in base64."""
 
 # ruff: noqa: E501, ISC004 - markup of other programs
 
@@ -187,7 +187,7 @@ def test_word_2003_xml_is_read_as_a_word_document(read, name):
 
 
 def flat(data: bytes) -> bytes:
-    """The Word document in one file, as "Word XML Document" of Word 2007 and later."""
+    """Return the Word document in one file, as "Word XML Document" of Word 2007 and later."""
     space = "http://schemas.microsoft.com/office/2006/xmlPackage"
     parts = []
     with zipfile.ZipFile(io.BytesIO(data)) as archive:

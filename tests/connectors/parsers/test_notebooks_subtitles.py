@@ -28,7 +28,7 @@ def code(source: str, *outputs: dict[str, object]) -> dict[str, object]:
     }
 
 
-def shown(**data: object) -> dict[str, object]:
+def mime_output(**data: object) -> dict[str, object]:
     types = {
         "plain": "text/plain",
         "page": "text/html",
@@ -48,8 +48,10 @@ CELLS = [
         "print(bars)\nbars.plot()",
         {"output_type": "stream", "name": "stdout", "text": ["\x1b[31mV1 16\x1b[0m\n", "10%\r100%\n"]},
     ),
-    code("frame", shown(plain=["  valve  bar\n", "0 V1 16"], page=[FRAME])),
-    code("bars.plot()", shown(plain=["<Figure size 640x480>"], png=PICTURE), shown(widget={"model_id": "ab"})),
+    code("frame", mime_output(plain=["  valve  bar\n", "0 V1 16"], page=[FRAME])),
+    code(
+        "bars.plot()", mime_output(plain=["<Figure size 640x480>"], png=PICTURE), mime_output(widget={"model_id": "ab"})
+    ),
     code(
         "1/0",
         {

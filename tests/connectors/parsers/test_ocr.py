@@ -1,4 +1,4 @@
-"""Scans and pictures become text where STANDARD_OCR asks for it, page by page, whichever way up they lie."""
+"""STANDARD_OCR reads scans and pictures page by page, in any orientation."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ TYPED = "The typed page says that the ferry leaves the northern quay at seven in
 
 @pytest.fixture(scope="module")
 def mixed() -> bytes:
-    """A PDF of a typed page, a picture of text, a blank page, and a picture of text that lies on its side."""
+    """Return a PDF of a typed page, a picture of text, a blank page and a rotated picture of text."""
     file = io.BytesIO()
     canvas = Canvas(file, pagesize=(300, 400))
     for start in range(0, len(TYPED), 70):
@@ -225,25 +225,23 @@ def test_too_many_pictured_pages_are_refused_before_any_is_recognised(
 # Reading order
 
 
-def lines(left: float, top: float, *texts: str) -> list[RecognisedLine]:
-    return [
-        RecognisedLine(left, top + 30 * row, left + 280, top + 30 * row + 24, text) for row, text in enumerate(texts)
-    ]
+def lines(x: float, top: float, *texts: str) -> list[RecognisedLine]:
+    return [RecognisedLine(x, top + 30 * row, x + 280, top + 30 * row + 24, text) for row, text in enumerate(texts)]
 
 
 def test_columns_of_running_text_are_read_one_after_the_other() -> None:
     heading = RecognisedLine(0, 0, 600, 30, "A heading across both columns")
-    left = [f"left line number {row} of text" for row in range(5)]
+    left_column = [f"left line number {row} of text" for row in range(5)]
     right = [f"right line number {row} of text" for row in range(5)]
-    found = ocr_engines.layout_text([*lines(310, 60, *right), heading, *lines(0, 60, *left)])
-    assert found.split("\n") == [heading.text, "", *left, "", *right]
+    layout = ocr_engines.layout_text([*lines(310, 60, *right), heading, *lines(0, 60, *left_column)])
+    assert layout.split("\n") == [heading.text, "", *left_column, "", *right]
 
 
 def test_a_table_is_read_row_by_row_and_a_gap_parts_paragraphs() -> None:
-    found = ocr_engines.layout_text(
+    layout = ocr_engines.layout_text(
         [*lines(310, 0, "1.50", "2.50"), *lines(0, 0, "Tea", "Coffee"), *lines(0, 120, "Thank you")]
     )
-    assert found == "Tea  1.50\nCoffee  2.50\n\nThank you"
+    assert layout == "Tea  1.50\nCoffee  2.50\n\nThank you"
 
 
 def test_recognised_pages_stand_between_the_others() -> None:
@@ -263,7 +261,7 @@ def test_a_language_that_the_packaged_engine_does_not_read_is_said(save: Save, m
     with structlog.testing.capture_logs() as logged:
         russian = documents._make_recognition(settings.Settings(ocr_languages=["rus", "ell"]), 1)
         documents._make_recognition(settings.Settings(ocr_languages=["eng", "jpn", "deu"]), 1)
-    assert [(one["event"], one["languages"]) for one in logged] == [("ocr.languages_not_read", ("rus", "ell"))]
+    assert [(event["event"], event["languages"]) for event in logged] == [("ocr.languages_not_read", ("rus", "ell"))]
     reader = DocumentParser(document_parser().pool, 512 * MB, 60, russian)
     with pytest.raises(Skippable, match="does not read: rus, ell; it reads Latin, Chinese and Japanese"):
         reader.parse(scan, OcrStrategy.STANDARD_OCR)
@@ -338,12 +336,12 @@ def test_a_scanned_page_in_a_script_without_a_pack_is_left_out_of_its_document(s
 
 
 @pytest.mark.parametrize(
-    ("script", "wanted", "installed", "chosen"),
+    ("script", "configured", "installed", "chosen"),
     [
         ("Cyrillic", ("eng",), ("eng", "osd", "rus", "ukr"), ("rus",)),
         ("Cyrillic", ("eng", "ukr"), ("eng", "rus", "ukr"), ("ukr",)),
         ("Thai", ("eng",), ("eng", "osd"), ()),
     ],
 )
-def test_the_pack_of_a_pages_script_is_chosen(script, wanted, installed, chosen) -> None:  # type: ignore[no-untyped-def]
-    assert ocr_engines.choose_languages(script, wanted, installed) == chosen
+def test_the_pack_of_a_pages_script_is_chosen(script, configured, installed, chosen) -> None:  # type: ignore[no-untyped-def]
+    assert ocr_engines.choose_languages(script, configured, installed) == chosen

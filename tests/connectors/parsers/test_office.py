@@ -1,4 +1,4 @@
-"""Old and open office files, and texts of every encoding: made with LibreOffice 7.4, what a reader sees comes out."""
+"""Old and open office files, made with LibreOffice 7.4, and texts of every encoding."""
 
 from __future__ import annotations
 
@@ -58,17 +58,17 @@ def test_a_formula_that_was_never_calculated_is_a_blank_cell_and_a_notice(tmp_pa
     assert "results of formulas (1)" in str(parsed.properties["notice"])
 
 
-def marked(data: bytes, stream: str, place: int, mark: bytes) -> bytes:
-    """The compound file with other bytes at a place of one stream, as the format marks what is encrypted."""
+def marked(data: bytes, stream: str, offset: int, mark: bytes) -> bytes:
+    """Overwrite bytes at an offset of one stream, as the format marks encryption."""
     file = io.BytesIO(data)
     with olefile.OleFileIO(file, write_mode=True) as opened:
         body = opened.openstream(stream).read()
-        opened.write_stream(stream, body[:place] + mark + body[place + len(mark) :])
+        opened.write_stream(stream, body[:offset] + mark + body[offset + len(mark) :])
     return file.getvalue()
 
 
 @pytest.mark.parametrize(
-    ("name", "stream", "place", "mark"),
+    ("name", "stream", "offset", "mark"),
     [
         ("harbour.doc", "WordDocument", 10, b"\x00\x13"),
         ("harbour.ppt.gz", "Current User", 12, b"\xdf\xc4\xd1\xf3"),
@@ -76,43 +76,43 @@ def marked(data: bytes, stream: str, place: int, mark: bytes) -> bytes:
     ],
 )
 def test_an_older_office_file_with_a_password_is_refused_in_words(
-    tmp_path: Path, name: str, stream: str, place: int, mark: bytes
+    tmp_path: Path, name: str, stream: str, offset: int, mark: bytes
 ) -> None:
     data = (OFFICE / name).read_bytes()
-    locked = marked(gzip.decompress(data) if name.endswith(".gz") else data, stream, place, mark)
+    locked = marked(gzip.decompress(data) if name.endswith(".gz") else data, stream, offset, mark)
     with pytest.raises(Skippable, match="protected by a password"):
         read(tmp_path, name.removesuffix(".gz"), locked)
 
 
 def test_a_pdf_locked_with_aes_256_is_refused_in_words_unless_it_opens_without_a_password(tmp_path: Path) -> None:
-    """Made with pypdf 7.1: the same page, once with a password to open it and once with one to change it."""
+    # Made with pypdf 7.1: the same page with a user password and with an owner password.
     with pytest.raises(Skippable, match="The PDF is protected by a password"):
         read(tmp_path, "a.pdf", (OFFICE / "locked_aes256.pdf").read_bytes())
     assert read(tmp_path, "b.pdf", (OFFICE / "owner_aes256.pdf").read_bytes()).text.startswith("The tide turns")
 
 
 NAMES = "".join(
-    f' xmlns:{name}="urn:oasis:names:tc:opendocument:xmlns:{place}:1.0"'
-    for name, place in (("office", "office"), ("text", "text"), ("draw", "drawing"), ("table", "table"),
+    f' xmlns:{name}="urn:oasis:names:tc:opendocument:xmlns:{namespace}:1.0"'
+    for name, namespace in (("office", "office"), ("text", "text"), ("draw", "drawing"), ("table", "table"),
                         ("presentation", "presentation"), ("svg", "svg-compatible"))
 )  # fmt: skip
 
 
-def slides(body: str, before: str = "") -> bytes:
-    return opened("presentation", body, before)
+def slides(body: str, prefix: str = "") -> bytes:
+    return opened("presentation", body, prefix)
 
 
-def opened(kind: str, body: str, before: str = "") -> bytes:
+def opened(kind: str, body: str, prefix: str = "") -> bytes:
     """An OpenDocument file of a kind."""
     file = io.BytesIO()
     with zipfile.ZipFile(file, "w") as archive:
         archive.writestr("mimetype", f"application/vnd.oasis.opendocument.{kind}")
-        archive.writestr("content.xml", f"{before}<office:document-content{NAMES}>{body}</office:document-content>")
+        archive.writestr("content.xml", f"{prefix}<office:document-content{NAMES}>{body}</office:document-content>")
     return file.getvalue()
 
 
 def test_an_open_text_keeps_all_that_a_reader_sees(tmp_path: Path) -> None:
-    """Lists in cells, formatted words, text boxes, notes and comments; not what was deleted."""
+    # Lists in cells, formatted words, text boxes, notes and comments; deleted text is left out.
     items = "".join(f"<text:list-item><text:p>{item}</text:p></text:list-item>" for item in ("Tar", "Rope"))
     cell = "<table:table-cell>{}</table:table-cell>"
     row = f"<table:table-row>{cell}{cell}</table:table-row>"
@@ -163,10 +163,10 @@ def test_titles_lists_tables_and_notes_of_slides_keep_their_form_and_page(tmp_pa
     assert parsed.properties["pageCount"] == 2
 
 
-@pytest.mark.parametrize("before", ['<!DOCTYPE x [<!ENTITY a "aaaa">]>', "<broken", "<a>"])
-def test_slides_that_declare_entities_or_are_broken_are_refused(tmp_path: Path, before: str) -> None:
+@pytest.mark.parametrize("prefix", ['<!DOCTYPE x [<!ENTITY a "aaaa">]>', "<broken", "<a>"])
+def test_slides_that_declare_entities_or_are_broken_are_refused(tmp_path: Path, prefix: str) -> None:
     with pytest.raises(Skippable, match="damaged or incomplete"):
-        read(tmp_path, "a.odp", slides("<draw:page/>", before))
+        read(tmp_path, "a.odp", slides("<draw:page/>", prefix))
 
 
 def test_a_long_pdf_is_read_window_by_window_as_if_in_one(tmp_path: Path) -> None:
@@ -187,7 +187,7 @@ def test_a_long_pdf_is_read_window_by_window_as_if_in_one(tmp_path: Path) -> Non
     assert list(parsed.pages) == sorted(parsed.pages)
     for page in (1, messages.WINDOW_PAGES, messages.WINDOW_PAGES + 2, messages.WINDOW_PAGES + 3):
         assert parsed.text[parsed.pages[page - 1] :].startswith(f"Rule number {page} of the harbour")
-    assert sorted(place.name for place in tmp_path.iterdir() if place.is_file()) == ["rules.pdf"]
+    assert sorted(path.name for path in tmp_path.iterdir() if path.is_file()) == ["rules.pdf"]
 
 
 def test_a_pdf_of_more_pages_than_are_read_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

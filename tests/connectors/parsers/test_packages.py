@@ -1,4 +1,4 @@
-"""Packages of other programs are read as what they are, or refused by name: never taken for archives of files."""
+"""Packages of other programs are read by their format or refused by name, never unpacked as archives."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def relations(**targets: str) -> str:
 
 
 def retyped(data: bytes, old: str, new: str) -> bytes:
-    """The package with another content type of its main part, as templates and shows have."""
+    """Change the content type of the main part, as templates and shows do."""
     with zipfile.ZipFile(io.BytesIO(data)) as archive:
         parts = {name: archive.read(name) for name in archive.namelist()}
     types = parts["[Content_Types].xml"].decode()

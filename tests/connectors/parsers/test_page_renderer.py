@@ -1,4 +1,4 @@
-"""A page is drawn in a limited child, with the words of a chunk shaded where they stand, at a bounded cost."""
+"""A limited child draws a page and shades the words of a chunk at a bounded cost."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def opened(png: bytes) -> Image.Image:
 
 
 def shaded(picture: Image.Image) -> set[int]:
-    """The rows of pixels in which something is coloured."""
+    """Return the rows of coloured pixels."""
     blue = picture.split()[2].point(lambda value: value)
     red = picture.split()[0]
     width, height = picture.size
@@ -116,7 +116,7 @@ def test_of_paragraphs_that_repeat_each_has_its_own_page_and_its_own_mark(drawer
 
 
 def paragraphs_of(path: Path) -> list[list[tuple[float, float]]]:
-    """Of each page, the rows of pixels at which its paragraphs begin and end: a gap of 20 points parts two."""
+    """Return the first and last pixel row of each paragraph per page; a gap of 20 points separates two."""
     import pypdfium2
 
     found = []
@@ -141,7 +141,7 @@ def test_columns_in_another_order_are_marked_too() -> None:
 
 
 def test_a_page_of_any_size_costs_little(drawer: PdfRenderer, tmp_path: Path) -> None:
-    """542 bytes, 14,400 points square: 29 seconds and 4.1 GB where it was drawn at its size."""
+    # 542 bytes, 14,400 points square: 29 seconds and 4.1 GB at full size.
     out = io.BytesIO()
     sheet = Canvas(out, pagesize=(14400, 14400))
     sheet.rect(10, 10, 14000, 14000, fill=1)

@@ -1,4 +1,4 @@
-"""Files become Markdown, or a refusal that says why and what to do; a bad file never harms its neighbours."""
+"""Files become Markdown or a refusal with a reason; a bad file never affects other files."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from retrieval.ports import OcrStrategy, Parsed, RawContent
 from retrieval.settings import PROJECT_ROOT
 
 pytestmark = pytest.mark.service
-"""Children that parse, are killed and run out of memory."""
+"""Starts, kills and exhausts parser children."""
 
 MB = 2**20
 OLE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
@@ -38,7 +38,7 @@ Save = Callable[[str, bytes], RawContent]
 
 @pytest.fixture
 def save(tmp_path: Path) -> Save:
-    """Write bytes to a file and describe it as the pipeline does."""
+    """Write bytes to a file and describe the file as the pipeline does."""
 
     def write(name: str, data: bytes) -> RawContent:
         path = tmp_path / f"raw-{len(list(tmp_path.iterdir()))}"
@@ -50,7 +50,7 @@ def save(tmp_path: Path) -> Save:
 
 @pytest.fixture
 def limited() -> Iterator[Callable[[float, int], DocumentParser]]:
-    """Parsers of one child with limits of the test's choice."""
+    """Return parsers of one child with the given limits."""
     pools: list[ChildPool] = []
 
     def make(seconds: float, memory_bytes: int) -> DocumentParser:
@@ -73,7 +73,7 @@ def refusal(raw: RawContent, ocr: OcrStrategy = OcrStrategy.BASIC_PARSER, by: Do
 
 
 def pdf(*texts: str, encrypt: StandardEncryption | None = None) -> bytes:
-    """A PDF with one page a text."""
+    """Return a PDF with one page per text."""
     file = io.BytesIO()
     canvas = Canvas(file, encrypt=encrypt)
     canvas.setTitle("Tide tables")
@@ -375,7 +375,7 @@ def test_a_file_that_takes_too_long_is_refused(save: Save, limited: Callable[[fl
 
 
 def while_busy(parser: DocumentParser, act: Callable[[int], None]) -> threading.Thread:
-    """Have `act` done to the only child once it reads a file."""
+    """Call `act` with the only child while the child reads a file."""
     parser.pool.start_child()
     (child,) = parser.pool._children
 
@@ -474,7 +474,7 @@ def test_files_are_read_beside_each_other(save: Save) -> None:
 
 
 def test_files_that_take_long_keep_no_place_from_others(save: Save) -> None:
-    """Three files take seconds each in a pool of one child; what comes after them is read before they are done."""
+    # Three files take seconds each in a pool of one child; later files are read before.
     pool = ChildPool(1, Limits(seconds=60, memory_bytes=2048 * MB), quick_seconds=1.0)  # three seconds by the clock
     parser = DocumentParser(pool, 2048 * MB, 60)
     ended: list[int] = []

@@ -1,4 +1,4 @@
-"""The shared parsing cases: files of public projects, and what must come of each by their manifest."""
+"""Shared parsing cases: files of public projects with the expectations of their manifest."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from retrieval.ports import OcrStrategy, Parsed, RawContent
 from retrieval.settings import PROJECT_ROOT
 
 pytestmark = pytest.mark.service
-"""Children that parse."""
+"""Starts parser children."""
 
 FILES = PROJECT_ROOT.parent / "shared" / "data" / "files"
 MANIFEST = FILES / "manifest.json"
@@ -38,7 +38,7 @@ def plain(text: str, case: Case) -> str:
 
 
 def outcome(case: Case, folder: Path) -> Parsed | str:
-    """Of a copy: what a file holds is unpacked beside it."""
+    """Parse a copy: the parser unpacks next to the file."""
     path = folder / case["file"]
     shutil.copyfile(FILES / case["file"], path)
     raw = RawContent(path=path, name=case["file"], media_type="", size=path.stat().st_size)

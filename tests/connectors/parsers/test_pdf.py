@@ -1,4 +1,4 @@
-"""PDFs as people read them: columns, direction, tables, filled-in fields; and pages whose letters cannot be trusted."""
+"""PDFs keep columns, direction, tables and filled-in fields; pages with untrustworthy letters are detected."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Files under a password: the password of a retry opens them, another one is refused in words."""
+"""The password of a retry opens protected files; a wrong password is refused with a reason."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from retrieval.ports import OcrStrategy, Parsed, RawContent
 from tests.connectors.parsers.test_office import OFFICE, opened
 
 pytestmark = pytest.mark.service
-"""Children that parse."""
+"""Starts parser children."""
 
 Read = Callable[..., Parsed]
 
@@ -42,7 +42,7 @@ def read(tmp_path: Path) -> Read:
 
 
 def locked_word() -> bytes:
-    """A Word file under agile encryption, which Office writes since 2010."""
+    """Return a Word file under agile encryption, the default of Office since 2010."""
     plain, locked, document = io.BytesIO(), io.BytesIO(), docx.Document()
     document.add_paragraph("The tide turns at noon.")
     document.save(plain)
@@ -51,7 +51,7 @@ def locked_word() -> bytes:
 
 
 def locked_scan() -> bytes:
-    """A PDF under 128 bits whose page is a picture of words."""
+    """Return a scanned page in a PDF under 128-bit encryption."""
     picture, file = Image.new("RGB", (900, 200), "white"), io.BytesIO()
     ImageDraw.Draw(picture).text((40, 60), "The tide turns at noon", "black", ImageFont.load_default(60))
     canvas = Canvas(file, encrypt=StandardEncryption("open sesame", "owner", strength=128))
@@ -103,13 +103,13 @@ def test_a_zip_opens_with_a_password_in_the_code_page_of_the_program_that_packed
 
 
 def test_a_wrong_password_that_seems_to_open_a_member_of_a_zip_is_refused(read: Read) -> None:
-    """A member has one byte to check passwords by: this one passes, and the content is noise."""
+    # A ZIP member checks passwords by one byte: this password passes and the content is noise.
     with pytest.raises(Skippable, match="The ZIP archive is protected by a password, and the one that was given"):
         read("a.zip", fixture("locked.zip"), "wrong 72")
 
 
 def test_what_no_password_opens_is_to_be_uploaded_without_protection(read: Read) -> None:
-    """An archive under WinZip's AES and an OpenDocument text: no password is asked for."""
+    # An archive under WinZip's AES and an OpenDocument text: the reason suggests no password.
     data = bytearray(fixture("locked.zip"))
     for sign, place in ((b"PK\3\4", 8), (b"PK\1\2", 10)):
         struct.pack_into("<H", data, data.index(sign) + place, 99)

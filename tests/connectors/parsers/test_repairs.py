@@ -1,4 +1,4 @@
-"""What the library would lose or garble of slides, books, RTF, XML and sheets is in the text, once and in order."""
+"""Content of slides, books, RTF, XML and sheets lost by the library is in the text, once and in order."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Read = Callable[[str, bytes], Parsed]
 
 
 def deck(*order: int) -> bytes:
-    """Slides whose parts are numbered otherwise than they are shown; each has notes."""
+    """Slides with part numbers out of order, each with notes."""
     parts = {
         "ppt/_rels/presentation.xml.rels": relations(*(("slide", f"slides/slide{n}.xml") for n in order)),
         "ppt/presentation.xml": presentation_of(len(order)),

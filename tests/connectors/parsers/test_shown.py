@@ -1,4 +1,4 @@
-"""Slides, pages, books, mails and texts of every format are read as people see them."""
+"""Slides, pages, books, mails and texts are read in visual order."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def written(read: Read, name: str, data: bytes) -> list[str]:
 
 
 class Deck:
-    """A presentation that is drawn shape by shape."""
+    """Build a presentation shape by shape."""
 
     def __init__(self) -> None:
         self.file = Presentation()

@@ -1,4 +1,4 @@
-"""Tables that lie sideways on a PDF's page, and columns with vertical headers, are read as people turn them."""
+"""Rotated tables on PDF pages and vertical column headers are read in reading order."""
 
 from __future__ import annotations
 
@@ -39,10 +39,10 @@ def drawn(draw: Callable[[Canvas], None]) -> bytes:
     return file.getvalue()
 
 
-def table(canvas: Canvas, rows: Sequence[Sequence[str]], left: float, top: float, width: float = 110) -> None:
+def table(canvas: Canvas, rows: Sequence[Sequence[str]], x: float, top: float, width: float = 110) -> None:
     for at, row in enumerate(rows):
         for column, text in enumerate(row):
-            canvas.drawString(left + width * column, top - 22 * at, text)
+            canvas.drawString(x + width * column, top - 22 * at, text)
 
 
 @pytest.mark.parametrize("angle", [90, -90])

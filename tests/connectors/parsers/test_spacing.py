@@ -1,4 +1,4 @@
-"""Words of PDFs whose letters stand apart are whole words; text that makes no words has a low quality."""
+"""Spaced letters of PDFs become whole words; text without words has a low quality."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Spreadsheets become text as people see them: values by their formats, one table for each block of cells."""
+"""Spreadsheets become text with formatted values, one table per block of cells."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ FORMATS = [
     ("Ada", '0;0;0;"Mate "@', "Mate Ada"), ("a|b", "General", "a\\|b"),
     (True, "General", "TRUE"), ("#N/A", "General", "#N/A"),
 ]  # fmt: skip
-"""A value, its number format, and what Excel shows."""
+"""Value, number format and the text in Excel."""
 
 
 def saved(book: openpyxl.Workbook) -> bytes:
@@ -53,13 +53,13 @@ def saved(book: openpyxl.Workbook) -> bytes:
     return file.getvalue()
 
 
-def rewritten(data: bytes, change: Callable[[str, str], str], **more: str) -> bytes:
-    """The same package, its XML parts changed by name and text, and with more parts in the folder `xl`."""
+def rewritten(data: bytes, change: Callable[[str, str], str], **new_parts: str) -> bytes:
+    """Return the package with changed XML parts and more parts in the folder `xl`."""
     file = io.BytesIO()
     with zipfile.ZipFile(io.BytesIO(data)) as old, zipfile.ZipFile(file, "w") as new:
         for name in old.namelist():
             new.writestr(name, change(name, old.read(name).decode()))
-        for name, text in more.items():
+        for name, text in new_parts.items():
             new.writestr(f"xl/{name}.xml", text)
     return file.getvalue()
 
@@ -71,14 +71,16 @@ def test_numbers_and_texts_are_shown_by_their_formats(read: Read) -> None:
         book.active.append([f"case {number}", value, "x"])
         book.active.cell(number + 2, 2).number_format = code
     (rows,) = read_tables(read("a.xlsx", saved(book)).text)
-    shown = [row[1] for row in rows[1:]]
-    assert [(code, text) for (_, code, expected), text in zip(FORMATS, shown, strict=True) if text != expected] == []
+    cell_texts = [row[1] for row in rows[1:]]
+    assert [
+        (code, text) for (_, code, expected), text in zip(FORMATS, cell_texts, strict=True) if text != expected
+    ] == []
 
 
 @pytest.fixture(scope="module")
 def written(tmp_path_factory: pytest.TempPathFactory) -> dict[str, workbooks.Written]:
     folder = tmp_path_factory.mktemp("sheets")
-    return {each[0].name: each for each in workbooks.write(folder)}
+    return {workbook[0].name: workbook for workbook in workbooks.write(folder)}
 
 
 NAMES = [f"sheet-{name}.{ending}" for name in workbooks.LAYOUTS for ending in ("xlsx", "xls", "ods")]
@@ -166,7 +168,7 @@ def test_a_chart_is_its_title_and_a_table_of_categories_and_series(read: Read) -
 
 def test_an_open_spreadsheet_keeps_its_comments_text_boxes_charts_and_hidden_rows(tmp_path: Path, read: Read) -> None:
     def row(*cells: str) -> str:
-        inner = "".join(f"<table:table-cell>{each}</table:table-cell>" for each in cells)
+        inner = "".join(f"<table:table-cell>{cell_text}</table:table-cell>" for cell_text in cells)
         return f"<table:table-row>{inner}</table:table-row>"
 
     def text(words: str) -> str:
@@ -183,10 +185,10 @@ def test_an_open_spreadsheet_keeps_its_comments_text_boxes_charts_and_hidden_row
     chart = f"<chart:chart>{title}<table:table>{values}</table:table></chart:chart>"
     parts = {"Object 1/content.xml": f"<office:body><office:chart>{chart}</office:chart></office:body>"}
     workbooks.write_ods(tmp_path / "a.ods", sheet, parts)
-    shown = read("a.ods", (tmp_path / "a.ods").read_bytes()).text
-    assert shown.startswith("## Stores\n\n| Item | Left |\n| --- | --- |\n| Rope | 1.234,50 € |\n| Tar | 30:05 |\n")
+    markdown = read("a.ods", (tmp_path / "a.ods").read_bytes()).text
+    assert markdown.startswith("## Stores\n\n| Item | Left |\n| --- | --- |\n| Rope | 1.234,50 € |\n| Tar | 30:05 |\n")
     for part in ("Comment on B2: Buy the long one", "No wake!", "Chart: Ships by year", "| 2023 | 4 |\n| 2024 | 6 |"):
-        assert part in shown
+        assert part in markdown
 
 
 @pytest.mark.parametrize(
@@ -245,8 +247,8 @@ def test_a_workbook_whose_texts_are_missing_is_refused_in_words(read: Read) -> N
 
 def test_cells_that_are_repeated_to_the_end_of_a_sheet_are_no_text(tmp_path: Path, read: Read) -> None:
     cell, blank = "<table:table-cell><text:p>Ada</text:p></table:table-cell>", "<table:table-cell{}/>"
-    rest = blank.format(' table:number-columns-repeated="16383"')
-    row = f"<table:table-row>{cell}{rest}</table:table-row>"
+    filler = blank.format(' table:number-columns-repeated="16383"')
+    row = f"<table:table-row>{cell}{filler}</table:table-row>"
     row += f'<table:table-row table:number-rows-repeated="1048575">{blank.format("")}</table:table-row>'
     workbooks.write_ods(tmp_path / "a.ods", f'<table:table table:name="S">{row}</table:table>')
     assert read("a.ods", (tmp_path / "a.ods").read_bytes()).text == "## S\n\nAda\n"

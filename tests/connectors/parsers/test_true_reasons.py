@@ -1,4 +1,4 @@
-"""A refusal names the true reason: an old format, a protection, or text that is in other files of the document."""
+"""A refusal names the true reason: an old format, a protection, or text in other files of the document."""
 
 # ruff: noqa: E501 - parts of packages
 
@@ -54,7 +54,7 @@ def test_a_pdf_of_another_security_scheme_is_protected_not_damaged(read, securit
 
 
 def with_chunk(name: str, chunk: bytes, words: str = "") -> bytes:
-    """A Word document whose text is an altChunk, as generators of reports write them."""
+    """Return a Word document with its text in an altChunk, as report generators write."""
     file, document = io.BytesIO(), Document()
     if words:
         document.add_paragraph(words)

@@ -1,4 +1,4 @@
-"""A Word document is read as people see it, once and in order."""
+"""A Word document is read in visual order, without repetition."""
 
 from __future__ import annotations
 
@@ -139,9 +139,9 @@ def numbered(text: str, level: int, number: int = 1) -> str:
     return f"<w:p>{about}{run(text)}</w:p>"
 
 
-def level(depth: int, form: str, text: str, more: str = "") -> str:
+def level(depth: int, form: str, text: str, properties: str = "") -> str:
     start = "<w:start w:val='1'/>"
-    return f"<w:lvl w:ilvl='{depth}'>{start}<w:numFmt w:val='{form}'/>{more}<w:lvlText w:val='{text}'/></w:lvl>"
+    return f"<w:lvl w:ilvl='{depth}'>{start}<w:numFmt w:val='{form}'/>{properties}<w:lvlText w:val='{text}'/></w:lvl>"
 
 
 CLAUSES = "".join(
@@ -171,8 +171,8 @@ NUMBERING = (
 )
 def test_clauses_carry_the_numbers_that_word_shows(read: Read, levels: list[int], labels: list[str]) -> None:
     body = "".join(numbered(f"Clause {at}.", depth) for at, depth in enumerate(levels))
-    shown = [f"{label} Clause {at}." for at, label in enumerate(labels)]
-    assert read(body, numbering=NUMBERING) == " ".join(shown)
+    clauses = [f"{label} Clause {at}." for at, label in enumerate(labels)]
+    assert read(body, numbering=NUMBERING) == " ".join(clauses)
 
 
 def test_a_list_goes_on_after_other_text_and_starts_where_it_is_told_to(read: Read) -> None:
@@ -189,9 +189,9 @@ def test_an_empty_clause_takes_a_number_and_a_deleted_one_none(read: Read) -> No
 
 
 def test_the_style_of_a_heading_brings_its_number(read: Read) -> None:
-    listed = "<w:numPr><w:ilvl w:val='1'/><w:numId w:val='1'/></w:numPr>"
+    numbering = "<w:numPr><w:ilvl w:val='1'/><w:numId w:val='1'/></w:numPr>"
     styles = (
-        f"<w:styles {SPACES}><w:style w:styleId='H'><w:name w:val='heading 2'/><w:pPr>{listed}</w:pPr></w:style>"
+        f"<w:styles {SPACES}><w:style w:styleId='H'><w:name w:val='heading 2'/><w:pPr>{numbering}</w:pPr></w:style>"
         "<w:style w:styleId='Own'><w:name w:val='Own'/><w:basedOn w:val='H'/></w:style></w:styles>"
     )
     heading = f"<w:p><w:pPr><w:pStyle w:val='Own'/></w:pPr>{run('Price')}</w:p>"
@@ -204,12 +204,12 @@ def cell(text: str, about: str = "") -> str:
 
 
 def test_the_text_of_a_merged_cell_stands_in_every_row_and_column_that_it_covers(read: Read) -> None:
-    wide, first, more = "<w:gridSpan w:val='2'/>", "<w:vMerge w:val='restart'/>", "<w:vMerge/>"
+    wide, first, continued = "<w:gridSpan w:val='2'/>", "<w:vMerge w:val='restart'/>", "<w:vMerge/>"
     rows = [
         cell("Fees 2026", "<w:gridSpan w:val='3'/>"),
         cell("Berth") + cell("Summer", wide),
         cell("North|quay", first) + cell("12") + cell(""),
-        cell("", more) + cell("") + cell("95"),
+        cell("", continued) + cell("") + cell("95"),
     ]
     table = f"<w:tbl>{''.join(f'<w:tr>{row}</w:tr>' for row in rows)}</w:tbl>"
     lines = "| Fees 2026 | | | | --- | --- | --- | "
@@ -220,8 +220,10 @@ def test_the_text_of_a_merged_cell_stands_in_every_row_and_column_that_it_covers
 def test_content_controls_insertions_and_tables_in_cells_are_read_and_deleted_rows_are_not(read: Read) -> None:
     control = f"<w:sdt><w:sdtPr/><w:sdtContent>{paragraph(run('Chosen.'))}</w:sdtContent></w:sdt>"
     inner = f"<w:tbl><w:tr>{cell('in 1')}{cell('in 2')}</w:tr></w:tbl>"
-    gone = f"<w:tr><w:trPr><w:del/></w:trPr>{cell('Gone')}{cell('Gone')}</w:tr>"
-    rows = f"<w:sdt><w:sdtContent><w:tr>{cell('Key')}<w:tc>{inner}<w:p/></w:tc></w:tr></w:sdtContent></w:sdt>{gone}"
+    deleted_row = f"<w:tr><w:trPr><w:del/></w:trPr>{cell('Gone')}{cell('Gone')}</w:tr>"
+    rows = (
+        f"<w:sdt><w:sdtContent><w:tr>{cell('Key')}<w:tc>{inner}<w:p/></w:tc></w:tr></w:sdtContent></w:sdt>{deleted_row}"
+    )
     line = (
         f"<w:p>{run('Is ')}<w:ins>{run('new')}</w:ins><w:sdt><w:sdtContent>{run(' here')}</w:sdtContent></w:sdt></w:p>"
     )

@@ -1,4 +1,4 @@
-"""Files that are made to exhaust a reader are read, or refused with the reason."""
+"""Files crafted to exhaust a reader are read or refused with a reason."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Workbooks of known truth: one layout written as XLSX, XLS and ODS, values of many number formats, and CSV."""
+"""Workbooks of known content: one layout as XLSX, XLS and ODS, values of many number formats, and CSV."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from xml.sax.saxutils import escape
 from bench.parse.measures import Table
 
 Written = tuple[Path, str, str, tuple[Table, ...], tuple[str, ...]]
-"""A file, its kind, its words, its tables, and texts that must stand in it as they are."""
+"""A file, its kind, words and tables, and texts expected verbatim."""
 Rows = Sequence[Sequence[str | float | None]]
 
 
 @dataclass(frozen=True)
 class Layout:
-    """Cells from A1 on, None where they are blank; merged cells as (row, column, last row, last column), from 0."""
+    """Cells from A1, None for blank cells; merged cells as (row, column, last row, last column), from 0."""
 
     rows: Rows
     tables: Sequence[Sequence[Sequence[str]]]
@@ -50,7 +50,7 @@ LAYOUTS = {
         ("| Name | Rank | Since |\n| --- | --- | --- |",),
     ),
     "two-tables-beside": Layout(
-        [[*left, None, *right] for left, right in zip(PRICES, CREW, strict=True)],
+        [[*price_row, None, *right] for price_row, right in zip(PRICES, CREW, strict=True)],
         [PRICES, CREW],
         ("| Coffee | 12 | 340 |\n| Tea | 7 | 95 |", "| Ada | Mate | 2019 |\n| Ben | Cook | 2021 |"),
     ),
@@ -86,7 +86,7 @@ LAYOUTS = {
         ("| a\\|b | either one |",),
     ),
 }
-"""By name; every cell is a text or a whole number, so that it looks the same in each format."""
+"""By name; texts and whole numbers look the same in each format."""
 
 DAY = (datetime(2024, 3, 1, 18, 30) - datetime(1899, 12, 30)).total_seconds() / 86_400  # noqa: DTZ001
 _NAMES = "urn:oasis:names:tc:opendocument:xmlns"
@@ -106,7 +106,7 @@ SHOWN = (
     (1234567, '0.0,,"M"', "1.2M"),
     (5551234567, "(000) 000-0000", "(555) 123-4567"),
 )
-"""A number, its format, and the text that a spreadsheet program shows."""
+"""Number, format and the text in a spreadsheet program."""
 
 
 def write(folder: Path) -> Iterator[Written]:
@@ -126,7 +126,7 @@ def write(folder: Path) -> Iterator[Written]:
             f"{ending} values",
             "",
             (),
-            tuple(f"| {shown} | {number} |" for number, (_, _, shown) in enumerate(SHOWN)),
+            tuple(f"| {expected_text} | {number} |" for number, (_, _, expected_text) in enumerate(SHOWN)),
         )
     yield _delimited(folder / "sheet-commas.csv", ",")
     yield _delimited(folder / "sheet-semicolons.csv", ";")
@@ -143,8 +143,10 @@ def _xlsx(path: Path, layout: Layout) -> None:
     book = Workbook()
     for row in layout.rows:
         book.active.append([_number(value) for value in row])
-    for top, left, bottom, right in layout.merged:
-        book.active.merge_cells(start_row=top + 1, start_column=left + 1, end_row=bottom + 1, end_column=right + 1)
+    for top, first_column, bottom, right in layout.merged:
+        book.active.merge_cells(
+            start_row=top + 1, start_column=first_column + 1, end_row=bottom + 1, end_column=right + 1
+        )
     book.save(path)
 
 
@@ -153,7 +155,9 @@ def _xls(path: Path, layout: Layout) -> None:
 
     book = xlwt.Workbook()
     sheet = book.add_sheet("Sheet")
-    owners = {(top, left): (top, bottom, left, right) for top, left, bottom, right in layout.merged}
+    owners = {
+        (top, first_column): (top, bottom, first_column, right) for top, first_column, bottom, right in layout.merged
+    }
     for at, row in enumerate(layout.rows):
         for column, value in enumerate(row):
             if (at, column) in owners:
@@ -164,7 +168,10 @@ def _xls(path: Path, layout: Layout) -> None:
 
 
 def _ods(path: Path, layout: Layout) -> None:
-    spans = {(top, left): (bottom - top + 1, right - left + 1) for top, left, bottom, right in layout.merged}
+    spans = {
+        (top, first_column): (bottom - top + 1, right - first_column + 1)
+        for top, first_column, bottom, right in layout.merged
+    }
     lines = []
     for at, row in enumerate(layout.rows):
         cells = []
@@ -181,13 +188,15 @@ def _ods(path: Path, layout: Layout) -> None:
             is_covered = value is None and _is_covered(layout, at, column)
             blank = "<table:covered-table-cell/>" if is_covered else "<table:table-cell/>"
             cells.append(blank if value is None else f"<table:table-cell {kind}{span}>{words}</table:table-cell>")
-        rest = '<table:table-cell table:number-columns-repeated="1000"/>'
-        lines.append(f"<table:table-row>{''.join(cells)}{rest}</table:table-row>")
+        filler = '<table:table-cell table:number-columns-repeated="1000"/>'
+        lines.append(f"<table:table-row>{''.join(cells)}{filler}</table:table-row>")
     write_ods(path, f'<table:table table:name="Sheet">{"".join(lines)}</table:table>')
 
 
 def _is_covered(layout: Layout, row: int, column: int) -> bool:
-    return any(top <= row <= bottom and left <= column <= right for top, left, bottom, right in layout.merged)
+    return any(
+        top <= row <= bottom and first_column <= column <= right for top, first_column, bottom, right in layout.merged
+    )
 
 
 def write_ods(path: Path, tables: str, parts: dict[str, str] | None = None) -> None:
@@ -198,11 +207,15 @@ def write_ods(path: Path, tables: str, parts: dict[str, str] | None = None) -> N
     kind = "application/vnd.oasis.opendocument.spreadsheet"
     body = f"<office:body><office:spreadsheet>{tables}</office:spreadsheet></office:body>"
     entries = {"/": kind, "content.xml": "text/xml"}
-    listed = "".join(f'<m:file-entry m:full-path="{at}" m:media-type="{type_}"/>' for at, type_ in entries.items())
+    manifest_entries = "".join(
+        f'<m:file-entry m:full-path="{at}" m:media-type="{type_}"/>' for at, type_ in entries.items()
+    )
     with zipfile.ZipFile(path, "w") as archive:
         archive.writestr("mimetype", kind)
         archive.writestr("content.xml", f"<office:document-content{spaces}>{body}</office:document-content>")
-        archive.writestr("META-INF/manifest.xml", f'<m:manifest xmlns:m="{_NAMES}:manifest:1.0">{listed}</m:manifest>')
+        archive.writestr(
+            "META-INF/manifest.xml", f'<m:manifest xmlns:m="{_NAMES}:manifest:1.0">{manifest_entries}</m:manifest>'
+        )
         for name, part in (parts or {}).items():
             archive.writestr(name, f"<office:document-content{spaces}>{part}</office:document-content>")
 

@@ -1,4 +1,4 @@
-"""One suite for every reranker: Cohere by its SDK, Jina, servers that people run themselves, and an ONNX folder."""
+"""Contract suite of the rerankers: Cohere's SDK, Jina, self-hosted servers and an ONNX folder."""
 
 from __future__ import annotations
 
@@ -33,15 +33,15 @@ QUERY = "how do I open the cover"
 TEXTS = ["the weather of today", "open the cover with a coin: how I do it", "a cover", ""]
 
 
-def made(place: Place, **config: str) -> Reranker:
+def make_reranker(server: Place, **config: str) -> Reranker:
     settings = Settings(
         fetch_allow="127.0.0.0/8",  # type: ignore[arg-type]
         endpoints={
-            "COHERE": Endpoint(base_url=place.url),
-            "JINA": Endpoint(base_url=f"{place.url}/v1"),
+            "COHERE": Endpoint(base_url=server.url),
+            "JINA": Endpoint(base_url=f"{server.url}/v1"),
         },
     )
-    reranker = VENDORS[place.name]({**place.config(), **config}, settings)
+    reranker = VENDORS[server.name]({**server.config(), **config}, settings)
     _OPEN.append(reranker)
     return reranker
 
@@ -57,9 +57,9 @@ def _closed() -> Iterator[None]:
 
 
 @pytest.fixture(params=sorted(VENDORS))
-def place(request: pytest.FixtureRequest) -> Iterator[Place]:
-    with rerank_server.running(request.param) as found:
-        yield found
+def server(request: pytest.FixtureRequest) -> Iterator[Place]:
+    with rerank_server.running(request.param) as server:
+        yield server
 
 
 @pytest.fixture(scope="module")
@@ -77,8 +77,8 @@ def reranker(request: pytest.FixtureRequest, folder: Path) -> Iterator[Reranker]
     if request.param == "LATE":
         yield local.make({}, Settings(home=folder))
         return
-    with rerank_server.running(request.param) as found:
-        yield made(found)
+    with rerank_server.running(request.param) as server:
+        yield make_reranker(server)
 
 
 def test_scores_come_in_the_order_of_the_texts(reranker: Reranker) -> None:
@@ -98,10 +98,10 @@ def test_a_hundred_and_fifty_texts_are_all_scored(reranker: Reranker) -> None:
     assert max(range(150), key=lambda at: scores[at]) == 137
 
 
-def test_a_candidate_that_a_server_cannot_score_is_last_and_the_others_are_scored(place: Place) -> None:
+def test_a_candidate_that_a_server_cannot_score_is_last_and_the_others_are_scored(server: Place) -> None:
     texts = [f"text {number}" + (" open the cover" if number == 37 else "") for number in range(50)]
     texts[20] = f"how do I open the cover, {UNSCORABLE}"
-    scores = made(place).rerank(QUERY, texts, seconds=10)
+    scores = make_reranker(server).rerank(QUERY, texts, seconds=10)
     assert max(range(50), key=lambda at: scores[at]) == 37
     assert scores[20] == min(scores)
 
@@ -110,8 +110,8 @@ def hit_of(content: str) -> Hit:
     return Hit(content, 0.5, 0.5, 0.0, 1, None, "doc_1", "manual.pdf", "", "TEXT", "TEXT", {}, 0, 0, 1, None)
 
 
-def test_a_query_that_a_server_cannot_score_leaves_the_reranker_in_use(place: Place) -> None:
-    reranker = made(place)
+def test_a_query_that_a_server_cannot_score_leaves_the_reranker_in_use(server: Place) -> None:
+    reranker = make_reranker(server)
     query, hits = Query(QUERY), [hit_of(f"{UNSCORABLE} {number}") for number in range(50)]
     for _ in range(reranking.MAX_FAILURES + 1):
         assert reranking.rerank_hits(reranker, query, hits, 10) is None
@@ -122,11 +122,11 @@ def test_a_check_passes(reranker: Reranker) -> None:
     reranker.check()
 
 
-def test_a_wrong_key_is_said_without_the_vendors_words(place: Place) -> None:
+def test_a_wrong_key_is_said_without_the_vendors_words(server: Place) -> None:
     with pytest.raises(Fatal, match="refuses the key") as caught:
-        made(place, apiKey="other-key").check()
+        make_reranker(server, apiKey="other-key").check()
     assert "SECRET" not in str(caught.value)
-    assert "other-key" not in repr(made(place, apiKey="other-key"))
+    assert "other-key" not in repr(make_reranker(server, apiKey="other-key"))
 
 
 BROKEN: list[tuple[str, Callable[[Any], bool]]] = [
@@ -136,13 +136,13 @@ BROKEN: list[tuple[str, Callable[[Any], bool]]] = [
 ]
 
 
-@pytest.mark.parametrize(("what", "fault"), BROKEN, ids=[name for name, _ in BROKEN])
-def test_transient_errors_can_be_tried_again(place: Place, what: str, fault: Any) -> None:
-    place.always = [fault]
+@pytest.mark.parametrize(("fault_name", "fault"), BROKEN, ids=[name for name, _ in BROKEN])
+def test_transient_errors_can_be_tried_again(server: Place, fault_name: str, fault: Any) -> None:
+    server.always = [fault]
     with pytest.raises(Retryable) as caught:
-        made(place).rerank(QUERY, TEXTS, seconds=3)
+        make_reranker(server).rerank(QUERY, TEXTS, seconds=3)
     assert "SECRET" not in str(caught.value)
-    assert what != "busy" or "429" in str(caught.value)
+    assert fault_name != "busy" or "429" in str(caught.value)
 
 
 def _answers(body: Any) -> Callable[[Any], bool]:
@@ -163,79 +163,79 @@ def _answers(body: Any) -> Callable[[Any], bool]:
     ],
     ids=["html", "list", "object", "none", "number in list", "number", "infinite index", "huge score", "deep"],
 )
-def test_an_answer_that_is_none_is_an_error_of_ours(place: Place, body: bytes) -> None:
-    place.always = [_answers(body)]
+def test_an_answer_that_is_none_is_an_error_of_ours(server: Place, body: bytes) -> None:
+    server.always = [_answers(body)]
     with pytest.raises((Retryable, Fatal)):
-        made(place).rerank(QUERY, TEXTS, seconds=3)
+        make_reranker(server).rerank(QUERY, TEXTS, seconds=3)
 
 
 @pytest.mark.parametrize(
-    ("what", "odd"), [("index", 0.9), *((what, odd) for what in ("index", "score") for odd in ("0", True, None))]
+    ("field", "odd"), [("index", 0.9), *((field, odd) for field in ("index", "score") for odd in ("0", True, None))]
 )
-def test_numbers_that_are_none_are_no_scores(what: str, odd: Any) -> None:
-    entry = {"index": 0, "score": 0.5, what: odd}
+def test_numbers_that_are_none_are_no_scores(field: str, odd: Any) -> None:
+    entry = {"index": 0, "score": 0.5, field: odd}
     always = [_answers(json.dumps([entry]).encode())]
-    with rerank_server.running("TEI", always=always) as place, pytest.raises(Retryable):
-        made(place).rerank(QUERY, TEXTS[:1], seconds=3)
+    with rerank_server.running("TEI", always=always) as server, pytest.raises(Retryable):
+        make_reranker(server).rerank(QUERY, TEXTS[:1], seconds=3)
 
 
 @pytest.mark.parametrize("code", [200, 500])
-def test_no_server_can_fill_the_memory_with_little(place: Place, code: int) -> None:
-    """40 MB of blanks are less than a kilobyte where they are packed twice."""
-    place.always = [faults.packed(b" " * 40_000_000, code=code)]
-    reranker = made(place)
+def test_no_server_can_fill_the_memory_with_little(server: Place, code: int) -> None:
+    # 40 MB of blanks are less than a kilobyte after two compressions.
+    server.always = [faults.packed(b" " * 40_000_000, code=code)]
+    reranker = make_reranker(server)
     tracemalloc.start()
     try:
         with pytest.raises(Retryable):
             reranker.rerank(QUERY, TEXTS, seconds=10)
-        _, most = tracemalloc.get_traced_memory()
+        _, peak_bytes = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
-    assert most < 10_000_000
+    assert peak_bytes < 10_000_000
 
 
-def test_a_server_that_sends_without_end_is_left(place: Place) -> None:
-    place.always = [_answers(b" " * 30_000_000)]
-    reranker = made(place)
+def test_a_server_that_sends_without_end_is_left(server: Place) -> None:
+    server.always = [_answers(b" " * 30_000_000)]
+    reranker = make_reranker(server)
     tracemalloc.start()
     try:
         with pytest.raises(Retryable):
             reranker.rerank(QUERY, TEXTS, seconds=10)
-        _, most = tracemalloc.get_traced_memory()
+        _, peak_bytes = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
-    assert most < 60_000_000  # the stand-in's own 30 MB are counted, too
+    assert peak_bytes < 60_000_000  # the stand-in's own 30 MB are counted, too
 
 
-def test_a_server_that_drips_is_left_in_time(place: Place) -> None:
-    place.always = [faults.drips]
+def test_a_server_that_drips_is_left_in_time(server: Place) -> None:
+    server.always = [faults.drips]
     started = time.monotonic()
     with pytest.raises(Retryable, match="did not answer within 1 s"):
-        made(place).rerank(QUERY, TEXTS, seconds=1)
+        make_reranker(server).rerank(QUERY, TEXTS, seconds=1)
     assert time.monotonic() - started < 2.9
 
 
 @pytest.mark.parametrize("name", ["TEI", "VLLM"])
 def test_logits_become_probabilities(name: str) -> None:
-    with rerank_server.running(name, logits=True) as place:
-        scores = made(place).rerank(QUERY, TEXTS, seconds=5)
+    with rerank_server.running(name, logits=True) as server:
+        scores = make_reranker(server).rerank(QUERY, TEXTS, seconds=5)
     assert all(0 < score < 1 for score in scores)
     assert max(range(len(TEXTS)), key=lambda at: scores[at]) == 1
 
 
 def test_a_server_of_the_other_form_is_found_out() -> None:
-    with rerank_server.running("TEI") as place:
-        reranker = made(place, model="some-model")
+    with rerank_server.running("TEI") as server:
+        reranker = make_reranker(server, model="some-model")
         assert reranker.rerank(QUERY, TEXTS, seconds=5)[1] > 0.5
         assert reranker.rerank(QUERY, TEXTS, seconds=5)[1] > 0.5
-        assert len(place.seen) == 2
+        assert len(server.seen) == 2
 
 
-def test_a_slow_server_is_given_up_in_time(place: Place) -> None:
-    place.delay = 3
+def test_a_slow_server_is_given_up_in_time(server: Place) -> None:
+    server.delay = 3
     start = time.monotonic()
     with pytest.raises(Retryable):
-        made(place).rerank(QUERY, TEXTS, seconds=1)
+        make_reranker(server).rerank(QUERY, TEXTS, seconds=1)
     assert time.monotonic() - start < 2.5
 
 

@@ -1,4 +1,4 @@
-"""A content service's account at its stand-in; a module names its CONNECTOR and its STANDIN."""
+"""A stand-in account and its connector, by CONNECTOR and STANDIN of the test module."""
 
 from __future__ import annotations
 
@@ -11,10 +11,9 @@ from tests.standins.place import APP, TestTokens
 
 @pytest.fixture
 def account(request, monkeypatch):
-    """Asked again without a pause."""
     monkeypatch.setattr(retries, "FIRST_PAUSE", 0.01)
-    with request.module.STANDIN.serving() as made:
-        yield made
+    with request.module.STANDIN.serving() as served_account:
+        yield served_account
 
 
 @pytest.fixture

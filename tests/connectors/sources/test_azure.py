@@ -1,4 +1,4 @@
-"""Blobs of Azure at Azurite, which npm installs: the contract of connectors, as far as a container has it."""
+"""Contract of connectors for Azure blobs at Azurite, installed by npm."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from connectors.http import retries
 from connectors.sources.objects import web
 from retrieval.errors import Fatal, Skippable
 from retrieval.settings import Settings
-from tests.connectors.sources.test_objects import fetched, listed, opened
+from tests.connectors.sources.test_objects import fetched, list_items, opened
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 AZURITE = "azurite@3.35.0"
@@ -37,7 +37,7 @@ def shared_access(permissions):
 
 
 class Container:
-    """A folder of a container; another blob lies beside it."""
+    """A folder of a container, next to a blob outside."""
 
     def __init__(self, endpoint, name):
         self.endpoint, self.name = endpoint, name
@@ -105,14 +105,14 @@ def test_everything_below_the_prefix_is_listed_and_fetched(container, by, tmp_pa
     paths = ["top.txt", "a/b/deep.txt", "a b/ü é#%41?+.txt"]
     for path in paths:
         container.put(path, f"text of {path}")
-    items, _ = listed(container)
+    items, _ = list_items(container)
     assert sorted(items) == sorted(paths)
     for path in paths:
         raw = fetched(container, items[path], tmp_path)
         assert raw.path.read_text() == f"text of {path}"
         assert raw.version == items[path].version
     container.put("top.txt", "changed")
-    assert listed(container)[0]["top.txt"].version != items["top.txt"].version
+    assert list_items(container)[0]["top.txt"].version != items["top.txt"].version
 
 
 def test_a_listing_goes_on_behind_any_page_in_another_process(container, monkeypatch):
@@ -120,15 +120,15 @@ def test_a_listing_goes_on_behind_any_page_in_another_process(container, monkeyp
     paths = {f"{folder}{number}.txt" for folder in ("", "a/", "a-b/") for number in range(3)}
     for path in paths:
         container.put(path, "x")
-    seen, cursor = [], None
+    listed_paths, cursor = [], None
     for _ in range(20):
         connector, tokens = opened(container)
         page = next(connector.iter_changes(tokens, cursor))
-        seen += [item.properties["path"] for item in page.items]
+        listed_paths += [item.properties["path"] for item in page.items]
         cursor = page.cursor
         if page.done:
             break
-    assert sorted(seen) == sorted(paths)
+    assert sorted(listed_paths) == sorted(paths)
 
 
 def test_a_marker_that_the_service_refuses_begins_a_whole_listing(container):
@@ -156,7 +156,7 @@ def test_a_folder_is_browsed_and_a_removal_is_seen(container, tmp_path):
     connector, tokens = opened(container)
     top = {entry.path: entry.is_folder for entry in connector.browse(tokens, None, None).entries}
     assert top == {"plans": True, "top.txt": False}
-    item = listed(container)[0]["plans/a.txt"]
+    item = list_items(container)[0]["plans/a.txt"]
     assert [entry.id for entry in connector.browse(tokens, "plans", None).entries] == [item.external_id]
     container.send("DELETE", "/files/plans/a.txt")
     assert connector.is_deleted(tokens, item.external_id)
@@ -166,12 +166,12 @@ def test_a_folder_is_browsed_and_a_removal_is_seen(container, tmp_path):
 
 def test_a_refusal_is_no_empty_listing(container):
     container.put("a.txt", "x")
-    item = listed(container)[0]["a.txt"]
+    item = list_items(container)[0]["a.txt"]
     container.config["credentials"] = {"accountKey": base64.b64encode(b"wrong").decode()}
     connector, tokens = opened(container)
-    for request in (lambda: listed(container), lambda: connector.is_deleted(tokens, item.external_id)):
+    for request in (lambda: list_items(container), lambda: connector.is_deleted(tokens, item.external_id)):
         with pytest.raises(Fatal, match=r"does not accept|may not list"):
             request()
     container.config |= {"credentials": {"accountKey": KEY}, "url": f"azure://{ACCOUNT}/nowhere"}
     with pytest.raises(Fatal, match=r"no such container|may not list"):
-        listed(container)
+        list_items(container)

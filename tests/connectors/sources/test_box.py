@@ -1,4 +1,4 @@
-"""What is Box's own: folders that are walked, events that are only reasons to ask, downloads elsewhere, Box Notes."""
+"""Box: walked folders, events, redirected downloads, Box Notes."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def hurried(monkeypatch):
     monkeypatch.setattr(box_client, "SERVICE_POLICY", replace(box_client.SERVICE_POLICY, burst=5000))
 
 
-def listed(connector, tokens, cursor=None):
+def list_items(connector, tokens, cursor=None):
     """The items by id, and the last page."""
     pages = list(connector.iter_changes(tokens, cursor))
     assert [page.done for page in pages] == [False] * (len(pages) - 1) + [True]
@@ -37,7 +37,7 @@ def listed(connector, tokens, cursor=None):
 
 
 def instead(status, body, **headers):
-    """An answer that holds what the test says."""
+    """Return a fault with the given status, body and headers."""
 
     def fault(handler):
         handler.reply(status, body, {name.replace("_", "-"): value for name, value in headers.items()})
@@ -50,7 +50,7 @@ def when(account, part, fault):
     account.fault = lambda request: fault if part in request else None
 
 
-def asked(account, part):
+def requests_with(account, part):
     return [request for request in account.requests if part in request]
 
 
@@ -59,38 +59,38 @@ def asked(account, part):
 
 def test_of_a_folder_in_the_trash_everything_below_is_gone(account, connector, tokens):
     below = [account.put("plans/a.txt", "a"), account.put("plans/deep/er/b.txt", "b")]
-    kept = account.put("kept/c.txt", "c")
-    _, last = listed(connector, tokens)
+    kept_id = account.put("kept/c.txt", "c")
+    _, last = list_items(connector, tokens)
     account.delete(account.folder("plans"))
-    after, page = listed(connector, tokens, last.cursor)
+    changes, page = list_items(connector, tokens, last.cursor)
     assert page.whole
-    assert set(after) == {kept}
-    assert [connector.is_deleted(tokens, one) for one in (*below, kept)] == [True, True, False]
+    assert set(changes) == {kept_id}
+    assert [connector.is_deleted(tokens, file_id) for file_id in (*below, kept_id)] == [True, True, False]
 
 
 def test_a_folder_that_comes_back_brings_its_files_without_a_listing_of_everything(account, connector, tokens):
-    one = account.put("plans/deep/a.txt", "a")
+    file_id = account.put("plans/deep/a.txt", "a")
     account.put("other/b.txt", "b")
     folder = account.folder("plans")
     account.delete(folder)
-    _, last = listed(connector, tokens)
+    _, last = list_items(connector, tokens)
     account.restore(folder)
     account.requests.clear()
-    after, page = listed(connector, tokens, last.cursor)
-    assert set(after) == {one}
+    changes, page = list_items(connector, tokens, last.cursor)
+    assert set(changes) == {file_id}
     assert not page.whole
-    assert len(asked(account, "/items")) == 2
+    assert len(requests_with(account, "/items")) == 2
 
 
 def test_files_of_a_moved_folder_have_their_new_path_and_no_new_version(account, connector, tokens):
-    one = account.put("plans/deep/a.txt", "a")
-    before, last = listed(connector, tokens)
+    file_id = account.put("plans/deep/a.txt", "a")
+    initial, last = list_items(connector, tokens)
     account.move(account.folder("plans"), "archive/2026")
     account.rename(account.folder("archive/2026/plans"), "old plans")
-    after, page = listed(connector, tokens, last.cursor)
-    assert before[one].properties["path"] == "plans/deep/a.txt"
-    assert after[one].properties["path"] == "archive/2026/old plans/deep/a.txt"
-    assert after[one].version == before[one].version
+    changes, page = list_items(connector, tokens, last.cursor)
+    assert initial[file_id].properties["path"] == "plans/deep/a.txt"
+    assert changes[file_id].properties["path"] == "archive/2026/old plans/deep/a.txt"
+    assert changes[file_id].version == initial[file_id].version
     assert not page.whole
 
 
@@ -107,14 +107,14 @@ def test_an_account_that_shows_nothing_at_all_is_no_empty_account(account, conne
     account.put("a.txt", "x")
     when(account, "/folders/0/items", faults.status(status))
     with pytest.raises(Fatal, match="does not show"):
-        listed(connector, tokens)
+        list_items(connector, tokens)
 
 
 def test_web_links_are_counted_and_left_out(account, connector, tokens):
     account.link("Our website")
-    one = account.put("a.txt", "x")
+    file_id = account.put("a.txt", "x")
     pages = list(connector.iter_changes(tokens, None))
-    assert [item.external_id for page in pages for item in page.items] == [one]
+    assert [item.external_id for page in pages for item in page.items] == [file_id]
     assert dict(pages[-1].skipped) == {"web link": 1}
 
 
@@ -122,36 +122,36 @@ def test_web_links_are_counted_and_left_out(account, connector, tokens):
 
 
 def test_each_week_everything_is_listed(account, connector, tokens, monkeypatch):
-    one = account.put("a.txt", "x")
-    _, last = listed(connector, tokens)
-    now = time.time()
-    monkeypatch.setattr(listing.time, "time", lambda: now + 6 * 86400)
-    _, last = listed(connector, tokens, last.cursor)
+    file_id = account.put("a.txt", "x")
+    _, last = list_items(connector, tokens)
+    start_time = time.time()
+    monkeypatch.setattr(listing.time, "time", lambda: start_time + 6 * 86400)
+    _, last = list_items(connector, tokens, last.cursor)
     assert not last.whole
-    monkeypatch.setattr(listing.time, "time", lambda: now + 8 * 86400)
-    after, page = listed(connector, tokens, last.cursor)
-    assert set(after) == {one}
+    monkeypatch.setattr(listing.time, "time", lambda: start_time + 8 * 86400)
+    changes, page = list_items(connector, tokens, last.cursor)
+    assert set(changes) == {file_id}
     assert page.whole
-    _, page = listed(connector, tokens, page.cursor)
+    _, page = list_items(connector, tokens, page.cursor)
     assert not page.whole
 
 
 def test_events_without_end_become_a_listing_of_everything(account, connector, tokens, monkeypatch):
-    one = account.put("a.txt", "x")
-    _, last = listed(connector, tokens)
+    file_id = account.put("a.txt", "x")
+    _, last = list_items(connector, tokens)
     monkeypatch.setattr(listing, "MAX_EVENT_PAGES", 5)
     positions = iter(range(1000, 2000))
 
     def endless(handler):
         if "stream_position=now" in handler.path:
             return False
-        event = {"type": "event", "event_type": "ITEM_UPLOAD", "source": {"type": "file", "id": one}}
+        event = {"type": "event", "event_type": "ITEM_UPLOAD", "source": {"type": "file", "id": file_id}}
         handler.reply(200, {"chunk_size": 1, "entries": [event], "next_stream_position": next(positions)})
         return True
 
     when(account, "/events", endless)
-    after, page = listed(connector, tokens, last.cursor)
-    assert set(after) == {one}
+    changes, page = list_items(connector, tokens, last.cursor)
+    assert set(changes) == {file_id}
     assert page.whole
 
 
@@ -167,7 +167,7 @@ def test_events_without_end_become_a_listing_of_everything(account, connector, t
     ],
 )
 def test_events_about_nothing_of_ours_are_passed_over(account, connector, tokens, event):
-    _, last = listed(connector, tokens)
+    _, last = list_items(connector, tokens)
     position = box.FIRST + 1
     when(account, "/events", instead(200, {"entries": [event], "next_stream_position": position}))
     first = next(connector.iter_changes(tokens, last.cursor))
@@ -177,7 +177,7 @@ def test_events_about_nothing_of_ours_are_passed_over(account, connector, tokens
 
 @pytest.mark.parametrize("seed", range(4))
 def test_any_history_ends_in_what_the_account_holds(account, connector, tokens, seed):
-    """Many changes between listings: what is said of them, by the engine's own rules, must give the truth."""
+    # After many changes, the connector's deletions and items must match the account.
     chance = random.Random(seed)
     account.page = chance.choice([2, 7, 100])
     have: dict[str, SourceItem] = {}
@@ -185,42 +185,45 @@ def test_any_history_ends_in_what_the_account_holds(account, connector, tokens, 
     for _round in range(4):
         for _ in range(chance.randrange(1, 12)):
             _something(account, chance)
-        seen, page = listed(connector, tokens, cursor)
+        page_items, page = list_items(connector, tokens, cursor)
         cursor = page.cursor
-        have |= {its: item for its, item in seen.items() if not item.deleted}
-        left = {its for its, item in seen.items() if item.deleted}
-        left |= {its for its in have if page.whole and its not in seen and connector.is_deleted(tokens, its)}
-        have = {its: item for its, item in have.items() if its not in left}
-        there = {node.id: node for node in account.nodes.values() if node.kind == "file" and not node.is_gone}
+        have |= {its: item for its, item in page_items.items() if not item.deleted}
+        deleted_ids = {its for its, item in page_items.items() if item.deleted}
+        deleted_ids |= {
+            its for its in have if page.whole and its not in page_items and connector.is_deleted(tokens, its)
+        }
+        have = {its: item for its, item in have.items() if its not in deleted_ids}
+        live_nodes = {node.id: node for node in account.nodes.values() if node.kind == "file" and not node.is_gone}
         assert {its: item.properties["path"] for its, item in have.items()} == {
-            its: "/".join([one.name for one in node.above[1:]] + [node.name]) for its, node in there.items()
+            its: "/".join([ancestor.name for ancestor in node.above[1:]] + [node.name])
+            for its, node in live_nodes.items()
         }
         assert {its: item.version for its, item in have.items()} == {
-            its: box.whole(node)["sha1"] for its, node in there.items()
+            its: box.whole(node)["sha1"] for its, node in live_nodes.items()
         }
 
 
 def _something(account, chance):
-    """One thing that a person does."""
+    """Apply one random change of a person."""
     nodes = [node for node in account.nodes.values() if node.id != "0"]
     number = next(account.ids)
-    what = chance.choice(["put", "put", "put", "change", "rename", "move", "delete", "restore"]) if nodes else "put"
+    action = chance.choice(["put", "put", "put", "change", "rename", "move", "delete", "restore"]) if nodes else "put"
     folders = [node for node in account.nodes.values() if node.kind == "folder"]
-    if what == "put":
-        place = chance.choice(folders)
-        path = "/".join([one.name for one in place.above[1:]] + [place.name] * (place.id != "0"))
+    if action == "put":
+        target = chance.choice(folders)
+        path = "/".join([ancestor.name for ancestor in target.above[1:]] + [target.name] * (target.id != "0"))
         account.put(f"{path}/{chance.choice(['', f'd{number}/', f'd{number}/e/'])}{number}.txt", f"text {number}")
         return
     node = chance.choice(nodes)
-    if what == "change" and node.kind == "file":
+    if action == "change" and node.kind == "file":
         account.change(node.id, f"changed {number}")
-    elif what == "rename":
+    elif action == "rename":
         account.rename(node.id, f"n{number}")
-    elif what == "move":
+    elif action == "move":
         into = chance.choice([folder for folder in folders if node not in (folder, *folder.above)])
         account.put_into(node.id, into.id)
-    elif what in {"delete", "restore"} and node.trashed == (what == "restore"):
-        (account.delete if what == "delete" else account.restore)(node.id)
+    elif action in {"delete", "restore"} and node.trashed == (action == "restore"):
+        (account.delete if action == "delete" else account.restore)(node.id)
 
 
 # Pages without end
@@ -229,14 +232,14 @@ def _something(account, chance):
 def test_a_page_that_leads_to_itself_is_no_loop(account, connector, tokens):
     when(account, "/items", instead(200, {"entries": [], "next_marker": "again"}))
     with pytest.raises(Fatal, match="pages of a folder"):
-        listed(connector, tokens)
+        list_items(connector, tokens)
 
 
 def test_folders_without_end_come_to_an_end(account, connector, tokens, monkeypatch):
     monkeypatch.setattr(listing, "MAX_REQUESTS", 20)
     when(account, "/items", instead(200, {"entries": [{"type": "folder", "id": "0", "name": "itself"}]}))
     with pytest.raises(Fatal, match="too many folders"):
-        listed(connector, tokens)
+        list_items(connector, tokens)
 
 
 # Content
@@ -244,26 +247,26 @@ def test_folders_without_end_come_to_an_end(account, connector, tokens, monkeypa
 
 def test_no_token_goes_to_the_host_that_content_comes_from(account, connector, tokens, tmp_path):
     account.put("a.txt", "x" * 100_000)
-    items, _ = listed(connector, tokens)
+    items, _ = list_items(connector, tokens)
     raw = connector.fetch(tokens, next(iter(items.values())), tmp_path / "raw")
     assert raw.size == 100_000
-    assert asked(account, "/dl/")
+    assert requests_with(account, "/dl/")
     assert account.complaints == []
 
 
 def test_what_box_is_still_preparing_is_asked_for_later(account, connector, tokens, tmp_path):
     account.put("a.txt", "x")
-    items, _ = listed(connector, tokens)
+    items, _ = list_items(connector, tokens)
     when(account, "/content", instead(202, b"", Retry_After="7"))
     with pytest.raises(Retryable, match="preparing") as raised:
         connector.fetch(tokens, next(iter(items.values())), tmp_path / "raw")
     assert raised.value.after == 7
-    assert len(asked(account, "/content")) == 1
+    assert len(requests_with(account, "/content")) == 1
 
 
 def test_other_content_than_box_names_is_not_taken(account, connector, tokens, tmp_path):
     account.put("a.txt", "right")
-    items, _ = listed(connector, tokens)
+    items, _ = list_items(connector, tokens)
     when(account, "/dl/", instead(200, b"wrong"))
     with pytest.raises(Retryable, match="does not match its checksum"):
         connector.fetch(tokens, next(iter(items.values())), tmp_path / "raw")
@@ -271,13 +274,13 @@ def test_other_content_than_box_names_is_not_taken(account, connector, tokens, t
 
 @pytest.mark.parametrize("name", ["marked.txt", "Plan.gdoc"])
 def test_what_box_sends_otherwise_than_it_keeps_it_is_taken(account, connector, tokens, tmp_path, name):
-    one = account.put(name, "kept")
-    account.nodes[one].marked = name == "marked.txt"
-    items, _ = listed(connector, tokens)
+    file_id = account.put(name, "kept")
+    account.nodes[file_id].marked = name == "marked.txt"
+    items, _ = list_items(connector, tokens)
     when(account, "/dl/", instead(200, b"kept, for your eyes only"))
-    raw = connector.fetch(tokens, items[one], tmp_path / "raw")
+    raw = connector.fetch(tokens, items[file_id], tmp_path / "raw")
     assert raw.path.read_text() == "kept, for your eyes only"
-    assert raw.version == items[one].version
+    assert raw.version == items[file_id].version
 
 
 def test_content_does_not_travel_in_the_clear_where_box_is_asked_under_tls(account, tmp_path):
@@ -288,65 +291,65 @@ def test_content_does_not_travel_in_the_clear_where_box_is_asked_under_tls(accou
 
 
 def test_a_file_that_changes_while_it_is_fetched_comes_whole(account, connector, tokens, tmp_path):
-    one = account.put("a.txt", "before")
-    items, _ = listed(connector, tokens)
+    file_id = account.put("a.txt", "before")
+    items, _ = list_items(connector, tokens)
 
     def fault(request):
-        if "/dl/" in request and not account.nodes[one].content.startswith(b"after"):
-            account.change(one, "after the change")
+        if "/dl/" in request and not account.nodes[file_id].content.startswith(b"after"):
+            account.change(file_id, "after the change")
 
     account.fault = fault
-    raw = connector.fetch(tokens, items[one], tmp_path / "raw")
+    raw = connector.fetch(tokens, items[file_id], tmp_path / "raw")
     assert raw.path.read_text() == "after the change"
-    assert raw.version == box.whole(account.nodes[one])["sha1"]
+    assert raw.version == box.whole(account.nodes[file_id])["sha1"]
 
 
 def test_a_file_over_the_limit_is_left_where_it_is(account, tokens, tmp_path):
     account.put("a.txt", "x" * 2000)
     connector = registry.make_connector("BOX", APP, account.settings.model_copy(update={"max_file_bytes": 1000}))
-    items, _ = listed(connector, tokens)
+    items, _ = list_items(connector, tokens)
     with pytest.raises(Skippable, match="larger than"):
         connector.fetch(tokens, next(iter(items.values())), tmp_path / "raw")
-    assert not asked(account, "/content")
+    assert not requests_with(account, "/content")
 
 
 def test_a_file_that_may_only_be_previewed_is_left_out_with_its_reason(account, connector, tokens, tmp_path):
-    one = account.put("a.txt", "x")
-    items, _ = listed(connector, tokens)
-    account.close(one)
+    file_id = account.put("a.txt", "x")
+    items, _ = list_items(connector, tokens)
+    account.close(file_id)
     with pytest.raises(Skippable, match="preview"):
-        connector.fetch(tokens, items[one], tmp_path / "raw")
+        connector.fetch(tokens, items[file_id], tmp_path / "raw")
 
 
 def test_a_download_host_in_trouble_is_asked_again(account, connector, tokens, tmp_path):
-    one = account.put("a.txt", "words")
-    items, _ = listed(connector, tokens)
-    left = [faults.status(503), faults.status(429, Retry_After="0"), faults.reset, faults.cut]
-    account.fault = lambda request: left.pop(0) if left and "/dl/" in request else None
-    assert connector.fetch(tokens, items[one], tmp_path / "raw").path.read_text() == "words"
-    assert not left
+    file_id = account.put("a.txt", "words")
+    items, _ = list_items(connector, tokens)
+    faults_left = [faults.status(503), faults.status(429, Retry_After="0"), faults.reset, faults.cut]
+    account.fault = lambda request: faults_left.pop(0) if faults_left and "/dl/" in request else None
+    assert connector.fetch(tokens, items[file_id], tmp_path / "raw").path.read_text() == "words"
+    assert not faults_left
 
 
 def test_an_app_without_the_scope_is_told_so(account, connector, tokens):
-    one = account.put("a.txt", "x")
+    file_id = account.put("a.txt", "x")
     when(account, "/2.0/", instead(403, {"type": "error", "status": 403, "code": "insufficient_scope"}))
     with pytest.raises(Fatal, match="scope"):
-        listed(connector, tokens)
+        list_items(connector, tokens)
     with pytest.raises(Fatal, match="scope"):
-        connector.is_deleted(tokens, one)
+        connector.is_deleted(tokens, file_id)
 
 
 def test_a_box_note_comes_as_markdown(account, connector, tokens, tmp_path):
     words = {"type": "paragraph", "content": [{"type": "text", "text": "We meet on Monday."}]}
     title = {"type": "heading", "attrs": {"level": 2}, "content": [{"type": "text", "text": "Plan"}]}
     note = {"version": 1, "schema_version": 1, "doc": {"type": "doc", "content": [title, words]}}
-    one = account.put("notes/Weekly.boxnote", json.dumps(note))
-    items, _ = listed(connector, tokens)
-    raw = connector.fetch(tokens, items[one], tmp_path / "raw")
+    file_id = account.put("notes/Weekly.boxnote", json.dumps(note))
+    items, _ = list_items(connector, tokens)
+    raw = connector.fetch(tokens, items[file_id], tmp_path / "raw")
     assert raw.path.read_text() == "## Plan\n\nWe meet on Monday."
-    assert (items[one].media_type, raw.media_type) == ("text/markdown", "text/markdown")
+    assert (items[file_id].media_type, raw.media_type) == ("text/markdown", "text/markdown")
     assert raw.properties["title"] == "Weekly"
-    assert raw.version == items[one].version
+    assert raw.version == items[file_id].version
 
 
 # What is sent
@@ -358,7 +361,7 @@ def test_a_box_note_comes_as_markdown(account, connector, tokens, tmp_path):
 def test_an_answer_of_another_shape_is_no_empty_folder(account, connector, tokens, body):
     when(account, "/items", instead(200, body))
     with pytest.raises(Retryable, match="cannot be read"):
-        listed(connector, tokens)
+        list_items(connector, tokens)
 
 
 # Whose account it is
@@ -372,13 +375,13 @@ def exchanged(account, connector):
 
 def test_an_authorization_says_whose_account_it_is(account, connector):
     account.vendor.account = "4711"
-    made = exchanged(account, connector)
-    assert made.account == "4711"
+    tokens_of_code = exchanged(account, connector)
+    assert tokens_of_code.account == "4711"
     account.requests.clear()
-    again = connector.authorizer.refresh(made)
-    assert again.account == "4711"
-    assert again.refresh_token != made.refresh_token
-    assert not asked(account, "/users/me")
+    refreshed = connector.authorizer.refresh(tokens_of_code)
+    assert refreshed.account == "4711"
+    assert refreshed.refresh_token != tokens_of_code.refresh_token
+    assert not requests_with(account, "/users/me")
 
 
 @pytest.mark.parametrize(
@@ -386,29 +389,29 @@ def test_an_authorization_says_whose_account_it_is(account, connector):
 )
 def test_an_account_that_is_not_told_loses_no_authorization(account, connector, wrong):
     when(account, "/users/me", wrong)
-    made = exchanged(account, connector)
-    assert made.account is None
-    assert made.access_token
-    assert len(asked(account, "/users/me")) == 1
+    tokens_of_code = exchanged(account, connector)
+    assert tokens_of_code.account is None
+    assert tokens_of_code.access_token
+    assert len(requests_with(account, "/users/me")) == 1
 
 
 @pytest.mark.parametrize("status", [400, 403, 404, 409, 503])
 def test_what_box_says_is_in_no_log_and_no_traceback(account, connector, tokens, tmp_path, caplog, status):
-    one = account.put("a.txt", "words")
-    items, _ = listed(connector, tokens)
+    file_id = account.put("a.txt", "words")
+    items, _ = list_items(connector, tokens)
     account.fault = lambda _request: faults.status(status)
     with pytest.raises((Retryable, Fatal, Skippable)) as raised:
-        connector.fetch(tokens, items[one], tmp_path / "raw")
-    told = "".join(traceback.format_exception(raised.value)) + caplog.text
-    assert "SECRET" not in told
-    assert "canary" not in told
+        connector.fetch(tokens, items[file_id], tmp_path / "raw")
+    output = "".join(traceback.format_exception(raised.value)) + caplog.text
+    assert "SECRET" not in output
+    assert "canary" not in output
 
 
 def test_an_address_that_opens_a_file_is_in_no_traceback(account, connector, tokens, tmp_path):
-    """Nobody listens where Box sends us to: the HTTP library would name the whole address."""
-    one = account.put("a.txt", "words")
-    items, _ = listed(connector, tokens)
+    # Nothing listens at the redirect's target: the HTTP library would name the whole address.
+    file_id = account.put("a.txt", "words")
+    items, _ = list_items(connector, tokens)
     when(account, "/content", instead(302, b"", Location="http://127.0.0.1:9/d/1/b1!canary-signature/download"))
     with pytest.raises(Retryable) as raised:
-        connector.fetch(tokens, items[one], tmp_path / "raw")
+        connector.fetch(tokens, items[file_id], tmp_path / "raw")
     assert "canary" not in "".join(traceback.format_exception(raised.value))

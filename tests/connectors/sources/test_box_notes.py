@@ -16,7 +16,7 @@ def node(kind, *content, **attrs):
     return {"type": kind, "attrs": attrs, "content": list(content)}
 
 
-def said(*words):
+def paragraph(*words):
     return node("paragraph", *(text(word) if isinstance(word, str) else word for word in words))
 
 
@@ -27,38 +27,48 @@ def markdown(*content):
 
 def test_headings_paragraphs_and_rules():
     rule = {"type": "horizontal_rule"}
-    found = markdown(node("heading", text("Plan"), level=3), said("First."), {"type": "paragraph"}, rule, said("Last."))
-    assert found == "### Plan\n\nFirst.\n\n---\n\nLast."
+    result = markdown(
+        node("heading", text("Plan"), level=3), paragraph("First."), {"type": "paragraph"}, rule, paragraph("Last.")
+    )
+    assert result == "### Plan\n\nFirst.\n\n---\n\nLast."
 
 
 def test_marks_and_breaks():
     link = {"type": "link", "attrs": {"href": "https://example.com/"}}
-    found = markdown(
-        said(text("bold", {"type": "strong"}), " and ", text("the site", link), {"type": "hard_break"}, "below"),
-        said(text("https://example.com/", link), text(" small", {"type": "font_size", "attrs": {"size": "0.75em"}})),
+    result = markdown(
+        paragraph(text("bold", {"type": "strong"}), " and ", text("the site", link), {"type": "hard_break"}, "below"),
+        paragraph(
+            text("https://example.com/", link), text(" small", {"type": "font_size", "attrs": {"size": "0.75em"}})
+        ),
     )
-    assert found == "**bold** and [the site](https://example.com/)\nbelow\n\nhttps://example.com/ small"
+    assert result == "**bold** and [the site](https://example.com/)\nbelow\n\nhttps://example.com/ small"
 
 
 def test_lists_in_lists():
-    inner = node("ordered_list", node("list_item", said("b1")), node("list_item", said("b2")), order=3)
+    inner = node("ordered_list", node("list_item", paragraph("b1")), node("list_item", paragraph("b2")), order=3)
     checks = node(
-        "check_list", node("check_list_item", said("done"), checked=True), node("check_list_item", said("open"))
+        "check_list",
+        node("check_list_item", paragraph("done"), checked=True),
+        node("check_list_item", paragraph("open")),
     )
-    found = markdown(node("bullet_list", node("list_item", said("a")), inner, node("list_item", said("c"))), checks)
-    assert found == "- a\n    3. b1\n    4. b2\n- c\n\n- [x] done\n- [ ] open"
+    result = markdown(
+        node("bullet_list", node("list_item", paragraph("a")), inner, node("list_item", paragraph("c"))), checks
+    )
+    assert result == "- a\n    3. b1\n    4. b2\n- c\n\n- [x] done\n- [ ] open"
 
 
 def test_tables_boxes_and_code():
-    head = node("table_row", node("table_header", said("Name")), node("table_header", said("A|B")))
-    row = node("table_row", node("table_cell", said("one"), said("two")))
-    box = node("call_out_box", said("Mind"), said("this"))
-    found = markdown(node("table", head, row), box, node("code_block", text("x = 1")))
-    assert found == ("| Name | A\\|B |\n| --- | --- |\n| one<br>two |  |\n\n> Mind\n>\n> this\n\n```\nx = 1\n```")
+    head = node("table_row", node("table_header", paragraph("Name")), node("table_header", paragraph("A|B")))
+    row = node("table_row", node("table_cell", paragraph("one"), paragraph("two")))
+    box = node("call_out_box", paragraph("Mind"), paragraph("this"))
+    result = markdown(node("table", head, row), box, node("code_block", text("x = 1")))
+    assert result == ("| Name | A\\|B |\n| --- | --- |\n| one<br>two |  |\n\n> Mind\n>\n> this\n\n```\nx = 1\n```")
 
 
 def test_what_is_not_known_is_read_for_its_text():
-    assert markdown(node("grid", node("column", said("left")), node("column", said("right")))) == "left\n\nright"
+    assert (
+        markdown(node("grid", node("column", paragraph("left")), node("column", paragraph("right")))) == "left\n\nright"
+    )
 
 
 def test_a_note_from_before_2022():
@@ -95,7 +105,7 @@ def test_what_is_no_note_is_said_to_be_none(data):
 
 
 def test_a_note_of_some_depth_is_read():
-    deep = said("end")
+    deep = paragraph("end")
     for _ in range(100):
         deep = node("grid", deep)
     assert markdown(deep) == "end"

@@ -1,4 +1,4 @@
-"""What every connector does, against a stateful account on loopback: listing, changes, content, trouble."""
+"""Contract suite of the connectors against a stateful account: listing, changes, content, faults."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ LIMITS = {
     "ONEDRIVE": [("connectors.http.responses", "READ_SECONDS")],
     "SHAREPOINT": [("connectors.http.responses", "READ_SECONDS")],
 }
-"""What bounds the time of one answer."""
+"""Settings with the time limit of one answer."""
 
 
 @pytest.fixture(params=ACCOUNTS)
 def account(request, monkeypatch):
     monkeypatch.setattr(retries, "FIRST_PAUSE", 0.01)
-    with serving_account(request.param) as made:
-        yield made
+    with serving_account(request.param) as served_account:
+        yield served_account
 
 
 @pytest.fixture
@@ -45,8 +45,8 @@ def tokens(account):
     return TestTokens(account)
 
 
-def listed(connector, tokens, cursor=None) -> tuple[dict[str, SourceItem], Any]:
-    """Everything that a listing gives, the last of each item, and its last page."""
+def list_items(connector, tokens, cursor=None) -> tuple[dict[str, SourceItem], Any]:
+    """Return the last version of each item by id, and the last page."""
     items, page = {}, None
     for page in connector.iter_changes(tokens, cursor):
         for item in page.items:
@@ -59,7 +59,7 @@ def listed(connector, tokens, cursor=None) -> tuple[dict[str, SourceItem], Any]:
 
 
 def level(connector, tokens, parent):
-    """All that lies in a folder, from all its pages."""
+    """Return all entries of a folder from all pages."""
     entries, cursor = [], None
     for _ in range(30):
         page = connector.browse(tokens, parent, cursor)
@@ -77,14 +77,14 @@ def text_of(connector, tokens, item, tmp_path) -> str:
 
 
 def trouble(account, when, *reasons):
-    """Do these things wrong, one a request that holds `when`, then nothing."""
-    left = list(reasons)
+    """Answer each request with `when` in its path by the next fault, then normally."""
+    pending = list(reasons)
 
     def fault(request):
-        return left.pop(0) if left and when in request else None
+        return pending.pop(0) if pending and when in request else None
 
     account.fault = fault
-    return left
+    return pending
 
 
 def test_a_first_listing_finds_everything_in_depth_and_is_whole(account, connector, tokens, tmp_path):
@@ -94,7 +94,7 @@ def test_a_first_listing_finds_everything_in_depth_and_is_whole(account, connect
         for folder in ("", "a/", "a/b/", "c/")
         for number in range(2)
     ]
-    items, last = listed(connector, tokens)
+    items, last = list_items(connector, tokens)
     assert sorted(items) == sorted(ids)
     assert last.whole
     assert all(item.version and not item.deleted and not item.error for item in items.values())
@@ -102,29 +102,29 @@ def test_a_first_listing_finds_everything_in_depth_and_is_whole(account, connect
 
 
 def test_browsing_shows_one_folder_at_a_time_in_pages(account, connector, tokens):
-    """Down to what was put; each file with the id, the path and the time of its listing."""
+    # Browses down to the files; each has the id, path and time of its listing.
     account.page = 2
     paths = ["top.txt", "plans/2026/launch.txt", *(f"plans/{number}.txt" for number in range(5))]
     files = {account.put(path, "some text"): path for path in paths}
-    items, _ = listed(connector, tokens)
-    found, left = {}, [(None, 0)]
-    while left:
-        parent, depth = left.pop()
+    items, _ = list_items(connector, tokens)
+    entries, pending = {}, [(None, 0)]
+    while pending:
+        parent, depth = pending.pop()
         for entry in level(connector, tokens, parent):
-            found[entry.id] = entry
+            entries[entry.id] = entry
             if entry.has_children and depth < 6:
-                left.append((entry.id, depth + 1))
-    assert files.keys() <= found.keys()
-    for one, path in files.items():
-        entry, item = found[one], items[one]
+                pending.append((entry.id, depth + 1))
+    assert files.keys() <= entries.keys()
+    for file_id, path in files.items():
+        entry, item = entries[file_id], items[file_id]
         assert (entry.is_folder, entry.name) == (False, item.name)
         assert entry.path.endswith(path)
         assert entry.modified_at
         assert entry.size in {len("some text"), None}
-    folders = {entry.name: entry for entry in found.values() if entry.is_folder}
+    folders = {entry.name: entry for entry in entries.values() if entry.is_folder}
     assert {"plans", "2026"} <= folders.keys()
     assert folders["plans"].has_children
-    assert folders["plans"].path == found[next(iter(files))].path.replace("top.txt", "plans")
+    assert folders["plans"].path == entries[next(iter(files))].path.replace("top.txt", "plans")
     assert not [request for request in account.requests if "/content" in request or "/signed/" in request]
 
 
@@ -137,104 +137,104 @@ def test_a_folder_that_is_not_there_cannot_be_browsed(account, connector, tokens
 
 
 def test_an_empty_account_is_listed_whole(connector, tokens):
-    items, last = listed(connector, tokens)
+    items, last = list_items(connector, tokens)
     assert items == {}
     assert last.whole
 
 
 def test_nothing_new_is_nothing_listed_or_the_same_versions(account, connector, tokens):
     account.put("one.txt", "first")
-    before, last = listed(connector, tokens)
-    after, _ = listed(connector, tokens, last.cursor)
-    assert all(before[name].version == item.version for name, item in after.items())
+    initial, last = list_items(connector, tokens)
+    changes, _ = list_items(connector, tokens, last.cursor)
+    assert all(initial[name].version == item.version for name, item in changes.items())
 
 
 def test_a_listing_goes_on_behind_any_page(account, connector, tokens):
     account.page = 2
     ids = {account.put(f"folder{number % 3}/{number}.txt", "x") for number in range(7)}
-    seen, cursor, pages = set(), None, 0
+    listed_ids, cursor, pages = set(), None, 0
     while True:
         page = next(iter(connector.iter_changes(tokens, cursor)))
-        seen |= {item.external_id for item in page.items}
+        listed_ids |= {item.external_id for item in page.items}
         cursor, pages = page.cursor, pages + 1
         connector = registry.make_connector(account.connector, APP, account.settings)
         assert pages < 30
         if page.done:
             break
-    assert seen == ids
+    assert listed_ids == ids
     assert page.whole
 
 
 def test_a_change_is_listed_with_another_version_and_its_new_content(account, connector, tokens, tmp_path):
-    kept, changed = account.put("kept.txt", "same"), account.put("folder/changed.txt", "before")
-    before, last = listed(connector, tokens)
+    kept_id, changed = account.put("kept.txt", "same"), account.put("folder/changed.txt", "before")
+    initial, last = list_items(connector, tokens)
     account.change(changed, "after the change")
-    after, _ = listed(connector, tokens, last.cursor)
-    assert after[changed].version != before[changed].version
-    assert kept not in after or after[kept].version == before[kept].version
-    assert text_of(connector, tokens, after[changed], tmp_path).endswith("after the change")
+    changes, _ = list_items(connector, tokens, last.cursor)
+    assert changes[changed].version != initial[changed].version
+    assert kept_id not in changes or changes[kept_id].version == initial[kept_id].version
+    assert text_of(connector, tokens, changes[changed], tmp_path).endswith("after the change")
 
 
 def test_a_new_item_is_listed(account, connector, tokens):
     account.put("old.txt", "old")
-    _, last = listed(connector, tokens)
+    _, last = list_items(connector, tokens)
     fresh = account.put("folder/new.txt", "new")
-    after, _ = listed(connector, tokens, last.cursor)
-    assert fresh in after
+    changes, _ = list_items(connector, tokens, last.cursor)
+    assert fresh in changes
 
 
 def test_a_renamed_and_a_moved_item_keep_their_ids(account, connector, tokens):
     renamed, moved = account.put("before.txt", "one"), account.put("here/moved.txt", "two")
-    _, last = listed(connector, tokens)
+    _, last = list_items(connector, tokens)
     account.rename(renamed, "after.txt")
     account.move(moved, "there")
-    after, _ = listed(connector, tokens, last.cursor)
-    assert "after" in after[renamed].name
-    assert not after[moved].deleted
+    changes, _ = list_items(connector, tokens, last.cursor)
+    assert "after" in changes[renamed].name
+    assert not changes[moved].deleted
 
 
 def test_what_was_deleted_is_said_or_known_to_be_gone(account, connector, tokens):
-    kept, deleted = account.put("kept.txt", "one"), account.put("folder/deleted.txt", "two")
-    _, last = listed(connector, tokens)
+    kept_id, deleted = account.put("kept.txt", "one"), account.put("folder/deleted.txt", "two")
+    _, last = list_items(connector, tokens)
     account.delete(deleted)
-    after, page = listed(connector, tokens, last.cursor)
-    said = deleted in after and after[deleted].deleted
-    assert said or (page.whole and deleted not in after)
+    changes, page = list_items(connector, tokens, last.cursor)
+    reported = deleted in changes and changes[deleted].deleted
+    assert reported or (page.whole and deleted not in changes)
     assert connector.is_deleted(tokens, deleted)
-    assert not connector.is_deleted(tokens, kept)
+    assert not connector.is_deleted(tokens, kept_id)
 
 
 def test_a_cursor_that_is_too_old_starts_a_whole_listing(account, connector, tokens):
     ids = {account.put(f"{number}.txt", "x") for number in range(3)}
-    _, last = listed(connector, tokens)
+    _, last = list_items(connector, tokens)
     account.forget_cursors()
-    after, page = listed(connector, tokens, last.cursor)
-    assert ids <= set(after)
+    changes, page = list_items(connector, tokens, last.cursor)
+    assert ids <= set(changes)
     assert page.whole
 
 
 @pytest.mark.parametrize("account", LIMITS, indirect=True)
 def test_a_cursor_that_cannot_be_read_starts_a_whole_listing(account, connector, tokens):
-    """As one of another version; the example of a connector leaves that out."""
+    # As by another version; the example connector leaves this out.
     ids = {account.put(f"{number}.txt", "x") for number in range(2)}
     for cursor in ("", "{", "[]", '{"old": 1}'):
-        items, page = listed(connector, tokens, cursor)
+        items, page = list_items(connector, tokens, cursor)
         assert ids <= set(items), cursor
         assert page.whole
 
 
 def test_an_empty_listing_is_not_believed(account, connector, tokens):
     ids = [account.put(f"{number}.txt", "x") for number in range(3)]
-    _, last = listed(connector, tokens)
+    _, last = list_items(connector, tokens)
     account.lose()
-    after, _ = listed(connector, tokens, last.cursor)
-    assert not any(item.deleted for item in after.values())
-    assert not any(connector.is_deleted(tokens, one) for one in ids)
+    changes, _ = list_items(connector, tokens, last.cursor)
+    assert not any(item.deleted for item in changes.values())
+    assert not any(connector.is_deleted(tokens, file_id) for file_id in ids)
 
 
 def test_an_item_that_vanished_after_it_was_listed_is_left_out_alone(account, connector, tokens, tmp_path):
     vanished = account.put("folder/vanished.txt", "x")
-    items, _ = listed(connector, tokens)
+    items, _ = list_items(connector, tokens)
     account.delete(vanished)
     with pytest.raises(Skippable):
         connector.fetch(tokens, items[vanished], tmp_path / "raw")
@@ -243,12 +243,12 @@ def test_an_item_that_vanished_after_it_was_listed_is_left_out_alone(account, co
 def test_a_refused_token_is_renewed_once_by_8_tasks_together(account, connector, tokens, tmp_path):
     for number in range(8):
         account.put(f"folder/{number}.txt", f"text {number}")
-    items, _ = listed(connector, tokens)
+    items, _ = list_items(connector, tokens)
     account.expire()
 
     def fetch(pair):
-        place, item = pair
-        folder = tmp_path / str(place)
+        index, item = pair
+        folder = tmp_path / str(index)
         folder.mkdir()
         return text_of(connector, tokens, item, folder)
 
@@ -263,7 +263,7 @@ def test_an_access_that_is_refused_for_good_ends_the_connection(account, connect
     account.put("one.txt", "x")
     account.fault = lambda _request: faults.status(401)
     with pytest.raises(Fatal):
-        listed(connector, tokens)
+        list_items(connector, tokens)
     assert tokens.failed
 
 
@@ -278,17 +278,17 @@ def test_an_access_that_is_refused_for_good_ends_the_connection(account, connect
     ids=["429", "429 with nonsense", "503", "reset"],
 )
 def test_trouble_that_passes_is_waited_out(account, connector, tokens, wrong):
-    one = account.put("one.txt", "x")
-    left = trouble(account, "", wrong)
-    items, _ = listed(connector, tokens)
-    assert set(items) == {one}
-    assert not left
+    file_id = account.put("one.txt", "x")
+    pending = trouble(account, "", wrong)
+    items, _ = list_items(connector, tokens)
+    assert set(items) == {file_id}
+    assert not pending
 
 
 def test_network_trouble_never_fails_the_connection(account, connector, tokens):
     account.fault = lambda _request: faults.reset
     with pytest.raises(Retryable) as raised:
-        listed(connector, tokens)
+        list_items(connector, tokens)
     assert not tokens.failed
     assert "SECRET" not in str(raised.value)
 
@@ -297,38 +297,38 @@ def test_an_answer_that_is_no_json_is_no_empty_listing(account, connector, token
     account.put("one.txt", "x")
     account.fault = lambda _request: faults.html
     with pytest.raises((Retryable, Fatal)):
-        listed(connector, tokens)
+        list_items(connector, tokens)
 
 
 @pytest.mark.parametrize("account", LIMITS, indirect=True)
 def test_an_answer_that_drips_is_not_waited_for(account, connector, tokens, monkeypatch):
-    """The example of a connector keeps to its requests, and leaves such limits out."""
+    # The example connector has no such limits.
     account.put("one.txt", "x")
-    listed(connector, tokens)
+    list_items(connector, tokens)
     for module, name in LIMITS[account.connector]:
         monkeypatch.setattr(importlib.import_module(module), name, 0.3)
     connector = registry.make_connector(account.connector, APP, account.settings)
     account.fault = lambda _request: faults.drips
     began = time.monotonic()
     with pytest.raises(Retryable):
-        listed(connector, tokens)
+        list_items(connector, tokens)
     assert time.monotonic() - began < 8  # four tries: each would take three seconds to its end
 
 
 def test_a_truncated_download_is_not_taken_for_the_whole(account, connector, tokens, tmp_path):
-    one = account.put("folder/one.txt", "x" * 2000)
-    items, _ = listed(connector, tokens)
+    file_id = account.put("folder/one.txt", "x" * 2000)
+    items, _ = list_items(connector, tokens)
     account.fault = lambda _request: faults.cut
     with pytest.raises(Retryable):
-        connector.fetch(tokens, items[one], tmp_path / "raw")
+        connector.fetch(tokens, items[file_id], tmp_path / "raw")
 
 
 def test_items_say_what_and_where_they_are(account, connector, tokens, tmp_path):
-    one = account.put("plans/launch.txt", "x")
-    items, _ = listed(connector, tokens)
-    raw = connector.fetch(tokens, items[one], tmp_path / "raw")
-    said = {**items[one].properties, **raw.properties}
-    assert "launch" in items[one].name
+    file_id = account.put("plans/launch.txt", "x")
+    items, _ = list_items(connector, tokens)
+    raw = connector.fetch(tokens, items[file_id], tmp_path / "raw")
+    properties = {**items[file_id].properties, **raw.properties}
+    assert "launch" in items[file_id].name
     assert "launch" in raw.name
-    assert {"url", "modifiedAt"} <= said.keys()
-    assert all(isinstance(value, str | int) for value in said.values())
+    assert {"url", "modifiedAt"} <= properties.keys()
+    assert all(isinstance(value, str | int) for value in properties.values())

@@ -1,4 +1,4 @@
-"""What is Dropbox's own: paths against ids, cursors, Paper, teams, permissions, and answers not to be trusted."""
+"""Dropbox: paths and ids, cursors, Paper, teams, permissions, untrustworthy answers."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from tests.standins.place import APP
 CONNECTOR, STANDIN = "DROPBOX", dropbox
 
 
-def listed(connector, tokens, cursor=None):
-    """The items by id, the reasons of what was left out, the last page."""
+def list_items(connector, tokens, cursor=None):
+    """Return the items by id, the reasons of skipped files and the last page."""
     items, skipped, page = {}, {}, None
     for page in connector.iter_changes(tokens, cursor):
         items |= {item.external_id: item for item in page.items}
@@ -27,12 +27,12 @@ def listed(connector, tokens, cursor=None):
     return items, skipped, page
 
 
-def asked(account, name: str) -> int:
+def count_requests(account, name: str) -> int:
     return account.requests.count(f"POST /2/files/{name}")
 
 
 def failing(account, path: str, answer):
-    """Requests that hold `path` are answered so."""
+    """Answer requests with `path` by the given answer."""
     account.fault = lambda request: answer if path in request else None
 
 
@@ -49,43 +49,43 @@ def saying(status: int, body, **headers: str):
 
 def test_a_deleted_file_is_told_by_its_id_without_listing_everything(account, connector, tokens):
     deleted, _ = account.put("plans/one.txt", "1"), account.put("plans/two.txt", "2")
-    _, _, last = listed(connector, tokens)
+    _, _, last = list_items(connector, tokens)
     account.delete(deleted)
-    after, _, page = listed(connector, tokens, last.cursor)
-    assert {name for name, item in after.items() if item.deleted} == {deleted}
+    changes, _, page = list_items(connector, tokens, last.cursor)
+    assert {name for name, item in changes.items() if item.deleted} == {deleted}
     assert not page.whole
-    assert asked(account, "list_folder") == 1
+    assert count_requests(account, "list_folder") == 1
 
 
 def test_a_file_that_took_anothers_place_removes_it(account, connector, tokens):
-    """The change names the new file alone: what lay there before shows in the path's revisions."""
-    before = account.put("report.txt", "old")
-    _, _, last = listed(connector, tokens)
-    account.delete(before)
-    now = account.put("report.txt", "new")
-    after, _, _ = listed(connector, tokens, last.cursor)
-    assert after[before].deleted
-    assert not after[now].deleted
+    # The change names only the new file; the path's revisions show the old file.
+    old_id = account.put("report.txt", "old")
+    _, _, last = list_items(connector, tokens)
+    account.delete(old_id)
+    new_id = account.put("report.txt", "new")
+    changes, _, _ = list_items(connector, tokens, last.cursor)
+    assert changes[old_id].deleted
+    assert not changes[new_id].deleted
 
 
 def test_a_moved_file_is_not_taken_for_deleted(account, connector, tokens):
-    moved, other = account.put("here/moved.txt", "1"), account.put("other.txt", "2")
-    _, _, last = listed(connector, tokens)
+    moved, renamed_id = account.put("here/moved.txt", "1"), account.put("other.txt", "2")
+    _, _, last = list_items(connector, tokens)
     account.move(moved, "there")
-    account.rename(other, "renamed.txt")
-    after, _, page = listed(connector, tokens, last.cursor)
-    assert not any(item.deleted for item in after.values())
-    assert after[moved].properties["path"] == "there/moved.txt"
-    assert after[other].name == "renamed.txt"
+    account.rename(renamed_id, "renamed.txt")
+    changes, _, page = list_items(connector, tokens, last.cursor)
+    assert not any(item.deleted for item in changes.values())
+    assert changes[moved].properties["path"] == "there/moved.txt"
+    assert changes[renamed_id].name == "renamed.txt"
     assert not page.whole
 
 
 def test_a_deleted_folder_has_everything_listed(account, connector, tokens):
-    below, kept = account.put("plans/2026/deep.txt", "1"), account.put("kept.txt", "2")
-    _, _, last = listed(connector, tokens)
+    below, kept_id = account.put("plans/2026/deep.txt", "1"), account.put("kept.txt", "2")
+    _, _, last = list_items(connector, tokens)
     account.delete_folder("plans")
-    after, _, page = listed(connector, tokens, last.cursor)
-    assert set(after) == {kept}
+    changes, _, page = list_items(connector, tokens, last.cursor)
+    assert set(changes) == {kept_id}
     assert page.whole
     assert connector.is_deleted(tokens, below)
 
@@ -94,55 +94,55 @@ def test_a_file_deleted_while_everything_is_listed_is_told(account, connector, t
     account.page = 1
     first = account.put("a.txt", "1")
     account.put("b.txt", "2")
-    found = connector.iter_changes(tokens, None)
-    assert [item.external_id for item in next(found).items] == [first]
+    listing = connector.iter_changes(tokens, None)
+    assert [item.external_id for item in next(listing).items] == [first]
     account.delete(first)
-    rest = [item for page in found for item in page.items]
-    assert first in {item.external_id for item in rest if item.deleted}
+    later_items = [item for page in listing for item in page.items]
+    assert first in {item.external_id for item in later_items if item.deleted}
 
 
 def test_a_folder_deleted_while_everything_is_listed_has_the_next_listing_whole(account, connector, tokens):
     account.page = 1
     first, last = account.put("a/one.txt", "1"), account.put("b.txt", "2")
-    found = connector.iter_changes(tokens, None)
-    next(found)
-    page = next(found)
+    listing = connector.iter_changes(tokens, None)
+    next(listing)
+    page = next(listing)
     assert [item.external_id for item in page.items] == [first]
     account.delete_folder("a")
-    *_, page = found
+    *_, page = listing
     assert page.whole
-    after, _, page = listed(connector, tokens, page.cursor)
-    assert set(after) == {last}
+    changes, _, page = list_items(connector, tokens, page.cursor)
+    assert set(changes) == {last}
     assert page.whole
-    _, _, page = listed(connector, tokens, page.cursor)
+    _, _, page = list_items(connector, tokens, page.cursor)
     assert not page.whole
 
 
 def test_each_week_everything_is_listed(account, connector, tokens, monkeypatch):
-    one = account.put("one.txt", "1")
-    _, _, last = listed(connector, tokens)
-    now = time.time()
-    monkeypatch.setattr(time, "time", lambda: now + 6 * 86400)
-    assert not listed(connector, tokens, last.cursor)[2].whole
-    monkeypatch.setattr(time, "time", lambda: now + 8 * 86400)
-    after, _, page = listed(connector, tokens, last.cursor)
+    file_id = account.put("one.txt", "1")
+    _, _, last = list_items(connector, tokens)
+    start_time = time.time()
+    monkeypatch.setattr(time, "time", lambda: start_time + 6 * 86400)
+    assert not list_items(connector, tokens, last.cursor)[2].whole
+    monkeypatch.setattr(time, "time", lambda: start_time + 8 * 86400)
+    changes, _, page = list_items(connector, tokens, last.cursor)
     assert page.whole
-    assert set(after) == {one}
+    assert set(changes) == {file_id}
 
 
 def test_a_vendor_that_says_everything_was_deleted_is_asked_for_each_file(account, connector, tokens):
     for number in range(3):
         account.put(f"{number}.txt", "x")
-    _, _, last = listed(connector, tokens)
+    _, _, last = list_items(connector, tokens)
     account.lose()
-    after, _, _ = listed(connector, tokens, last.cursor)
-    assert after == {}
+    changes, _, _ = list_items(connector, tokens, last.cursor)
+    assert changes == {}
 
 
 def test_a_file_of_a_shared_folder_that_was_left_is_gone(account, connector, tokens):
-    one = account.put("shared/one.txt", "x")
-    account.files[one]["kind"] |= {"path_lower": None, "path_display": None}
-    assert connector.is_deleted(tokens, one)
+    file_id = account.put("shared/one.txt", "x")
+    account.files[file_id]["kind"] |= {"path_lower": None, "path_display": None}
+    assert connector.is_deleted(tokens, file_id)
 
 
 # Content
@@ -150,20 +150,20 @@ def test_a_file_of_a_shared_folder_that_was_left_is_gone(account, connector, tok
 
 def test_a_paper_document_is_exported_as_markdown(account, connector, tokens, tmp_path):
     paper = account.put_document("notes/Launch plan.paper", {"html": "<p>no</p>", "markdown": "# Launch\n\nOn Friday."})
-    items, _, last = listed(connector, tokens)
+    items, _, last = list_items(connector, tokens)
     raw = connector.fetch(tokens, items[paper], tmp_path / "raw")
     assert raw.path.read_text() == "# Launch\n\nOn Friday."
     assert (raw.name, raw.media_type) == ("Launch plan.md", "text/markdown")
     assert (items[paper].name, items[paper].media_type) == (raw.name, raw.media_type)
     assert items[paper].properties["path"] == "notes/Launch plan.paper"
     account.change(paper, "")
-    after, _, _ = listed(connector, tokens, last.cursor)
-    assert after[paper].version != items[paper].version
+    changes, _, _ = list_items(connector, tokens, last.cursor)
+    assert changes[paper].version != items[paper].version
 
 
 def test_a_google_document_is_exported_as_the_office_file_that_dropbox_offers(account, connector, tokens, tmp_path):
     sheet = account.put_document("Budget.gsheet", {"xlsx": "PK sheet"}, default="xlsx")
-    items, _, _ = listed(connector, tokens)
+    items, _, _ = list_items(connector, tokens)
     raw = connector.fetch(tokens, items[sheet], tmp_path / "raw")
     assert raw.name == items[sheet].name == "Budget.xlsx"
     assert raw.path.read_bytes() == b"PK sheet"
@@ -172,7 +172,7 @@ def test_a_google_document_is_exported_as_the_office_file_that_dropbox_offers(ac
 def test_what_can_be_neither_sent_nor_exported_and_links_are_counted_by_their_reason(account, connector, tokens):
     account.put_document("Board.canvas", {"svg": "<svg/>"})
     account.put("link.txt", "", symlink_info={"target": "/other.txt"})
-    items, skipped, _ = listed(connector, tokens)
+    items, skipped, _ = list_items(connector, tokens)
     assert items == {}
     assert skipped == {files.SKIPPED_UNEXPORTABLE: 1, files.SKIPPED_SYMLINK: 1}
 
@@ -181,21 +181,21 @@ def test_a_file_that_is_too_large_is_left_out_with_its_size_and_not_downloaded(a
     big = account.put("big.txt", "x" * 3_000_000)
     settings = Settings(_env_file=None, endpoints=account.settings.endpoints, max_file_bytes=2**20)
     connector = registry.make_connector("DROPBOX", APP, settings)
-    items, _, _ = listed(connector, tokens)
+    items, _, _ = list_items(connector, tokens)
     with pytest.raises(Skippable, match=r"2\.9 MiB.*1 MiB"):
         connector.fetch(tokens, items[big], tmp_path / "raw")
     assert (tmp_path / "raw").stat().st_size == 0
 
 
 def test_content_that_is_not_what_was_announced_is_not_taken(account, connector, tokens, tmp_path):
-    one = account.put("one.txt", "what it should be")
-    items, _, _ = listed(connector, tokens)
-    wrong = json.dumps(account._untagged(one))
+    file_id = account.put("one.txt", "what it should be")
+    items, _, _ = list_items(connector, tokens)
+    wrong = json.dumps(account._untagged(file_id))
     failing(account, "download", saying(200, b"what it SHOULD be", Dropbox_API_Result=wrong))
     with pytest.raises(Retryable):
-        connector.fetch(tokens, items[one], tmp_path / "raw")
+        connector.fetch(tokens, items[file_id], tmp_path / "raw")
     account.fault = lambda _request: None
-    assert connector.fetch(tokens, items[one], tmp_path / "raw").path.read_text() == "what it should be"
+    assert connector.fetch(tokens, items[file_id], tmp_path / "raw").path.read_text() == "what it should be"
 
 
 @pytest.mark.parametrize(
@@ -203,19 +203,19 @@ def test_content_that_is_not_what_was_announced_is_not_taken(account, connector,
     [("restricted_content", "restricted"), ("locked", "locked"), ("a_reason_of_tomorrow", "does not give out")],
 )
 def test_a_file_that_is_not_given_out_is_left_out_alone(reason, words, account, connector, tokens, tmp_path):
-    one = account.put("one.txt", "x")
-    items, _, _ = listed(connector, tokens)
+    file_id = account.put("one.txt", "x")
+    items, _, _ = list_items(connector, tokens)
     error = {"error_summary": "SECRET", "error": {".tag": "path", "path": {".tag": reason}}}
     failing(account, "download", saying(409, error))
     with pytest.raises(Skippable, match=words) as raised:
-        connector.fetch(tokens, items[one], tmp_path / "raw")
+        connector.fetch(tokens, items[file_id], tmp_path / "raw")
     assert "SECRET" not in str(raised.value)
 
 
 def test_where_a_file_lies_is_told_as_a_person_finds_it(account, connector, tokens):
-    one = account.put("Ärger & mehr/50 % #1.txt", "x")
-    items, _, _ = listed(connector, tokens)
-    assert items[one].properties == {
+    file_id = account.put("Ärger & mehr/50 % #1.txt", "x")
+    items, _, _ = list_items(connector, tokens)
+    assert items[file_id].properties == {
         "url": "https://www.dropbox.com/home/%C3%84rger%20%26%20mehr?preview=50%20%25%20%231.txt",
         "path": "Ärger & mehr/50 % #1.txt",
         "modifiedAt": "2026-02-03T04:05:06Z",
@@ -227,14 +227,14 @@ def test_where_a_file_lies_is_told_as_a_person_finds_it(account, connector, toke
 
 def test_the_folders_of_the_team_are_seen_beside_a_members_own(account, connector, tokens, tmp_path):
     account.team = True
-    own, shared = account.put("Ann/own.txt", "mine"), account.put("Marketing/shared.txt", "ours")
-    items, _, last = listed(connector, tokens)
-    assert set(items) == {own, shared}
+    own_id, shared = account.put("Ann/own.txt", "mine"), account.put("Marketing/shared.txt", "ours")
+    items, _, last = list_items(connector, tokens)
+    assert set(items) == {own_id, shared}
     assert connector.fetch(tokens, items[shared], tmp_path / "raw").path.read_text() == "ours"
     assert not connector.is_deleted(tokens, shared)
     account.delete(shared)
-    after, _, _ = listed(connector, tokens, last.cursor)
-    assert after[shared].deleted
+    changes, _, _ = list_items(connector, tokens, last.cursor)
+    assert changes[shared].deleted
 
 
 def test_a_member_who_joins_a_team_is_followed_there(account, connector, tokens):
@@ -242,7 +242,7 @@ def test_a_member_who_joins_a_team_is_followed_there(account, connector, tokens)
     account.team = True
     shared = account.put("Marketing/shared.txt", "ours")
     connector.client._roots[tokens.connection_id] = "3003"
-    items, _, _ = listed(connector, tokens)
+    items, _, _ = list_items(connector, tokens)
     assert shared in items
 
 
@@ -253,19 +253,19 @@ def test_a_missing_permission_is_named_and_fails_no_connection(account, connecto
     error = {"error_summary": "SECRET", "error": {".tag": "missing_scope", "required_scope": "files.metadata.read"}}
     failing(account, "list_folder", saying(401, error))
     with pytest.raises(Fatal, match=r"files\.metadata\.read") as raised:
-        listed(connector, tokens)
+        list_items(connector, tokens)
     assert "SECRET" not in str(raised.value)
     assert not tokens.failed
     failing(account, "list_folder", saying(400, b"SECRET: the app misses a scope", Content_Type="text/plain"))
     with pytest.raises(Fatal, match=r"files\.metadata\.read"):
-        listed(connector, tokens)
+        list_items(connector, tokens)
 
 
 def test_a_token_that_dropbox_calls_malformed_is_renewed(account, connector, tokens):
     account.put("one.txt", "x")
-    left = [saying(400, b"The given OAuth 2 access token is malformed.", Content_Type="text/plain")]
-    account.fault = lambda _request: left.pop() if left else None
-    assert len(listed(connector, tokens)[0]) == 1
+    refusals = [saying(400, b"The given OAuth 2 access token is malformed.", Content_Type="text/plain")]
+    account.fault = lambda _request: refusals.pop() if refusals else None
+    assert len(list_items(connector, tokens)[0]) == 1
     assert tokens.renewals == 1
 
 
@@ -276,8 +276,8 @@ def test_a_listing_that_is_forgotten_again_and_again_ends(account, connector, to
     reset = {"error_summary": "reset/", "error": {".tag": "reset"}}
     failing(account, "continue", saying(409, reset))
     with pytest.raises(Retryable, match="has reset its listing"):
-        listed(connector, tokens)
-    assert asked(account, "list_folder") <= listing.MAX_STARTS + 1
+        list_items(connector, tokens)
+    assert count_requests(account, "list_folder") <= listing.MAX_STARTS + 1
 
 
 @pytest.mark.parametrize("cursors", [["same"], ["one", "two"], None])
@@ -293,7 +293,7 @@ def test_a_listing_that_leads_nowhere_ends(cursors, account, connector, tokens, 
 
     failing(account, "list_folder", on_and_on)
     with pytest.raises(Retryable, match="end"):
-        listed(connector, tokens)
+        list_items(connector, tokens)
     assert next(numbers) < 30
 
 
@@ -317,13 +317,13 @@ def test_a_token_goes_to_dropbox_alone():
     ],
 )
 def test_an_answer_that_makes_no_sense_is_not_believed(answer, account, connector, tokens, tmp_path):
-    one = account.put("one.txt", "x")
-    items, _, last = listed(connector, tokens)
+    file_id = account.put("one.txt", "x")
+    items, _, last = list_items(connector, tokens)
     failing(account, "/2/files/", answer)
     for ask in (
-        lambda: listed(connector, tokens, last.cursor),
-        lambda: connector.is_deleted(tokens, one),
-        lambda: connector.fetch(tokens, items[one], tmp_path / "raw"),
+        lambda: list_items(connector, tokens, last.cursor),
+        lambda: connector.is_deleted(tokens, file_id),
+        lambda: connector.fetch(tokens, items[file_id], tmp_path / "raw"),
     ):
         with pytest.raises(Retryable) as raised:
             ask()

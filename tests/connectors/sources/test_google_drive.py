@@ -1,4 +1,4 @@
-"""Google Drive beyond what every connector does: exports, shortcuts, shared drives, trashed folders, refusals."""
+"""Google Drive beyond the contract suite: exports, shortcuts, shared drives, trashed folders, refusals."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ def fetch(connector, tokens, tmp_path):
 
 
 @pytest.fixture
-def listed(connector, tokens):
-    """A function: items by id (the last of each), what was left out, the last page."""
+def list_files(connector, tokens):
+    """Return a function to list items by id, skipped counts and the last page."""
 
     def run(cursor=None):
         items, skipped, page = {}, {}, None
@@ -51,14 +51,14 @@ def listed(connector, tokens):
     return run
 
 
-def asked(account, name):
-    return [said for method, said in account.asked if method == name]
+def queries_of(account, name):
+    return [query for method, query in account.asked if method == name]
 
 
 # Content
 
 
-def test_documents_of_googles_own_come_in_formats_that_keep_their_structure(account, listed, fetch):
+def test_documents_of_googles_own_come_in_formats_that_keep_their_structure(account, list_files, fetch):
     kinds = {
         "document": ("text/markdown", b"# Plan"),
         "spreadsheet": (XLSX, b"PK all sheets"),
@@ -66,7 +66,7 @@ def test_documents_of_googles_own_come_in_formats_that_keep_their_structure(acco
         "drawing": ("application/pdf", b"%PDF-1.7"),
     }
     ids = {kind: account.put_native(f"{kind} 1.0", kind, dict([kinds[kind]])) for kind in kinds}
-    items, _, _ = listed()
+    items, _, _ = list_files()
     for kind, external_id in ids.items():
         raw = fetch(external_id)
         assert (raw.media_type, raw.path.read_bytes()) == kinds[kind]
@@ -76,34 +76,36 @@ def test_documents_of_googles_own_come_in_formats_that_keep_their_structure(acco
 
 def test_the_pictures_in_exported_markdown_leave_their_descriptions_behind(account, fetch):
     text = b"# Plan\n\nSee ![our owl][image1] and [a link][ref].\n\n[ref]: <https://example.com>\n\n"
-    one = account.put_native(
+    file_id = account.put_native(
         "Plan", "document", {"text/markdown": text + b"[image1]: <data:image/png;base64,iVBORw0K>\n"}
     )
-    said = fetch(one).path.read_text()
-    assert said.strip() == "# Plan\n\nSee our owl and [a link][ref].\n\n[ref]: <https://example.com>"
+    markdown = fetch(file_id).path.read_text()
+    assert markdown.strip() == "# Plan\n\nSee our owl and [a link][ref].\n\n[ref]: <https://example.com>"
 
 
 @pytest.mark.parametrize("refusal", [TOO_LARGE, Refusal(400, "badRequest")])
 def test_what_cannot_be_exported_in_one_format_comes_in_the_next(account, fetch, refusal):
-    one = account.put_native("Plan", "document", {"text/markdown": refusal, DOCX: b"PK docx"})
+    file_id = account.put_native("Plan", "document", {"text/markdown": refusal, DOCX: b"PK docx"})
     two = account.put_native("Talk", "presentation", {PPTX: refusal, "text/plain": b"Slide 1"})
-    assert fetch(one).media_type == DOCX
+    assert fetch(file_id).media_type == DOCX
     assert fetch(two).path.read_bytes() == b"Slide 1"
 
 
 def test_what_is_too_large_to_be_exported_says_so(account, fetch):
-    one = account.put_native("Numbers", "spreadsheet", {XLSX: TOO_LARGE})
+    file_id = account.put_native("Numbers", "spreadsheet", {XLSX: TOO_LARGE})
     with pytest.raises(Skippable, match="10 MB"):
-        fetch(one)
+        fetch(file_id)
 
 
 def test_what_is_too_large_to_be_exported_comes_by_its_link(account, tokens, tmp_path):
-    """A spreadsheet of 12 MB; what is not exported at all has no link that is asked."""
+    # A spreadsheet of 12 MB; a file without an export has no export link.
     large = b"PK" + bytes(12 * 2**20)
-    one = account.put_native("Numbers", "spreadsheet", {XLSX: TOO_LARGE})
-    account.linked[one] = {XLSX: large}
-    given = account.settings.model_copy(update={"max_file_bytes": 50 * 2**20})
-    raw = registry.make_connector("GOOGLE_DRIVE", APP, given).fetch(tokens, SourceItem(one, ""), tmp_path / "raw")
+    file_id = account.put_native("Numbers", "spreadsheet", {XLSX: TOO_LARGE})
+    account.linked[file_id] = {XLSX: large}
+    larger_limit = account.settings.model_copy(update={"max_file_bytes": 50 * 2**20})
+    raw = registry.make_connector("GOOGLE_DRIVE", APP, larger_limit).fetch(
+        tokens, SourceItem(file_id, ""), tmp_path / "raw"
+    )
     assert (raw.media_type, raw.size) == (XLSX, len(large))
     assert raw.path.read_bytes() == large
 
@@ -120,21 +122,23 @@ def test_what_is_too_large_to_be_exported_comes_by_its_link(account, tokens, tmp
     ],
 )
 def test_a_link_to_another_host_is_not_asked(account, fetch, link):
-    one = account.put_native("Numbers", "spreadsheet", {XLSX: TOO_LARGE})
+    file_id = account.put_native("Numbers", "spreadsheet", {XLSX: TOO_LARGE})
     file = account._file
 
-    def twisted(said):
-        return file(said) | ({"exportLinks": {XLSX: link.format(base=account.base)}} if said["fileId"] == one else {})
+    def twisted(query):
+        return file(query) | (
+            {"exportLinks": {XLSX: link.format(base=account.base)}} if query["fileId"] == file_id else {}
+        )
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(google_drive._ANSWERS, "drive.files.get", lambda _account, said: twisted(said))
         with pytest.raises(Skippable, match="10 MB"):
-            fetch(one)
+            fetch(file_id)
 
 
 def test_a_link_that_leads_to_another_host_takes_no_bearer_there(account, fetch):
-    one = account.put_native("Numbers", "spreadsheet", {XLSX: TOO_LARGE})
-    account.linked[one] = {XLSX: b"PK"}
+    file_id = account.put_native("Numbers", "spreadsheet", {XLSX: TOO_LARGE})
+    account.linked[file_id] = {XLSX: b"PK"}
     with served(Served()) as elsewhere:
 
         def leads_away(handler):
@@ -143,14 +147,14 @@ def test_a_link_that_leads_to_another_host_takes_no_bearer_there(account, fetch)
 
         account.fault = lambda request: leads_away if "/export/" in request else None
         with pytest.raises(Skippable, match="10 MB"):
-            fetch(one)
+            fetch(file_id)
         assert elsewhere.requests == []
 
 
 @pytest.mark.parametrize("content", ["text/html; charset=utf-8", XLSX])
 def test_a_page_that_asks_to_sign_in_is_no_document(account, fetch, content):
-    one = account.put_native("Numbers", "spreadsheet", {XLSX: TOO_LARGE})
-    account.linked[one] = {XLSX: b"PK"}
+    file_id = account.put_native("Numbers", "spreadsheet", {XLSX: TOO_LARGE})
+    account.linked[file_id] = {XLSX: b"PK"}
 
     def signs_in(handler):
         handler.reply(200, b"PK <html>", {"Content-Type": content})
@@ -158,115 +162,115 @@ def test_a_page_that_asks_to_sign_in_is_no_document(account, fetch, content):
 
     account.fault = lambda request: signs_in if "/export/" in request else None
     if content == XLSX:
-        assert fetch(one).size == 9
+        assert fetch(file_id).size == 9
     else:
         with pytest.raises(Skippable, match="10 MB"):
-            fetch(one)
+            fetch(file_id)
 
 
 def test_a_file_is_fetched_in_parts_and_whole(account, fetch, monkeypatch):
     monkeypatch.setattr(transport, "DOWNLOAD_PART_BYTES", 1000)
     text = "".join(f"line {number}\n" for number in range(500))
-    one = account.put("long.txt", text)
-    assert fetch(one).path.read_text() == text
-    assert len([said for said in asked(account, "drive.files.get") if said.get("alt") == "media"]) == 5
+    file_id = account.put("long.txt", text)
+    assert fetch(file_id).path.read_text() == text
+    assert len([query for query in queries_of(account, "drive.files.get") if query.get("alt") == "media"]) == 5
     assert fetch(account.put("empty.txt", "")).size == 0
 
 
 def test_a_file_larger_than_the_limit_is_not_downloaded(account, tokens, tmp_path):
-    one = account.put("large.txt", "x" * 2000)
+    file_id = account.put("large.txt", "x" * 2000)
     small = registry.make_connector("GOOGLE_DRIVE", APP, account.settings.model_copy(update={"max_file_bytes": 1000}))
     with pytest.raises(Skippable, match="larger than"):
-        small.fetch(tokens, SourceItem(one, ""), tmp_path / "raw")
-    assert not [said for said in asked(account, "drive.files.get") if said.get("alt") == "media"]
+        small.fetch(tokens, SourceItem(file_id, ""), tmp_path / "raw")
+    assert not [query for query in queries_of(account, "drive.files.get") if query.get("alt") == "media"]
     grown = account.put_native("Plan", "document", {"text/markdown": b"x" * 2000})
     with pytest.raises(Skippable, match="larger than"):
         small.fetch(tokens, SourceItem(grown, ""), tmp_path / "raw")
 
 
-def test_a_file_that_must_not_be_downloaded_is_named_with_the_reason(account, listed):
-    one = account.put("secret.txt", "x")
-    account.nodes[one]["capabilities"]["canDownload"] = False
-    items, _, _ = listed()
-    assert "owner" in items[one].error
+def test_a_file_that_must_not_be_downloaded_is_named_with_the_reason(account, list_files):
+    file_id = account.put("secret.txt", "x")
+    account.nodes[file_id]["capabilities"]["canDownload"] = False
+    items, _, _ = list_files()
+    assert "owner" in items[file_id].error
 
 
 # What is listed
 
 
-def test_what_others_shared_is_listed_and_shortcuts_lead_to_their_targets_once(account, listed, fetch):
-    own, given = account.put("a/own.txt", "own"), account.share("given.txt", "given")
+def test_what_others_shared_is_listed_and_shortcuts_lead_to_their_targets_once(account, list_files, fetch):
+    own_id, shared_id = account.put("a/own.txt", "own"), account.share("given.txt", "given")
     linked = account.share("linked.txt", "linked", listed=False)
-    account.put_shortcut("to own", own)
+    account.put_shortcut("to own", own_id)
     account.put_shortcut("to linked", linked)
     account.put_shortcut("again/to linked", linked)
     account.put_shortcut("to folder", account.folder("a"))
     account.put_shortcut("to nothing", "1gone")
-    items, skipped, _ = listed()
-    assert set(items) == {own, given, linked}
+    items, skipped, _ = list_files()
+    assert set(items) == {own_id, shared_id, linked}
     assert items[linked].name == "linked.txt"
-    assert items[given].properties["owner"] == "Grace"
+    assert items[shared_id].properties["owner"] == "Grace"
     assert skipped == {"a shortcut to a folder": 1, "a shortcut to what cannot be opened": 1}
-    assert len([said for said in asked(account, "drive.files.get") if said["fileId"] == linked]) == 1
+    assert len([query for query in queries_of(account, "drive.files.get") if query["fileId"] == linked]) == 1
     assert fetch(linked).path.read_text() == "linked"
 
 
-def test_files_of_shared_drives_are_listed_once_with_their_place(account, listed):
+def test_files_of_shared_drives_are_listed_once_with_their_place(account, list_files):
     marketing = account.shared_drive("Marketing")
     inside = account.put("plans/2026/launch.txt", "x", drive=marketing)
-    own = account.put("notes/own.txt", "x")
+    own_id = account.put("notes/own.txt", "x")
     account.given.add(inside)  # the account has opened it: it is among its own files as well
-    items, _, page = listed()
-    assert {one: item.properties["path"] for one, item in items.items()} == {
+    items, _, page = list_files()
+    assert {file_id: item.properties["path"] for file_id, item in items.items()} == {
         inside: "Marketing/plans/2026/launch.txt",
-        own: "notes/own.txt",
+        own_id: "notes/own.txt",
     }
     assert "owner" not in items[inside].properties
     account.change(inside, "changed")
-    after, _, page = listed(page.cursor)
-    assert set(after) == {inside}
+    changes, _, page = list_files(page.cursor)
+    assert set(changes) == {inside}
     assert not page.whole
 
 
-def test_a_file_that_goes_to_a_shared_drive_does_not_leave(account, listed):
+def test_a_file_that_goes_to_a_shared_drive_does_not_leave(account, list_files):
     marketing = account.shared_drive("Marketing")
-    one = account.put("one.txt", "x")
-    _, _, page = listed()
-    account.into_drive(one, marketing)
-    after, _, _ = listed(page.cursor)
-    assert not after[one].deleted
-    assert after[one].properties["path"] == "Marketing/one.txt"
+    file_id = account.put("one.txt", "x")
+    _, _, page = list_files()
+    account.into_drive(file_id, marketing)
+    changes, _, _ = list_files(page.cursor)
+    assert not changes[file_id].deleted
+    assert changes[file_id].properties["path"] == "Marketing/one.txt"
 
 
-def test_a_file_that_comes_out_of_a_shared_drive_does_not_leave(account, listed):
-    one = account.put("one.txt", "x", drive=account.shared_drive("Marketing"))
-    _, _, page = listed()
-    account.out_of_drive(one)
-    after, _, _ = listed(page.cursor)
-    assert not after[one].deleted
-    assert after[one].properties["path"] == "one.txt"
+def test_a_file_that_comes_out_of_a_shared_drive_does_not_leave(account, list_files):
+    file_id = account.put("one.txt", "x", drive=account.shared_drive("Marketing"))
+    _, _, page = list_files()
+    account.out_of_drive(file_id)
+    changes, _, _ = list_files(page.cursor)
+    assert not changes[file_id].deleted
+    assert changes[file_id].properties["path"] == "one.txt"
 
 
-def test_a_new_shared_drive_is_listed_and_followed(account, listed):
+def test_a_new_shared_drive_is_listed_and_followed(account, list_files):
     account.put("one.txt", "x")
-    _, _, page = listed()
+    _, _, page = list_files()
     late = account.shared_drive("Late")
     first = account.put("first.txt", "x", drive=late)
-    after, _, page = listed(page.cursor)
-    assert first in after
+    changes, _, page = list_files(page.cursor)
+    assert first in changes
     assert not page.whole
     second = account.put("second.txt", "x", drive=late)
-    after, _, _ = listed(page.cursor)
-    assert set(after) == {second}
+    changes, _, _ = list_files(page.cursor)
+    assert set(changes) == {second}
 
 
-def test_what_lay_in_a_shared_drive_that_was_left_is_gone(account, listed, connector, tokens):
+def test_what_lay_in_a_shared_drive_that_was_left_is_gone(account, list_files, connector, tokens):
     drive = account.shared_drive("Marketing")
-    kept, inside = account.put("kept.txt", "x"), account.put("inside.txt", "x", drive=drive)
-    _, _, page = listed()
+    kept_id, inside = account.put("kept.txt", "x"), account.put("inside.txt", "x", drive=drive)
+    _, _, page = list_files()
     account.leave_drive(drive)
-    after, _, page = listed(page.cursor)
-    assert set(after) == {kept}
+    changes, _, page = list_files(page.cursor)
+    assert set(changes) == {kept_id}
     assert page.whole
     assert connector.is_deleted(tokens, inside)
 
@@ -274,73 +278,73 @@ def test_what_lay_in_a_shared_drive_that_was_left_is_gone(account, listed, conne
 # Changes
 
 
-def test_what_changes_while_everything_is_listed_is_told_by_the_next_listing(account, connector, tokens, listed):
+def test_what_changes_while_everything_is_listed_is_told_by_the_next_listing(account, connector, tokens, list_files):
     account.page = 1
-    one = account.put("one.txt", "x")
+    file_id = account.put("one.txt", "x")
     account.put("two.txt", "x")
     pages = connector.iter_changes(tokens, None)
     next(pages)
-    account.change(one, "changed meanwhile")
+    account.change(file_id, "changed meanwhile")
     *_, last = pages
-    after, _, _ = listed(last.cursor)
-    assert set(after) == {one}
+    changes, _, _ = list_files(last.cursor)
+    assert set(changes) == {file_id}
 
 
 @pytest.mark.parametrize("lags", [False, True])
-def test_a_folder_takes_its_files_into_the_trash_and_back(account, listed, lags):
-    kept = account.put("kept.txt", "x")
+def test_a_folder_takes_its_files_into_the_trash_and_back(account, list_files, lags):
+    kept_id = account.put("kept.txt", "x")
     inside = {account.put("old/one.txt", "x"), account.put("old/deep/er/two.txt", "x")}
-    _, _, page = listed()
+    _, _, page = list_files()
     account.lags = lags
     account.delete(account.folder("old"))
-    after, _, page = listed(page.cursor)
-    assert {one for one, item in after.items() if item.deleted} == inside
+    changes, _, page = list_files(page.cursor)
+    assert {file_id for file_id, item in changes.items() if item.deleted} == inside
     account.restore(account.folder("old"))
-    after, _, page = listed(page.cursor)
-    assert {one for one, item in after.items() if not item.deleted} == inside
-    assert kept not in after
+    changes, _, page = list_files(page.cursor)
+    assert {file_id for file_id, item in changes.items() if not item.deleted} == inside
+    assert kept_id not in changes
 
 
-def test_files_of_a_renamed_or_moved_folder_have_a_new_path_and_the_same_version(account, listed):
-    one = account.put("old/deep/one.txt", "x")
-    before, _, page = listed()
+def test_files_of_a_renamed_or_moved_folder_have_a_new_path_and_the_same_version(account, list_files):
+    file_id = account.put("old/deep/one.txt", "x")
+    initial, _, page = list_files()
     account.rename(account.folder("old"), "new")
-    after, _, page = listed(page.cursor)
-    assert after[one].properties["path"] == "new/deep/one.txt"
-    assert after[one].version == before[one].version
+    changes, _, page = list_files(page.cursor)
+    assert changes[file_id].properties["path"] == "new/deep/one.txt"
+    assert changes[file_id].version == initial[file_id].version
     account.move(account.folder("new/deep"), "else/where")
-    after, _, _ = listed(page.cursor)
-    assert after[one].properties["path"] == "else/where/deep/one.txt"
+    changes, _, _ = list_files(page.cursor)
+    assert changes[file_id].properties["path"] == "else/where/deep/one.txt"
 
 
-def test_what_was_deleted_for_ever_is_gone(account, listed, connector, tokens):
-    one = account.put("one.txt", "x")
-    _, _, page = listed()
-    account.purge(one)
-    after, _, _ = listed(page.cursor)
-    assert after[one].deleted
-    assert connector.is_deleted(tokens, one)
+def test_what_was_deleted_for_ever_is_gone(account, list_files, connector, tokens):
+    file_id = account.put("one.txt", "x")
+    _, _, page = list_files()
+    account.purge(file_id)
+    changes, _, _ = list_files(page.cursor)
+    assert changes[file_id].deleted
+    assert connector.is_deleted(tokens, file_id)
 
 
-def test_everything_is_listed_again_after_a_week(account, listed, monkeypatch):
-    one = account.put("one.txt", "x")
-    _, _, page = listed()
+def test_everything_is_listed_again_after_a_week(account, list_files, monkeypatch):
+    file_id = account.put("one.txt", "x")
+    _, _, page = list_files()
     today = listing._today()
     monkeypatch.setattr(listing, "_today", lambda: today + 6)
-    _, _, page = listed(page.cursor)
+    _, _, page = list_files(page.cursor)
     assert not page.whole
     monkeypatch.setattr(listing, "_today", lambda: today + 7)
-    after, _, page = listed(page.cursor)
+    changes, _, page = list_files(page.cursor)
     assert page.whole
-    assert set(after) == {one}
+    assert set(changes) == {file_id}
 
 
-def test_a_page_token_that_is_refused_in_the_middle_starts_everything_anew(account, connector, tokens, listed):
+def test_a_page_token_that_is_refused_in_the_middle_starts_everything_anew(account, connector, tokens, list_files):
     account.page = 1
     ids = {account.put(f"{number}.txt", "x") for number in range(4)}
     cursor = next(iter(connector.iter_changes(tokens, None))).cursor
     account.forget_cursors()
-    items, _, page = listed(cursor)
+    items, _, page = list_files(cursor)
     assert set(items) == ids
     assert page.whole
 
@@ -348,13 +352,13 @@ def test_a_page_token_that_is_refused_in_the_middle_starts_everything_anew(accou
 # Refusals
 
 
-def test_a_full_rate_that_google_calls_forbidden_is_waited_for(account, listed, fetch):
-    one = account.put("one.txt", "x")
+def test_a_full_rate_that_google_calls_forbidden_is_waited_for(account, list_files, fetch):
+    file_id = account.put("one.txt", "x")
     account.trouble = {"drive.files.list": Refusal(403, "userRateLimitExceeded")}
-    items, _, _ = listed()
-    assert set(items) == {one}
+    items, _, _ = list_files()
+    assert set(items) == {file_id}
     account.trouble = {"drive.files.get": Refusal(403, "rateLimitExceeded")}
-    assert fetch(one).size == 1
+    assert fetch(file_id).size == 1
     assert not account.trouble
 
 
@@ -362,40 +366,40 @@ def test_a_full_rate_that_google_calls_forbidden_is_waited_for(account, listed, 
     ("reason", "words"),
     [("accessNotConfigured", "enable it"), ("insufficientPermissions", "authorize"), ("domainPolicy", "administrator")],
 )
-def test_refusals_that_hold_for_everything_say_what_to_do(account, listed, tokens, reason, words):
+def test_refusals_that_hold_for_everything_say_what_to_do(account, list_files, tokens, reason, words):
     account.trouble = {"drive.drives.list": Refusal(403, reason)}
     with pytest.raises(Fatal, match=words) as raised:
-        listed()
+        list_files()
     assert "SECRET" not in str(raised.value)
     assert not tokens.failed
 
 
 @pytest.mark.parametrize("reason", ["cannotDownloadFile", "cannotDownloadAbusiveFile", "somethingNew"])
 def test_a_refusal_of_one_file_leaves_it_out_alone(account, fetch, reason):
-    one = account.put("one.txt", "x")
+    file_id = account.put("one.txt", "x")
     account.trouble = {"drive.files.get": Refusal(403, reason)}
     with pytest.raises(Skippable) as raised:
-        fetch(one)
+        fetch(file_id)
     assert "SECRET" not in str(raised.value)
 
 
-def test_what_google_says_is_in_no_log_and_no_traceback(account, listed, fetch, caplog):
+def test_what_google_says_is_in_no_log_and_no_traceback(account, list_files, fetch, caplog):
     caplog.set_level(logging.DEBUG)
-    one = account.put("one.txt", "x")
-    told = []
+    file_id = account.put("one.txt", "x")
+    tracebacks = []
     for name, reason in (("get", "cannotDownloadFile"), ("get", "notFound"), ("get", "rateLimitExceeded")):
         account.trouble = {f"drive.files.{name}": Refusal(403, reason)}
         try:
-            fetch(one)
+            fetch(file_id)
         except Skippable:
-            told.append(traceback.format_exc())
+            tracebacks.append(traceback.format_exc())
     account.fault = lambda _request: faults.status(403)
     with pytest.raises(Retryable) as raised:
-        listed()
-    told.append("".join(traceback.format_exception(raised.value)))
-    assert len(told) == 3
-    assert "SECRET" not in caplog.text + "".join(told)
-    assert "canary" not in caplog.text + "".join(told)
+        list_files()
+    tracebacks.append("".join(traceback.format_exception(raised.value)))
+    assert len(tracebacks) == 3
+    assert "SECRET" not in caplog.text + "".join(tracebacks)
+    assert "canary" not in caplog.text + "".join(tracebacks)
 
 
 @pytest.mark.parametrize(
@@ -410,7 +414,7 @@ def test_what_google_says_is_in_no_log_and_no_traceback(account, listed, fetch, 
         {"id": "1", "name": "x", "mimeType": "text/plain", "capabilities": []},
     ],
 )
-def test_a_file_that_makes_no_sense_ends_the_listing_in_words(account, connector, tokens, listed, tmp_path, file):
+def test_a_file_that_makes_no_sense_ends_the_listing_in_words(account, connector, tokens, list_files, tmp_path, file):
     account.put("one.txt", "x")
 
     def odd(request):
@@ -419,87 +423,87 @@ def test_a_file_that_makes_no_sense_ends_the_listing_in_words(account, connector
 
     account.fault = odd
     with pytest.raises(Retryable, match=r"no listing|broke off"):
-        listed()
+        list_files()
     if file is None or len(file) != 1:
         with pytest.raises(Retryable):
             connector.fetch(tokens, SourceItem("1", ""), tmp_path / "raw")
 
 
-def test_a_shared_drive_that_cannot_be_followed_keeps_nobody_else(account, listed):
+def test_a_shared_drive_that_cannot_be_followed_keeps_nobody_else(account, list_files):
     account.shared_drive("Odd")
-    one = account.put("one.txt", "x")
-    seen = []
+    file_id = account.put("one.txt", "x")
+    denials = []
 
     def refuse(handler):
         if "driveId" in handler.path and "startPageToken" in handler.path:
-            seen.append(handler.path)
+            denials.append(handler.path)
             handler.reply(404, Refusal(404, "notFound").body)
             return True
         return False
 
     account.fault = lambda _request: refuse
-    items, _, page = listed()
-    assert set(items) == {one}
+    items, _, page = list_files()
+    assert set(items) == {file_id}
     account.fault = lambda _request: None
     late = account.put("late.txt", "x", drive=next(iter(account.drives)))
-    after, _, _ = listed(page.cursor)
-    assert set(after) == {late}
-    assert len(seen) == 1
+    changes, _, _ = list_files(page.cursor)
+    assert set(changes) == {late}
+    assert len(denials) == 1
 
 
-def test_a_shared_drive_that_may_not_be_listed_is_left_out_alone_and_keeps_its_documents(account, listed):
-    """Whatever is refused of it: nothing is whole without it, so nothing is taken for gone."""
+def test_a_shared_drive_that_may_not_be_listed_is_left_out_alone_and_keeps_its_documents(account, list_files):
+    # The listing is not whole without the drive, so nothing counts as deleted.
     barred, open_drive = account.shared_drive("Barred"), account.shared_drive("Open")
-    held, kept = account.put("held.txt", "x", drive=barred), account.put("kept.txt", "x", drive=open_drive)
+    held_id, kept_id = account.put("held.txt", "x", drive=barred), account.put("kept.txt", "x", drive=open_drive)
     mine = account.put("mine.txt", "x")
     account.barred.add(barred)
-    items, skipped, page = listed()
-    assert set(items) == {mine, kept}
+    items, skipped, page = list_files()
+    assert set(items) == {mine, kept_id}
     assert skipped == {"a shared drive that the account may not list": 1}
     assert not page.whole
     account.barred.clear()
-    after, skipped, page = listed(page.cursor)
-    assert (set(after), skipped) == ({held}, {})
+    changes, skipped, page = list_files(page.cursor)
+    assert (set(changes), skipped) == ({held_id}, {})
     account.barred.add(barred)
     fresh = account.put("fresh.txt", "x", drive=barred)
-    after, skipped, page = listed(page.cursor)
-    assert (set(after), skipped) == (set(), {"a shared drive that the account may not list": 1})
+    changes, skipped, page = list_files(page.cursor)
+    assert (set(changes), skipped) == (set(), {"a shared drive that the account may not list": 1})
     account.barred.clear()
-    assert set(listed(page.cursor)[0]) == {fresh}
+    assert set(list_files(page.cursor)[0]) == {fresh}
 
 
-def test_what_lies_in_a_folder_shared_by_its_link_is_listed_and_followed(account, listed, fetch, connector, tokens):
+def test_what_lies_in_a_folder_shared_by_its_link_is_listed_and_followed(account, list_files, fetch, connector, tokens):
     folder = account.share_folder("From Grace")
     deeper = account.put_inside(folder, "deeper", None)
-    one, two = account.put_inside(folder, "one.txt", "first"), account.put_inside(deeper, "two.txt", "second")
+    file_id, two = account.put_inside(folder, "one.txt", "first"), account.put_inside(deeper, "two.txt", "second")
     mine = account.put("mine.txt", "x")
-    items, _, page = listed()
-    assert set(items) == {one, two, mine}
+    items, _, page = list_files()
+    assert set(items) == {file_id, two, mine}
     assert items[two].properties["path"] == "From Grace/deeper/two.txt"
     assert fetch(two).path.read_bytes() == b"second"
     assert page.whole
-    account.change(one, "changed")
+    account.change(file_id, "changed")
     three = account.put_inside(deeper, "three.txt", "third")
     account.delete(two)
-    after, _, page = listed(page.cursor)
-    assert after[one].version != items[one].version
-    assert three in after
-    assert after[two].deleted
+    changes, _, page = list_files(page.cursor)
+    assert changes[file_id].version != items[file_id].version
+    assert three in changes
+    assert changes[two].deleted
     account.unshare(folder)
-    after, _, page = listed(page.cursor)
-    assert set(after) == {mine}
+    changes, _, page = list_files(page.cursor)
+    assert set(changes) == {mine}
     assert page.whole
-    assert connector.is_deleted(tokens, one)
+    assert connector.is_deleted(tokens, file_id)
 
 
 @pytest.fixture
 def stranger():
-    """Another server; what it is asked is noted."""
-    seen = []
+    """Another server; yields its URL and requests."""
+    requests = []
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self):
-            seen.append(self.headers.get("authorization"))
+            requests.append(self.headers.get("authorization"))
             self.send_response(200)
             self.send_header("Content-Length", "0")
             self.end_headers()
@@ -510,54 +514,56 @@ def stranger():
     server = HTTPServer(("127.0.0.1", 0), Handler)
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
     thread.start()
-    yield f"http://127.0.0.1:{server.server_port}/drive/v3/", seen
+    yield f"http://127.0.0.1:{server.server_port}/drive/v3/", requests
     server.shutdown()
     thread.join(5)
     server.server_close()
 
 
-def test_no_bearer_goes_to_another_host(account, fetch, listed, stranger, monkeypatch):
-    address, seen = stranger
+def test_no_bearer_goes_to_another_host(account, fetch, list_files, stranger, monkeypatch):
+    address, requests = stranger
     monkeypatch.setattr(transport, "DOWNLOAD_PART_BYTES", 1000)
-    one = account.put("one.txt", "x" * 3000)
+    file_id = account.put("one.txt", "x" * 3000)
     account.fault = lambda _request: lambda handler: handler.reply(302, b"", {"Location": address}) or True
     with pytest.raises(Retryable):
-        listed()
+        list_files()
 
     def elsewhere(handler):
         if not handler.headers.get("range"):
             return False
-        where = {"Content-Location": address, "Content-Range": "bytes 0-999/3000", "Content-Type": "text/plain"}
-        handler.reply(206, b"x" * 1000, where)
+        headers = {"Content-Location": address, "Content-Range": "bytes 0-999/3000", "Content-Type": "text/plain"}
+        handler.reply(206, b"x" * 1000, headers)
         return True
 
     account.fault = lambda _request: elsewhere
     with pytest.raises(Retryable):
-        fetch(one)
-    assert seen == []
+        fetch(file_id)
+    assert requests == []
 
 
 # Whose account it is
 
 
 def test_the_account_is_known_by_its_subject(account):
-    made = registry.make_authorizer("GOOGLE_DRIVE", APP, account.settings)
+    authorizer = registry.make_authorizer("GOOGLE_DRIVE", APP, account.settings)
     back = "https://here.example/back"
 
     def granted():
-        sent = account.visit(made.authorize_url(redirect_uri=back, state="s", challenge=None))
-        return made.exchange_code(dict(parse_qsl(urlsplit(sent).query))["code"], redirect_uri=back, verifier=None)
+        callback = account.visit(authorizer.authorize_url(redirect_uri=back, state="s", challenge=None))
+        return authorizer.exchange_code(
+            dict(parse_qsl(urlsplit(callback).query))["code"], redirect_uri=back, verifier=None
+        )
 
     first = granted()
     assert first.account == "account-1"
-    assert made.refresh(first).account == "account-1"
+    assert authorizer.refresh(first).account == "account-1"
     account.vendor.account = "account-2"
     assert granted().account == "account-2"
 
 
 @pytest.mark.parametrize("word", [None, 1, "", "x", "x.%%%.x", "x.bnVsbA.x", "x.eyJzdWIiOiAxfQ.x"])
 def test_an_answer_that_does_not_say_whose_it_is_counts_all_the_same(account, word):
-    said = {"access_token": "fresh", "id_token": word}
-    account.vendor.trouble = (200, json.dumps(said).encode(), {})
-    made = registry.make_authorizer("GOOGLE_DRIVE", APP, account.settings)
-    assert made.refresh(Tokens("old", "lasting", account="me")) == Tokens("fresh", "lasting", None, "me")
+    token_response = {"access_token": "fresh", "id_token": word}
+    account.vendor.trouble = (200, json.dumps(token_response).encode(), {})
+    authorizer = registry.make_authorizer("GOOGLE_DRIVE", APP, account.settings)
+    assert authorizer.refresh(Tokens("old", "lasting", account="me")) == Tokens("fresh", "lasting", None, "me")

@@ -11,7 +11,7 @@ import pytest
 from connectors.http import retries, sessions
 from retrieval.errors import Fatal, Skippable
 from retrieval.settings import Settings
-from tests.connectors.sources.test_objects import fetched, listed, opened
+from tests.connectors.sources.test_objects import fetched, list_items, opened
 from tests.standins import mail_server
 
 pytestmark = pytest.mark.slow
@@ -19,7 +19,7 @@ MAIL = """Subject: {subject}\r\nFrom: ada@example.com\r\nDate: Fri, 27 Nov 2026 
 
 
 class Mailbox:
-    """A user's mailbox. `config`: all of it."""
+    """A user's mailbox; `config` is the whole configuration."""
 
     def __init__(self, server, user):
         self.server, self.session = server, server.sign_in(user)
@@ -49,9 +49,9 @@ def server():
 @pytest.fixture
 def mailbox(server, tmp_path, monkeypatch):
     monkeypatch.setattr(retries, "FIRST_PAUSE", 0.01)
-    made = Mailbox(server, tmp_path.name.strip("_0123456789"))
-    yield made
-    made.session.shutdown()
+    new_mailbox = Mailbox(server, tmp_path.name.strip("_0123456789"))
+    yield new_mailbox
+    new_mailbox.session.shutdown()
 
 
 def names(items):
@@ -66,7 +66,7 @@ def test_mails_of_all_folders_are_listed_and_fetched(mailbox, tmp_path):
     mailbox.put("In a folder", folder='"Pl&AOQ-ne.A &- B"')
     mailbox.put("Quoted", folder='"Quote\\"d"')
     mailbox.put("Marked", flags=r"(\Deleted)")
-    items, page = listed(mailbox)
+    items, page = list_items(mailbox)
     assert names(items) == ["Grüße an alle", "In a folder", "Quoted", "large"]
     assert page.whole
     by_name = {item.name: item for item in items.values()}
@@ -82,27 +82,27 @@ def test_mails_of_all_folders_are_listed_and_fetched(mailbox, tmp_path):
     inside = connector.browse(tokens, "INBOX", None).entries
     assert [entry.id for entry in inside] == [item.external_id for item in items.values() if item.above == ("INBOX",)]
     mailbox.config["url"] += "/Pl%C3%A4ne"
-    assert names(listed(mailbox)[0]) == ["In a folder"]
+    assert names(list_items(mailbox)[0]) == ["In a folder"]
     mailbox.config["url"] += "/nowhere"
     with pytest.raises(Fatal, match="no such folder"):
-        listed(mailbox)
+        list_items(mailbox)
 
 
 def test_new_and_removed_mails_and_folders_are_seen(mailbox, tmp_path):
     mailbox.session.create("Old")
     for subject, folder in (("kept", "INBOX"), ("removed", "INBOX"), ("with its folder", "Old")):
         mailbox.put(subject, folder=folder)
-    before, last = listed(mailbox)
-    by_name = {item.name: item for item in before.values()}
+    initial, last = list_items(mailbox)
+    by_name = {item.name: item for item in initial.values()}
     mailbox.delete(2)
     mailbox.session.delete("Old")
     mailbox.put("new")
-    after, _ = listed(mailbox, last.cursor)
-    assert names(after) == ["kept", "new"]
-    assert {item.version for item in after.values()} > {by_name["kept"].version}
+    changes, _ = list_items(mailbox, last.cursor)
+    assert names(changes) == ["kept", "new"]
+    assert {item.version for item in changes.values()} > {by_name["kept"].version}
     connector, tokens = opened(mailbox)
-    gone = {name: connector.is_deleted(tokens, item.external_id) for name, item in by_name.items()}
-    assert gone == {"kept": False, "removed": True, "with its folder": True}
+    deletions = {name: connector.is_deleted(tokens, item.external_id) for name, item in by_name.items()}
+    assert deletions == {"kept": False, "removed": True, "with its folder": True}
     with pytest.raises(Skippable):
         fetched(mailbox, by_name["removed"], tmp_path)
     mailbox.session.create("Old")
@@ -116,35 +116,35 @@ def test_a_listing_goes_on_behind_any_page_in_another_process(mailbox, monkeypat
         mailbox.session.create(folder)
         for number in range(3):
             mailbox.put(f"{folder} {number}", folder=folder)
-    seen, cursor, done = [], None, False
+    listed_names, cursor, done = [], None, False
     while not done:
         connector, tokens = opened(mailbox)
         page = next(connector.iter_changes(tokens, cursor))
-        seen += [item.name for item in page.items]
+        listed_names += [item.name for item in page.items]
         cursor, done = page.cursor, page.done
-    assert seen == [f"{folder} {number}" for folder in ("INBOX", "Other") for number in range(3)]
+    assert listed_names == [f"{folder} {number}" for folder in ("INBOX", "Other") for number in range(3)]
 
 
 def test_refusals_end_the_listing_without_secrets(mailbox, monkeypatch):
     mailbox.config["credentials"]["password"] = "canary-wrong"
     with pytest.raises(Fatal, match="does not accept") as refused:
-        listed(mailbox)
+        list_items(mailbox)
     assert "canary" not in str(refused.value)
     mailbox.config["credentials"]["password"] = mail_server.PASSWORD
     mailbox.config["url"] = f"imaps://127.0.0.1:{mailbox.server.tls_port}"
     with pytest.raises(Fatal, match="certificate"):
-        listed(mailbox)
+        list_items(mailbox)
     trusted = sessions.ssl.create_default_context(cafile=mailbox.server.certificate)
     monkeypatch.setattr(sessions, "trusted_certificates", lambda *_: trusted)
     mailbox.put("over TLS")
-    assert names(listed(mailbox)[0]) == ["over TLS"]
+    assert names(list_items(mailbox)[0]) == ["over TLS"]
     mailbox.settings = Settings(_env_file=None)
     with pytest.raises(Fatal, match="RETRIEVAL_FETCH_ALLOW"):
-        listed(mailbox)
+        list_items(mailbox)
 
 
 @pytest.mark.timeout(600)
 def test_ten_thousand_mails_are_listed_by_a_thousand(mailbox):
     for number in range(10_000):
         mailbox.put(f"Mail {number}", "x")
-    assert len(listed(mailbox)[0]) == 10_000
+    assert len(list_items(mailbox)[0]) == 10_000

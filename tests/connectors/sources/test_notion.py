@@ -1,4 +1,4 @@
-"""What Notion does beside the others: databases and their rows, a search that leaves things out, pages as Markdown."""
+"""Notion: databases and rows, incomplete search, pages as Markdown."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ CONNECTOR, STANDIN = "NOTION", notion
 
 
 @pytest.fixture
-def listed(connector, tokens):
-    """A function that lists everything: the items in order, and the last page."""
+def list_pages(connector, tokens):
+    """Return a function to list everything: the items in order and the last page."""
 
     def walk(cursor=None):
         pages = list(connector.iter_changes(tokens, cursor))
@@ -32,11 +32,11 @@ def listed(connector, tokens):
 
 
 @pytest.fixture
-def fetched(connector, tokens, listed, tmp_path):
-    """A function that fetches one of the listed pages: its text and its properties."""
+def fetched(connector, tokens, list_pages, tmp_path):
+    """Return a function to fetch a listed page: text and properties."""
 
     def fetch(page_id):
-        item = next(item for item in listed()[0] if item.external_id == page_id)
+        item = next(item for item in list_pages()[0] if item.external_id == page_id)
         raw = connector.fetch(tokens, item, tmp_path / "raw")
         return raw.path.read_text(), {**item.properties, **raw.properties}
 
@@ -47,44 +47,44 @@ def searches(account):
     return account.requests.count("POST /v1/search")
 
 
-def test_rows_that_search_leaves_out_are_listed_and_each_page_once(account, listed):
-    seen, unseen = account.put("plans/seen.txt", "x"), account.put("plans/unseen.txt", "x")
+def test_rows_that_search_leaves_out_are_listed_and_each_page_once(account, list_pages):
+    searchable, unseen = account.put("plans/seen.txt", "x"), account.put("plans/unseen.txt", "x")
     account.things[unseen].is_searchable = False
-    items, last = listed()
-    assert sorted(item.external_id for item in items) == sorted([seen, unseen])
+    items, last = list_pages()
+    assert sorted(item.external_id for item in items) == sorted([searchable, unseen])
     assert last.whole
 
 
-def test_every_source_of_a_database_is_listed(account, listed):
+def test_every_source_of_a_database_is_listed(account, list_pages):
     account.put("plans/first.txt", "x")
     database, _ = account.folders["plans"]
-    other = account.add_source(database, "more plans")
-    account.things[other].is_searchable = False
-    parent = {"type": "data_source_id", "data_source_id": other, "database_id": database}
+    source_id = account.add_source(database, "more plans")
+    account.things[source_id].is_searchable = False
+    parent = {"type": "data_source_id", "data_source_id": source_id, "database_id": database}
     second = account.add("second", "x", parent, is_searchable=False)
-    assert second in {item.external_id for item in listed()[0]}
+    assert second in {item.external_id for item in list_pages()[0]}
 
 
-def test_a_database_that_is_not_shared_ends_no_listing(account, listed):
-    hidden, kept = account.put("hidden/row.txt", "x"), account.put("kept/row.txt", "x")
-    for one in account.folders["hidden"]:
-        account.things[one].is_shared = False
-    items, last = listed()
-    assert {item.external_id for item in items} == {hidden, kept}
+def test_a_database_that_is_not_shared_ends_no_listing(account, list_pages):
+    hidden, kept_id = account.put("hidden/row.txt", "x"), account.put("kept/row.txt", "x")
+    for row_id in account.folders["hidden"]:
+        account.things[row_id].is_shared = False
+    items, last = list_pages()
+    assert {item.external_id for item in items} == {hidden, kept_id}
     assert last.whole
 
 
-def test_a_listing_costs_a_request_for_a_hundred_pages_and_one_for_each_that_changed(account, listed, monkeypatch):
-    """All but those of the last ten minutes before the latest change, a minute each."""
+def test_a_listing_costs_a_request_for_a_hundred_pages_and_one_for_each_that_changed(account, list_pages, monkeypatch):
+    # The last ten minutes before the latest change are listed again, a minute each.
     monkeypatch.setattr(transport, "SERVICE_POLICY", replace(transport.SERVICE_POLICY, burst=1000))
     for number in range(150):
         account.add(f"page {number}")
-    items, last = listed()
+    items, last = list_pages()
     assert len(items) == 150
     assert searches(account) == 2
     assert len(account.requests) == 2 + 150
     account.requests.clear()
-    assert len(listed(last.cursor)[0]) == 150
+    assert len(list_pages(last.cursor)[0]) == 150
     assert searches(account) == 2
     assert len(account.requests) <= 2 + 11
 
@@ -98,35 +98,35 @@ def test_notion_is_asked_three_times_a_second_and_no_more():
     assert 0.2 < wait < 0.34
 
 
-def test_more_rows_than_a_query_gives_are_all_listed(account, listed):
+def test_more_rows_than_a_query_gives_are_all_listed(account, list_pages):
     account.limit, account.page = 4, 2
     rows = {account.put(f"plans/{number}.txt", "x") for number in range(11)}
     for row in rows:
         account.things[row].is_searchable = False
-    items, last = listed()
+    items, last = list_pages()
     assert {item.external_id for item in items} == rows
     assert len(items) == 11
     assert last.whole
 
 
-def test_more_pages_than_search_gives_are_asked_for_from_both_ends(account, listed):
+def test_more_pages_than_search_gives_are_asked_for_from_both_ends(account, list_pages):
     account.limit, account.page = 4, 2
     pages = {account.add(f"page {number}") for number in range(7)}
-    items, _ = listed()
+    items, _ = list_pages()
     assert {item.external_id for item in items} == pages
 
 
-def test_a_page_that_search_names_by_id_alone_is_asked_for(account, listed, monkeypatch):
-    one = account.add("named", "x")
-    shown = type(account)._shown
+def test_a_page_that_search_names_by_id_alone_is_asked_for(account, list_pages, monkeypatch):
+    page_id = account.add("named", "x")
+    render = type(account)._shown
     plain = [True]
 
-    def partial(self, name, **more):
-        return {"object": "page", "id": name} if plain and plain.pop() else shown(self, name, **more)
+    def partial(self, name, **options):
+        return {"object": "page", "id": name} if plain and plain.pop() else render(self, name, **options)
 
     monkeypatch.setattr(type(account), "_shown", partial)
-    items, _ = listed()
-    assert [(item.external_id, item.name) for item in items] == [(one, "named")]
+    items, _ = list_pages()
+    assert [(item.external_id, item.name) for item in items] == [(page_id, "named")]
 
 
 @pytest.mark.parametrize("walked", ["search", "rows"])
@@ -135,8 +135,10 @@ def test_ever_new_places_with_the_same_pages_are_no_listing(account, connector, 
     account.put("plans/one.txt", "x")
     listed_by, numbers = account._listed, itertools.count()
 
-    def on_and_on(*asked):
-        status, body = listed_by(*[{**one, "start_cursor": None} if isinstance(one, dict) else one for one in asked])
+    def on_and_on(*arguments):
+        status, body = listed_by(
+            *[{**argument, "start_cursor": None} if isinstance(argument, dict) else argument for argument in arguments]
+        )
         is_search, is_query = (account.requests[-1].endswith(end) for end in ("/search", "/query"))
         if is_search if walked == "search" else is_query:
             body = {**body, "has_more": True, "next_cursor": f"place {next(numbers)}"}
@@ -144,44 +146,44 @@ def test_ever_new_places_with_the_same_pages_are_no_listing(account, connector, 
 
     account._listed = on_and_on
     account._judge.complaint_on_answer = lambda *_: ""
-    seen = []
+    listed_pages = []
     with pytest.raises(Retryable, match="no end"):
-        seen.extend(connector.iter_changes(tokens, None))
-    assert not any(page.done for page in seen)
+        listed_pages.extend(connector.iter_changes(tokens, None))
+    assert not any(page.done for page in listed_pages)
     assert len(account.requests) < 40
 
 
-def test_two_changes_within_a_minute_are_two_versions(account, listed):
-    """Notion tells times by the minute: the second change bears the time of the first."""
+def test_two_changes_within_a_minute_are_two_versions(account, list_pages):
+    # Notion's times have minutes: both changes bear the same time.
     account.time = lambda: datetime.now(UTC)
     account.add("page", "first")
-    versions = [listed()[0][0].version for _ in range(2)]
+    versions = [list_pages()[0][0].version for _ in range(2)]
     assert versions[0] != versions[1]
     account.things[next(iter(account.things))].edited = "2026-01-02T03:04:00.000Z"
-    assert len({listed()[0][0].version for _ in range(2)}) == 1
+    assert len({list_pages()[0][0].version for _ in range(2)}) == 1
 
 
-def test_a_moved_page_is_fetched_again_for_its_path(account, listed):
-    """Notion need not call it edited."""
+def test_a_moved_page_is_fetched_again_for_its_path(account, list_pages):
+    # Notion need not report the page as edited.
     page = account.put("here/page", "x")
-    before = listed()[0][0]
+    original = list_pages()[0][0]
     account.things[page].parent = account._inside("there")
-    assert listed()[0][0].version != before.version
+    assert list_pages()[0][0].version != original.version
 
 
 def test_what_is_gone(account, connector, tokens):
-    here, binned, unshared = account.add("here"), account.add("binned"), account.add("unshared")
+    present, binned, unshared = account.add("here"), account.add("binned"), account.add("unshared")
     account.delete(binned)
     account.things[unshared].is_shared = False
-    assert [connector.is_deleted(tokens, one) for one in (here, binned, unshared)] == [False, True, True]
-    account.refuses[f"/v1/pages/{here}"] = (403, "restricted_resource")
-    assert not connector.is_deleted(tokens, here)
+    assert [connector.is_deleted(tokens, page_id) for page_id in (present, binned, unshared)] == [False, True, True]
+    account.refuses[f"/v1/pages/{present}"] = (403, "restricted_resource")
+    assert not connector.is_deleted(tokens, present)
 
 
-def test_an_integration_that_may_not_read_is_told_so(account, listed):
+def test_an_integration_that_may_not_read_is_told_so(account, list_pages):
     account.refuses["/v1/search"] = (403, "restricted_resource")
     with pytest.raises(Fatal, match="capability to read content"):
-        listed()
+        list_pages()
 
 
 def test_the_path_is_the_titles_of_what_a_page_is_in(account, fetched):
@@ -189,12 +191,12 @@ def test_the_path_is_the_titles_of_what_a_page_is_in(account, fetched):
     column = account.put_block(top, "column", {})
     inner = account.add("Travel", parent={"type": "block_id", "block_id": column})
     leaf = account.add("Trains", "Second class.", {"type": "page_id", "page_id": inner})
-    text, said = fetched(leaf)
+    text, properties = fetched(leaf)
     assert text == "# Trains\n\nSecond class.\n"
-    assert said["path"] == "Handbook/Travel/Trains"
-    assert said["title"] == "Trains"
-    assert said["url"] == f"https://www.notion.so/{leaf.replace('-', '')}"
-    assert said["createdAt"] <= said["modifiedAt"]
+    assert properties["path"] == "Handbook/Travel/Trains"
+    assert properties["title"] == "Trains"
+    assert properties["url"] == f"https://www.notion.so/{leaf.replace('-', '')}"
+    assert properties["createdAt"] <= properties["modifiedAt"]
 
 
 def test_a_row_bears_its_properties(account, fetched):
@@ -221,9 +223,9 @@ def test_a_row_bears_its_properties(account, fetched):
     }
     row = account.put("tasks/Ship it", "The body.")
     account.things[row].properties = {
-        name: {"id": name[:3], "type": kind, kind: held} for name, (kind, held) in values.items()
+        name: {"id": name[:3], "type": kind, kind: value} for name, (kind, value) in values.items()
     }
-    text, said = fetched(row)
+    text, properties = fetched(row)
     assert text.splitlines() == [
         "# Ship it", "",
         "- **Notes**: two lines",
@@ -242,13 +244,13 @@ def test_a_row_bears_its_properties(account, fetched):
         "- **Number**: TASK-7",
         "", "The body.",
     ]  # fmt: skip
-    assert said["path"] == "tasks/Ship it"
+    assert properties["path"] == "tasks/Ship it"
 
 
 def test_a_relation_that_a_page_names_in_part_is_asked_for_whole(account, fetched):
     row = account.put("tasks/Ship it", "x")
-    held = {"id": "rel", "type": "relation", "relation": [{"id": "0"}], "has_more": True}
-    account.things[row].properties = {"Related": held}
+    relation = {"id": "rel", "type": "relation", "relation": [{"id": "0"}], "has_more": True}
+    account.things[row].properties = {"Related": relation}
     account.related[row] = [str(number) for number in range(30)]
     assert "- **Related**: 0, 1, 2," in fetched(row)[0]
     assert ", 29\n" in fetched(row)[0]

@@ -1,4 +1,4 @@
-"""What lies in Notion's pages and is named nowhere else: child pages, databases, files that Notion keeps."""
+"""Contents of Notion's pages outside search: child pages, databases, files kept by Notion."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ CONNECTOR, STANDIN = "NOTION", notion
 
 
 @pytest.fixture
-def listed(connector, tokens):
-    """A function that lists everything: the last of each item by id, what was counted, and the last page."""
+def list_items(connector, tokens):
+    """Return a function to list everything: items by id, skipped counts and the last page."""
 
     def walk(cursor=None, by=connector):
         pages = list(by.iter_changes(tokens, cursor))
@@ -34,36 +34,36 @@ def inside(page):
     return {"type": "page_id", "page_id": page}
 
 
-def test_pages_that_search_leaves_out_are_found_in_their_page_and_stay(account, listed):
-    """A child page, one below it, and one in a column; again by the next listing, where nothing has changed."""
+def test_pages_that_search_leaves_out_are_found_in_their_page_and_stay(account, list_items):
+    # A child page, a grandchild and a page in a column; the next listing finds them without a change.
     top = account.add("Top")
     child = account.add("Child", "x", inside(top), is_searchable=False)
     below = account.add("Below", "x", inside(child), is_searchable=False)
     column = account.put_block(top, "column_list", {})
     aside = account.add("Aside", "x", {"type": "block_id", "block_id": column}, is_searchable=False)
-    items, _, last = listed()
+    items, _, last = list_items()
     assert set(items) == {top, child, below, aside}
     assert last.whole
     account.change(below, "changed")
-    after, _, last = listed(last.cursor)
-    assert set(after) == {top, child, below, aside}
-    assert after[below].version != items[below].version
+    changes, _, last = list_items(last.cursor)
+    assert set(changes) == {top, child, below, aside}
+    assert changes[below].version != items[below].version
     account.delete(below)
-    assert set(listed(last.cursor)[0]) == {top, child, aside}
+    assert set(list_items(last.cursor)[0]) == {top, child, aside}
 
 
-def test_a_database_within_a_page_is_found_with_its_rows(account, listed):
+def test_a_database_within_a_page_is_found_with_its_rows(account, list_items):
     top = account.add("Top")
-    _, place = account.add_database("Rows", inside(top))
-    row = account.add("Row", "x", place, is_searchable=False)
-    items, _, last = listed()
+    _, source_id = account.add_database("Rows", inside(top))
+    row = account.add("Row", "x", source_id, is_searchable=False)
+    items, _, last = list_items()
     assert set(items) == {top, row}
-    later = account.add("Later", "x", place, is_searchable=False)
-    assert set(listed(last.cursor)[0]) == {top, row, later}
+    later = account.add("Later", "x", source_id, is_searchable=False)
+    assert set(list_items(last.cursor)[0]) == {top, row, later}
 
 
 def test_files_that_notion_keeps_are_documents_and_no_address_is_stored(
-    account, connector, tokens, listed, tmp_path, caplog
+    account, connector, tokens, list_items, tmp_path, caplog
 ):
     caplog.set_level(logging.DEBUG)
     top = account.add("Top")
@@ -73,110 +73,112 @@ def test_files_that_notion_keeps_are_documents_and_no_address_is_stored(
     account.put_block(
         top, "file", {"type": "external", "external": {"url": "https://example.com/a.pdf"}, "caption": []}
     )
-    items, _, last = listed()
+    items, _, last = list_items()
     assert set(items) == {top, f"{top}/{report}", f"{top}/{picture}"}
-    found = items[f"{top}/{report}"]
-    assert (found.name, found.media_type) == ("report.pdf", "application/pdf")
+    file_item = items[f"{top}/{report}"]
+    assert (file_item.name, file_item.media_type) == ("report.pdf", "application/pdf")
     assert (items[f"{top}/{picture}"].name, items[f"{top}/{picture}"].media_type) == ("plan b.png", "image/png")
-    raw = connector.fetch(tokens, found, tmp_path / "raw")
+    raw = connector.fetch(tokens, file_item, tmp_path / "raw")
     assert raw.path.read_text() == "The report."
     assert raw.properties["path"] == "Top/report.pdf"
-    again, _, _ = listed()
-    assert again[f"{top}/{report}"].version.split(" seen ")[0] == found.version.split(" seen ")[0]
+    later_items, _, _ = list_items()
+    assert later_items[f"{top}/{report}"].version.split(" seen ")[0] == file_item.version.split(" seen ")[0]
     assert "canary" not in str(items) + str(raw) + last.cursor + caplog.text
 
 
-def test_a_file_leaves_with_its_block_or_its_page_and_not_before(account, connector, tokens, listed):
-    top, other = account.add("Top"), account.add("Other")
-    kept, gone = account.attach(top, "kept.txt", "x"), account.attach(top, "gone.txt", "x")
-    there = account.attach(other, "there.txt", "x")
+def test_a_file_leaves_with_its_block_or_its_page_and_not_before(account, connector, tokens, list_items):
+    top, other_page = account.add("Top"), account.add("Other")
+    kept_id, removed_id = account.attach(top, "kept.txt", "x"), account.attach(top, "gone.txt", "x")
+    other_file = account.attach(other_page, "there.txt", "x")
     for number in range(20):
         account.add(f"Later {number}")
-    _, _, last = listed()
-    account.things[gone].is_out = True
+    _, _, last = list_items()
+    account.things[removed_id].is_out = True
     account._touch(top)
-    items, _, last = listed(last.cursor)
-    assert f"{top}/{kept}" in items
-    assert f"{top}/{gone}" not in items
-    assert connector.is_deleted(tokens, f"{top}/{gone}")
+    items, _, last = list_items(last.cursor)
+    assert f"{top}/{kept_id}" in items
+    assert f"{top}/{removed_id}" not in items
+    assert connector.is_deleted(tokens, f"{top}/{removed_id}")
     account.requests.clear()
-    assert not connector.is_deleted(tokens, f"{other}/{there}")
+    assert not connector.is_deleted(tokens, f"{other_page}/{other_file}")
     assert account.requests == [], "its page has not changed"
-    account.delete(other)
+    account.delete(other_page)
     stranger = registry.make_connector("NOTION", APP, account.settings)
-    assert stranger.is_deleted(tokens, f"{other}/{there}")
-    assert not stranger.is_deleted(tokens, f"{top}/{kept}")
+    assert stranger.is_deleted(tokens, f"{other_page}/{other_file}")
+    assert not stranger.is_deleted(tokens, f"{top}/{kept_id}")
 
 
 def test_a_retired_endpoint_of_blocks_is_no_deletion_of_a_file(account, connector, tokens):
     """Pages, and the lists of their blocks, are still answered."""
     top = account.add("Top")
-    kept, deleted = account.attach(top, "kept.txt", "x"), account.attach(top, "deleted.txt", "x")
+    kept_id, deleted = account.attach(top, "kept.txt", "x"), account.attach(top, "deleted.txt", "x")
     del account.things[deleted]
     blocks = {"NOTION": (r"GET /v1/blocks/[^/]+", *retired.ITEMS["NOTION"][1:])}
     account.fault = retired.retire(account, blocks)
-    for block in (kept, deleted):
+    for block in (kept_id, deleted):
         with pytest.raises(Fatal, match="no longer answers for items"):
             connector.is_deleted(tokens, f"{top}/{block}")
     account.fault = lambda _request: None
-    assert [connector.is_deleted(tokens, f"{top}/{block}") for block in (kept, deleted)] == [False, True]
+    assert [connector.is_deleted(tokens, f"{top}/{block}") for block in (kept_id, deleted)] == [False, True]
 
 
-def test_pages_are_looked_into_once_until_they_change_and_each_week(account, listed, monkeypatch):
+def test_pages_are_looked_into_once_until_they_change_and_each_week(account, list_items, monkeypatch):
     for number in range(30):
         account.add(f"page {number}")
-    _, _, last = listed()
-    assert len([one for one in account.requests if one.endswith("/children")]) == 30
+    _, _, last = list_items()
+    assert len([request for request in account.requests if request.endswith("/children")]) == 30
     account.requests.clear()
-    _, _, last = listed(last.cursor)
-    assert len([one for one in account.requests if one.endswith("/children")]) <= 11  # of the last ten minutes
+    _, _, last = list_items(last.cursor)
+    assert (
+        len([request for request in account.requests if request.endswith("/children")]) <= 11
+    )  # of the last ten minutes
     monkeypatch.setattr(listing, "FULL_LISTING_SECONDS", -1)
     account.requests.clear()
-    listed(last.cursor)
-    assert len([one for one in account.requests if one.endswith("/children")]) == 30
+    list_items(last.cursor)
+    assert len([request for request in account.requests if request.endswith("/children")]) == 30
 
 
 def test_a_listing_goes_on_within_pages_that_are_looked_into(account, connector, tokens):
     top = account.add("Top")
     ids = {top, account.add("Child", "x", inside(top), is_searchable=False)}
     ids |= {f"{top}/{account.attach(top, f'{number}.txt', 'x')}" for number in range(3)}
-    seen, cursor = set(), None
+    listed_ids, cursor = set(), None
     for _ in range(30):
         page = next(iter(registry.make_connector("NOTION", APP, account.settings).iter_changes(tokens, cursor)))
-        seen, cursor = seen | {item.external_id for item in page.items}, page.cursor
+        listed_ids, cursor = listed_ids | {item.external_id for item in page.items}, page.cursor
         if page.done:
             break
-    assert seen == ids
+    assert listed_ids == ids
     assert page.whole
 
 
-def test_a_file_beyond_the_limit_or_gone_is_left_out_alone(account, tokens, listed, connector, tmp_path):
+def test_a_file_beyond_the_limit_or_gone_is_left_out_alone(account, tokens, list_items, connector, tmp_path):
     top = account.add("Top")
-    large, gone = account.attach(top, "large.txt", "x" * 2000), account.attach(top, "gone.txt", "x")
-    items, _, _ = listed()
+    large, removed_id = account.attach(top, "large.txt", "x" * 2000), account.attach(top, "gone.txt", "x")
+    items, _, _ = list_items()
     small = registry.make_connector("NOTION", APP, account.settings.model_copy(update={"max_file_bytes": 1000}))
     with pytest.raises(Skippable, match="larger than"):
         small.fetch(tokens, items[f"{top}/{large}"], tmp_path / "raw")
-    account.things[gone].is_out = True
+    account.things[removed_id].is_out = True
     with pytest.raises(Skippable, match="not in Notion any more"):
-        connector.fetch(tokens, items[f"{top}/{gone}"], tmp_path / "raw")
+        connector.fetch(tokens, items[f"{top}/{removed_id}"], tmp_path / "raw")
 
 
-def test_an_address_that_grew_old_or_is_not_https_is_not_the_file(account, connector, tokens, listed, tmp_path):
+def test_an_address_that_grew_old_or_is_not_https_is_not_the_file(account, connector, tokens, list_items, tmp_path):
     top = account.add("Top")
-    one = account.attach(top, "one.txt", "x")
-    items, _, _ = listed()
+    block_id = account.attach(top, "one.txt", "x")
+    items, _, _ = list_items()
     account.fault = lambda request: faults.status(403) if notion.SIGNED in request else None
     with pytest.raises(Retryable, match="did not give out the file") as raised:
-        connector.fetch(tokens, items[f"{top}/{one}"], tmp_path / "raw")
+        connector.fetch(tokens, items[f"{top}/{block_id}"], tmp_path / "raw")
     assert "canary" not in str(raised.value)
     account.fault = lambda _request: None
     with served(Served()) as elsewhere:
         address = {"url": f"{elsewhere.base}/take", "expiry_time": "2026-01-01T00:00:00.000Z"}
         account._signed = lambda block: {**block, "file": {**block["file"], "file": address}}
         with pytest.raises(Skippable, match="not https"):
-            connector.fetch(tokens, items[f"{top}/{one}"], tmp_path / "raw")
+            connector.fetch(tokens, items[f"{top}/{block_id}"], tmp_path / "raw")
         address["url"] = elsewhere.base.replace("http:", "https:") + "/take"
         with pytest.raises(Skippable, match="does not dial"):
-            connector.fetch(tokens, items[f"{top}/{one}"], tmp_path / "raw")
+            connector.fetch(tokens, items[f"{top}/{block_id}"], tmp_path / "raw")
         assert elsewhere.requests == []

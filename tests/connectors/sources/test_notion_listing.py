@@ -15,8 +15,8 @@ from tests.standins.notion import NotionAccount
 def asking(account):
     """The stand-in without HTTP."""
 
-    def answered(template, path, asked):
-        status, answer = account._answered(template, "", path, {k: v for k, v in asked.items() if v is not None})
+    def answered(template, path, parameters):
+        status, answer = account._answered(template, "", path, {k: v for k, v in parameters.items() if v is not None})
         if status != 200:
             raise {400: BadRequest, 404: NotFound}[status]
         return answer
@@ -45,29 +45,29 @@ def asking(account):
     forgets=st.lists(st.booleans(), max_size=4),
 )
 def test_every_page_is_listed(pages, databases, page, limit, deaths, forgets):
-    """But for what lies beyond search's limit from both of its ends: here it names 13 things at most."""
+    # Except pages beyond search's limit from both ends: at most 13 here.
     account = NotionAccount()
     account.page, account.limit = page, limit
-    wanted = {account.add(f"page {number}") for number in range(pages)}
+    expected_ids = {account.add(f"page {number}") for number in range(pages)}
     for database, (rows, nested) in enumerate(databases):
         folder = f"{'top/' if nested else ''}{database}"
-        wanted |= {account.put(f"{folder}/{number}", "x") for number in range(rows)}
+        expected_ids |= {account.put(f"{folder}/{number}", "x") for number in range(rows)}
     for thing in account.things.values():
         thing.is_searchable = thing.object == "data_source" or "data_source_id" not in thing.parent
-    assert walked(account, deaths, forgets) == wanted
+    assert walked(account, deaths, forgets) == expected_ids
 
 
 def walked(account, deaths, forgets):
-    """All ids, by as many processes as die."""
-    listed, place = set(), None
+    """Return all listed ids, resuming after each page in a new listing."""
+    listed_ids, cursor = set(), None
     deaths, forgets = list(deaths), list(forgets)
     for _ in range(1000):
-        for found in NotionListing(asking(account)).pages(NotionCursor.parse(place)):
-            listed |= {item.external_id for item in found.items}
-            place = found.cursor
-            if found.done:
-                assert found.whole
-                return listed
+        for page in NotionListing(asking(account)).pages(NotionCursor.parse(cursor)):
+            listed_ids |= {item.external_id for item in page.items}
+            cursor = page.cursor
+            if page.done:
+                assert page.whole
+                return listed_ids
             if deaths and deaths.pop():
                 if forgets and forgets.pop():
                     account.forget_cursors()

@@ -130,7 +130,7 @@ def test_small_ones(written, plain):
 
 @given(st.text('ab<>/="`\t\n\\{}-|#tdrspan ', max_size=200))
 def test_any_text_has_a_plain_form(text):
-    """Nothing that is written makes it fail, and letters outside of tags stay."""
+    # No text makes the conversion fail, and letters outside of tags stay.
     plain = tidy_markdown(text)
     if "<" not in text and "{" not in text:
         assert [letter for letter in plain if letter.isalpha()] == [letter for letter in text if letter.isalpha()]

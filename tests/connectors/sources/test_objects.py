@@ -40,7 +40,7 @@ class Folder:
 
 
 class Bucket:
-    """A folder of a bucket; another one lies beside it."""
+    """A folder of a bucket, next to another folder."""
 
     def __init__(self, storage, scheme="s3"):
         self.storage, self.name = storage, s3_server.bucket(storage)
@@ -65,7 +65,7 @@ class Bucket:
 
 
 class Served(Folder):
-    """A folder that a server of this machine serves. `scheme`, `top`: of its URL."""
+    """A folder of a server on this machine; `scheme` and `top` belong to the URL."""
 
     def __init__(self, path, server, scheme, top):
         super().__init__(path)
@@ -96,7 +96,7 @@ def server():
 
 @pytest.fixture(scope="module")
 def served(tmp_path_factory):
-    """A folder that servers have, with a folder for each test."""
+    """Yield a folder of the file servers, with a subfolder for each test."""
     return tmp_path_factory.mktemp("served")
 
 
@@ -168,7 +168,7 @@ def opened(storage):
     return registry.make_connector("OBJECTS", {}, storage.settings), Tokens(storage.config, storage.settings)
 
 
-def listed(storage, cursor=None):
+def list_items(storage, cursor=None):
     """The items by path, and the last page."""
     connector, tokens = opened(storage)
     items, page = {}, None
@@ -188,7 +188,7 @@ def test_everything_below_the_prefix_is_listed_and_fetched(storage, tmp_path):
     paths = ["top.txt", "a/b/deep.txt", "a/b.txt", "a.b/ü é#%?.txt"]
     for path in paths[:3]:
         storage.put(path, f"text of {path}")
-    items, _ = listed(storage)
+    items, _ = list_items(storage)
     assert sorted(items) == sorted(paths[:3])
     raw = fetched(storage, items["a/b/deep.txt"], tmp_path)
     assert raw.path.read_text() == "text of a/b/deep.txt"
@@ -200,7 +200,7 @@ def test_everything_below_the_prefix_is_listed_and_fetched(storage, tmp_path):
 def test_names_of_any_characters_are_found_again(tmp_path, storage):
     path = "a b/ü é#%41;=.txt" if storage.config["url"].startswith("smb") else "a b/ü é#%41?;=.txt"  # Windows has no ?
     storage.put(path, "odd")
-    items, _ = listed(storage)
+    items, _ = list_items(storage)
     assert fetched(storage, items[path], tmp_path).path.read_text() == "odd"
 
 
@@ -209,7 +209,7 @@ def test_a_folder_behind_a_link_and_names_that_are_no_utf8_are_read(tmp_path):
     storage.put(os.fsdecode(b"M\xfcll/caf\xe9.txt"), "badgers")
     (tmp_path / "link").symlink_to(storage.path)
     storage.config = {"url": f"file://{tmp_path}/link"}
-    (item,) = listed(storage)[0].values()
+    (item,) = list_items(storage)[0].values()
     assert (item.properties["path"], item.name) == ("M\ufffdll/caf\ufffd.txt", "caf\ufffd.txt")
     assert item.external_id.endswith("/link/M%FCll/caf%E9.txt")
     assert fetched(storage, item, tmp_path).path.read_text() == "badgers"
@@ -225,60 +225,60 @@ def test_a_listing_goes_on_behind_any_page_in_another_process(storage, monkeypat
     paths = {f"{folder}{number}.txt" for folder in ("", "a/b/", "a-b/") for number in range(2)}
     for path in paths:
         storage.put(path, "x")
-    seen, cursor = [], None
+    listed_paths, cursor = [], None
     for _ in range(20):
         connector, tokens = opened(storage)
         page = next(connector.iter_changes(tokens, cursor))
-        seen += [item.properties["path"] for item in page.items]
+        listed_paths += [item.properties["path"] for item in page.items]
         cursor = page.cursor
         if page.done:
             break
-    assert sorted(seen) == sorted(paths)
-    assert sorted(listed(storage, cursor)[0]) == sorted(paths)
+    assert sorted(listed_paths) == sorted(paths)
+    assert sorted(list_items(storage, cursor)[0]) == sorted(paths)
 
 
 def test_changes_additions_and_removals_are_seen(storage, tmp_path):
     storage.put("kept.txt", "same")
     storage.put("changed.txt", "before")
     storage.put("removed.txt", "gone soon")
-    before, last = listed(storage)
+    initial, last = list_items(storage)
     storage.put("changed.txt", "after the change")
     storage.put("new/new.txt", "new")
     storage.delete("removed.txt")
-    after, _ = listed(storage, last.cursor)
-    assert sorted(after) == ["changed.txt", "kept.txt", "new/new.txt"]
-    assert after["kept.txt"].version == before["kept.txt"].version
-    assert after["changed.txt"].version != before["changed.txt"].version
+    changes, _ = list_items(storage, last.cursor)
+    assert sorted(changes) == ["changed.txt", "kept.txt", "new/new.txt"]
+    assert changes["kept.txt"].version == initial["kept.txt"].version
+    assert changes["changed.txt"].version != initial["changed.txt"].version
     connector, tokens = opened(storage)
-    assert connector.is_deleted(tokens, before["removed.txt"].external_id)
-    assert not connector.is_deleted(tokens, before["kept.txt"].external_id)
+    assert connector.is_deleted(tokens, initial["removed.txt"].external_id)
+    assert not connector.is_deleted(tokens, initial["kept.txt"].external_id)
     assert connector.is_deleted(tokens, "s3://elsewhere/kept.txt")
     with pytest.raises(Skippable):
-        fetched(storage, before["removed.txt"], tmp_path)
+        fetched(storage, initial["removed.txt"], tmp_path)
 
 
 @pytest.mark.parametrize("cursor", ["{", "[]", '{"old": 1}', '{"of": "s3://elsewhere/", "after": "z"}'])
 def test_a_cursor_of_another_place_or_version_begins_a_whole_listing(tmp_path, cursor):
     storage = Folder(tmp_path)
     storage.put("a.txt", "x")
-    assert list(listed(storage, cursor)[0]) == ["a.txt"]
+    assert list(list_items(storage, cursor)[0]) == ["a.txt"]
 
 
 def test_a_file_that_moves_is_a_removal_and_an_addition(storage):
     storage.put("here/plan.txt", "the plan")
-    before, last = listed(storage)
+    initial, last = list_items(storage)
     storage.put("there/plan.txt", "the plan")
     storage.delete("here/plan.txt")
-    after, page = listed(storage, last.cursor)
-    assert (list(after), page.whole) == (["there/plan.txt"], True)
+    changes, page = list_items(storage, last.cursor)
+    assert (list(changes), page.whole) == (["there/plan.txt"], True)
     connector, tokens = opened(storage)
-    assert connector.is_deleted(tokens, before["here/plan.txt"].external_id)
+    assert connector.is_deleted(tokens, initial["here/plan.txt"].external_id)
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_ten_thousand_objects_are_listed_in_any_process(storage):
-    """Objects are listed a thousand at a time, which one that is interrupted at any page goes on with."""
+    # The listing has pages of a thousand objects and resumes at any page.
     for number in range(10_000):
         storage.put(f"{number % 100}/{number}.txt", "x")
     if isinstance(storage, Bucket):
@@ -302,7 +302,7 @@ def test_a_folder_is_browsed_at_a_time(storage):
     assert {path: entry.is_folder for path, entry in top.items()} == {"plans": True, "top.txt": False}
     below = {entry.path: entry for entry in connector.browse(tokens, top["plans"].id, None).entries}
     assert {path: entry.is_folder for path, entry in below.items()} == {"plans/2026": True, "plans/a.txt": False}
-    assert below["plans/a.txt"].id == listed(storage)[0]["plans/a.txt"].external_id
+    assert below["plans/a.txt"].id == list_items(storage)[0]["plans/a.txt"].external_id
     with pytest.raises(Skippable):
         connector.browse(tokens, "nowhere", None)
 
@@ -313,7 +313,7 @@ def test_nothing_outside_of_the_folder_of_a_connection_is_listed_or_read(storage
         (storage.path.parent / "other").mkdir()
         (storage.path.parent / "other" / "a.txt").write_text("SECRET")
     connector, tokens = opened(storage)
-    item = listed(storage)[0]["plans/a.txt"]
+    item = list_items(storage)[0]["plans/a.txt"]
     for outside in ("../other", "..\\other", "..", "plans/../../other", "plans/./..", "plans\0"):
         with pytest.raises(Skippable, match="no such folder"):
             connector.browse(tokens, outside, None)
@@ -334,7 +334,7 @@ def test_a_folder_behind_a_link_below_that_of_a_connection_is_not_listed(tmp_pat
 @pytest.mark.slow
 def test_a_file_that_is_too_large_is_not_fetched(storage, tmp_path):
     storage.put("large.bin", "x" * (2**20 + 1))
-    items, _ = listed(storage)
+    items, _ = list_items(storage)
     with pytest.raises(Skippable, match="larger than 1 MiB"):
         fetched(storage, items["large.bin"], tmp_path)
 
@@ -378,7 +378,7 @@ def test_links_lead_nowhere(tmp_path):
     (storage.path / "link.txt").symlink_to(tmp_path / "secret.txt")
     (storage.path / "a/circle").symlink_to(storage.path)
     os.mkfifo(storage.path / "pipe")
-    items, page = listed(storage)
+    items, page = list_items(storage)
     assert list(items) == ["a/real.txt"]
     assert page.skipped == {"symbolic links": 3}
     shutil.rmtree(storage.path / "a")
@@ -397,17 +397,17 @@ def test_a_folder_that_is_missing_or_closed_ends_the_listing(tmp_path, monkeypat
         "fsspec.implementations.local.LocalFileSystem.ls", lambda *_args, **_: (_ for _ in ()).throw(PermissionError())
     )
     with pytest.raises(Fatal, match="may not be read"):
-        listed(storage)
+        list_items(storage)
     monkeypatch.undo()
     shutil.rmtree(storage.path)
     with pytest.raises(Fatal, match="does not exist"):
-        listed(storage)
+        list_items(storage)
 
 
 def test_a_private_endpoint_is_refused_unless_the_operator_allows_it(bucket):
     bucket.settings = Settings(_env_file=None)
     with pytest.raises(Fatal, match="RETRIEVAL_FETCH_ALLOW"):
-        listed(bucket)
+        list_items(bucket)
     assert not bucket.storage.seen
 
 
@@ -415,14 +415,14 @@ def test_a_server_is_only_reached_where_the_guard_allows_it(webdav, sftp, ftp, s
     for storage in (webdav, sftp, ftp, smb):
         storage.settings = Settings(_env_file=None)
         with pytest.raises(Fatal, match="RETRIEVAL_FETCH_ALLOW"):
-            listed(storage)
+            list_items(storage)
     assert not webdav.server.seen
 
 
 def test_a_folder_of_webdav_costs_one_request(webdav):
     for number in range(9):
         webdav.put(f"{number % 3}/{number}.txt", "x")
-    assert len(listed(webdav)[0]) == 9
+    assert len(list_items(webdav)[0]) == 9
     assert [method for method, _ in webdav.server.seen] == ["PROPFIND"] * 5
 
 
@@ -442,7 +442,7 @@ def test_a_folder_that_webdav_refuses_ends_the_listing(webdav, monkeypatch, stat
     monkeypatch.setattr("connectors.sources.objects.connector.POLICY", replace(POLICY, seconds=0.5))
     webdav.server.statuses[f"/{webdav.top}/a/"] = status
     with pytest.raises(error, match=words):
-        listed(webdav)
+        list_items(webdav)
 
 
 def test_wrong_passwords_keys_and_host_keys_are_refused(webdav, sftp, ftp, smb):
@@ -450,16 +450,16 @@ def test_wrong_passwords_keys_and_host_keys_are_refused(webdav, sftp, ftp, smb):
     for storage in (webdav, sftp, ftp, smb):
         storage.config["credentials"] = {"user": "ada", "password": "wrong"}
         with pytest.raises(Fatal, match="does not accept"):
-            listed(storage)
+            list_items(storage)
     for credentials in ({"password": file_servers.PASSWORD}, {"privateKey": sftp.server.private_key}):
         sftp.config |= {"credentials": {"user": file_servers.USER, **credentials}, "hostKey": key}
-        assert listed(sftp)[0] == {}
+        assert list_items(sftp)[0] == {}
         sftp.config["hostKey"] = "SHA256:" + "A" * 43
         with pytest.raises(Fatal, match=re.escape(f"shows the key {key}")):
-            listed(sftp)
+            list_items(sftp)
     sftp.config |= {"credentials": {"user": "ada", "privateKey": "canary"}, "hostKey": key}
     with pytest.raises(Fatal, match="cannot be read"):
-        listed(sftp)
+        list_items(sftp)
 
 
 def test_ftps_needs_a_trusted_certificate(tmp_path, quick, monkeypatch):
@@ -467,41 +467,41 @@ def test_ftps_needs_a_trusted_certificate(tmp_path, quick, monkeypatch):
         storage = Served(tmp_path, server, "ftps", "files")
         storage.put("a/b.txt", "over TLS")
         with pytest.raises(Fatal, match="certificate"):
-            listed(storage)
+            list_items(storage)
         trusted = sessions.ssl.create_default_context(cafile=server.certificate)
         monkeypatch.setattr(sessions, "trusted_certificates", lambda *_: trusted)
-        items, _ = listed(storage)
+        items, _ = list_items(storage)
         assert fetched(storage, items["a/b.txt"], tmp_path).path.read_text() == "over TLS"
         storage.config["url"] = storage.config["url"].replace("ftps:", "ftp:")
         with pytest.raises(Fatal, match="only by ftps"):
-            listed(storage)
+            list_items(storage)
 
 
 def test_ftps_is_never_read_without_tls(ftp):
     ftp.config["url"] = ftp.config["url"].replace("ftp:", "ftps:")
     with pytest.raises(Fatal, match="no TLS"):
-        listed(ftp)
+        list_items(ftp)
 
 
 def test_a_server_of_ftp_without_mlsd_is_read_by_its_lists(tmp_path, quick):
-    """As vsftpd and IIS are: pyftpdlib lists as `ls -l` does."""
+    # As vsftpd and IIS: pyftpdlib lists in the format of `ls -l`.
     with file_servers.serve_ftp(tmp_path, commands={"MLSD", "MLST"}) as server:
         storage = Served(tmp_path, server, "ftp", "files")
         storage.config.pop("credentials")  # anonymous
         for path in ("a [b]/ü é#%;=.txt", "a [b]/c/deep.txt", "top.txt"):
             storage.put(path, path)
-        before, last = listed(storage)
-        assert len(before) == 3
-        for path, item in before.items():
+        initial, last = list_items(storage)
+        assert len(initial) == 3
+        for path, item in initial.items():
             raw = fetched(storage, item, tmp_path)
             assert (raw.path.read_text(), raw.version) == (path, item.version)
         os.utime(storage.path / "top.txt", (0, 0))
         storage.delete("a [b]/c/deep.txt")
-        after, _ = listed(storage, last.cursor)
-        assert after.keys() == before.keys() - {"a [b]/c/deep.txt"}
-        assert after["top.txt"].version != before["top.txt"].version
+        changes, _ = list_items(storage, last.cursor)
+        assert changes.keys() == initial.keys() - {"a [b]/c/deep.txt"}
+        assert changes["top.txt"].version != initial["top.txt"].version
         connector, tokens = opened(storage)
-        assert {path: connector.is_deleted(tokens, item.external_id) for path, item in before.items()} == {
+        assert {path: connector.is_deleted(tokens, item.external_id) for path, item in initial.items()} == {
             "a [b]/ü é#%;=.txt": False,
             "a [b]/c/deep.txt": True,
             "top.txt": False,
@@ -514,7 +514,7 @@ def test_a_folder_that_ftp_refuses_ends_the_listing(tmp_path, quick, commands):
         storage = Served(tmp_path, server, "ftp", "files")
         storage.put("a/b.txt", "x")
         with pytest.raises(Fatal, match="may not be read"):
-            listed(storage)
+            list_items(storage)
         connector, tokens = opened(storage)
         with pytest.raises(Fatal, match="may not be read"):
             connector.is_deleted(tokens, f"ftp://127.0.0.1:{server.port}/files/a/b.txt")
@@ -524,7 +524,7 @@ def test_a_folder_that_ftp_refuses_ends_the_listing(tmp_path, quick, commands):
 def test_shares_with_encryption_and_of_dfs_are_read(smb, tmp_path, share):
     smb.config["url"] = smb.config["url"].replace("/files/test", f"/{share}/test")
     smb.put("a/b.txt", "x" * 600_000)
-    items, _ = listed(smb)
+    items, _ = list_items(smb)
     assert fetched(smb, items["a/b.txt"], tmp_path).size == 600_000
 
 
@@ -532,12 +532,12 @@ def test_a_share_that_is_missing_or_closed_ends_the_listing(smb):
     for share, words in (("nowhere", "no such share"), ("closed", "may not be read")):
         smb.config["url"] = f"smb://127.0.0.1:{smb.server.port}/{share}"
         with pytest.raises(Fatal, match=words):
-            listed(smb)
+            list_items(smb)
 
 
 def test_a_file_of_a_share_in_other_letter_case_is_another(smb):
     smb.put("Plan.txt", "x")
-    item = listed(smb)[0]["Plan.txt"]
+    item = list_items(smb)[0]["Plan.txt"]
     smb.put("plan.TXT", "x")
     smb.delete("Plan.txt")
     connector, tokens = opened(smb)
@@ -545,11 +545,11 @@ def test_a_file_of_a_share_in_other_letter_case_is_another(smb):
 
 
 def test_a_file_that_ftp_sends_slowly_is_given_up_in_time(tmp_path, quick, monkeypatch):
-    """Not only once a piece of a megabyte is complete, which takes a slow server any time."""
+    # The limit must hold within a piece of a megabyte, too.
     with file_servers.serve_ftp(tmp_path, bytes_a_second=50_000) as server:
         storage = Served(tmp_path, server, "ftp", "files")
         storage.put("a.txt", "x" * 1_000_000)
-        item = listed(storage)[0]["a.txt"]
+        item = list_items(storage)[0]["a.txt"]
         monkeypatch.setattr("connectors.sources.objects.connector.SECONDS", 0.2)
         began = time.monotonic()
         with pytest.raises(Retryable, match="did not send"):
@@ -569,10 +569,10 @@ def test_connections_that_a_server_closed_are_replaced(tmp_path, quick):
 
 
 def test_google_is_read_by_an_hmac_key(server, quick, tmp_path):
-    """moto stands in for Google's XML API, whose lists of version 2 and signatures are those of S3."""
+    # moto replaces Google's XML API, compatible with S3 in lists of version 2 and signatures.
     google = Bucket(server, "gs")
     google.put("a/ü b.txt", "Owls hunt at night.")
-    items, _ = listed(google)
+    items, _ = list_items(google)
     assert items["a/ü b.txt"].external_id == f"gs://{google.name}/files/a/%C3%BC%20b.txt"
     assert fetched(google, items["a/ü b.txt"], tmp_path).path.read_text() == "Owls hunt at night."
     connector, tokens = opened(google)
@@ -585,7 +585,7 @@ def test_a_listing_costs_one_request_for_a_thousand_objects(bucket):
     for number in range(30):
         bucket.put(f"{number % 7}/{number}.txt", "x")
     bucket.storage.seen.clear()
-    assert len(listed(bucket)[0]) == 30
+    assert len(list_items(bucket)[0]) == 30
     assert len(bucket.storage.seen) == 1
 
 
@@ -597,7 +597,7 @@ def test_a_listing_costs_one_request_for_a_thousand_objects(bucket):
 def test_trouble_that_passes_is_waited_out(bucket, fault):
     bucket.put("a.txt", "x")
     bucket.storage.faults[:] = [fault, fault, fault]
-    assert list(listed(bucket)[0]) == ["a.txt"]
+    assert list(list_items(bucket)[0]) == ["a.txt"]
 
 
 @pytest.mark.parametrize(
@@ -614,7 +614,7 @@ def test_a_refusal_is_no_empty_listing(bucket, fault, error, words):
     bucket.put("a.txt", "x")
     bucket.storage.always = fault
     with pytest.raises(error, match=words) as raised:
-        listed(bucket)
+        list_items(bucket)
     assert "SECRET" not in str(raised.value)
     assert KEYS["secretAccessKey"] not in str(raised.value)
 
@@ -622,7 +622,7 @@ def test_a_refusal_is_no_empty_listing(bucket, fault, error, words):
 @pytest.mark.slow
 def test_a_truncated_download_is_not_taken_for_the_whole(bucket, tmp_path):
     bucket.put("a.txt", "x" * 3000)
-    items, _ = listed(bucket)
+    items, _ = list_items(bucket)
     bucket.storage.always = s3_server.truncated
     with pytest.raises(Retryable):
         fetched(bucket, items["a.txt"], tmp_path)
@@ -638,7 +638,7 @@ def test_a_listing_that_repeats_itself_ends(bucket):
 
     bucket.storage.always = again
     with pytest.raises(Retryable, match="end"):
-        listed(bucket)
+        list_items(bucket)
 
 
 def test_the_secret_is_not_shown(bucket):

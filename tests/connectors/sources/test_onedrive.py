@@ -1,4 +1,4 @@
-"""What is OneDrive's own: links and addresses it may lead to, a feed with gaps, facets, and a feed that never ends."""
+"""OneDrive: links to other hosts, feeds with gaps or without end, facets."""
 
 from __future__ import annotations
 
@@ -21,29 +21,29 @@ CONNECTOR, STANDIN = "ONEDRIVE", onedrive
 
 @pytest.fixture(params=["told", "asked for"])
 def address(request, account):
-    """How the signed address of a download is known: from the item itself, or by asking for its content."""
+    """Source of the signed download address: the item itself or a request for the content."""
     account.told = request.param == "told"
 
 
 @pytest.fixture
 def elsewhere():
-    """Another server, which writes down what it is asked."""
-    with served(Served()) as other:
-        yield other
+    """Another server with a log of requests."""
+    with served(Served()) as other_server:
+        yield other_server
 
 
 @pytest.fixture
 def secure(tmp_path):
-    with secured(tmp_path) as made:
-        yield made
+    with secured(tmp_path) as secure_server:
+        yield secure_server
 
 
 def pages(connector, tokens, cursor=None):
     return list(connector.iter_changes(tokens, cursor))
 
 
-def items(found):
-    return {item.external_id: item for page in found for item in page.items}
+def items(listing):
+    return {item.external_id: item for page in listing for item in page.items}
 
 
 def fetched(connector, tokens, item, tmp_path):
@@ -53,8 +53,8 @@ def fetched(connector, tokens, item, tmp_path):
 @pytest.mark.parametrize("link", ["@odata.nextLink", "@odata.deltaLink"])
 def test_the_feed_leads_to_no_other_server(account, connector, tokens, elsewhere, link):
     def twist(body):
-        rest = {name: value for name, value in body.items() if "Link" not in name}
-        return {**rest, link: elsewhere.base + "/v1.0/me/drive/root/delta?token=x"}
+        plain_fields = {name: value for name, value in body.items() if "Link" not in name}
+        return {**plain_fields, link: elsewhere.base + "/v1.0/me/drive/root/delta?token=x"}
 
     account.put("one.txt", "x")
     account.twist = twist
@@ -75,9 +75,9 @@ def test_no_spelling_of_a_link_leads_elsewhere(account, connector, tokens, spell
 
 @pytest.mark.usefixtures("address")
 def test_a_download_goes_without_the_token_and_not_in_the_clear(account, connector, tokens, elsewhere, tmp_path):
-    one = account.put("one.txt", "x")
-    found = items(pages(connector, tokens))
-    assert fetched(connector, tokens, found[one], tmp_path) == "x"
+    file_id = account.put("one.txt", "x")
+    listing = items(pages(connector, tokens))
+    assert fetched(connector, tokens, listing[file_id], tmp_path) == "x"
     account.locations = [
         elsewhere.base + "/signed/one",
         "ftp://127.0.0.1/one",
@@ -86,167 +86,167 @@ def test_a_download_goes_without_the_token_and_not_in_the_clear(account, connect
     ]
     for _ in range(4):
         with pytest.raises(Skippable, match="not https"):
-            connector.fetch(tokens, found[one], tmp_path / "raw")
+            connector.fetch(tokens, listing[file_id], tmp_path / "raw")
     assert elsewhere.requests == []
 
 
 @pytest.mark.usefixtures("address")
 def test_a_download_from_another_host_is_encrypted_and_goes_without_the_token(account, tokens, tmp_path, secure):
-    one = account.put("one.txt", "x" * len(secure.text))
+    file_id = account.put("one.txt", "x" * len(secure.text))
     endpoint = account.settings.endpoints["ONEDRIVE"].model_copy(update={"ca_bundle": secure.certificate})
     trusting = account.settings.model_copy(update={"endpoints": {"ONEDRIVE": endpoint}})
     connector = registry.make_connector("ONEDRIVE", APP, trusting)
-    found = items(pages(connector, tokens))[one]
+    file_item = items(pages(connector, tokens))[file_id]
     account.locations = [secure.base + "/one?sig=canary"]
-    assert fetched(connector, tokens, found, tmp_path) == secure.text
+    assert fetched(connector, tokens, file_item, tmp_path) == secure.text
     assert secure.seen == [("/one?sig=canary", None)]
     stranger = registry.make_connector("ONEDRIVE", APP, account.settings)
     account.locations = [secure.base + "/one?sig=canary"] * 9
     with pytest.raises(Retryable, match="could not be reached"):
-        stranger.fetch(tokens, found, tmp_path / "raw")
+        stranger.fetch(tokens, file_item, tmp_path / "raw")
     assert len(secure.seen) == 1
 
 
 @pytest.mark.usefixtures("address")
 def test_no_address_that_opens_a_file_is_logged(account, connector, tokens, tmp_path, caplog):
     caplog.set_level(logging.DEBUG)
-    one = account.put("one.txt", "x")
-    fetched(connector, tokens, items(pages(connector, tokens))[one], tmp_path)
+    file_id = account.put("one.txt", "x")
+    fetched(connector, tokens, items(pages(connector, tokens))[file_id], tmp_path)
     assert "canary" not in caplog.text
 
 
 @pytest.mark.usefixtures("address")
 def test_a_signed_address_that_grew_old_is_asked_for_again_and_renews_nothing(account, connector, tokens, tmp_path):
-    one = account.put("one.txt", "x")
-    found = items(pages(connector, tokens))
+    file_id = account.put("one.txt", "x")
+    listing = items(pages(connector, tokens))
     account.locations = [account.base + "/v1.0/me/drive/root/delta"]
-    assert fetched(connector, tokens, found[one], tmp_path) == "x"
+    assert fetched(connector, tokens, listing[file_id], tmp_path) == "x"
     assert tokens.renewals == 0
 
 
 @pytest.mark.usefixtures("address")
 def test_a_file_that_is_too_large_is_not_asked_for(account, tokens, tmp_path):
-    one = account.put("one.txt", "x" * 2000)
+    file_id = account.put("one.txt", "x" * 2000)
     settings = account.settings.model_copy(update={"max_file_bytes": 1000})
     connector = registry.make_connector("ONEDRIVE", APP, settings)
     with pytest.raises(Skippable, match="larger than"):
-        connector.fetch(tokens, items(pages(connector, tokens))[one], tmp_path / "raw")
+        connector.fetch(tokens, items(pages(connector, tokens))[file_id], tmp_path / "raw")
     assert not any("/signed/" in request or request.endswith("/content") for request in account.requests)
 
 
 def test_paths_are_made_of_the_folders_that_the_feed_names(account, connector, tokens, tmp_path):
-    one = account.put("Pläne & mehr/100 %/launch.txt", "x")
-    found = items(pages(connector, tokens))[one]
-    assert found.properties["path"] == "Pläne & mehr/100 %/launch.txt"
-    assert found.properties["owner"] == "Ada Example"
-    assert connector.fetch(tokens, found, tmp_path / "raw").properties == found.properties
-    assert account.requests[1:] == [f"GET /v1.0/me/drive/items/{one}", f"GET /signed/{one}"]
+    file_id = account.put("Pläne & mehr/100 %/launch.txt", "x")
+    file_item = items(pages(connector, tokens))[file_id]
+    assert file_item.properties["path"] == "Pläne & mehr/100 %/launch.txt"
+    assert file_item.properties["owner"] == "Ada Example"
+    assert connector.fetch(tokens, file_item, tmp_path / "raw").properties == file_item.properties
+    assert account.requests[1:] == [f"GET /v1.0/me/drive/items/{file_id}", f"GET /signed/{file_id}"]
 
 
 def test_folders_that_an_earlier_process_saw_are_asked_for(account, connector, tokens):
     account.page = 1
     ids = [account.put(f"a/b/{number}.txt", "x") for number in range(3)]
-    account.twist = lambda body: {**body, "value": [one for one in body["value"] if "folder" not in one]}
-    found = items(pages(connector, tokens))
-    assert [found[one].properties["path"] for one in ids] == [f"a/b/{number}.txt" for number in range(3)]
+    account.twist = lambda body: {**body, "value": [entry for entry in body["value"] if "folder" not in entry]}
+    listing = items(pages(connector, tokens))
+    assert [listing[entry].properties["path"] for entry in ids] == [f"a/b/{number}.txt" for number in range(3)]
     assert sum("/items/" in request for request in account.requests) == 1
 
 
 def test_a_deleted_file_is_said_and_nothing_else_listed(account, connector, tokens):
     account.put("kept.txt", "x")
-    gone = account.put("gone.txt", "x")
-    before = pages(connector, tokens)
-    account.delete(gone)
-    after = pages(connector, tokens, before[-1].cursor)
-    assert {one: item.deleted for one, item in items(after).items()} == {gone: True}
-    assert not after[-1].whole
+    deleted_id = account.put("gone.txt", "x")
+    first_pages = pages(connector, tokens)
+    account.delete(deleted_id)
+    next_pages = pages(connector, tokens, first_pages[-1].cursor)
+    assert {item_id: item.deleted for item_id, item in items(next_pages).items()} == {deleted_id: True}
+    assert not next_pages[-1].whole
 
 
 def test_a_deleted_folder_has_everything_listed_again(account, connector, tokens):
-    """The feed names the folder alone, so what was in it is what the whole listing lacks."""
-    kept, inside = account.put("kept.txt", "x"), account.put("folder/deep/inside.txt", "x")
-    before = pages(connector, tokens)
+    # The feed names only the folder; the whole listing lacks its files.
+    kept_id, inside = account.put("kept.txt", "x"), account.put("folder/deep/inside.txt", "x")
+    first_pages = pages(connector, tokens)
     account.delete(account.items[account.items[inside]["parent"]]["parent"])
-    after = pages(connector, tokens, before[-1].cursor)
-    assert inside not in items(after)
-    assert kept in items(after)
-    assert [page.done for page in after] == [False, True]
-    assert after[-1].whole
+    next_pages = pages(connector, tokens, first_pages[-1].cursor)
+    assert inside not in items(next_pages)
+    assert kept_id in items(next_pages)
+    assert [page.done for page in next_pages] == [False, True]
+    assert next_pages[-1].whole
     assert connector.is_deleted(tokens, inside)
-    assert not pages(connector, tokens, after[-1].cursor)[-1].whole
+    assert not pages(connector, tokens, next_pages[-1].cursor)[-1].whole
 
 
 def test_everything_is_listed_again_after_a_week(account, connector, tokens, monkeypatch):
-    one = account.put("old name/one.txt", "x")
-    before = pages(connector, tokens)
-    account.rename(account.items[one]["parent"], "new name")
-    after = pages(connector, tokens, before[-1].cursor)
-    assert one not in items(after)
+    file_id = account.put("old name/one.txt", "x")
+    first_pages = pages(connector, tokens)
+    account.rename(account.items[file_id]["parent"], "new name")
+    next_pages = pages(connector, tokens, first_pages[-1].cursor)
+    assert file_id not in items(next_pages)
     monkeypatch.setattr(changes, "WEEK", -1)
-    later = pages(connector, tokens, after[-1].cursor)
+    later = pages(connector, tokens, next_pages[-1].cursor)
     assert later[-1].whole
-    assert items(later)[one].properties["path"] == "new name/one.txt"
-    assert items(later)[one].version == items(before)[one].version
+    assert items(later)[file_id].properties["path"] == "new name/one.txt"
+    assert items(later)[file_id].version == items(first_pages)[file_id].version
 
 
 def test_what_changes_while_it_is_listed_is_in_the_next_listing(account, connector, tokens):
     account.page = 1
     first, second = account.put("1.txt", "x"), account.put("2.txt", "x")
     listing = connector.iter_changes(tokens, None)
-    seen = [next(listing)]
+    listed_pages = [next(listing)]
     account.change(first, "changed meanwhile")
     third = account.put("3.txt", "x")
-    seen += list(listing)
-    assert second in items(seen)
-    later = items(pages(connector, tokens, seen[-1].cursor))
+    listed_pages += list(listing)
+    assert second in items(listed_pages)
+    later = items(pages(connector, tokens, listed_pages[-1].cursor))
     assert {first, third} <= set(later)
-    assert later[first].version != items(seen)[first].version
+    assert later[first].version != items(listed_pages)[first].version
 
 
 def test_a_new_name_is_no_new_content(account, connector, tokens):
-    one = account.put("one.txt", "x")
-    before = pages(connector, tokens)
-    account.rename(one, "two.txt")
-    after = items(pages(connector, tokens, before[-1].cursor))[one]
-    assert after.name == "two.txt"
-    assert after.version == items(before)[one].version
+    file_id = account.put("one.txt", "x")
+    first_pages = pages(connector, tokens)
+    account.rename(file_id, "two.txt")
+    renamed_item = items(pages(connector, tokens, first_pages[-1].cursor))[file_id]
+    assert renamed_item.name == "two.txt"
+    assert renamed_item.version == items(first_pages)[file_id].version
 
 
 @pytest.mark.parametrize("kind", ["work", "work, without hashes", "private", "private, without hashes"])
 def test_work_and_private_accounts_mark_content(account, connector, tokens, tmp_path, kind):
     """A work account's feed has no cTag, and some files have no hash: whatever is there marks the content."""
     account.personal, account.hashed = kind.startswith("private"), "without" not in kind
-    one, gone = account.put("one.txt", "x"), account.put("gone.txt", "x")
-    before = pages(connector, tokens)
-    account.change(one, "y")
-    account.delete(gone)
-    after = items(pages(connector, tokens, before[-1].cursor))
-    assert "" != after[one].version != items(before)[one].version
-    assert after[gone].deleted
-    raw = connector.fetch(tokens, after[one], tmp_path / "raw")
-    assert raw.version == after[one].version or kind == "work, without hashes"
+    file_id, deleted_id = account.put("one.txt", "x"), account.put("gone.txt", "x")
+    first_pages = pages(connector, tokens)
+    account.change(file_id, "y")
+    account.delete(deleted_id)
+    changes = items(pages(connector, tokens, first_pages[-1].cursor))
+    assert "" != changes[file_id].version != items(first_pages)[file_id].version
+    assert changes[deleted_id].deleted
+    raw = connector.fetch(tokens, changes[file_id], tmp_path / "raw")
+    assert raw.version == changes[file_id].version or kind == "work, without hashes"
 
 
 def test_malware_is_a_failed_entry_and_never_fetched(account, connector, tokens, tmp_path):
     good, bad = account.put("good.txt", "x"), account.put("bad.txt", "x")
-    before = items(pages(connector, tokens))
+    first_items = items(pages(connector, tokens))
     account.items[bad]["more"] = {"malware": {"description": "SECRET VENDOR WORDS"}}
-    found = items(pages(connector, tokens))
-    assert "malware" in found[bad].error
-    assert not found[good].error
+    listing = items(pages(connector, tokens))
+    assert "malware" in listing[bad].error
+    assert not listing[good].error
     with pytest.raises(Skippable, match="malware"):
-        connector.fetch(tokens, before[bad], tmp_path / "raw")
-    assert "SECRET" not in found[bad].error
+        connector.fetch(tokens, first_items[bad], tmp_path / "raw")
+    assert "SECRET" not in listing[bad].error
 
 
 def test_a_file_of_another_drive_is_fetched_there_and_leaves_by_its_entry_here(account, connector, tokens, tmp_path):
     shared = account.share("From Bob/report.txt", "shared words")
-    before = pages(connector, tokens)
-    item = items(before)[shared]
+    first_pages = pages(connector, tokens)
+    item = items(first_pages)[shared]
     assert (item.properties["path"], item.media_type) == ("From Bob/report.txt", "text/plain")
     assert fetched(connector, tokens, item, tmp_path) == "shared words"
     account.delete(shared)
-    assert items(pages(connector, tokens, before[-1].cursor))[shared].deleted
+    assert items(pages(connector, tokens, first_pages[-1].cursor))[shared].deleted
     assert connector.is_deleted(tokens, shared)
 
 
@@ -282,10 +282,10 @@ def test_an_answer_without_items_is_no_empty_listing(account, connector, tokens,
 
 
 def test_out_of_reach_is_gone_and_trouble_is_not(account, connector, tokens):
-    one = account.put("one.txt", "x")
+    file_id = account.put("one.txt", "x")
     assert connector.is_deleted(tokens, "no such / item")
     account.fault = lambda _request: faults.status(403)
-    assert connector.is_deleted(tokens, one)
+    assert connector.is_deleted(tokens, file_id)
     account.fault = lambda _request: faults.status(500)
     with pytest.raises(Retryable):
-        connector.is_deleted(tokens, one)
+        connector.is_deleted(tokens, file_id)

@@ -1,6 +1,4 @@
-"""What a vendor says of permissions, with fields missing, null, of another kind or unknown: never shown to more people
-than the whole answer says, and no error but "it cannot be told of this one".
-"""
+"""Malformed permissions of vendors never grant access beyond the whole answer, and raise no unexpected error."""
 
 from __future__ import annotations
 
@@ -206,63 +204,65 @@ NOTION = [
 ]
 
 
-def google(told):
-    pool = SimpleNamespace(send=lambda _token, ask: told[ask(SERVICE)])
+def google(answers):
+    pool = SimpleNamespace(send=lambda _token, ask: answers[ask(SERVICE)])
     return connector.read_access(GoogleDrive(pool, TOKENS), "file")
 
 
 SERVICE = SimpleNamespace(permissions=SimpleNamespace(list=lambda **given: 1 if given["pageToken"] else 0))
 
 
-def graph(told):
-    asked = []
+def graph(answers):
+    requests = []
 
     def get(_tokens, path):
-        asked.append(path)
-        return GraphResponse(200, told[len(asked) - 1] if len(asked) < 3 else {"value": []})
+        requests.append(path)
+        return GraphResponse(200, answers[len(requests) - 1] if len(requests) < 3 else {"value": []})
 
     stub = SimpleNamespace(title="OneDrive", get=get, path=str)
     return graph_sharing.read_access(stub, TOKENS, GraphDrive.of("drive"), "item")
 
 
-def box(told):
+def box(answers):
     session = BoxSession(None, 1)
 
-    def asked(wish):
-        here = {} if "marker" in wish.params else told
-        return SimpleNamespace(data=here.get(wish.url.partition("/2.0/")[2], {"entries": []}))
+    def answer_request(wish):
+        answers_of_page = {} if "marker" in wish.params else answers
+        return SimpleNamespace(data=answers_of_page.get(wish.url.partition("/2.0/")[2], {"entries": []}))
 
-    sdk = SimpleNamespace(make_request=asked)
+    sdk = SimpleNamespace(make_request=answer_request)
     session._make_client = lambda *_: sdk
     return box_sharing.read_access(session, TOKENS, "1", {})
 
 
-def dropbox(told):
+def dropbox(answers):
     def members(*_, **__):
-        return decoded(dropbox_sharing_types.SharedFileMembers_validator, told["members"])
+        return decoded(dropbox_sharing_types.SharedFileMembers_validator, answers["members"])
 
     sdk = SimpleNamespace(
         sharing_list_file_members=members,
         sharing_list_file_members_continue=lambda *_: decoded(
             dropbox_sharing_types.SharedFileMembers_validator, {"users": [], "groups": [], "invitees": []}
         ),
-        sharing_get_file_metadata=lambda *_: decoded(dropbox_sharing_types.SharedFileMetadata_validator, told["file"]),
+        sharing_get_file_metadata=lambda *_: decoded(
+            dropbox_sharing_types.SharedFileMetadata_validator, answers["file"]
+        ),
     )
     client = SimpleNamespace(call=lambda _tokens, request: request(sdk), team_id=lambda _: "dbtid:1")
     return dropbox_sharing.read_access(client, TOKENS, "id:1")
 
 
-def decoded(validator, told):
-    return json_compat_obj_decode(validator, told, strict=False)
+def decoded(validator, answers):
+    return json_compat_obj_decode(validator, answers, strict=False)
 
 
-def notion(told):
-    pages = iter([*told, {"results": []}, {"results": []}])
+def notion(answers):
+    pages = iter([*answers, {"results": []}, {"results": []}])
     return read_access(lambda _: next(pages))
 
 
 def described(name, external_id):
-    """Access of an item of a described service, whose answers are named by the paths of their requests."""
+    """Read access of a described service's item; `answers` by path."""
     about = description.read_description(name)
     site = open_site(name, about, about.example, Settings(_env_file=None))
     stream, values = next(
@@ -271,12 +271,12 @@ def described(name, external_id):
         if stream.edition in {"", site.edition.name} and (values := stream.parse_id(external_id, site.location))
     )
 
-    def access(told):
+    def access(answers):
         service = SimpleNamespace(
             name=name,
             about=about,
-            get=lambda _tokens, address: told.get(
-                path := address.removeprefix(site.base), told.get(path.partition("?")[0])
+            get=lambda _tokens, address: answers.get(
+                path := address.removeprefix(site.base), answers.get(path.partition("?")[0])
             ),
             read_json=lambda answer: answer,
             next_page=lambda *_: "",
@@ -301,11 +301,11 @@ GITHUB = {
 
 
 def limit_of(users, groups):
-    told = {
+    restrictions = {
         "user": {"results": [{"type": "known", "accountId": name, "email": f"{name}@example.com"} for name in users]},
         "group": {"results": [{"type": "group", "id": name} for name in groups]},
     }
-    return {"operation": "read", "restrictions": told}
+    return {"operation": "read", "restrictions": restrictions}
 
 
 CONFLUENCE = {
@@ -359,81 +359,83 @@ NAMES = {
     *("emailAddress", "domain", "email", "userPrincipalName", "loginName", "login", "id", "group_id", "account_id"),
     *("display_name", "@odata.nextLink", "accountId", "emailAddress", "members"),
 }
-"""Fields that hold a name, or where to go on: another text would be another one."""
+"""Fields of names or continuations: another text would be another name."""
 SAME = {
     *("group microsoft:42", "group microsoft:43", "group microsoft:site:drive:3"),
     *("group github:user:ada", "group github:user:bob", "group confluence:user:ada", "group confluence:user:bob"),
     *("group jira:user:ada", "group jira:user:bob", "group slack:user:U1", "group slack:user:U2"),
     *(f"group slack:user:{member}" for member in ("unheardOf", "\x00")),  # a member that Slack names, without more
 }
-"""Groups that the whole answer names by an address, or by another of their names."""
+"""Groups named by an address or another name in the whole answer."""
 LIMITS = {
     *("deleted", "expirationTime", "view", "inheritedPermissionsDisabled", "permissionDetails", "inherited"),
     *("expirationDateTime", "hasPassword", "link", "expires_at", "unshared_at", "expiry", "password_protected"),
     *("is_password_enabled", "access_level", "private", "visibility", "is_private", "restrictions"),
     "/api/v2/pages/1/ancestors",
 }
-"""Fields that take something away: without one there is nothing to take, as the vendors have it."""
+"""Restricting fields: without the field there is no restriction, as at the vendors."""
 STRANGE = [None, "", "unheardOf", 7, -1.5, True, False, [], {}, ["unheardOf"], [None], {"a": None}, [[]], "\x00"]
 
 
-def places(told, above=()):
-    """Every place in an answer, by the way to it."""
-    inner = told.items() if isinstance(told, dict) else enumerate(told) if isinstance(told, list) else ()
+def places(answer, above=()):
+    """Return the path of every value in an answer."""
+    inner = answer.items() if isinstance(answer, dict) else enumerate(answer) if isinstance(answer, list) else ()
     for key, value in inner:
         yield (*above, key)
         yield from places(value, (*above, key))
 
 
-def changed(told, changes):
-    """A copy with these changes; one of something that is not there any more is none."""
-    made = copy.deepcopy(told)
-    for way, what, value in changes:
-        holder = made
+def changed(answer, changes):
+    """Return a copy with the changes; a change at a missing path has no effect."""
+    changed_answer = copy.deepcopy(answer)
+    for path, change, value in changes:
+        holder = changed_answer
         try:
-            for key in way[:-1]:
+            for key in path[:-1]:
                 holder = holder[key]
-            holder[way[-1]]
+            holder[path[-1]]
         except (LookupError, TypeError):
             continue
         if not isinstance(holder, dict | list):
             continue
-        field = next((key for key in reversed(way) if isinstance(key, str)), "")
-        is_limit = bool(LIMITS & set(way))
-        if what == "drop":
+        field = next((key for key in reversed(path) if isinstance(key, str)), "")
+        is_limit = bool(LIMITS & set(path))
+        if change == "drop":
             if not is_limit and isinstance(holder, dict):
-                del holder[way[-1]]
-        elif what == "more" and isinstance(holder[way[-1]], dict):
-            holder[way[-1]][f"more{value}"] = value
-        elif what == "more" and isinstance(holder[way[-1]], list):
-            holder[way[-1]].append(value)
-        elif what == "set" and not (isinstance(value, str) and field in NAMES) and not (is_limit and not value):
-            holder[way[-1]] = value
-    return made
+                del holder[path[-1]]
+        elif change == "more" and isinstance(holder[path[-1]], dict):
+            holder[path[-1]][f"more{value}"] = value
+        elif change == "more" and isinstance(holder[path[-1]], list):
+            holder[path[-1]].append(value)
+        elif change == "set" and not (isinstance(value, str) and field in NAMES) and not (is_limit and not value):
+            holder[path[-1]] = value
+    return changed_answer
 
 
-def names(said: SourceAccess):
-    return {*said.users, *(f"group {one}" for one in said.groups), *(["everyone"] if said.public else [])}
+def names(access: SourceAccess):
+    return {*access.users, *(f"group {group}" for group in access.groups), *(["everyone"] if access.public else [])}
 
 
 @pytest.mark.parametrize("vendor", VENDORS)
 def test_the_whole_answers_say_something(vendor):
-    access, told = VENDORS[vendor]
-    assert len(names(access(told))) >= 2
+    access, answers = VENDORS[vendor]
+    assert len(names(access(answers))) >= 2
 
 
 @pytest.mark.parametrize("vendor", VENDORS)
 @settings(max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_strange_answers_show_nobody_anything_and_break_nothing(vendor, data):
-    access, told = VENDORS[vendor]
-    ways = sorted((way for way in places(told) if len(way) > 1), key=repr)  # each answer is an object, or none at all
-    one = st.tuples(st.sampled_from(ways), st.sampled_from(["drop", "set", "more"]), st.sampled_from(STRANGE))
-    sent = changed(told, data.draw(st.lists(one, min_size=1, max_size=4)))
+    access, answers = VENDORS[vendor]
+    ways = sorted(
+        (path for path in places(answers) if len(path) > 1), key=repr
+    )  # each answer is an object, or none at all
+    change = st.tuples(st.sampled_from(ways), st.sampled_from(["drop", "set", "more"]), st.sampled_from(STRANGE))
+    changed_answers = changed(answers, data.draw(st.lists(change, min_size=1, max_size=4)))
     try:
-        found = access(sent)
+        source_access = access(changed_answers)
     except (Skippable, Retryable) as error:  # an empty object may be another server's answer, so it is asked again
         assert str(error)  # noqa: PT017 - the reason that stands on the document
         return
-    assert names(found) <= names(access(told)) | SAME
-    assert all(isinstance(name, str) and name for name in (*found.users, *found.groups))
+    assert names(source_access) <= names(access(answers)) | SAME
+    assert all(isinstance(name, str) and name for name in (*source_access.users, *source_access.groups))

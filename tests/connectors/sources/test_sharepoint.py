@@ -1,4 +1,4 @@
-"""What is SharePoint's own: sites and libraries, those that are chosen, and several feeds that end as one listing."""
+"""SharePoint: sites and libraries, chosen or followed, and several feeds in one listing."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ def pages(connector, tokens, cursor=None):
     return list(connector.iter_changes(tokens, cursor))
 
 
-def items(found):
-    return {item.external_id: item for page in found for item in page.items}
+def items(listing):
+    return {item.external_id: item for page in listing for item in page.items}
 
 
-def skipped(found):
-    return {reason: number for page in found for reason, number in page.skipped.items()}
+def skipped(listing):
+    return {reason: number for page in listing for reason, number in page.skipped.items()}
 
 
 @pytest.fixture
 def choose(account):
     """A function: the connector with a choice."""
-    made = registry.make_connector("SHAREPOINT", APP, account.settings)
-    return lambda *include, exclude=(): made.with_choice(SyncFilter(include, tuple(exclude)))
+    connector = registry.make_connector("SHAREPOINT", APP, account.settings)
+    return lambda *include, exclude=(): connector.with_choice(SyncFilter(include, tuple(exclude)))
 
 
 def test_every_library_of_every_followed_site_is_listed(account, connector, tokens, tmp_path):
@@ -51,72 +51,72 @@ def test_every_library_of_every_followed_site_is_listed(account, connector, toke
         account.put("one.txt", "third", OTHERS): f"{OTHERS}/one.txt",
     }
     account.put("hidden.txt", "x", "sites/strangers/Shared Documents")
-    found = pages(connector, tokens)
-    assert {one: item.properties["path"] for one, item in items(found).items()} == ids
-    assert [page.done for page in found] == [False] * (len(found) - 1) + [True]
-    assert found[-1].whole
-    texts = [connector.fetch(tokens, item, tmp_path / "raw").path.read_text() for item in items(found).values()]
+    listing = pages(connector, tokens)
+    assert {item_id: item.properties["path"] for item_id, item in items(listing).items()} == ids
+    assert [page.done for page in listing] == [False] * (len(listing) - 1) + [True]
+    assert listing[-1].whole
+    texts = [connector.fetch(tokens, item, tmp_path / "raw").path.read_text() for item in items(listing).values()]
     assert sorted(texts) == ["first", "second", "third"]
 
 
 def test_what_changed_costs_a_request_for_each_library_and_site(account, connector, tokens):
     account.follow(OTHER)
-    before = pages(connector, tokens)
+    first_pages = pages(connector, tokens)
     changed = account.put("one.txt", "x", OTHERS)
     account.requests.clear()
-    after = pages(connector, tokens, before[-1].cursor)
-    assert set(items(after)) == {changed}
-    assert not after[-1].whole
+    next_pages = pages(connector, tokens, first_pages[-1].cursor)
+    assert set(items(next_pages)) == {changed}
+    assert not next_pages[-1].whole
     assert len(account.requests) == 5
 
 
 def test_a_file_that_is_moved_to_another_library_is_another_item_there(account, connector, tokens):
     account.follow(OTHER)
-    one = account.put("one.txt", "moved words")
-    before = pages(connector, tokens)
-    two = account.move_to_library(one, OTHERS)
-    after = items(pages(connector, tokens, before[-1].cursor))
-    assert {key: item.deleted for key, item in after.items()} == {one: True, two: False}
-    assert connector.is_deleted(tokens, one)
+    file_id = account.put("one.txt", "moved words")
+    first_pages = pages(connector, tokens)
+    two = account.move_to_library(file_id, OTHERS)
+    changes = items(pages(connector, tokens, first_pages[-1].cursor))
+    assert {key: item.deleted for key, item in changes.items()} == {file_id: True, two: False}
+    assert connector.is_deleted(tokens, file_id)
     assert not connector.is_deleted(tokens, two)
 
 
 def test_a_deleted_folder_has_all_libraries_listed_again(account, connector, tokens):
-    """Only then is it known what is gone."""
+    # Only a whole listing shows the deletions.
     account.follow(OTHER)
-    kept, inside = account.put("kept.txt", "x"), account.put("folder/inside.txt", "x", OTHERS)
-    before = pages(connector, tokens)
+    kept_id, inside = account.put("kept.txt", "x"), account.put("folder/inside.txt", "x", OTHERS)
+    first_pages = pages(connector, tokens)
     account.delete(account.folder_of(inside))
-    after = pages(connector, tokens, before[-1].cursor)
-    assert kept in items(after)
-    assert inside not in items(after)
-    assert after[-1].whole
-    assert [page.done for page in after].count(True) == 1
-    assert not pages(connector, tokens, after[-1].cursor)[-1].whole
+    next_pages = pages(connector, tokens, first_pages[-1].cursor)
+    assert kept_id in items(next_pages)
+    assert inside not in items(next_pages)
+    assert next_pages[-1].whole
+    assert [page.done for page in next_pages].count(True) == 1
+    assert not pages(connector, tokens, next_pages[-1].cursor)[-1].whole
 
 
 def test_a_new_site_and_a_new_library_are_listed_without_the_others(account, connector, tokens):
     old = account.put("old.txt", "x")
-    before = pages(connector, tokens)
+    first_pages = pages(connector, tokens)
     account.follow(OTHER)
     new = account.put("new.txt", "x", OTHERS)
-    after = pages(connector, tokens, before[-1].cursor)
-    assert set(items(after)) == {new}
-    assert not after[-1].whole
+    next_pages = pages(connector, tokens, first_pages[-1].cursor)
+    assert set(items(next_pages)) == {new}
+    assert not next_pages[-1].whole
     account.change(old, "y")
-    assert set(items(pages(connector, tokens, after[-1].cursor))) == {old}
+    assert set(items(pages(connector, tokens, next_pages[-1].cursor))) == {old}
 
 
 def test_what_lies_in_a_site_that_is_not_followed_any_more_is_gone(account, connector, tokens):
     account.follow(OTHER)
-    kept, left = account.put("kept.txt", "x"), account.put("left.txt", "x", OTHERS)
-    before = pages(connector, tokens)
+    kept_id, unfollowed_id = account.put("kept.txt", "x"), account.put("left.txt", "x", OTHERS)
+    first_pages = pages(connector, tokens)
     account.followed.remove(OTHER)
-    after = pages(connector, tokens, before[-1].cursor)
-    assert set(items(after)) == {kept}
-    assert after[-1].whole
-    assert connector.is_deleted(tokens, left)
-    assert not connector.is_deleted(tokens, kept)
+    next_pages = pages(connector, tokens, first_pages[-1].cursor)
+    assert set(items(next_pages)) == {kept_id}
+    assert next_pages[-1].whole
+    assert connector.is_deleted(tokens, unfollowed_id)
+    assert not connector.is_deleted(tokens, kept_id)
 
 
 @pytest.mark.parametrize("closed", [OTHER, OTHERS])
@@ -124,19 +124,19 @@ def test_a_site_or_library_that_may_not_be_read_is_left_out_alone_and_keeps_its_
     account, connector, tokens, closed
 ):
     account.follow(OTHER)
-    mine, held = account.put("mine.txt", "x"), account.put("held.txt", "x", OTHERS)
-    before = pages(connector, tokens)
+    mine, held_id = account.put("mine.txt", "x"), account.put("held.txt", "x", OTHERS)
+    first_pages = pages(connector, tokens)
     account.closed.add(closed)
     account.change(mine, "y")
-    after = pages(connector, tokens, before[-1].cursor)
-    assert set(items(after)) == {mine}
-    assert list(skipped(after).values()) == [1]
-    again = pages(connector, tokens)
-    assert set(items(again)) == {mine}
-    assert not again[-1].whole or not connector.is_deleted(tokens, held)
+    next_pages = pages(connector, tokens, first_pages[-1].cursor)
+    assert set(items(next_pages)) == {mine}
+    assert list(skipped(next_pages).values()) == [1]
+    later_pages = pages(connector, tokens)
+    assert set(items(later_pages)) == {mine}
+    assert not later_pages[-1].whole or not connector.is_deleted(tokens, held_id)
     account.closed.clear()
-    account.change(held, "z")
-    assert held in items(pages(connector, tokens, after[-1].cursor))
+    account.change(held_id, "z")
+    assert held_id in items(pages(connector, tokens, next_pages[-1].cursor))
 
 
 @pytest.mark.parametrize("kind", ["site id", "site path", "address", "library id", "library path", "other case"])
@@ -145,7 +145,7 @@ def test_chosen_sites_and_libraries_are_listed_followed_or_not(account, tokens, 
     account.add_library(OTHER, f"{OTHER}/Plans")
     account.put("followed.txt", "x")
     shared, plans = account.put("shared.txt", "x", OTHERS), account.put("plans.txt", "x", f"{OTHER}/Plans")
-    wanted = {
+    chosen = {
         "site id": {"id": account.site_id(OTHER)},
         "site path": {"path": f"/{OTHER}/"},
         "address": {"path": f"https://{HOST}/{OTHER}"},
@@ -153,9 +153,9 @@ def test_chosen_sites_and_libraries_are_listed_followed_or_not(account, tokens, 
         "library path": {"path": f"{OTHER}/Plans"},
         "other case": {"path": f"{OTHER}/plans"},
     }[kind]
-    found = pages(choose(wanted), tokens)
-    assert set(items(found)) == ({shared, plans} if kind in {"site id", "site path", "address"} else {plans})
-    assert found[-1].whole
+    listing = pages(choose(chosen), tokens)
+    assert set(items(listing)) == ({shared, plans} if kind in {"site id", "site path", "address"} else {plans})
+    assert listing[-1].whole
 
 
 def test_a_library_in_which_nothing_is_chosen_is_not_even_listed(account, tokens, choose):
@@ -174,33 +174,33 @@ def test_a_library_in_which_nothing_is_chosen_is_not_even_listed(account, tokens
         account.requests.clear()
         chosen = choose(*include, exclude=exclude)
         assert set(items(pages(chosen, tokens))) == {plans}, (include, exclude)
-        feeds = {unquote(one).split("/")[3] for one in account.requests if one.endswith("/delta")}
+        feeds = {unquote(request).split("/")[3] for request in account.requests if request.endswith("/delta")}
         assert feeds == {account.libraries[f"{OTHER}/Plans"].drive}
         assert chosen.is_deleted(tokens, account.put("home2.txt", "x")) or include
 
 
 def test_another_choice_lists_everything_and_what_is_not_chosen_is_gone(account, connector, tokens, choose):
     account.follow(OTHER)
-    one, two = account.put("one.txt", "x"), account.put("two.txt", "x", OTHERS)
-    before = pages(connector, tokens)
+    file_id, two = account.put("one.txt", "x"), account.put("two.txt", "x", OTHERS)
+    first_pages = pages(connector, tokens)
     narrower = choose({"path": OTHER})
-    after = pages(narrower, tokens, before[-1].cursor)
-    assert set(items(after)) == {two}
-    assert after[-1].whole
-    assert narrower.is_deleted(tokens, one)
+    next_pages = pages(narrower, tokens, first_pages[-1].cursor)
+    assert set(items(next_pages)) == {two}
+    assert next_pages[-1].whole
+    assert narrower.is_deleted(tokens, file_id)
     assert not narrower.is_deleted(tokens, two)
-    assert set(items(pages(connector, tokens, after[-1].cursor))) == {one, two}
+    assert set(items(pages(connector, tokens, next_pages[-1].cursor))) == {file_id, two}
 
 
 def test_a_choice_that_leads_nowhere_is_counted_and_takes_nothing_away(account, connector, tokens, choose):
-    one = account.put("one.txt", "x")
+    file_id = account.put("one.txt", "x")
     pages(connector, tokens)
-    for wanted in ({"path": "sites/nowhere/Plans"}, {"id": "b!nowhere"}, {"id": f"{HOST},no,where"}):
-        chosen = choose(wanted)
-        found = pages(chosen, tokens)
-        assert items(found) == {}
-        assert skipped(found) == {"chosen site or library that the account does not see": 1}
-        assert not chosen.is_deleted(tokens, one)
+    for missing in ({"path": "sites/nowhere/Plans"}, {"id": "b!nowhere"}, {"id": f"{HOST},no,where"}):
+        chosen = choose(missing)
+        listing = pages(chosen, tokens)
+        assert items(listing) == {}
+        assert skipped(listing) == {"chosen site or library that the account does not see": 1}
+        assert not chosen.is_deleted(tokens, file_id)
 
 
 def test_an_account_without_sharepoint_is_said(account, connector, tokens):
@@ -247,12 +247,12 @@ def test_a_listing_goes_on_in_the_library_that_it_had_come_to(account, tokens):
     account.page = 1
     account.follow(OTHER)
     ids = {account.put(f"{n}.txt", "x", library) for n in range(3) for library in (HOME, OTHERS)}
-    seen, cursor = set(), None
+    listed_ids, cursor = set(), None
     for _ in range(30):
         page = next(iter(registry.make_connector("SHAREPOINT", APP, account.settings).iter_changes(tokens, cursor)))
-        seen, cursor = seen | {item.external_id for item in page.items}, page.cursor
+        listed_ids, cursor = listed_ids | {item.external_id for item in page.items}, page.cursor
         assert account.base not in cursor
         if page.done:
             break
-    assert seen == ids
+    assert listed_ids == ids
     assert page.whole

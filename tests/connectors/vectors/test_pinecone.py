@@ -1,4 +1,4 @@
-"""What is special about an index at Pinecone: its limits, its faults in our words, and what is not the right one."""
+"""Pinecone: limits, faults with clear errors, wrong indexes."""
 
 import math
 import random
@@ -37,12 +37,12 @@ TENANT = Scope("org_1", "ns_1", "t1")
 
 def vectors(count, *, size=16, document="doc_1", marks=None):
     dice = random.Random(3)
-    made = []
+    built = []
     for n in range(count):
         values = [dice.gauss(0, 1) for _ in range(size)]
         length = math.hypot(*values)
-        made.append(Vector(f"{document}#1#{n}", document, [value / length for value in values], marks or {}))
-    return made
+        built.append(Vector(f"{document}#1#{n}", document, [value / length for value in values], marks or {}))
+    return built
 
 
 @pytest.fixture
@@ -72,8 +72,8 @@ def test_only_ids_vectors_and_labels_are_sent(index, store):
     assert set(record) == {"id", "values", "metadata"}
     assert record["metadata"] == {"document": "doc_1", "type": "TEXT", "source": "TEXT", "marks": ['["team","red"]']}
     store.query(SCOPE, [1.0] * 16, 5)
-    (asked,) = index.bodies("/query")
-    assert (asked["includeMetadata"], asked["includeValues"]) == (False, False)
+    (query_body,) = index.bodies("/query")
+    assert (query_body["includeMetadata"], query_body["includeValues"]) == (False, False)
 
 
 def test_each_scope_has_a_namespace_of_its_own(index, store):
@@ -125,12 +125,12 @@ def test_a_wrong_key_a_wrong_host_and_an_unreachable_one_are_told_apart(index):
         pinecone_store(index, "ns_1", 16).check()
     with pytest.raises(Fatal, match="does not let this API key"):
         pinecone_store(index, "ns_1", 16).check()
-    gone = SimpleNamespace(host="http://127.0.0.1:1")
+    unreachable = SimpleNamespace(host="http://127.0.0.1:1")
     with pytest.raises(Fatal, match="port"):
-        pinecone_store(gone, "ns_1", 16).check()
-    gone.host = "http://127.0.0.1:19999"
+        pinecone_store(unreachable, "ns_1", 16).check()
+    unreachable.host = "http://127.0.0.1:19999"
     with pytest.raises(Retryable, match="cannot be reached"):
-        pinecone_store(gone, "ns_1", 16).check()
+        pinecone_store(unreachable, "ns_1", 16).check()
     with pytest.raises(Fatal, match="does not exist, or is not on the public internet"):
         PineconeStore(PineconeClient("index.invalid", KEY, LOOPBACK), "ns_1", 16).check()
 
@@ -216,11 +216,11 @@ def test_a_fault_is_one_request_and_one_error_in_our_words(index, store, name):
         "/query": lambda: store.query(SCOPE, [1.0] * 16, 3),
         "/vectors/list": lambda: list(store.ids(SCOPE, "")),
     }.items():
-        before = len(index.bodies(path))
+        requests_before = len(index.bodies(path))
         index.faults.append((path, fault))
         with pytest.raises(kind) as caught:
             call()
-        assert len(index.bodies(path)) == before + 1
+        assert len(index.bodies(path)) == requests_before + 1
         assert "SECRET" not in str(caught.value)
         call()
     assert len(store.query(SCOPE, [1.0] * 16, 3)) == 3
@@ -230,11 +230,11 @@ def test_how_long_to_wait_is_passed_on_as_seconds_or_as_a_date(index, store):
     store.upsert(SCOPE, vectors(1))
     store.query(SCOPE, [1.0] * 16, 1)
     later = time.strftime("%a, %d %b %Y %H:%M:%S GMT", time.gmtime(time.time() + 30))
-    for said, least, most in (("12", 12, 12), (later, 25, 31), ("soon", None, None)):
-        index.faults.append(("/query", status(429, Retry_After=said)))
+    for retry_after, least, max_seconds in (("12", 12, 12), (later, 25, 31), ("soon", None, None)):
+        index.faults.append(("/query", status(429, Retry_After=retry_after)))
         with pytest.raises(Retryable, match="too much") as caught:
             store.query(SCOPE, [1.0] * 16, 1)
-        assert caught.value.after is None if least is None else least <= caught.value.after <= most
+        assert caught.value.after is None if least is None else least <= caught.value.after <= max_seconds
 
 
 def test_an_upsert_that_is_told_to_wait_waits(index, store, monkeypatch):
@@ -265,20 +265,20 @@ def test_vectors_that_the_index_left_out_are_no_success(index, store):
 def test_what_is_not_shown_yet_is_unsettled(index, store):
     index.reads = 3
     store.upsert(SCOPE, vectors(2))
-    ids = [one.id for one in vectors(2)]
+    ids = [vector.id for vector in vectors(2)]
     assert store.list_unsettled(SCOPE, ids) == ids
     assert store.list_unsettled(SCOPE, ids) == ids
     index.settle()
     assert store.list_unsettled(SCOPE, [*ids, "doc_9#1#0"]) == ["doc_9#1#0"]
 
 
-def filtered(store, where):
-    return {match.id.partition("#")[0] for match in store.query(SCOPE, [1.0] * 16, 100, where)}
+def filtered(store, document_filter):
+    return {match.id.partition("#")[0] for match in store.query(SCOPE, [1.0] * 16, 100, document_filter)}
 
 
 @pytest.fixture
 def shelf(store):
-    """Documents with labels, as ingestion puts them there."""
+    """Documents with labels, as ingestion writes them."""
     many = {f"k{n}": n for n in range(vector_metadata.MAX_MARKS + 1)}
     for name, kind, source, metadata in (
         ("red", "TEXT", "TEXT", {"team": "red", "n": 1, "tags": ["a", "b"], "deep": {"x": 1}}),
@@ -293,7 +293,7 @@ def shelf(store):
 
 
 @pytest.mark.parametrize(
-    ("where", "found"),
+    ("document_filter", "expected_ids"),
     [
         (DocumentFilter(metadata={"team": "red"}), {"red"}),
         (DocumentFilter(metadata={"team": ["red", "blue"]}), {"red", "blue"}),
@@ -313,10 +313,10 @@ def shelf(store):
         (DocumentFilter(statuses=("FAILED",)), {"red", "blue", "long", "crowded"}),
     ],
 )
-def test_labels_let_through_what_matches(shelf, where, found):
+def test_labels_let_through_what_matches(shelf, document_filter, expected_ids):
     """A document with too many values to label is let through by every filter on metadata: hits are filtered again."""
-    through = found | ({"crowded"} if where.metadata else set())
-    assert filtered(shelf, where) == through
+    through = expected_ids | ({"crowded"} if document_filter.metadata else set())
+    assert filtered(shelf, document_filter) == through
 
 
 @pytest.mark.parametrize("at_once", [True, False])
@@ -345,10 +345,10 @@ def test_a_listing_that_never_ends_is_noticed(index, store, monkeypatch, circle)
 @given(data=CONDITIONS, docs=st.lists(DOCS, min_size=1, max_size=8))
 def test_what_a_condition_asks_of_the_index_lets_through_all_that_matches(data, docs):
     condition = condition_of(data)
-    asked = build_expression(DocumentFilter(where=condition)) or {}
+    expression = build_expression(DocumentFilter(where=condition)) or {}
     for doc in docs:
-        told = vector_metadata.document_labels("doc_1", doc.document_type, doc.source, doc.metadata)
-        assert fits(asked, told) or not matches(condition, doc)
+        labels = vector_metadata.document_labels("doc_1", doc.document_type, doc.source, doc.metadata)
+        assert fits(expression, labels) or not matches(condition, doc)
 
 
 @pytest.mark.parametrize(
@@ -362,9 +362,9 @@ def test_what_a_condition_asks_of_the_index_lets_through_all_that_matches(data, 
     ],
 )
 def test_what_labels_can_say_is_asked_of_the_index(data, narrows):
-    asked = build_expression(DocumentFilter(where=condition_of(data)))
-    assert (asked is not None) is narrows
-    assert not asked or not fits(asked, vector_metadata.document_labels("doc_1", "TEXT", "TEXT", {"k": 2}))
+    expression = build_expression(DocumentFilter(where=condition_of(data)))
+    assert (expression is not None) is narrows
+    assert not expression or not fits(expression, vector_metadata.document_labels("doc_1", "TEXT", "TEXT", {"k": 2}))
 
 
 def test_a_host_of_the_users_cannot_fill_the_memory_with_little(index, store):
@@ -374,7 +374,7 @@ def test_a_host_of_the_users_cannot_fill_the_memory_with_little(index, store):
     try:
         with pytest.raises(Retryable):
             store.query(SCOPE, [1.0] + [0.0] * 15, 3)
-        _, most = tracemalloc.get_traced_memory()
+        _, peak_bytes = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
-    assert most < 20_000_000
+    assert peak_bytes < 20_000_000

@@ -1,4 +1,4 @@
-"""One suite for every vector store; the plain one in memory is the oracle."""
+"""Contract suite of the vector stores; the oracle is a plain store in memory."""
 
 import math
 import random
@@ -21,7 +21,7 @@ DIMENSIONS = 16
 
 @dataclass
 class MemoryStore:
-    """Exact, slow and plain. It cannot filter, as the port allows."""
+    """Exact, slow and plain; without filters, as the port allows."""
 
     labelled = False
     rows: dict[Scope, dict[str, Vector]] = field(default_factory=dict)
@@ -30,18 +30,18 @@ class MemoryStore:
         self.rows.setdefault(scope, {}).update({vector.id: vector for vector in vectors})
 
     def query(self, scope, values, top_k, document_filter=None):
-        matches = [Match(one.id, cosine(one.values, values)) for one in self.rows.get(scope, {}).values()]
+        matches = [Match(vector.id, cosine(vector.values, values)) for vector in self.rows.get(scope, {}).values()]
         return sorted(matches, key=lambda match: (-match.score, match.id))[:top_k]
 
     def delete(self, scope, ids):
-        for one in ids:
-            self.rows.get(scope, {}).pop(one, None)
+        for vector_id in ids:
+            self.rows.get(scope, {}).pop(vector_id, None)
 
     def ids(self, scope, prefix):
-        return iter([one for one in list(self.rows.get(scope, {})) if one.startswith(prefix)])
+        return iter([vector_id for vector_id in list(self.rows.get(scope, {})) if vector_id.startswith(prefix)])
 
     def list_misfits(self, scope):
-        return iter([one.id for one in self.rows.get(scope, {}).values() if len(one.values) != DIMENSIONS])
+        return iter([vector.id for vector in self.rows.get(scope, {}).values() if len(vector.values) != DIMENSIONS])
 
     def list_unsettled(self, scope, ids):
         return []
@@ -59,9 +59,9 @@ class MemoryStore:
         pass
 
 
-def cosine(left, right):
-    lengths = math.hypot(*left) * math.hypot(*right)
-    return sum(a * b for a, b in zip(left, right, strict=True)) / lengths if lengths else 0.0
+def cosine(remaining_ids, right):
+    lengths = math.hypot(*remaining_ids) * math.hypot(*right)
+    return sum(a * b for a, b in zip(remaining_ids, right, strict=True)) / lengths if lengths else 0.0
 
 
 def some_vectors(count, seed=1, document="doc_1", generation=1):
@@ -81,8 +81,8 @@ def unit(values):
 @pytest.fixture(
     params=["memory", "pgvector", "pgvector indexed", "pinecone cosine", "pinecone dotproduct", "pinecone euclidean"]
 )
-def place(request, db, new_scope, monkeypatch):
-    """A store, an empty scope in it, and a function to call when much has been put in."""
+def store_case(request, db, new_scope, monkeypatch):
+    """Return a store, an empty scope and a function to call after a large upsert."""
     scope = new_scope()
     vendor, _, metric = request.param.partition(" ")
     if vendor == "memory":
@@ -97,23 +97,23 @@ def place(request, db, new_scope, monkeypatch):
     return store, scope, lambda: store.ensure_index(scope)
 
 
-def test_the_nearest_come_first_as_in_the_oracle(place):
-    store, scope, settled = place
+def test_the_nearest_come_first_as_in_the_oracle(store_case):
+    store, scope, settled = store_case
     oracle, vectors = MemoryStore(), some_vectors(300)
-    for one in (store, oracle):
-        one.upsert(scope, vectors)
+    for store_under_test in (store, oracle):
+        store_under_test.upsert(scope, vectors)
     settled()
-    for wanted in (1, 10, 300, 500):
-        found = store.query(scope, vectors[7].values, wanted)
-        right = oracle.query(scope, vectors[7].values, wanted)
-        assert [match.id for match in found][:1] == [vectors[7].id]
-        assert len(found) == len(right)
-        assert [match.score for match in found] == pytest.approx([match.score for match in right], abs=2e-2)
-        assert len({match.id for match in found} & {match.id for match in right}) >= 0.95 * len(right)
+    for limit in (1, 10, 300, 500):
+        matches = store.query(scope, vectors[7].values, limit)
+        right = oracle.query(scope, vectors[7].values, limit)
+        assert [match.id for match in matches][:1] == [vectors[7].id]
+        assert len(matches) == len(right)
+        assert [match.score for match in matches] == pytest.approx([match.score for match in right], abs=2e-2)
+        assert len({match.id for match in matches} & {match.id for match in right}) >= 0.95 * len(right)
 
 
-def test_the_same_id_again_replaces_the_vector(place):
-    store, scope, settled = place
+def test_the_same_id_again_replaces_the_vector(store_case):
+    store, scope, settled = store_case
     first, second = some_vectors(20), some_vectors(20, seed=2)
     store.upsert(scope, first)
     settled()
@@ -122,27 +122,27 @@ def test_the_same_id_again_replaces_the_vector(place):
     assert store.query(scope, second[3].values, 1)[0].score == pytest.approx(1.0, abs=2e-3)
 
 
-def test_an_id_twice_in_one_batch_is_one_vector(place):
-    store, scope, _ = place
+def test_an_id_twice_in_one_batch_is_one_vector(store_case):
+    store, scope, _ = store_case
     vector = some_vectors(1)[0]
     store.upsert(scope, [vector, vector])
     assert list(store.ids(scope, "")) == [vector.id]
 
 
-def test_deleting_removes_these_and_forgives_unknown_ones(place):
-    store, scope, settled = place
+def test_deleting_removes_these_and_forgives_unknown_ones(store_case):
+    store, scope, settled = store_case
     vectors = some_vectors(30)
     store.upsert(scope, vectors)
     settled()
     store.delete(scope, [*[vector.id for vector in vectors[:10]], "never#1#1"])
     store.delete(scope, [])
-    left = {vector.id for vector in vectors[10:]}
-    assert set(store.ids(scope, "")) == left
-    assert {match.id for match in store.query(scope, vectors[0].values, 50)} == left
+    remaining_ids = {vector.id for vector in vectors[10:]}
+    assert set(store.ids(scope, "")) == remaining_ids
+    assert {match.id for match in store.query(scope, vectors[0].values, 50)} == remaining_ids
 
 
-def test_ids_by_prefix_take_it_literally(place):
-    store, scope, _ = place
+def test_ids_by_prefix_take_it_literally(store_case):
+    store, scope, _ = store_case
     for document in ("doc_1", "doc_10", "docX1", "doc%"):
         store.upsert(scope, some_vectors(3, document=document))
     store.upsert(scope, some_vectors(2, document="doc_1", generation=2))
@@ -153,8 +153,8 @@ def test_ids_by_prefix_take_it_literally(place):
     assert len(list(store.ids(scope, "doc%"))) == 3
 
 
-def test_tenants_never_see_each_other(place):
-    store, scope, settled = place
+def test_tenants_never_see_each_other(store_case):
+    store, scope, settled = store_case
     tenant = Scope(scope.organization, scope.namespace, "t1")
     store.upsert(scope, some_vectors(5, document="ours"))
     store.upsert(tenant, some_vectors(5, document="theirs"))
@@ -165,23 +165,23 @@ def test_tenants_never_see_each_other(place):
     assert list(store.ids(Scope(scope.organization, scope.namespace, "t2"), "")) == []
 
 
-def test_an_unknown_scope_is_empty(place):
-    store, scope, _ = place
+def test_an_unknown_scope_is_empty(store_case):
+    store, scope, _ = store_case
     assert store.query(scope, [1.0] * DIMENSIONS, 5) == []
     store.delete(scope, ["x#1#1"])
     assert list(store.ids(scope, "")) == []
 
 
-def test_a_zero_vector_never_scores(place):
-    store, scope, _ = place
+def test_a_zero_vector_never_scores(store_case):
+    store, scope, _ = store_case
     store.upsert(scope, [Vector("zero#1#0", "zero", [0.0] * DIMENSIONS), *some_vectors(1)])
-    found = {match.id: match.score for match in store.query(scope, some_vectors(1)[0].values, 5)}
-    assert found.get("zero#1#0", 0.0) == 0.0
+    scores = {match.id: match.score for match in store.query(scope, some_vectors(1)[0].values, 5)}
+    assert scores.get("zero#1#0", 0.0) == 0.0
     assert store.list_unsettled(scope, ["doc_1#1#0"]) == []
 
 
-def test_dropping_a_scope_leaves_the_others(place):
-    store, scope, _ = place
+def test_dropping_a_scope_leaves_the_others(store_case):
+    store, scope, _ = store_case
     tenant = Scope(scope.organization, scope.namespace, "t1")
     store.upsert(scope, some_vectors(3))
     store.upsert(tenant, some_vectors(2))
@@ -191,8 +191,8 @@ def test_dropping_a_scope_leaves_the_others(place):
     assert len(list(store.ids(tenant, ""))) == 2
 
 
-def test_a_ready_store_passes_its_check(place):
-    place[0].check()
+def test_a_ready_store_passes_its_check(store_case):
+    store_case[0].check()
 
 
 @pytest.fixture
@@ -202,71 +202,71 @@ def store(db, new_scope):
 
 
 def test_pgvector_refuses_other_dimensions_and_other_namespaces(store, new_scope):
-    place, scope = store
+    pg_store, scope = store
     with pytest.raises(Fatal, match="16"):
-        place.upsert(scope, [Vector("a#1#0", "a", [1.0] * 3)])
+        pg_store.upsert(scope, [Vector("a#1#0", "a", [1.0] * 3)])
     with pytest.raises(Fatal, match="16"):
-        place.upsert(scope, [*some_vectors(1), Vector("a#1#0", "a", [1.0] * 3)])
-    assert list(place.ids(scope, "")) == []
+        pg_store.upsert(scope, [*some_vectors(1), Vector("a#1#0", "a", [1.0] * 3)])
+    assert list(pg_store.ids(scope, "")) == []
     with pytest.raises(Fatal, match="another namespace"):
-        place.query(new_scope(), [1.0] * DIMENSIONS, 1)
+        pg_store.query(new_scope(), [1.0] * DIMENSIONS, 1)
     with pytest.raises(Fatal, match="half precision"):
-        place.upsert(scope, [Vector("a#1#0", "a", [1e9] * DIMENSIONS)])
+        pg_store.upsert(scope, [Vector("a#1#0", "a", [1e9] * DIMENSIONS)])
 
 
 def test_pgvector_changes_its_dimensions_beside_an_index(store, db, monkeypatch):
-    """A namespace that changes its model writes new vectors beside the old, which are swept later."""
+    # A namespace with a new model writes new vectors next to the old; a later sweep removes these.
     monkeypatch.setattr(pgvector, "INDEX_FROM", 1)
-    place, scope = store
-    place.upsert(scope, some_vectors(20))
-    assert place.ensure_index(scope)
-    assert not place.ensure_index(scope)
-    other = PgVectorStore(db, scope.namespace, 3)
-    other.upsert(scope, [Vector("new#2#0", "new", [1.0, 0.0, 0.0])])
-    assert [match.id for match in other.query(scope, [1.0, 0.0, 0.0], 5)] == ["new#2#0"]
-    assert len(place.query(scope, [1.0] * DIMENSIONS, 50)) == 20
-    place.drop_index(scope)
-    assert len(place.query(scope, [1.0] * DIMENSIONS, 50)) == 20
+    pg_store, scope = store
+    pg_store.upsert(scope, some_vectors(20))
+    assert pg_store.ensure_index(scope)
+    assert not pg_store.ensure_index(scope)
+    other_store = PgVectorStore(db, scope.namespace, 3)
+    other_store.upsert(scope, [Vector("new#2#0", "new", [1.0, 0.0, 0.0])])
+    assert [match.id for match in other_store.query(scope, [1.0, 0.0, 0.0], 5)] == ["new#2#0"]
+    assert len(pg_store.query(scope, [1.0] * DIMENSIONS, 50)) == 20
+    pg_store.drop_index(scope)
+    assert len(pg_store.query(scope, [1.0] * DIMENSIONS, 50)) == 20
 
 
 def test_an_index_that_is_not_built_in_time_is_taken_away_and_built_later(store, db, monkeypatch):
     monkeypatch.setattr(pgvector, "INDEX_FROM", 1)
     monkeypatch.setattr(pgvector, "DROP_SECONDS", 1)
-    place, scope = store
-    place.upsert(scope, some_vectors(20))
+    pg_store, scope = store
+    pg_store.upsert(scope, some_vectors(20))
     with psycopg.connect(db.url) as older:
         older.execute("set transaction isolation level repeatable read")
         older.execute("select 1 from vectors limit 1")
         began = time.monotonic()
         with pytest.raises(Retryable):
-            place.maintain(scope, seconds=1)
+            pg_store.maintain(scope, seconds=1)
         assert time.monotonic() - began < 5
-    place.maintain(scope, seconds=60)
-    assert not place.ensure_index(scope)
-    assert len(place.query(scope, [1.0] * DIMENSIONS, 20)) == 20
+    pg_store.maintain(scope, seconds=60)
+    assert not pg_store.ensure_index(scope)
+    assert len(pg_store.query(scope, [1.0] * DIMENSIONS, 20)) == 20
 
 
 def test_who_is_dropped_does_not_wait_for_an_index_of_another(store, db, monkeypatch):
     monkeypatch.setattr(pgvector, "INDEX_FROM", 1)
     monkeypatch.setattr(pgvector, "DROP_LOCK_SECONDS", 0.5)
-    place, scope = store
-    place.upsert(scope, some_vectors(20))
-    place.ensure_index(scope)
+    pg_store, scope = store
+    pg_store.upsert(scope, some_vectors(20))
+    pg_store.ensure_index(scope)
     with psycopg.connect(db.url) as building:
         building.execute("lock table vectors in share update exclusive mode")
         began = time.monotonic()
         with pytest.raises(Retryable):
-            place.drop(scope)
+            pg_store.drop(scope)
         assert time.monotonic() - began < 5
-    place.drop(scope)
-    assert list(place.ids(scope, "")) == []
+    pg_store.drop(scope)
+    assert list(pg_store.ids(scope, "")) == []
 
 
 def test_a_large_scope_is_dropped_in_parts(store, db, new_scope, monkeypatch):
-    """One statement for all of it is ended by the limit of its role, again and again."""
+    # The role's time limit would end a single statement for all vectors again and again.
     monkeypatch.setattr(pgvector, "_PART", 7)
-    place, scope = store
-    place.upsert(scope, some_vectors(50))
+    pg_store, scope = store
+    pg_store.upsert(scope, some_vectors(50))
     db.rows(
         """
         create function at_most_seven() returns trigger language plpgsql as $$
@@ -278,24 +278,24 @@ def test_a_large_scope_is_dropped_in_parts(store, db, new_scope, monkeypatch):
         " execute function at_most_seven()"
     )
     try:
-        place.drop(scope)
+        pg_store.drop(scope)
     finally:
         db.rows("drop trigger few on vectors")
         db.rows("drop function at_most_seven")
-    assert list(place.ids(scope, "")) == []
+    assert list(pg_store.ids(scope, "")) == []
 
 
 def test_a_small_partition_gets_no_index(store):
-    place, scope = store
-    place.upsert(scope, some_vectors(20))
-    assert not place.ensure_index(scope)
+    pg_store, scope = store
+    pg_store.upsert(scope, some_vectors(20))
+    assert not pg_store.ensure_index(scope)
 
 
 @pytest.mark.parametrize("indexed", [False, True])
 def test_pgvector_narrows_by_document(store, db, monkeypatch, indexed):
-    place, scope = store
+    pg_store, scope = store
     vectors = [vector for n in range(40) for vector in some_vectors(5, seed=n, document=f"{scope.namespace}_{n}")]
-    place.upsert(scope, vectors)
+    pg_store.upsert(scope, vectors)
     db.rows(
         "insert into documents (id, partition_id, job_id, job_run_id, source, external_id, document_type, name,"
         " metadata) select distinct on (document_id) document_id, partition_id, 'j', 'r', 'TEXT', document_id, 'TEXT',"
@@ -304,18 +304,20 @@ def test_pgvector_narrows_by_document(store, db, monkeypatch, indexed):
     )
     if indexed:
         monkeypatch.setattr(pgvector, "INDEX_FROM", 1)
-        place.ensure_index(scope)
-    found = place.query(scope, vectors[0].values, 30, DocumentFilter(metadata={"few": True}))
-    assert len(found) == 30
-    assert {match.id.split("#")[0] for match in found} <= {f"{scope.namespace}_{n}" for n in range(10, 20)}
-    assert len(place.query(scope, vectors[0].values, 100, DocumentFilter(metadata={"few": True}))) == 50
+        pg_store.ensure_index(scope)
+    matches = pg_store.query(scope, vectors[0].values, 30, DocumentFilter(metadata={"few": True}))
+    assert len(matches) == 30
+    assert {match.id.split("#")[0] for match in matches} <= {f"{scope.namespace}_{n}" for n in range(10, 20)}
+    assert len(pg_store.query(scope, vectors[0].values, 100, DocumentFilter(metadata={"few": True}))) == 50
 
 
 def test_a_filter_is_asked_on_the_way_through_the_index(store, db, monkeypatch):
-    """Not of all that the index holds: PostgreSQL believes that to be a few vectors, and would join and sort it."""
-    place, scope = store
+    # PostgreSQL expects few vectors in the whole index, and would join and sort.
+    pg_store, scope = store
     names = [f"{scope.namespace}-{number}" for number in range(200)]
-    place.upsert(scope, [one for n, name in enumerate(names) for one in some_vectors(10, seed=n, document=name)])
+    pg_store.upsert(
+        scope, [vector for n, name in enumerate(names) for vector in some_vectors(10, seed=n, document=name)]
+    )
     db.rows(
         "insert into documents (id, partition_id, job_id, job_run_id, source, external_id, document_type, name,"
         " metadata) select n, p.id, 'j', 'r', 'TEXT', n, 'TEXT', n, '{\"half\": true}'"
@@ -323,16 +325,16 @@ def test_a_filter_is_asked_on_the_way_through_the_index(store, db, monkeypatch):
         {"names": names, "namespace": scope.namespace},
     )
     monkeypatch.setattr(pgvector, "INDEX_FROM", 1)
-    place.ensure_index(scope)
+    pg_store.ensure_index(scope)
     with psycopg.connect(db.url, autocommit=True) as connection:
         connection.execute("vacuum analyze vectors, documents")
-    where = DocumentFilter(metadata={"half": True})
-    with noted_statements(monkeypatch) as asked:
-        assert len(place.query(scope, [1.0] * DIMENSIONS, 20, where)) == 20
-    statement, params = asked[-1]
+    document_filter = DocumentFilter(metadata={"half": True})
+    with noted_statements(monkeypatch) as statements:
+        assert len(pg_store.query(scope, [1.0] * DIMENSIONS, 20, document_filter)) == 20
+    statement, params = statements[-1]
     with db.transaction() as connection:
-        for way in ("seqscan", "bitmapscan", "nestloop"):
-            connection.execute(f"set local enable_{way} = off")
+        for plan_type in ("seqscan", "bitmapscan", "nestloop"):
+            connection.execute(f"set local enable_{plan_type} = off")
         row = connection.execute("explain (analyze, format json) " + statement, params).fetchone()
     walked = [node for node in plan_of(row["QUERY PLAN"][0]["Plan"]) if "vectors_near" in node.get("Index Name", "")]
     assert [node["Actual Rows"] for node in walked] == [20]
@@ -340,45 +342,45 @@ def test_a_filter_is_asked_on_the_way_through_the_index(store, db, monkeypatch):
 
 @contextmanager
 def noted_statements(monkeypatch):
-    """What is asked of PostgreSQL meanwhile, each with its values."""
-    asked = []
+    """Record the statements sent to PostgreSQL with their values."""
+    statements = []
     execute = psycopg.Cursor.execute
 
-    def noted(self, statement, params=None, **more):
-        asked.append((statement, params))
-        return execute(self, statement, params, **more)
+    def noted(self, statement, params=None, **options):
+        statements.append((statement, params))
+        return execute(self, statement, params, **options)
 
     with monkeypatch.context() as patch:
         patch.setattr(psycopg.Cursor, "execute", noted)
-        yield asked
+        yield statements
 
 
 def test_documents_that_are_named_are_looked_up_once_and_not_for_each_vector(store, db, monkeypatch):
-    """An index that is asked with a list for each vector sorts that list each time: seconds for 2,000 documents."""
-    place, scope = store
+    # An index scan sorts a list filter for each vector: seconds for 2,000 documents.
+    pg_store, scope = store
     names = [f"{scope.namespace}-{number}" for number in range(60)]
-    place.upsert(scope, [one for name in names for one in some_vectors(10, seed=len(name), document=name)])
+    pg_store.upsert(scope, [vector for name in names for vector in some_vectors(10, seed=len(name), document=name)])
     db.rows(
         "insert into documents (id, partition_id, job_id, job_run_id, source, external_id, document_type, name, status)"
         " select n, p.id, 'j', 'r', 'TEXT', n, 'TEXT', n, 'SUCCESS' from unnest(%(names)s::text[]) n, partitions p"
         " where p.namespace_id = %(namespace)s",
         {"names": names, "namespace": scope.namespace},
     )
-    with noted_statements(monkeypatch) as asked:
-        found = place.query(scope, [1.0] * DIMENSIONS, 5, DocumentFilter(document_ids=tuple(names[:40])))
-    assert len(found) == 5
-    assert {match.id.split("#")[0] for match in found} <= set(names[:40])
-    statement, params = asked[-1]
+    with noted_statements(monkeypatch) as statements:
+        matches = pg_store.query(scope, [1.0] * DIMENSIONS, 5, DocumentFilter(document_ids=tuple(names[:40])))
+    assert len(matches) == 5
+    assert {match.id.split("#")[0] for match in matches} <= set(names[:40])
+    statement, params = statements[-1]
     with db.transaction() as connection:
         connection.execute("set local enable_hashjoin = off")
         connection.execute("set local enable_mergejoin = off")
         row = connection.execute("explain (analyze, format json) " + statement, params).fetchone()
-    again = [
+    repeated = [
         node
         for node in plan_of(row["QUERY PLAN"][0]["Plan"])
         if "ANY" in node.get("Index Cond", "") and node["Actual Loops"] > 1
     ]
-    assert again == []
+    assert repeated == []
 
 
 def plan_of(node):

@@ -1,4 +1,4 @@
-"""What the builtin scraper makes of an answer: its kind, its version, and when there is nothing new."""
+"""The builtin scraper derives kind, version and freshness from an answer."""
 
 import pytest
 
@@ -17,7 +17,7 @@ def fetched(status=200, size=5, **headers):
 
 
 @pytest.mark.parametrize(
-    ("data", "named", "kind"),
+    ("data", "declared_type", "kind"),
     [
         (b"<!DOCTYPE html><p>x", "text/html; charset=utf-8", "text/html; charset=utf-8"),
         (b"%PDF-1.7 x", "application/pdf", "application/pdf"),
@@ -31,17 +31,17 @@ def fetched(status=200, size=5, **headers):
         (b"{}", "application/json", "application/json"),
     ],
 )
-def test_the_kind_is_what_the_site_says_unless_the_bytes_say_otherwise(data, named, kind, tmp_path):
+def test_the_kind_is_what_the_site_says_unless_the_bytes_say_otherwise(data, declared_type, kind, tmp_path):
     path = tmp_path / "raw"
     path.write_bytes(data)
-    assert scraper.detect_media_type(path, named) == kind
-    raw = scraper.make_content(fetched(content_type=named), URL, OPTIONS, path)
+    assert scraper.detect_media_type(path, declared_type) == kind
+    raw = scraper.make_content(fetched(content_type=declared_type), URL, OPTIONS, path)
     assert raw.page == (OPTIONS if html.is_html(kind) else None)
     assert (raw.name, raw.media_type) == (URL, kind)
 
 
 @pytest.mark.parametrize(
-    ("headers", "version", "asked"),
+    ("headers", "version", "expected_headers"),
     [
         ({"etag": '"a b"', "last_modified": "Mon"}, 'etag "a b"', {"If-None-Match": '"a b"'}),
         ({"etag": 'W/"7"'}, 'etag W/"7"', {"If-None-Match": 'W/"7"'}),
@@ -54,14 +54,14 @@ def test_the_kind_is_what_the_site_says_unless_the_bytes_say_otherwise(data, nam
         ({}, "", {}),
     ],
 )
-def test_a_version_asks_for_what_is_newer(headers, version, asked):
+def test_a_version_asks_for_what_is_newer(headers, version, expected_headers):
     assert scraper.content_version(fetched(**headers), URL) == version
-    assert scraper.condition_headers(version) == asked
+    assert scraper.condition_headers(version) == expected_headers
 
 
-@pytest.mark.parametrize("known", ["etag \r\nHost: x", "etag é", "other x", "x", ""])
-def test_a_mark_that_is_none_asks_for_everything(known):
-    assert scraper.condition_headers(known) == {}
+@pytest.mark.parametrize("version", ["etag \r\nHost: x", "etag é", "other x", "x", ""])
+def test_a_mark_that_is_none_asks_for_everything(version):
+    assert scraper.condition_headers(version) == {}
 
 
 def test_nothing_new_is_none_and_nothing_at_all_is_said(tmp_path):

@@ -1,4 +1,4 @@
-"""robots.txt: who may fetch what, how fast, and what happens while a site cannot say."""
+"""robots.txt: permissions, delays and unavailable sites."""
 
 import threading
 from ipaddress import ip_network
@@ -27,17 +27,17 @@ Sitemap: https://example.org/sitemap.xml
 @pytest.fixture
 def make(monkeypatch):
     monkeypatch.setattr(clients.random, "uniform", lambda *_: 0.0)
-    made = []
+    opened = []
 
     def robots_of(guard=LOOPBACK):
-        made.append(
+        opened.append(
             WebClient(guard, Throttle(8, 0.0), user_agent="Tester/1.0 (+https://t.example)", bounds=Bounds(9, 5))
         )
-        return Robots(made[-1])
+        return Robots(opened[-1])
 
     yield robots_of
-    for one in made:
-        one.close()
+    for opened_client in opened:
+        opened_client.close()
 
 
 def test_the_rules_for_our_name_hold(make):
@@ -91,18 +91,18 @@ def test_a_site_without_rules_forbids_nothing(status, make):
 @pytest.mark.parametrize("status", [500, 503, 429])
 def test_nothing_is_fetched_while_a_site_cannot_say(status, make):
     with serving(lambda *_: answer(status=f"{status} Oops")) as server:
-        known = make()
+        robots = make()
         for _ in range(3):
             with pytest.raises(Retryable, match=r"robots\.txt"):
-                known.rules(server.url)
+                robots.rules(server.url)
         assert len(server.requests) == clients.TRIES, "asked again at once"
-        assert known.delay(server.url) == 0
+        assert robots.delay(server.url) == 0
 
 
 def test_a_site_is_asked_once_by_all_threads(make):
     with serving(lambda *_: answer(RULES)) as server:
-        known = make()
-        threads = [threading.Thread(target=known.rules, args=(f"{server.url}/{number}",)) for number in range(8)]
+        robots = make()
+        threads = [threading.Thread(target=robots.rules, args=(f"{server.url}/{number}",)) for number in range(8)]
         for thread in threads:
             thread.start()
         for thread in threads:
@@ -126,8 +126,8 @@ def test_robots_of_an_inner_address_are_not_asked_for(make):
     with serving(lambda *_: answer(RULES)) as server:
         make(Guard()).rules(server.url)
         with serving(lambda *_: answer(status="301 Moved", location=f"{server.url}/robots.txt"), "127.0.0.3") as outer:
-            known = make(Guard((ip_network("127.0.0.3/32"),)))
-            assert known.rules(outer.url).allowed(f"{outer.url}/private")
+            robots = make(Guard((ip_network("127.0.0.3/32"),)))
+            assert robots.rules(outer.url).allowed(f"{outer.url}/private")
     assert server.requests == []
 
 

@@ -33,7 +33,7 @@ from tests.standins.scraped import Seen, Vendor
 
 WORDS = "SECRET VENDOR WORDS"
 SITE = "https://93.184.216.34"
-"""A public address that nobody dials: only the stand-ins hear of it."""
+"""Public address, served only by the stand-ins."""
 PAGE = """<html lang="en"><head><title>Of tides</title><meta name="description" content="About the sea"></head>
 <body><nav><a href="/more">More</a></nav><main><h1>Tides</h1><p>The spring tide follows the full moon.</p>
 <p class="ad">Buy a sofa today.</p></main></body></html>"""
@@ -48,7 +48,7 @@ VENDORS: dict[str, tuple[Make, Callable[..., AbstractContextManager[Vendor]], st
 
 @dataclass
 class Place:
-    """A scraper and the web that it sees."""
+    """A scraper and its web."""
 
     scraper: Scraper
     site: str
@@ -71,15 +71,15 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture(params=sorted(VENDORS))
 def vendor(request: pytest.FixtureRequest) -> Iterator[Place]:
     make, running, endpoint = VENDORS[request.param]
-    with running() as found:
-        options = settings(endpoints={endpoint: Endpoint(base_url=found.base_url)})
-        scraper = make({"provider": request.param, "apiKey": found.key}, options)
-        yield Place(scraper, SITE, lambda path, page: found.web.update({SITE + path: page}), found)
+    with running() as server:
+        options = settings(endpoints={endpoint: Endpoint(base_url=server.base_url)})
+        scraper = make({"provider": request.param, "apiKey": server.key}, options)
+        yield Place(scraper, SITE, lambda path, page: server.web.update({SITE + path: page}), server)
         scraper.close()
 
 
 @pytest.fixture
-def own() -> Iterator[Place]:
+def own_site() -> Iterator[Place]:
     pages: dict[str, Seen] = {}
 
     def play(path: str, _headers: Any) -> list[bytes]:
@@ -96,22 +96,21 @@ def own() -> Iterator[Place]:
 
 
 @pytest.fixture(params=["BUILTIN", *sorted(VENDORS)])
-def place(request: pytest.FixtureRequest) -> Iterator[Place]:
-    """Each of the four."""
+def scraped_site(request: pytest.FixtureRequest) -> Iterator[Place]:
+    """A site for each of the four scrapers."""
     if request.param == "BUILTIN":
-        yield request.getfixturevalue("own")
+        yield request.getfixturevalue("own_site")
         return
     make, running, endpoint = VENDORS[request.param]
-    with running() as found:
-        options = settings(endpoints={endpoint: Endpoint(base_url=found.base_url)})
-        scraper = make({"provider": request.param, "apiKey": found.key}, options)
-        yield Place(scraper, SITE, lambda path, page: found.web.update({SITE + path: page}), found)
+    with running() as server:
+        options = settings(endpoints={endpoint: Endpoint(base_url=server.base_url)})
+        scraper = make({"provider": request.param, "apiKey": server.key}, options)
+        yield Place(scraper, SITE, lambda path, page: server.web.update({SITE + path: page}), server)
         scraper.close()
 
 
-def settings(**other: Any) -> Settings:
-    """The site is not there to be asked for its robots.txt."""
-    return Settings(fetch_robots=False, fetch_host_delay=0, **other)
+def settings(**options: Any) -> Settings:
+    return Settings(fetch_robots=False, fetch_host_delay=0, **options)
 
 
 def text(raw: RawContent) -> str:
@@ -123,61 +122,61 @@ def test_the_registry_knows_all_four() -> None:
 
 
 @pytest.mark.parametrize("path", ["/tides", "/tides.html", "/tides.json"])
-def test_a_page_comes_with_its_words_title_and_address(place: Place, tmp_path: Path, path: str) -> None:
-    place.put(path, Seen(PAGE))
-    raw = place.fetch(path, tmp_path)
+def test_a_page_comes_with_its_words_title_and_address(scraped_site: Place, tmp_path: Path, path: str) -> None:
+    scraped_site.put(path, Seen(PAGE))
+    raw = scraped_site.fetch(path, tmp_path)
     parsed = registry.make_parser().parse(raw, OcrStrategy.BASIC_PARSER)
     assert "The spring tide follows the full moon." in parsed.text.split("\n")
-    said = {**raw.properties, **parsed.properties}
-    assert raw.url == f"{place.site}{path}"
+    properties = {**raw.properties, **parsed.properties}
+    assert raw.url == f"{scraped_site.site}{path}"
     assert raw.size == raw.path.stat().st_size
-    assert (said["language"], said["description"]) == ("en", "About the sea")
-    assert (parsed.title or said["title"]) in ("Of tides", "Tides")
+    assert (properties["language"], properties["description"]) == ("en", "About the sea")
+    assert (parsed.title or properties["title"]) in ("Of tides", "Tides")
 
 
-def test_selectors_choose_what_is_taken(place: Place, tmp_path: Path) -> None:
-    place.put("/tides", Seen(PAGE))
-    whole = text(place.fetch("/tides", tmp_path))
+def test_selectors_choose_what_is_taken(scraped_site: Place, tmp_path: Path) -> None:
+    scraped_site.put("/tides", Seen(PAGE))
+    whole = text(scraped_site.fetch("/tides", tmp_path))
     assert "sofa" in whole
-    some = text(place.fetch("/tides", tmp_path, include=("main",), exclude=(".ad", "h1")))
-    assert "full moon" in some
-    assert not [word for word in ("sofa", "Tides", "More") if word in some]
+    selected_text = text(scraped_site.fetch("/tides", tmp_path, include=("main",), exclude=(".ad", "h1")))
+    assert "full moon" in selected_text
+    assert not [word for word in ("sofa", "Tides", "More") if word in selected_text]
     with pytest.raises(Skippable, match="includeSelectors"):
-        text(place.fetch("/tides", tmp_path, include=("#nothing",)))
+        text(scraped_site.fetch("/tides", tmp_path, include=("#nothing",)))
 
 
-def test_a_page_that_is_not_there_is_left_out_with_the_reason(place: Place, tmp_path: Path) -> None:
+def test_a_page_that_is_not_there_is_left_out_with_the_reason(scraped_site: Place, tmp_path: Path) -> None:
     with pytest.raises(Skippable, match="404"):
-        place.fetch("/gone", tmp_path)
+        scraped_site.fetch("/gone", tmp_path)
 
 
-def test_a_site_in_trouble_may_be_asked_later(place: Place, tmp_path: Path) -> None:
-    place.put("/busy", Seen("<p>Later</p>", 503))
+def test_a_site_in_trouble_may_be_asked_later(scraped_site: Place, tmp_path: Path) -> None:
+    scraped_site.put("/busy", Seen("<p>Later</p>", 503))
     with pytest.raises(Retryable, match="503"):
-        place.fetch("/busy", tmp_path)
+        scraped_site.fetch("/busy", tmp_path)
 
 
-def test_a_check_of_the_address_is_asked_also_where_it_leads(place: Place, tmp_path: Path) -> None:
-    place.put("/moved", Seen(PAGE, final=f"{place.site}/there"))
-    place.put("/there", Seen(PAGE))
-    assert place.fetch("/moved", tmp_path).url == f"{place.site}/there"
+def test_a_check_of_the_address_is_asked_also_where_it_leads(scraped_site: Place, tmp_path: Path) -> None:
+    scraped_site.put("/moved", Seen(PAGE, final=f"{scraped_site.site}/there"))
+    scraped_site.put("/there", Seen(PAGE))
+    assert scraped_site.fetch("/moved", tmp_path).url == f"{scraped_site.site}/there"
 
     def check(url: str) -> None:
         if url.endswith("/there"):
             raise Skippable("not there")
 
     with pytest.raises(Skippable, match="not there"):
-        place.fetch("/moved", tmp_path, check=check)
+        scraped_site.fetch("/moved", tmp_path, check=check)
 
 
-def test_what_is_too_large_is_not_taken(place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    place.put("/large", Seen(f"<main><p>{'word ' * 400}</p></main>"))
-    if place.vendor:
-        monkeypatch.setattr(service(place.scraper), "most", 1000)
+def test_what_is_too_large_is_not_taken(scraped_site: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    scraped_site.put("/large", Seen(f"<main><p>{'word ' * 400}</p></main>"))
+    if scraped_site.vendor:
+        monkeypatch.setattr(service(scraped_site.scraper), "most", 1000)
     else:
-        monkeypatch.setattr(place.scraper._client, "_bounds", clients.Bounds(1000, 10))  # type: ignore[attr-defined]
+        monkeypatch.setattr(scraped_site.scraper._client, "_bounds", clients.Bounds(1000, 10))  # type: ignore[attr-defined]
     with pytest.raises(Skippable, match="larger than"):
-        place.fetch("/large", tmp_path)
+        scraped_site.fetch("/large", tmp_path)
 
 
 def service(scraper: Any) -> Any:
@@ -185,7 +184,7 @@ def service(scraper: Any) -> Any:
 
 
 def test_no_attack_reaches_a_service(vendor: Place, tmp_path: Path) -> None:
-    """A service might sit in a network of ours, and what it brings would be read to strangers."""
+    # A service might sit in an internal network and return internal pages to strangers.
     assert vendor.vendor is not None
     for url in ATTACKS:
         with pytest.raises((Skippable, Retryable)):
@@ -275,9 +274,9 @@ def test_a_key_that_cannot_be_one_is_refused_before_anybody_is_asked(name: str) 
 
 
 def test_a_pasted_key_may_end_with_a_line(tmp_path: Path) -> None:
-    with jina_reader.running(web={f"{SITE}/tides": Seen(PAGE)}) as found:
-        endpoints = {"JINA_READER": Endpoint(base_url=f"{found.base_url}/")}
-        scraper = jina.make({"apiKey": f" {found.key}\n"}, settings(endpoints=endpoints))
+    with jina_reader.running(web={f"{SITE}/tides": Seen(PAGE)}) as server:
+        endpoints = {"JINA_READER": Endpoint(base_url=f"{server.base_url}/")}
+        scraper = jina.make({"apiKey": f" {server.key}\n"}, settings(endpoints=endpoints))
         assert scraper.fetch(f"{SITE}/tides", ScrapeOptions(), tmp_path / "raw")
         scraper.close()
 
@@ -293,7 +292,7 @@ def test_the_key_is_in_no_log_and_no_error(
 ) -> None:
     assert vendor.vendor is not None
     vendor.put("/tides", Seen(PAGE))
-    said = []
+    tracebacks = []
     with caplog.at_level(logging.DEBUG):
         echo = {"success": False, "error": vendor.vendor.key, "message": vendor.vendor.key}
         refusals = [lambda handler, code=code: handler.reply(code, echo) is None for code in (429, 401, 500, 400)]
@@ -302,17 +301,17 @@ def test_the_key_is_in_no_log_and_no_error(
             try:
                 vendor.fetch("/tides", tmp_path)
             except (Fatal, Retryable, Skippable) as error:
-                said.append("".join(traceback.format_exception(error)))
+                tracebacks.append("".join(traceback.format_exception(error)))
     output = capsys.readouterr()
     everything = "\n".join(
-        [caplog.text, *said, output.out, output.err, repr(vendor.scraper), repr(service(vendor.scraper))]
+        [caplog.text, *tracebacks, output.out, output.err, repr(vendor.scraper), repr(service(vendor.scraper))]
     )
-    assert len(said) == 5
+    assert len(tracebacks) == 5
     assert vendor.vendor.key not in everything
 
 
 def test_the_services_are_asked_for_the_page_as_it_is_now_and_safely(tmp_path: Path) -> None:
-    """The stand-ins refuse Firecrawl's unsafe defaults; Jina keeps pages for an hour unless it is told not to."""
+    # The stand-ins refuse Firecrawl's unsafe defaults; Jina caches pages for an hour by default.
     with jina_reader.running(web={f"{SITE}/tides": Seen(PAGE), f"{SITE}/tides.pdf": Seen()}) as reader:
         scraper = jina.make(
             {"apiKey": reader.key}, settings(endpoints={"JINA_READER": Endpoint(base_url=reader.base_url)})
@@ -340,14 +339,14 @@ def test_a_service_that_takes_for_ever_is_left_after_its_time(
 
     monkeypatch.setattr(module, "SECONDS", 0.5)
     name, standin = ("JINA_READER", jina_reader) if module is jina else ("SCRAPINGBEE", scrapingbee_standin)
-    with standin.running(always=[drip if how == "dripping" else faults.slow(4)]) as found:
-        scraper = module.make({"apiKey": found.key}, settings(endpoints={name: Endpoint(base_url=found.base_url)}))
+    with standin.running(always=[drip if how == "dripping" else faults.slow(4)]) as server:
+        scraper = module.make({"apiKey": server.key}, settings(endpoints={name: Endpoint(base_url=server.base_url)}))
         begun = time.monotonic()
         with pytest.raises(Retryable):
             scraper.fetch(f"{SITE}/tides", ScrapeOptions(), tmp_path / "raw")
         assert time.monotonic() - begun < 3
         scraper.close()
-    assert len(found.asked) == 1
+    assert len(server.asked) == 1
 
 
 def test_files_come_whole_through_scrapingbee(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""The guarded client against servers that mean no good: bounded in bytes, time and redirects, and never led inside."""
+"""The guarded client is bounded in bytes, time and redirects and never enters internal networks."""
 
 import gzip
 import io
@@ -24,7 +24,7 @@ LOOPBACK = Guard((ip_network("127.0.0.1/32"),))
 
 
 class Server:
-    """Answers each request, on a connection of its own, with what `play` makes of its path and headers."""
+    """Answer each request, on its own connection, with the parts from `play(path, headers)`."""
 
     def __init__(self, play, host="127.0.0.1"):
         self.play = play
@@ -49,13 +49,13 @@ class Server:
         with connection:
             connection.settimeout(5)
             try:
-                asked = b""
-                while b"\r\n\r\n" not in asked:
+                request_bytes = b""
+                while b"\r\n\r\n" not in request_bytes:
                     piece = connection.recv(65536)
                     if not piece:
                         return
-                    asked += piece
-                lines = asked.decode("latin-1").split("\r\n")
+                    request_bytes += piece
+                lines = request_bytes.decode("latin-1").split("\r\n")
                 headers = {name.lower(): value for name, _, value in (line.partition(": ") for line in lines[1:])}
                 self.requests.append((lines[0].split()[1], headers))
                 for part in self.play(lines[0].split()[1], headers):
@@ -80,35 +80,40 @@ def serving(play, host="127.0.0.1"):
 
 
 def answer(body=b"", status="200 OK", **headers):
-    named = {"content-length": str(len(body)), "connection": "close"} | headers
-    lines = [f"HTTP/1.1 {status}", *(f"{name.replace('_', '-')}: {value}" for name, value in named.items()), "", ""]
+    headers_sent = {"content-length": str(len(body)), "connection": "close"} | headers
+    lines = [
+        f"HTTP/1.1 {status}",
+        *(f"{name.replace('_', '-')}: {value}" for name, value in headers_sent.items()),
+        "",
+        "",
+    ]
     return [("\r\n".join(lines)).encode("latin-1") + body]
 
 
 @pytest.fixture
 def make(monkeypatch):
-    """A function that makes a client that may fetch from 127.0.0.1, and does not wait between tries."""
+    """Return a function to make clients for 127.0.0.1 without pauses between retries."""
     monkeypatch.setattr(clients.random, "uniform", lambda *_: 0.0)
-    made = []
+    opened = []
 
     def client(guard=LOOPBACK, *, size=1_000_000, seconds=5.0, **manners):
         polite = Throttle(manners.get("at_once", 8), manners.get("delay", 0.0))
-        made.append(WebClient(guard, polite, user_agent="Tester/1.0", bounds=Bounds(size, seconds)))
-        return made[-1]
+        opened.append(WebClient(guard, polite, user_agent="Tester/1.0", bounds=Bounds(size, seconds)))
+        return opened[-1]
 
     yield client
-    for one in made:
-        one.close()
+    for opened_client in opened:
+        opened_client.close()
 
 
 def test_a_page_is_fetched_with_an_honest_name(make):
     with serving(lambda *_: answer(b"<p>hello", content_type="text/html; charset=utf-8", etag='"1"')) as server:
         into = io.BytesIO()
-        found = make().get(f"{server.url}/a?b=c#part", into)
+        response = make().get(f"{server.url}/a?b=c#part", into)
     assert into.getvalue() == b"<p>hello"
-    assert (found.status, found.size, found.url) == (200, 8, f"{server.url}/a?b=c")
-    assert found.media_type == "text/html; charset=utf-8"
-    assert found.headers["etag"] == '"1"'
+    assert (response.status, response.size, response.url) == (200, 8, f"{server.url}/a?b=c")
+    assert response.media_type == "text/html; charset=utf-8"
+    assert response.headers["etag"] == '"1"'
     ((path, headers),) = server.requests
     assert path == "/a?b=c"
     assert headers["user-agent"] == "Tester/1.0"
@@ -145,8 +150,8 @@ def test_no_redirect_leads_to_an_attack(url, make):
 
 def test_ten_redirects_are_followed_and_no_eleventh(make):
     def play(path, _):
-        left = int(path[1:])
-        return answer(b"end") if left == 0 else answer(status="301 Moved", location=f"/{left - 1}")
+        redirects_left = int(path[1:])
+        return answer(b"end") if redirects_left == 0 else answer(status="301 Moved", location=f"/{redirects_left - 1}")
 
     with serving(play) as server:
         assert make().get(f"{server.url}/10", io.BytesIO()).url == f"{server.url}/0"
@@ -164,17 +169,17 @@ def test_a_redirect_may_be_written_with_spaces(make, location):
 
 
 def test_each_address_of_a_redirect_is_checked_by_the_caller(make):
-    asked = []
+    checked_urls = []
 
     def check(url):
-        asked.append(url)
+        checked_urls.append(url)
         if url.endswith("/private"):
             raise Skippable("Not there.")
 
     with serving(lambda *_: answer(status="307 Moved", location="/private")) as server:
         with pytest.raises(Skippable, match="Not there"):
             make().get(f"{server.url}/", io.BytesIO(), FetchRequest(check=check))
-    assert asked == [f"{server.url}/", f"{server.url}/private"]
+    assert checked_urls == [f"{server.url}/", f"{server.url}/private"]
     assert len(server.requests) == 1
 
 
@@ -197,9 +202,9 @@ def test_a_long_file_is_refused_by_its_length_and_cut_where_that_is_wished(make)
         with pytest.raises(Skippable, match="larger than"):
             make().get(server.url, into)
         assert into.getvalue() == b""
-        found = make().get(server.url, into, FetchRequest(cut=True))
-    assert found.cut
-    assert found.size == len(into.getvalue()) == 1_000_000
+        response = make().get(server.url, into, FetchRequest(cut=True))
+    assert response.cut
+    assert response.size == len(into.getvalue()) == 1_000_000
 
 
 @pytest.mark.parametrize(
@@ -217,9 +222,9 @@ def test_packed_pages_are_unpacked(encoding, pack, make):
     page = b"".join(b"line %d\n" % number for number in range(20_000))
     with serving(lambda *_: answer(pack(page), content_encoding=encoding)) as server:
         into = io.BytesIO()
-        found = make().get(server.url, into)
+        response = make().get(server.url, into)
     assert into.getvalue() == page
-    assert found.size == len(page)
+    assert response.size == len(page)
 
 
 def test_a_gzip_bomb_stops_at_the_bound(make):
@@ -252,7 +257,7 @@ def test_a_length_that_lies_is_a_broken_answer(make):
 
 
 def drip(*parts):
-    """One byte of the last part every tenth of a second."""
+    """Send one byte of the last part every tenth of a second."""
 
     def play(*_):
         yield from parts[:-1]
@@ -323,16 +328,16 @@ def test_proxy_variables_and_passwords_of_the_machine_are_not_used(make, monkeyp
 
 
 def test_one_host_gets_few_requests_at_once_and_none_too_soon(make):
-    now, most, starts, lock = 0, 0, [], threading.Lock()
+    running, busiest, starts, lock = 0, 0, [], threading.Lock()
 
     def play(*_):
-        nonlocal now, most
+        nonlocal running, busiest
         with lock:
-            now, most = now + 1, max(most, now + 1)
+            running, busiest = running + 1, max(busiest, running + 1)
             starts.append(time.monotonic())
         time.sleep(0.15)
         with lock:
-            now -= 1
+            running -= 1
         return answer(b"ok")
 
     with serving(play) as server:
@@ -344,7 +349,7 @@ def test_one_host_gets_few_requests_at_once_and_none_too_soon(make):
             thread.join(10)
     starts.sort()
     assert len(starts) == 6
-    assert most <= 2
+    assert busiest <= 2
     assert min(later - earlier for earlier, later in itertools.pairwise(starts)) > 0.1
 
 
@@ -358,8 +363,8 @@ def test_a_site_that_asks_for_a_longer_delay_gets_it(make):
 
 
 def test_a_server_that_is_not_there_may_come_back(make):
-    with socket.create_server(("127.0.0.1", 0)) as gone:
-        port = gone.getsockname()[1]
+    with socket.create_server(("127.0.0.1", 0)) as closed_socket:
+        port = closed_socket.getsockname()[1]
     with pytest.raises(Retryable, match="cannot be reached"):
         make().get(f"http://127.0.0.1:{port}/", io.BytesIO())
 

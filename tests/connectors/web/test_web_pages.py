@@ -1,4 +1,4 @@
-"""What is taken of a web page, what it says of itself, and where it leads."""
+"""Text, metadata and links of web pages."""
 
 import socket
 
@@ -31,7 +31,7 @@ def parser():
 
 @pytest.fixture
 def parse(parser, tmp_path):
-    """A function that reads bytes as a web page with these selectors."""
+    """Return a function to parse bytes as a web page with the given selectors."""
 
     def read(data, media_type="text/html", **selectors):
         path = tmp_path / "page"
@@ -47,16 +47,16 @@ def parse(parser, tmp_path):
 def test_the_main_part_is_taken_as_markdown(parse):
     parsed = parse(SITE)
     assert parsed.text.startswith("# Getting started")
-    for kept in (
+    for kept_text in (
         "Install the tool first",
         "## Options",
         "| part_number | counts |",
         "tool --run\ntool --stop",
         "- one",
     ):
-        assert kept in parsed.text
-    for left in ("script text", "color: red", "Menu words", "Related articles", "Imprint", "https://", "](/"):
-        assert left not in parsed.text
+        assert kept_text in parsed.text
+    for dropped_text in ("script text", "color: red", "Menu words", "Related articles", "Imprint", "https://", "](/"):
+        assert dropped_text not in parsed.text
 
 
 def test_the_page_says_what_it_is(parse):
@@ -231,7 +231,7 @@ def test_a_page_may_ask_not_to_be_kept_or_followed(content, index, follow):
 
 
 @pytest.mark.parametrize(
-    ("said", "heard"),
+    ("header", "heard"),
     [
         ("noindex", {"noindex"}),
         ("NoIndex, nofollow", {"noindex", "nofollow"}),
@@ -241,8 +241,8 @@ def test_a_page_may_ask_not_to_be_kept_or_followed(content, index, follow):
         ("*: noindex", {"noindex"}),
     ],
 )
-def test_a_header_is_heard_where_it_speaks_to_us(said, heard):
-    assert html.read_robots(said, "Retrieval") == heard
+def test_a_header_is_heard_where_it_speaks_to_us(header, heard):
+    assert html.read_robots(header, "Retrieval") == heard
 
 
 def test_pages_that_lead_on_by_themselves_and_frames_lead_somewhere():
@@ -277,7 +277,7 @@ def test_reading_a_page_fetches_nothing_that_it_names(parse):
 
 @pytest.mark.shared
 def test_a_reference_keeps_every_function_it_documents(parse, shared_data):
-    """Guessing the main text loses every fourth signature of this page; its marked main part has them all."""
+    # Guessing the main text loses every fourth signature of this page; the marked main part has all.
     data = (shared_data / "site" / "api.html").read_bytes()
     text = parse(data).text
     names = [node.attributes["id"].rpartition(".")[2] for node in html.parse_page(data).css("dt.sig[id]")]
