@@ -137,27 +137,27 @@ def _make_tools(trial: Trial, config: NamespaceConfig) -> Tools:
 def _count_documents(trial: Trial, config: NamespaceConfig, estimator: Estimator) -> None:
     tools, request = estimator.tools, trial.job_config.request or {}
     if tools.source == "TEXT":
-        estimator.text(request["externalId"], request["name"], trial.content or "")
+        estimator.add_text(request["externalId"], request["name"], trial.content or "")
         return
     if tools.source == "LOCAL_FILE":
         for file in request.get("files", [request]):
-            estimator.goes_on()
+            estimator.check_deadline()
             _count_file(file, estimator)
         return
     source = registry.make_source(tools.source, config, tools.db, context.load_keys())
     if tools.source == "URLS_LIST":
         dry_runs.begin_dry_run(tools.db, trial.lease, trial.job_run_id, status="PROCESSING")
-        estimator.listed(source, [SourceItem(url, url) for url in request["urls"]])
+        estimator.add_items(source, [SourceItem(url, url) for url in request["urls"]])
     elif tools.source in sources.CONNECTED_SOURCES:
         _count_connection(trial, cast("ConnectedSource", source), estimator)
     else:
         waiting: list[SourceItem] = []
         for page in source.discover(tools.request, None):
-            estimator.goes_on()
-            estimator.listed(source, [item for item in page.items if item.content is not None])
+            estimator.check_deadline()
+            estimator.add_items(source, [item for item in page.items if item.content is not None])
             waiting += [item for item in page.items if item.content is None]
         dry_runs.begin_dry_run(tools.db, trial.lease, trial.job_run_id, status="PROCESSING")
-        estimator.listed(source, waiting)
+        estimator.add_items(source, waiting)
 
 
 def _count_file(upload: Any, estimator: Estimator) -> None:
@@ -169,14 +169,14 @@ def _count_file(upload: Any, estimator: Estimator) -> None:
                     file.write(block)
         except Skippable as error:
             raise Fatal("The file is no longer there; send it again.") from error
-        estimator.file(upload["externalId"], RawContent(path, upload["name"], upload["mediaType"], upload["size"]))
+        estimator.add_file(upload["externalId"], RawContent(path, upload["name"], upload["mediaType"], upload["size"]))
 
 
 def _count_connection(trial: Trial, source: ConnectedSource, estimator: Estimator) -> None:
     """Count changes since the connection's last listing, and documents to remove."""
     request, departed, waiting = estimator.tools.request, dict[str, None](), dict[str, SourceItem]()
     for page in source.preview(request):
-        estimator.goes_on()
+        estimator.check_deadline()
         for item in page.items:
             if item.deleted:
                 departed[item.external_id] = None
@@ -185,7 +185,7 @@ def _count_connection(trial: Trial, source: ConnectedSource, estimator: Estimato
                 departed.pop(item.external_id, None)
                 waiting[item.external_id] = item
     dry_runs.begin_dry_run(estimator.tools.db, trial.lease, trial.job_run_id, status="PROCESSING")
-    estimator.listed(source, list(waiting.values()))
+    estimator.add_items(source, list(waiting.values()))
     estimator.report.remove, held_count = source.leaving(request, list(departed))
     if estimator.report.remove:
         estimator.list_removed(list(departed))

@@ -19,16 +19,16 @@ _UNSEEN = re.compile("[\0-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2
 """Control characters, half characters, which the database refuses, and marks that turn the direction of writing."""
 
 
-def sanitize_item(said: SourceItem) -> SourceItem:
+def sanitize_item(item: SourceItem) -> SourceItem:
     """Nameless, it goes by its id. A deleted one needs no name. One whose id is too long to be stored has an error."""
     too_long = f"Its id at the source takes more than {external_ids.MAX_BYTES:,} bytes. Shorten its path there."
     return replace(
-        said,
-        error=said.error or (too_long if external_ids.is_too_long(said.external_id) else ""),
-        name=sanitize_name(said.name) or said.external_id,
-        media_type=sanitize_text(said.media_type),
-        version=sanitize_text(said.version),
-        properties=sanitize_properties(said.properties),
+        item,
+        error=item.error or (too_long if external_ids.is_too_long(item.external_id) else ""),
+        name=sanitize_name(item.name) or item.external_id,
+        media_type=sanitize_text(item.media_type),
+        version=sanitize_text(item.version),
+        properties=sanitize_properties(item.properties),
     )
 
 
@@ -40,18 +40,18 @@ def sanitize_content(raw: RawContent, otherwise: str) -> RawContent:
     )
 
 
-def sanitize_name(said: str) -> str:
+def sanitize_name(name: str) -> str:
     """Sanitize a name to one line; a long one keeps its beginning and its ending, which holds the file type."""
-    line = " ".join(sanitize_text(said).split())
+    line = " ".join(sanitize_text(name).split())
     if len(line) <= LONGEST_NAME:
         return line
     ending = PurePosixPath(line).suffix[:_ENDING]
     return line[: LONGEST_NAME - len(ending) - 1] + "…" + ending
 
 
-def sanitize_properties(said: Mapping[str, str | int]) -> dict[str, str | int]:
-    return {key: sanitize_text(value) if isinstance(value, str) else value for key, value in said.items()}
+def sanitize_properties(properties: Mapping[str, str | int]) -> dict[str, str | int]:
+    return {key: sanitize_text(value) if isinstance(value, str) else value for key, value in properties.items()}
 
 
-def sanitize_text(said: str) -> str:
-    return _UNSEEN.sub(lambda found: " " if found[0] in "\t\n\r" else "", said[:LONGEST])
+def sanitize_text(text: str) -> str:
+    return _UNSEEN.sub(lambda found: " " if found[0] in "\t\n\r" else "", text[:LONGEST])

@@ -41,15 +41,15 @@ from retrieval.ports import (
 from retrieval.sources import WEB_SOURCES
 from retrieval.statuses import Stage
 
-T = TypeVar("T")
+ItemT = TypeVar("ItemT")
 # A longer list is sampled at even distances, and the counts are extrapolated.
-SAMPLE: Final = 500
+SAMPLE_ITEMS: Final = 500
 # As in the pipeline.
-WINDOW: Final = 64
-TRIES: Final = 3
-THREADS: Final = 8
+WINDOW_DOCUMENTS: Final = 64
+FETCH_ATTEMPTS: Final = 3
+FETCH_THREADS: Final = 8
 
-_KNOWN: LiteralString = """
+_STORED_STATEMENT: LiteralString = """
     select d.id, d.external_id, d.active_generation > 0 as visible, d.fingerprint, d.raw_key, p.raw_hash, p.raw_size,
            p.name, p.media_type, coalesce(p.title, '') as title,
            case when p.raw_hash is not null then d.properties ->> 'sourceVersion' end as version,
@@ -60,7 +60,7 @@ _KNOWN: LiteralString = """
     where d.partition_id = %(partition)s and d.source = %(source)s and d.external_id = any(%(ids)s)
       and d.deleted_at is null
 """
-_EMBEDDED: LiteralString = (
+_EMBEDDED_STATEMENT: LiteralString = (
     "select key from embeddings where partition_id = %(partition)s and key = any(%(keys)s::bytea[])"
 )
 
@@ -112,7 +112,7 @@ class _Read:
 
     external_id: str
     item: Item
-    known: _Stored | None
+    record: _Stored | None
     parsed: Parsed | None
     folder: Path
     depth: int
@@ -123,15 +123,15 @@ class _Read:
 
 @dataclass(slots=True)
 class Estimator:
-    """Adds documents to a report. `goes_on` is called between documents and may raise to stop."""
+    """Adds documents to a report. `check_deadline` is called between documents and may raise to stop."""
 
     tools: Tools
-    goes_on: Callable[[], None]
+    check_deadline: Callable[[], None]
     report: DryRunReport = field(default_factory=DryRunReport)
     _seen: set[bytes] = field(default_factory=set)
     _named: set[str] = field(default_factory=set)
 
-    def listed(self, source: Source, items: Sequence[SourceItem]) -> None:
+    def add_items(self, source: Source, items: Sequence[SourceItem]) -> None:
         """Add listed documents, fetched now or delivered with the listing; a long list is sampled."""
         fresh = list({item.external_id: item for item in items if item.external_id not in self._named}.values())
         self._named.update(item.external_id for item in fresh)
@@ -143,12 +143,12 @@ class Estimator:
         brought = [item for item in readable if item.content is not None]
         self._count(source, brought, self.report)
         unfetched = [item for item in readable if item.content is None]
-        if len(unfetched) <= SAMPLE:
+        if len(unfetched) <= SAMPLE_ITEMS:
             self._count(source, unfetched, self.report)
             return
-        part, step = DryRunReport(), len(unfetched) / SAMPLE
-        self._count(source, [unfetched[int(index * step)] for index in range(SAMPLE)], part)
-        self.report.add_sample(part, len(unfetched) / SAMPLE)
+        part, step = DryRunReport(), len(unfetched) / SAMPLE_ITEMS
+        self._count(source, [unfetched[int(index * step)] for index in range(SAMPLE_ITEMS)], part)
+        self.report.add_sample(part, len(unfetched) / SAMPLE_ITEMS)
         self.report.sampled = True
 
     def list_removed(self, external_ids: Sequence[str]) -> None:
@@ -156,7 +156,7 @@ class Estimator:
         for external_id, stored in self._known(external_ids).items():
             self.report.plan(stored.name or external_id, "REMOVE")
 
-    def text(self, external_id: str, name: str, content: str) -> None:
+    def add_text(self, external_id: str, name: str, content: str) -> None:
         """Add a text of the request."""
         stored = self._known([external_id]).get(external_id)
         raw_hash = hashlib.sha256(content.encode()).digest()
@@ -164,34 +164,34 @@ class Estimator:
         parsed = None if self._is_same(item, stored, raw_hash) else Parsed(content, name)
         self._add([_Read(external_id, item, stored, parsed, Path(), 0)], self.report)
 
-    def file(self, external_id: str, raw: RawContent) -> None:
+    def add_file(self, external_id: str, raw: RawContent) -> None:
         """Add a file of the request."""
         with tempfile.TemporaryDirectory(prefix="dry-run-") as folder:
             stored = self._known([external_id]).get(external_id)
-            self._window([self._read(external_id, raw, stored, Path(folder), 0)], self.report)
+            self._add_window([self._read(external_id, raw, stored, Path(folder), 0)], self.report)
 
     def _count(self, source: Source, items: Sequence[SourceItem], report: DryRunReport) -> None:
         for window in _parts(items):
-            self.goes_on()
+            self.check_deadline()
             stored = self._known([item.external_id for item in window])
             with (
                 tempfile.TemporaryDirectory(prefix="dry-run-") as folder,
-                ThreadPoolExecutor(THREADS, thread_name_prefix="dry-run") as pool,
+                ThreadPoolExecutor(FETCH_THREADS, thread_name_prefix="dry-run") as pool,
             ):
-                places = [Path(folder) / str(number) for number in range(len(window))]
+                targets = [Path(folder) / str(number) for number in range(len(window))]
 
-                def read_item(item: SourceItem, place: Path, known: Mapping[str, _Stored] = stored) -> _Read:
-                    return self._fetched(source, item, known.get(item.external_id), place)
+                def read_item(item: SourceItem, target: Path, record: Mapping[str, _Stored] = stored) -> _Read:
+                    return self._fetch_item(source, item, record.get(item.external_id), target)
 
-                self._window(list(pool.map(read_item, window, places)), report)
+                self._add_window(list(pool.map(read_item, window, targets)), report)
 
-    def _window(self, read: list[_Read], report: DryRunReport) -> None:
+    def _add_window(self, read: list[_Read], report: DryRunReport) -> None:
         """Add documents embedded together, then their archive members in further windows."""
         self._add(read, report)
         members = [member for document in read for member in self._members(document, report)]
         for part in _parts(members):
-            self.goes_on()
-            self._window([self._read(name, raw, None, folder, depth) for name, raw, folder, depth in part], report)
+            self.check_deadline()
+            self._add_window([self._read(name, raw, None, folder, depth) for name, raw, folder, depth in part], report)
 
     def _members(self, document: _Read, report: DryRunReport) -> Iterator[tuple[str, RawContent, Path, int]]:
         for member in document.parsed.members if document.parsed is not None else ():
@@ -204,26 +204,26 @@ class Estimator:
             raw = RawContent(member.file, name, member.media_type, member.size)
             yield f"{document.external_id}/{member.path}", raw, document.folder, document.depth + 1
 
-    def _fetched(self, source: Source, item: SourceItem, known: _Stored | None, folder: Path) -> _Read:
+    def _fetch_item(self, source: Source, item: SourceItem, record: _Stored | None, folder: Path) -> _Read:
         """Fetch and read the item as the pipeline does, with an error after permanent or repeated failures."""
         folder.mkdir()
         reason = ""
-        for number in range(TRIES):
+        for number in range(FETCH_ATTEMPTS):
             try:
-                return self._have(source, item, known, folder)
+                return self._fetch_content(source, item, record, folder)
             except Retryable as error:
                 reason = str(error)
-                if number + 1 < TRIES:
+                if number + 1 < FETCH_ATTEMPTS:
                     time.sleep(min(error.after or 1.0, 5.0))
             except StepError as error:
                 reason = str(error)
                 break
-        return self._failed(item.external_id, item.name, known, folder, 0, reason)
+        return self._failed(item.external_id, item.name, record, folder, 0, reason)
 
-    def _have(self, source: Source, item: SourceItem, known: _Stored | None, folder: Path) -> _Read:
+    def _fetch_content(self, source: Source, item: SourceItem, record: _Stored | None, folder: Path) -> _Read:
         raw = item.content
         if raw is None:
-            previous = known if known is not None and known.kept else None
+            previous = record if record is not None and record.kept else None
             same = previous is not None and bool(item.version) and item.version == previous.listed
             if not same:
                 version = (previous.version if previous else None) or ""
@@ -236,47 +236,47 @@ class Estimator:
                 )
                 raw = source.fetch(source_item, self.tools.request, folder / "raw")
             if raw is None:
-                return self._as_before(item, known, folder)
-        return self._read(item.external_id, raw, known, folder, 0)
+                return self._read_stored(item, record, folder)
+        return self._read(item.external_id, raw, record, folder, 0)
 
-    def _as_before(self, item: SourceItem, known: _Stored | None, folder: Path) -> _Read:
+    def _read_stored(self, item: SourceItem, record: _Stored | None, folder: Path) -> _Read:
         """Read the stored file of a document that the source reports as unchanged."""
-        if known is None or known.raw_hash is None:
+        if record is None or record.raw_hash is None:
             raise Skippable("The source gave nothing.")
         path = folder / "raw"
-        name = (known.name or "") if self.tools.source in WEB_SOURCES else item.name
-        raw = RawContent(path, name, known.media_type or "", known.raw_size or 0, properties={"title": known.title})
-        same = self._item(item.external_id, name, raw.media_type, known.raw_hash, known, title=known.title)
-        if self._is_same(same, known, known.raw_hash):
-            return _Read(item.external_id, same, known, None, folder, 0)
-        with self.tools.files.open(known.raw_key or "") as stream, path.open("wb") as file:
+        name = (record.name or "") if self.tools.source in WEB_SOURCES else item.name
+        raw = RawContent(path, name, record.media_type or "", record.raw_size or 0, properties={"title": record.title})
+        same = self._item(item.external_id, name, raw.media_type, record.raw_hash, record, title=record.title)
+        if self._is_same(same, record, record.raw_hash):
+            return _Read(item.external_id, same, record, None, folder, 0)
+        with self.tools.files.open(record.raw_key or "") as stream, path.open("wb") as file:
             shutil.copyfileobj(stream, file, 1 << 20)
-        return self._read(item.external_id, raw, known, folder, 0)
+        return self._read(item.external_id, raw, record, folder, 0)
 
-    def _read(self, external_id: str, raw: RawContent, known: _Stored | None, folder: Path, depth: int) -> _Read:
+    def _read(self, external_id: str, raw: RawContent, record: _Stored | None, folder: Path, depth: int) -> _Read:
         """Parse a file unless it is unchanged."""
         if depth:
-            known = self._known([external_id]).get(external_id)
+            record = self._known([external_id]).get(external_id)
         with raw.path.open("rb") as file:
             raw_hash = hashlib.file_digest(file, "sha256").digest()
         title = str(raw.properties.get("title", ""))
-        item = self._item(external_id, raw.name, raw.media_type, raw_hash, known, title=title)
-        if self._is_same(item, known, raw_hash):
-            return _Read(external_id, item, known, None, folder, depth)
+        item = self._item(external_id, raw.name, raw.media_type, raw_hash, record, title=title)
+        if self._is_same(item, record, raw_hash):
+            return _Read(external_id, item, record, None, folder, depth)
         content = RawContent(raw.path, raw.name, raw.media_type, raw.path.stat().st_size, page=item.page)
         try:
             parsed = self.tools.parser.parse(content, self.tools.ingestion.ocr)
         except StepError as error:
-            failed = self._failed(external_id, raw.name, known, folder, depth, str(error))
+            failed = self._failed(external_id, raw.name, record, folder, depth, str(error))
             return replace(failed, unread=error.pages) if isinstance(error, Unreadable) else failed
         titled = replace(parsed, title=parsed.title or title)
-        return _Read(external_id, item, known, titled, folder, depth)
+        return _Read(external_id, item, record, titled, folder, depth)
 
     def _failed(
-        self, external_id: str, name: str, known: _Stored | None, folder: Path, depth: int, error: str
+        self, external_id: str, name: str, record: _Stored | None, folder: Path, depth: int, error: str
     ) -> _Read:
-        item = self._item(external_id, name, "", b"", known, title="")
-        return _Read(external_id, item, known, None, folder, depth, error=error)
+        item = self._item(external_id, name, "", b"", record, title="")
+        return _Read(external_id, item, record, None, folder, depth, error=error)
 
     def _add(self, read: Sequence[_Read], report: DryRunReport) -> None:
         """Count a window's documents, chunks and texts for the model."""
@@ -291,11 +291,11 @@ class Estimator:
                 report.plan(name, "FAILED", document.error)
             elif document.parsed is None:
                 report.unchanged += 1
-            elif (cut := self._cut(document, document.parsed)) is None:
+            elif (cut := self._split(document, document.parsed)) is None:
                 report.failed += 1
                 report.plan(name, "FAILED", chunk.NO_TEXT)
             else:
-                visible = document.known is not None and document.known.visible
+                visible = document.record is not None and document.record.visible
                 report.plan(name, "UPDATE" if visible else "CREATE")
                 report.update += visible
                 report.create += not visible
@@ -317,13 +317,13 @@ class Estimator:
             self.tools = replace(self.tools, embedder=embedder, tokenizer=tokenizer, load_model=None)
             self.report.model_choice = f"{choice.model}; {choice.reason}"
 
-    def _cut(self, document: _Read, parsed: Parsed) -> titles.TitledChunks | None:
+    def _split(self, document: _Read, parsed: Parsed) -> titles.TitledChunks | None:
         """Return the chunks; None for a document without text."""
         tools, config = self.tools, self.tools.ingestion
         item = document.item
         former = (
             chunk.previous_chunks(tools.db, item, tools.tokenizer, tools.embedder)
-            if document.known is not None
+            if document.record is not None
             else None
         )
         cut = titles.split_titled(
@@ -334,7 +334,7 @@ class Estimator:
     def _embed(self, texts: Mapping[bytes, str], report: DryRunReport) -> None:
         new = [key for key in texts if key not in self._seen]
         values = {"partition": self.tools.partition, "keys": new}
-        stored = set(self.tools.db.fetch(bytes, _EMBEDDED, values)) if new else set()
+        stored = set(self.tools.db.fetch(bytes, _EMBEDDED_STATEMENT, values)) if new else set()
         missing = [key for key in new if key not in stored]
         self._seen.update(missing)
         report.tokens += sum(map(len, self.tools.tokenizer.spans([texts[key] for key in missing])))
@@ -350,24 +350,24 @@ class Estimator:
 
     def _known(self, external_ids: Sequence[str]) -> dict[str, _Stored]:
         values = {"partition": self.tools.partition, "source": self.tools.source, "ids": list(external_ids)}
-        return {document.external_id: document for document in self.tools.db.fetch(_Stored, _KNOWN, values)}
+        return {document.external_id: document for document in self.tools.db.fetch(_Stored, _STORED_STATEMENT, values)}
 
-    def _is_same(self, item: Item, known: _Stored | None, raw_hash: bytes) -> bool:
-        if known is None or not known.visible:
+    def _is_same(self, item: Item, record: _Stored | None, raw_hash: bytes) -> bool:
+        if record is None or not record.visible:
             return False
         embedder = self.tools.embedder
         identity = {"provider": embedder.provider, "model": embedder.model, "dimensions": embedder.dimensions}
         identity |= {"parser": self.tools.parser_address} if self.tools.parser_address else {}
-        return bool(known.fingerprint == fetch.fingerprint(item, raw_hash, identity))
+        return bool(record.fingerprint == fetch.fingerprint(item, raw_hash, identity))
 
     def _item(
-        self, external_id: str, name: str, media_type: str, raw_hash: bytes, known: _Stored | None, *, title: str
+        self, external_id: str, name: str, media_type: str, raw_hash: bytes, record: _Stored | None, *, title: str
     ) -> Item:
         """Return the document as an item of the pipeline."""
         config, request = self.tools.ingestion, self.tools.request
         web = self.tools.source in WEB_SOURCES and is_web_page(media_type)
         return Item(
-            key=DocumentKey(request.job_run_id, known.id if known is not None else external_id),
+            key=DocumentKey(request.job_run_id, record.id if record is not None else external_id),
             generation=0,
             name=name,
             media_type=media_type,
@@ -391,6 +391,6 @@ class Estimator:
         )
 
 
-def _parts(all_of_them: Sequence[T]) -> Iterator[Sequence[T]]:
-    for start in range(0, len(all_of_them), WINDOW):
-        yield all_of_them[start : start + WINDOW]
+def _parts(all_of_them: Sequence[ItemT]) -> Iterator[Sequence[ItemT]]:
+    for start in range(0, len(all_of_them), WINDOW_DOCUMENTS):
+        yield all_of_them[start : start + WINDOW_DOCUMENTS]

@@ -69,45 +69,45 @@ def repair_all(instance: Instance, findings: Sequence[Finding]) -> None:
     blocks.drop_blocks(instance, _select(findings, "WRONG_BLOCKS"))
     files.remove_orphans(instance, _select(findings, "ORPHAN_FILE"))
     lost_keys = files.lost_keys(findings)
-    for place in instance.list_places():
-        within = [finding for finding in findings if finding.namespace == place.scope.namespace]
-        vectors.remove_orphans(instance, place, _select(within, "ORPHAN_VECTOR", place))
-        wrong_vectors = _select(within, "MISSING_VECTOR", place) + _select(within, "WRONG_VECTOR", place)
+    for partition in instance.list_places():
+        within = [finding for finding in findings if finding.namespace == partition.scope.namespace]
+        vectors.remove_orphans(instance, partition, _select(within, "ORPHAN_VECTOR", partition))
+        wrong_vectors = _select(within, "MISSING_VECTOR", partition) + _select(within, "WRONG_VECTOR", partition)
         lost = [
-            *texts.restore_texts(instance, place, _select(within, "WRONG_TEXT", place)),
-            *vectors.restore_vectors(instance, place, wrong_vectors),
+            *texts.restore_texts(instance, partition, _select(within, "WRONG_TEXT", partition)),
+            *vectors.restore_vectors(instance, partition, wrong_vectors),
         ]
         for kind in ("MISSING_CHUNKS", "MISSING_FILE", "WRONG_FILE"):
-            lost += [str(finding.document) for finding in _select(within, kind, place)]
+            lost += [str(finding.document) for finding in _select(within, kind, partition)]
         lost += [
             str(finding.document)
-            for finding in _select(within, "MISSING_EMBEDDING", place)
+            for finding in _select(within, "MISSING_EMBEDDING", partition)
             if queries_documents.lacks_embedding(instance.db, finding.data["chunk_id"])
         ]
         if lost:
-            ingest_again(instance, place, lost, lost_keys)
+            ingest_again(instance, partition, lost, lost_keys)
 
 
-def _collect(findings: Iterator[Finding], place: Place | None) -> list[Finding]:
+def _collect(findings: Iterator[Finding], partition: Place | None) -> list[Finding]:
     results: list[Finding] = []
     try:
         results.extend(findings)
     except StepError as error:
-        namespace = place.scope.namespace if place else None
+        namespace = partition.scope.namespace if partition else None
         results.append(Finding(UNREADABLE_STORE_KIND, namespace, None, str(error)))
     return results
 
 
-def _select(findings: Sequence[Finding], kind: str, place: Place | None = None) -> list[Finding]:
+def _select(findings: Sequence[Finding], kind: str, partition: Place | None = None) -> list[Finding]:
     return [
         finding
         for finding in findings
-        if finding.kind == kind and (place is None or finding.data["partition_id"] == place.partition_id)
+        if finding.kind == kind and (partition is None or finding.data["partition_id"] == partition.partition_id)
     ]
 
 
 def _is_of(finding: Finding, check: tables.TableCheck) -> bool:
-    return "place" not in finding.data or f"from {finding.data['place']} " in check.statement
+    return "partition" not in finding.data or f"from {finding.data['partition']} " in check.statement
 
 
 def find_gaps(instance: Instance) -> Iterator[Finding]:
@@ -116,7 +116,7 @@ def find_gaps(instance: Instance) -> Iterator[Finding]:
         yield make_finding("MISSING_CHUNKS", asdict(gap))
 
 
-def ingest_again(instance: Instance, place: Place, document_ids: Sequence[str], lost_keys: frozenset[str]) -> None:
+def ingest_again(instance: Instance, partition: Place, document_ids: Sequence[str], lost_keys: frozenset[str]) -> None:
     """Queue documents for a complete ingestion; mark documents with lost files."""
     for part in split_batches(sorted(set(document_ids))):
         stored = queries_documents.list_stored(instance.db, part)
@@ -126,15 +126,15 @@ def ingest_again(instance: Instance, place: Place, document_ids: Sequence[str], 
         queued: set[str] = set()
         if ingestible:
             queries_documents.forget_fingerprints(instance.db, ingestible)
-            started = asyncio.run(_start_resync(instance.db, place, ingestible))
+            started = asyncio.run(_start_resync(instance.db, partition, ingestible))
             queued = {document.id for document in started.documents if document.status == resync.QUEUED_STATUS}
         lost = [document for document in part if document not in queued]
         if lost:
             queries_documents.mark_lost(instance.db, lost, lost_keys)
 
 
-async def _start_resync(db: Database, place: Place, document_ids: Sequence[str]) -> resync.Resync:
+async def _start_resync(db: Database, partition: Place, document_ids: Sequence[str]) -> resync.Resync:
     try:
-        return await resync.start_resync(db, place.scope, DocumentFilter(document_ids=tuple(document_ids)))
+        return await resync.start_resync(db, partition.scope, DocumentFilter(document_ids=tuple(document_ids)))
     finally:
         await db.async_close()

@@ -20,18 +20,18 @@ _UPLOAD_KEY_PATTERN = re.compile(r"[^/]+/[^/]+/up_(?P<moment>\w{10})")
 _CROCKFORD_TO_BASE32 = bytes.maketrans(b"0123456789abcdefghjkmnpqrstvwxyz", b"ABCDEFGHIJKLMNOPQRSTUVWXYZ234567")
 
 
-def find_missing(instance: Instance, place: Place) -> Iterator[Finding]:
+def find_missing(instance: Instance, partition: Place) -> Iterator[Finding]:
     """Yield documents of the partition with missing files or files of another size."""
-    store = instance.stores(place.scope.namespace).files
-    needed = queries_stores.list_needed(instance.db, place.partition_id)
+    store = instance.stores(partition.scope.namespace).files
+    needed = queries_stores.list_needed(instance.db, partition.partition_id)
     if not needed:
         return
-    sizes = _list_sizes(store, file_keys.folder_key(place.scope))
+    sizes = _list_sizes(store, file_keys.folder_key(partition.scope))
     suspicious = [file for file in needed if file.key not in sizes or not file.fits(sizes[file.key])]
     if not suspicious:
         return
     # The store and the tables are not read at once: a file that is no longer needed is no finding.
-    needed_now = queries_stores.list_needed(instance.db, place.partition_id)
+    needed_now = queries_stores.list_needed(instance.db, partition.partition_id)
     still_needed = {(file.document_id, file.key) for file in needed_now}
     for file in suspicious:
         if (file.document_id, file.key) not in still_needed:
@@ -85,7 +85,9 @@ def remove_orphans(instance: Instance, findings: Sequence[Finding]) -> None:
                 instance.local_files.delete([item.data["key"] for item in group])
             continue
         store = instance.stores(namespace).files
-        partitions = [place.partition_id for place in instance.list_places() if place.scope.namespace == namespace]
+        partitions = [
+            partition.partition_id for partition in instance.list_places() if partition.scope.namespace == namespace
+        ]
         for part in split_batches([item.data["key"] for item in group], 100):
             store.delete(_list_unreferred(instance, part, partitions))
 

@@ -19,25 +19,25 @@ from retrieval.ports import FileStore
 PAGE_CHUNKS = 1000
 
 
-def find_wrong_texts(instance: Instance, place: Place) -> Iterator[Finding]:
+def find_wrong_texts(instance: Instance, partition: Place) -> Iterator[Finding]:
     """Yield chunks whose text differs from the embedded and the parsed text."""
-    files = instance.stores(place.scope.namespace).files
+    files = instance.stores(partition.scope.namespace).files
     with instance.db.transaction() as connection:
-        chunks = queries_stores.iterate_texts(connection, place.partition_id, PAGE_CHUNKS)
+        chunks = queries_stores.iterate_texts(connection, partition.partition_id, PAGE_CHUNKS)
         differing = [chunk.chunk_id for chunk in chunks if not _equals_embedded(chunk, chunk.content)]
     # The parsed text is read only for documents with such a chunk.
-    for row, text in _read_parsed(instance, files, place, differing):
+    for row, text in _read_parsed(instance, files, partition, differing):
         if text is None or text != row.content:
             yield make_finding(
                 "WRONG_TEXT", row.identity, f"the text of chunk {row.index} differs from the parsed text"
             )
 
 
-def restore_texts(instance: Instance, place: Place, findings: Sequence[Finding]) -> list[str]:
+def restore_texts(instance: Instance, partition: Place, findings: Sequence[Finding]) -> list[str]:
     """Restore chunk texts from the parsed text and index them; return unrestorable documents."""
-    files = instance.stores(place.scope.namespace).files
+    files = instance.stores(partition.scope.namespace).files
     lost = []
-    for row, text in _read_parsed(instance, files, place, [item.data["chunk_id"] for item in findings]):
+    for row, text in _read_parsed(instance, files, partition, [item.data["chunk_id"] for item in findings]):
         if text is None or not _equals_embedded(row, text):
             lost.append(row.document_id)
             continue
@@ -47,10 +47,10 @@ def restore_texts(instance: Instance, place: Place, findings: Sequence[Finding])
 
 
 def _read_parsed(
-    instance: Instance, files: FileStore, place: Place, chunks: Sequence[int]
+    instance: Instance, files: FileStore, partition: Place, chunks: Sequence[int]
 ) -> Iterator[tuple[ChunkText, str | None]]:
     """Yield the visible chunks with the parsed text at their position, if any."""
-    rows = queries_stores.list_texts(instance.db, place.partition_id, chunks) if chunks else []
+    rows = queries_stores.list_texts(instance.db, partition.partition_id, chunks) if chunks else []
     for key, group in groupby(rows, attrgetter("parsed_key")):
         try:
             text = parse.read_text(files, key or "")

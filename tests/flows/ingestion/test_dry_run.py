@@ -18,7 +18,7 @@ from connectors.embedders.vendor_embedder import VendorEmbedder
 from flows import context, dry_run, steps
 from flows.run_context import RunContext
 from retrieval.errors import Skippable
-from retrieval.ingestion.dry_run import SAMPLE, Estimator
+from retrieval.ingestion.dry_run import SAMPLE_ITEMS, Estimator
 from retrieval.ingestion.queries import listings, results, run_documents
 from retrieval.job_config import Ingestion, JobConfig
 from retrieval.jobs import dry_runs, runs
@@ -355,12 +355,12 @@ class Many:
 
 
 def test_a_large_listing_is_sampled_to_within_15_percent(space):
-    number = 2 * SAMPLE + 300
+    number = 2 * SAMPLE_ITEMS + 300
     source, config = Many(number), JobConfig(Ingestion(), {}, dry_run="GOOGLE_DRIVE")
     lease = Lease("bat_1", 1, partition(space), "DRY_RUN", space.scope)
     trial = dry_run.Trial(lease, dry_runs.PendingDryRun("ijr_1", json.loads(config.dump()), None))
     estimator = Estimator(dry_run._make_tools(trial, space.config), lambda: None)
-    estimator.listed(source, source.items)
+    estimator.add_items(source, source.items)
     report = estimator.report
     assert report.sampled
     have = [n for n in range(number) if n % 20]
