@@ -1,7 +1,6 @@
-"""Whole services of real processes: started by their own command, spoken to over HTTP, stopped at the end.
+"""Services of real processes, started by their command and used over HTTP.
 
-`service` is one for all files that do not harm it, with a namespace of its own for each file. Tests that kill, stop or
-set up one start their own by `new_service`.
+Tests share `service`, with a namespace per file; tests with kills or stops start their own by `new_service`.
 """
 
 import copy
@@ -28,8 +27,6 @@ COMMAND = Path(sys.executable).with_name("retrieval")
 
 
 class Service:
-    """An instance in a home of its own, on free ports."""
-
     def __init__(self, home: Path, **settings: str) -> None:
         self.home = home
         mine = {name: value for name, value in os.environ.items() if not name.startswith(("RETRIEVAL_", "PREFECT_"))}
@@ -42,35 +39,34 @@ class Service:
             **{f"RETRIEVAL_{name.upper()}": value for name, value in settings.items()},
         }
         self.client = httpx.Client(timeout=30)
+        # Error lines already reported.
         self.told: set[str] = set()
-        """Error lines that have failed a test already."""
         # How runs and their tasks ended is told by Prefect at this level; it is no error of the worker's.
         self._expected: list[tuple[str, str]] = [
             ("worker", r"(Flow|Task) run '.*' - (\[\w+\] )?(Finished in state|Engine execution exited)")
         ]
 
     def expects(self, role: str, error: str) -> None:
-        """A test provokes error lines in this role's log that match the pattern; others fail it at its end."""
+        """Expect error lines in this role's log; others fail the test at its end."""
         self._expected.append((role, error))
 
     def expects_kills(self) -> None:
-        """The test kills processes of this service: what those that are left say to it has too many forms to list, so
-        that error lines of the API and the admin app alone fail it. `up` repeats the last lines of a role that died."""
+        # After a kill, the log lines of the other roles vary too much for a list.
         for role in ("postgres", "prefect", "worker", "dispatcher", "up"):
             self.expects(role, "")
 
     def unexpected_errors(self) -> list[str]:
-        """Error lines in the logs of all roles, but the expected ones."""
-        found = []
+        """Error lines in the logs of all roles, without the expected ones."""
+        errors = []
         for file in sorted((self.home / "logs").glob("*.log")):
             patterns = [pattern for role, pattern in self._expected if role == file.stem]
             lines = logs.list_errors(file.read_text(errors="replace"))
-            found += [
+            errors += [
                 f"{file.stem}: {line[:400]}"
                 for line in lines
                 if not any(re.search(pattern, line) for pattern in patterns)
             ]
-        return [error for error in found if error not in self.told]
+        return [error for error in errors if error not in self.told]
 
     def run(self, *arguments: str, timeout: float = 120) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
@@ -97,21 +93,21 @@ class Service:
         assert done.returncode == 0, done.stdout + done.stderr
 
     def remove(self) -> None:
-        """Stop it, whatever is left of it, with its home; nothing if that was done."""
+        """Stop the service and delete its home; repeated calls do nothing."""
         self.client.close()
         if self.home.exists():
             self.run("down")
             shutil.rmtree(self.home, ignore_errors=True)
 
     def in_a_new_namespace(self, name: str, **configs) -> "Service":
-        """The same instance, spoken to about a namespace of its own: embedded defaults, and what is given instead."""
-        made = self.ok(self.client.post("/v1/namespaces", json={"name": name, **EMBEDDED_CONFIGS, **configs}))
+        """View of the same instance with its own namespace and the given configuration."""
+        created = self.ok(self.client.post("/v1/namespaces", json={"name": name, **EMBEDDED_CONFIGS, **configs}))
         view = copy.copy(self)
-        view.info = self.info | {"namespaceId": made["namespace"]["id"]}
+        view.info = self.info | {"namespaceId": created["namespace"]["id"]}
         return view
 
     def prefect(self) -> httpx.Client:
-        """A new client of Prefect's API, signed in; whoever asks for it closes it."""
+        """New client of Prefect's API, signed in; the caller closes it."""
         name, _, password = self.info["prefectLogin"].partition(":")
         return httpx.Client(base_url=self.info["prefect"] + "/api", auth=(name, password), timeout=30)
 
@@ -145,8 +141,8 @@ class Service:
         )
 
     def job_run(self, job_run_id: str, namespace: str = "") -> dict:
-        where = {"namespaceId": namespace or self.namespace}
-        return self.ok(self.client.get(f"/v1/ingest-job-runs/{job_run_id}", params=where))
+        parameters = {"namespaceId": namespace or self.namespace}
+        return self.ok(self.client.get(f"/v1/ingest-job-runs/{job_run_id}", params=parameters))
 
     def wait(self, *job_run_ids: str, seconds: float = 90, namespace: str = "") -> list[dict]:
         """Until all are COMPLETED; their data."""
@@ -158,19 +154,19 @@ class Service:
                 if data["status"] == "COMPLETED":
                     done[job_run] = data
             if time.monotonic() > deadline:
-                left = [self.job_run(one, namespace) for one in list(set(job_run_ids) - done.keys())[:3]]
-                pytest.fail(f"{len(job_run_ids) - len(done)} job runs not COMPLETED after {seconds} s: {left}")
+                unfinished = [self.job_run(one, namespace) for one in list(set(job_run_ids) - done.keys())[:3]]
+                pytest.fail(f"{len(job_run_ids) - len(done)} job runs not COMPLETED after {seconds} s: {unfinished}")
             time.sleep(0.1)
         return [done[job_run] for job_run in job_run_ids]
 
     @staticmethod
     def until(fact, *, seconds: float):
-        """The first answer of `fact` that is not empty."""
+        """First non-empty result of `fact`."""
         deadline = time.monotonic() + seconds
-        while not (found := fact()):
+        while not (value := fact()):
             assert time.monotonic() < deadline, f"not within {seconds} s"
             time.sleep(0.2)
-        return found
+        return value
 
     def search(self, query: str, **fields) -> list[dict]:
         body = {"namespaceId": self.namespace, "query": query, **fields}
@@ -190,13 +186,13 @@ class Service:
 
 @pytest.fixture
 def new_service():
-    """A function that starts a service; all are stopped and their homes removed at the end."""
+    """Return a function: start a service, removed at the end."""
     yield from _starting()
 
 
 @pytest.fixture(scope="module")
 def service_of_module():
-    """The same, for services that all tests of a file share."""
+    """Return a function: start a service for all tests of a file."""
     yield from _starting()
 
 
@@ -228,18 +224,18 @@ def accounts():
 
 @pytest.fixture(scope="session")
 def openai():
-    with embedding_server.running("OPENAI") as found:
-        yield found
+    with embedding_server.running("OPENAI") as server:
+        yield server
 
 
 @pytest.fixture(scope="session")
 def shared_service(accounts, openai):
-    """The service of all files that leave it as it was; its settings lead to the vendors on loopback."""
+    """The service for files without side effects; its settings lead to the stand-ins."""
     endpoints, logins = {"OPENAI": {"base_url": openai.base_url}}, {}
     for account in accounts.values():
         endpoints |= {name: value.model_dump(mode="json") for name, value in account.settings.endpoints.items()}
         logins |= {name: value.model_dump(mode="json") for name, value in account.settings.oauth_endpoints.items()}
-    made = Service(
+    started = Service(
         Path(tempfile.mkdtemp(prefix="rt-e2e-")),
         endpoints=json.dumps(endpoints),
         oauth_endpoints=json.dumps(logins),
@@ -247,18 +243,15 @@ def shared_service(accounts, openai):
         fetch_host_delay="0",
     )
     try:
-        made.up()
-        yield made
+        started.up()
+        yield started
     finally:
-        made.remove()
+        started.remove()
 
 
 @pytest.fixture(scope="module")
 def service(shared_service, request):
-    """The shared service with a namespace for this file; errors in its logs fail the file that met them.
-
-    It ends with the last file that asks for it, so that it takes nothing from those that follow.
-    """
+    """The shared service with a namespace per file; unexpected errors in its logs fail the file."""
     yield shared_service.in_a_new_namespace(request.path.stem)
     errors = shared_service.unexpected_errors()
     shared_service.told.update(errors)

@@ -1,4 +1,4 @@
-"""The Python client and the command line as a client, on a running service, as people use them."""
+"""The Python client and the command line on a running service."""
 
 import json
 import socket
@@ -26,9 +26,9 @@ def client(service):
 def test_a_file_is_ingested_waited_for_and_found(client, service, tmp_path):
     path = tmp_path / "cover.md"
     path.write_text("# Cover\n\nTurn the small brass key to the left to open the cover.\n")
-    seen = []
-    run = client.ingest.file(service.namespace, path, wait=True, timeout=60, progress=seen.append)
-    assert (run.status, run.outcome, seen[-1].status) == ("COMPLETED", "SUCCEEDED", "COMPLETED")
+    states = []
+    run = client.ingest.file(service.namespace, path, wait=True, timeout=60, progress=states.append)
+    assert (run.status, run.outcome, states[-1].status) == ("COMPLETED", "SUCCEEDED", "COMPLETED")
     hits = client.search(service.namespace, "How is the cover opened?", hybrid=True, top_k=3, explain=True)
     assert "brass key" in hits[0].content
     assert hits[0].metadata["id"] == run.documents.completed[0].id
@@ -37,11 +37,11 @@ def test_a_file_is_ingested_waited_for_and_found(client, service, tmp_path):
     assert "brass key" in "".join(chunk.content for chunk in chunks)
 
 
-def command(service, *arguments, where, code=0, **environment):
+def command(service, *arguments, folder, code=0, **environment):
     done = subprocess.run(
         [COMMAND, *arguments],
         env=service.environment | environment,
-        cwd=where,
+        cwd=folder,
         capture_output=True,
         text=True,
         timeout=120,
@@ -56,26 +56,33 @@ def test_the_command_line_ingests_a_folder_and_finds_what_is_in_it(service, tmp_
     (tmp_path / "notes" / "pump.txt").write_text("The pump is oiled every eighty hours.")
     (tmp_path / "notes" / "broken.pdf").write_bytes(b"%PDF-1.7 nothing follows")
     (tmp_path / "notes" / ".hidden").write_text("Not sent.")
-    here = ("--namespace", service.namespace)
-    ingest = ("ingest", "notes", *here, "--metadata", '{"from": "folder"}')
-    told = command(service, *ingest, where=tmp_path, code=1)
-    assert "ok  notes/pump.txt" in told
-    assert "FAILED  notes/broken.pdf: The PDF file is damaged" in told
-    assert told.endswith("COMPLETED_WITH_FAILURES  notes: 1 ingested, 1 failed\n")
-    *again, last = map(json.loads, command(service, *ingest, "--json", where=tmp_path, code=1).splitlines())
-    assert {one["document"] for one in again} == {"notes/pump.txt", "notes/broken.pdf"}
+    namespace_option = ("--namespace", service.namespace)
+    ingest = ("ingest", "notes", *namespace_option, "--metadata", '{"from": "folder"}')
+    output = command(service, *ingest, folder=tmp_path, code=1)
+    assert "ok  notes/pump.txt" in output
+    assert "FAILED  notes/broken.pdf: The PDF file is damaged" in output
+    assert output.endswith("COMPLETED_WITH_FAILURES  notes: 1 ingested, 1 failed\n")
+    *results, last = map(json.loads, command(service, *ingest, "--json", folder=tmp_path, code=1).splitlines())
+    assert {entry["document"] for entry in results} == {"notes/pump.txt", "notes/broken.pdf"}
     assert last == {"what": "notes", "outcome": "COMPLETED_WITH_FAILURES", "completed": 1, "failed": 1}
-    runs = [json.loads(line) for line in command(service, "runs", *here, "--json", where=tmp_path).splitlines()]
+    runs = [
+        json.loads(line) for line in command(service, "runs", *namespace_option, "--json", folder=tmp_path).splitlines()
+    ]
     assert [run["outcome"] for run in runs if run["name"] == "notes"] == ["COMPLETED_WITH_FAILURES"] * 2
-    listed = [json.loads(line) for line in command(service, "documents", *here, "--json", where=tmp_path).splitlines()]
-    mine = [one for one in listed if one["metadata"] == {"from": "folder"}]
-    assert {one["externalId"] for one in mine} == {"notes/pump.txt", "notes/broken.pdf"}
+    documents = [
+        json.loads(line)
+        for line in command(service, "documents", *namespace_option, "--json", folder=tmp_path).splitlines()
+    ]
+    mine = [entry for entry in documents if entry["metadata"] == {"from": "folder"}]
+    assert {entry["externalId"] for entry in mine} == {"notes/pump.txt", "notes/broken.pdf"}
     assert len(mine) == 2, "run twice, ingested once"
 
-    found = command(service, "search", "how often is the pump oiled", "--top-k", "1", *here, where=tmp_path)
+    found = command(
+        service, "search", "how often is the pump oiled", "--top-k", "1", *namespace_option, folder=tmp_path
+    )
     assert "pump.txt" in found
     assert "every eighty hours" in found
-    rows = command(service, "runs", *here, where=tmp_path).splitlines()
+    rows = command(service, "runs", *namespace_option, folder=tmp_path).splitlines()
     assert rows[0].split() == ["id", "created", "status", "outcome", "name"]
     assert any("COMPLETED_WITH_FAILURES" in row for row in rows)
 
@@ -83,10 +90,12 @@ def test_the_command_line_ingests_a_folder_and_finds_what_is_in_it(service, tmp_
 @pytest.mark.slow
 def test_a_website_with_a_dead_link_tells_the_good_pages_and_the_dead_one(service, tmp_path):
     pages = {"/": "".join(f'<a href="/{name}">on</a> ' for name in ("a", "b", "dead")), "/a": "", "/b": ""}
-    here = service.in_a_new_namespace("dead link", webScraperConfig={"provider": "BUILTIN"})
+    space = service.in_a_new_namespace("dead link", webScraperConfig={"provider": "BUILTIN"})
     with website(pages) as url:
-        told = command(here, "ingest", url, "--as", "website", "--namespace", here.namespace, where=tmp_path, code=1)
-    lines = told.splitlines()
+        output = command(
+            space, "ingest", url, "--as", "website", "--namespace", space.namespace, folder=tmp_path, code=1
+        )
+    lines = output.splitlines()
     dead = f"FAILED  {url}dead: The site answers 404: there is no such page."
     assert sorted(lines[:4]) == [dead, f"ok  {url}", f"ok  {url}a", f"ok  {url}b"]
     assert lines[4:] == [f"COMPLETED_WITH_FAILURES  {url}: 3 ingested, 1 failed"]
@@ -94,7 +103,7 @@ def test_a_website_with_a_dead_link_tells_the_good_pages_and_the_dead_one(servic
 
 @contextmanager
 def website(pages):
-    """The address of a site with these paths, each with a sentence of its own and the given links."""
+    """URL of a site with these paths and links."""
 
     class Site(BaseHTTPRequestHandler):
         def do_GET(self):
@@ -121,33 +130,35 @@ def website(pages):
 @pytest.mark.slow
 def test_namespaces_are_created_and_deleted_and_documents_deleted_by_name(service, tmp_path):
     (tmp_path / "pump.txt").write_text("The pump is oiled every eighty hours.")
-    created = json.loads(command(service, "namespaces", "create", "pumps", "--json", where=tmp_path))
-    assert f"{created['id']}  " in command(service, "namespaces", where=tmp_path)
-    here = ("--namespace", "pumps")
-    command(service, "ingest", "pump.txt", *here, where=tmp_path)
-    command(service, "documents", "delete", "pump.txt", *here, where=tmp_path, code=2)
-    assert "pump.txt" in command(service, "documents", *here, where=tmp_path), "nobody confirmed"
-    command(service, "documents", *here, "delete", "pump.txt", "--yes", where=tmp_path)
-    assert "pump.txt" not in command(service, "documents", *here, where=tmp_path)
-    command(service, "ingest", "pump.txt", *here, where=tmp_path)
-    assert "eighty hours" in command(service, "search", "pump", *here, where=tmp_path)
-    command(service, "namespaces", "delete", "pumps", where=tmp_path, code=2)
-    assert command(service, "namespaces", "delete", "pumps", "--yes", where=tmp_path) == "deleted  pumps\n"
-    assert created["id"] not in command(service, "namespaces", where=tmp_path)
+    created = json.loads(command(service, "namespaces", "create", "pumps", "--json", folder=tmp_path))
+    assert f"{created['id']}  " in command(service, "namespaces", folder=tmp_path)
+    namespace_option = ("--namespace", "pumps")
+    command(service, "ingest", "pump.txt", *namespace_option, folder=tmp_path)
+    command(service, "documents", "delete", "pump.txt", *namespace_option, folder=tmp_path, code=2)
+    assert "pump.txt" in command(service, "documents", *namespace_option, folder=tmp_path), "nobody confirmed"
+    command(service, "documents", *namespace_option, "delete", "pump.txt", "--yes", folder=tmp_path)
+    assert "pump.txt" not in command(service, "documents", *namespace_option, folder=tmp_path)
+    command(service, "ingest", "pump.txt", *namespace_option, folder=tmp_path)
+    assert "eighty hours" in command(service, "search", "pump", *namespace_option, folder=tmp_path)
+    command(service, "namespaces", "delete", "pumps", folder=tmp_path, code=2)
+    assert command(service, "namespaces", "delete", "pumps", "--yes", folder=tmp_path) == "deleted  pumps\n"
+    assert created["id"] not in command(service, "namespaces", folder=tmp_path)
 
 
 @pytest.mark.slow
 def test_a_picture_that_failed_is_retried_by_the_option_that_the_reason_names(service, tmp_path):
     Image.new("RGB", (300, 80), "white").save(tmp_path / "scan.png")
-    here = ("--namespace", service.namespace)
-    told = command(service, "ingest", "scan.png", *here, where=tmp_path, code=1)
-    assert "with --ocr" in told
-    assert "ocrConfig" not in told
-    runs = [json.loads(line) for line in command(service, "runs", *here, "--json", where=tmp_path).splitlines()]
+    namespace_option = ("--namespace", service.namespace)
+    output = command(service, "ingest", "scan.png", *namespace_option, folder=tmp_path, code=1)
+    assert "with --ocr" in output
+    assert "ocrConfig" not in output
+    runs = [
+        json.loads(line) for line in command(service, "runs", *namespace_option, "--json", folder=tmp_path).splitlines()
+    ]
     (failed,) = [run["id"] for run in runs if run["name"] == "scan.png"]
-    again = command(service, "retry", failed, "--ocr", *here, where=tmp_path, code=1)
-    assert again.startswith("FAILED  scan.png: ")
-    assert "--ocr" not in again, "it was read, and a white picture holds no text"
+    retry_output = command(service, "retry", failed, "--ocr", *namespace_option, folder=tmp_path, code=1)
+    assert retry_output.startswith("FAILED  scan.png: ")
+    assert "--ocr" not in retry_output, "it was read, and a white picture holds no text"
 
 
 def test_progress_is_told_on_stderr_where_there_is_no_terminal(monkeypatch, capsys):
@@ -155,9 +166,9 @@ def test_progress_is_told_on_stderr_where_there_is_no_terminal(monkeypatch, caps
     output = cli_output.Output(as_json=True)
     output.progress("done 3 of 10; manual.pdf: PROCESSING, 0 of 1 documents")
     output.result({"what": "manual.pdf"}, "ok  manual.pdf")
-    shown = capsys.readouterr()
-    assert shown.err == "done 3 of 10; manual.pdf: PROCESSING, 0 of 1 documents\n"
-    assert shown.out == '{"what": "manual.pdf"}\n'
+    captured = capsys.readouterr()
+    assert captured.err == "done 3 of 10; manual.pdf: PROCESSING, 0 of 1 documents\n"
+    assert captured.out == '{"what": "manual.pdf"}\n'
 
 
 @pytest.mark.slow
@@ -165,14 +176,16 @@ def test_an_api_beside_a_running_instance_listens_where_it_is_told(service, tmp_
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    told = service.environment | {"RETRIEVAL_API_PORT": str(port)}
-    with subprocess.Popen([COMMAND, "api"], env=told, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as api:
+    other_port = service.environment | {"RETRIEVAL_API_PORT": str(port)}
+    with subprocess.Popen(
+        [COMMAND, "api"], env=other_port, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    ) as api:
         try:
             assert service.until(partial(answers, f"http://127.0.0.1:{port}/ready"), seconds=60)
         finally:
             api.terminate()
-    taken = service.environment | {"RETRIEVAL_API_PORT": service.info["api"].rpartition(":")[2]}
-    refused = subprocess.run([COMMAND, "api"], env=taken, capture_output=True, text=True, timeout=60, check=False)
+    taken_port = service.environment | {"RETRIEVAL_API_PORT": service.info["api"].rpartition(":")[2]}
+    refused = subprocess.run([COMMAND, "api"], env=taken_port, capture_output=True, text=True, timeout=60, check=False)
     assert refused.returncode == 1
     assert "set RETRIEVAL_API_PORT to another port" in refused.stderr
 

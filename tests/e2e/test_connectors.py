@@ -1,4 +1,4 @@
-"""Each content service through the real processes: authorized as by a browser, ingested, kept in step, revoked."""
+"""Each content service through the real processes: authorization, ingestion, synchronization, revocation."""
 
 import json
 
@@ -24,7 +24,7 @@ CANARIES = ("canary-access", "canary-refresh", APP["clientSecret"])
 
 
 def connect(service, namespace, connector, **fields):
-    """A connection that is ACTIVE after a browser has followed the authorization URL to its end."""
+    """Create a connection and follow its authorization URL until ACTIVE."""
     body = {"namespaceId": namespace, "name": "Team", "connector": connector, **fields}
     data = service.ok(service.client.post("/v1/connections", json=body))
     with httpx.Client(follow_redirects=True, timeout=20) as browser:
@@ -34,12 +34,12 @@ def connect(service, namespace, connector, **fields):
     connection = data["connection"]["id"]
     state = service.ok(service.client.get(f"/v1/connections/{connection}"))["connection"]
     assert state["status"] == "ACTIVE"
-    assert not [one for one in CANARIES if one in json.dumps(state)]
+    assert not [canary for canary in CANARIES if canary in json.dumps(state)]
     return connection
 
 
+# In CI one service; the contract suite and the flows' tests cover all.
 EACH_NIGHT = APP_CONFIGS.keys() - {"BOX"}
-"""In CI one service; the suite of connectors and the flows of connections run against all of them."""
 
 
 @pytest.mark.parametrize(
@@ -59,56 +59,56 @@ def test_a_connection_is_authorized_ingested_kept_in_step_and_revoked(service, a
         run = service.ok(service.client.post(path, json=asked))["ingestJobRunId"]
         return service.wait(run, namespace=namespace)[0]
 
-    def found(query):
+    def search_contents(query):
         body = {"namespaceId": namespace, "query": query, "topK": 9}
         return [hit["content"] for hit in service.ok(service.client.post("/v1/search", json=body))["results"]]
 
     first = ingest()
     assert first["documents"]["failed"] == []
     assert len(first["documents"]["completed"]) == len(TEXTS)
-    assert "spring tide" in found("moon and tide")[0]
+    assert "spring tide" in search_contents("moon and tide")[0]
 
     account.change(files["notes/owls.txt"], "Owls have moved into the old church tower.")
     fetched = len(account.requests)
     second = ingest()
     assert second["documents"]["failed"] == []
     assert second["progress"]["embedded"] == 1
-    assert "church tower" in found("the old church tower")[0]
+    assert "church tower" in search_contents("the old church tower")[0]
     assert len(account.requests) - fetched < 20
 
     account.delete(files["notes/bees.txt"])
     third = ingest()
     assert third["progress"]["removed"] == 1
-    assert not [text for text in found("bees dance where the clover grows") if "Bees" in text]
+    assert not [text for text in search_contents("bees dance where the clover grows") if "Bees" in text]
 
-    gone = service.ok(service.client.post(f"/v1/connections/{connection}/revoke", json={"namespaceId": namespace}))
-    assert (gone["connection"]["status"], gone["connection"]["config"]["credentials"]) == ("REVOKED", None)
+    revoked = service.ok(service.client.post(f"/v1/connections/{connection}/revoke", json={"namespaceId": namespace}))
+    assert (revoked["connection"]["status"], revoked["connection"]["config"]["credentials"]) == ("REVOKED", None)
     refused = service.client.post(path, json=asked)
     assert (refused.status_code, refused.json()["error"]["code"]) == (400, "INVALID_INGEST_CONFIG")
 
 
 @pytest.mark.slow
 def test_a_schedule_that_prefect_fires_ingests_a_changed_file(service, accounts):
-    """Nobody asks for an ingestion: Prefect's scheduler makes the runs, of which the shortest interval is a minute."""
+    # Prefect's scheduler makes the runs; the shortest interval is a minute.
     account = accounts["BOX"]
-    made = service.ok(
+    response = service.ok(
         service.client.post(
             "/v1/namespaces", json={"name": "nightly", **EMBEDDED_CONFIGS, APP_CONFIGS["BOX"]: APP_OF["BOX"]}
         )
     )
-    namespace = made["namespace"]["id"]
+    namespace = response["namespace"]["id"]
     file = account.put("rounds/watch.txt", "The night watch begins at the western gate.")
     connection = connect(service, namespace, "BOX", syncIntervalMinutes=1)
 
-    def found(text):
+    def search_contents(text):
         body = {"namespaceId": namespace, "query": "where does the night watch begin?", "topK": 5}
         hits = service.ok(service.client.post("/v1/search", json=body))["results"]
         return [hit for hit in hits if text in hit["content"]]
 
-    service.until(lambda: found("western gate"), seconds=100)
+    service.until(lambda: search_contents("western gate"), seconds=100)
     account.change(file, "The night watch begins at the eastern gate.")
-    service.until(lambda: found("eastern gate"), seconds=100)
-    assert found("western gate") == []
+    service.until(lambda: search_contents("eastern gate"), seconds=100)
+    assert search_contents("western gate") == []
     service.ok(service.client.post(f"/v1/connections/{connection}/revoke", json={"namespaceId": namespace}))
 
 
@@ -119,4 +119,4 @@ def test_no_token_and_no_secret_lies_in_the_open(service, accounts):
     for file in sorted(service.home.rglob("*")):
         if file.is_file() and "postgres" not in file.parts:
             content = file.read_bytes()
-            assert not [one for one in (*CANARIES, *spoken) if one.encode() in content], file
+            assert not [canary for canary in (*CANARIES, *spoken) if canary.encode() in content], file

@@ -1,4 +1,4 @@
-"""A website's crawl whose worker is killed in the middle ends with every page, and asks for none again that it had."""
+"""A website's crawl completes after a kill of its worker, without a second request for a page."""
 
 import os
 import signal
@@ -13,12 +13,12 @@ import httpx
 import pytest
 
 PAGES = 240
+# Response time of a page.
 SECONDS = 0.1
-"""That the site takes for a page, so that the crawl lasts."""
 
 
 class Site(ThreadingHTTPServer):
-    """Pages 0 to PAGES - 1, each linked to three more; counts what is asked for."""
+    """Pages 0 to PAGES - 1, each with links to three more; counts requests."""
 
     def __init__(self):
         self.asked = Counter()
@@ -30,10 +30,10 @@ class Pages(BaseHTTPRequestHandler):
     def do_GET(self):
         time.sleep(SECONDS)
         name = self.path.removeprefix("/p")
-        known = name.isdigit() and int(name) < PAGES
-        body = page(int(name)).encode() if known else b""
+        is_known = name.isdigit() and int(name) < PAGES
+        body = page(int(name)).encode() if is_known else b""
         self.server.asked[self.path] += 1
-        self.send_response(200 if known else 404)
+        self.send_response(200 if is_known else 404)
         self.send_header("Content-Type", "text/html")
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
@@ -60,7 +60,7 @@ def site():
 
 
 def patiently(ask):
-    """What an API says that may be busy starting again."""
+    """Retry the request while the API restarts."""
     for _ in range(120):
         try:
             return ask()
@@ -69,20 +69,20 @@ def patiently(ask):
     return ask()
 
 
-def kept(service):
+def ingested_pages(service):
     return {document["externalId"] for document in service.documents()}
 
 
 def family(pid):
-    """The process and all below it, such as the one that crawls."""
+    """Pids of the process and its descendants."""
     parents = {}
     for file in Path("/proc").glob("[0-9]*/stat"):
         with suppress(OSError):
             parents[int(file.parent.name)] = int(file.read_text().rpartition(")")[2].split()[1])
-    found = [pid]
-    for above in found:
-        found += [child for child, parent in parents.items() if parent == above]
-    return found
+    pids = [pid]
+    for above in pids:
+        pids += [child for child, parent in parents.items() if parent == above]
+    return pids
 
 
 @pytest.mark.slow
@@ -94,7 +94,7 @@ def test_a_crawl_whose_worker_is_killed_goes_on_where_it_was(new_service, site):
     body = {"namespaceId": service.namespace, "ingestConfig": {"source": "WEBSITE", "config": config}}
     run = service.ok(service.client.post("/v1/ingest/website", json=body))["ingestJobRunId"]
     deadline = time.monotonic() + 120
-    while len(before := kept(service)) < PAGES // 4:
+    while len(pages_before := ingested_pages(service)) < PAGES // 4:
         assert time.monotonic() < deadline
         time.sleep(0.1)
     for pid in family(service.pid("worker")):
@@ -103,10 +103,10 @@ def test_a_crawl_whose_worker_is_killed_goes_on_where_it_was(new_service, site):
     in_the_middle = sum(site.asked.values())
     assert in_the_middle < PAGES, "the crawl was over before the worker was killed"
     (done,) = patiently(lambda: service.wait(run, seconds=300))
-    assert kept(service) == {f"{site.url}/p{number}" for number in range(PAGES)}
+    assert ingested_pages(service) == {f"{site.url}/p{number}" for number in range(PAGES)}
     assert (done["progress"]["found"], done["progress"]["failed"]) == (PAGES, 0)
     twice = {path for path, times in site.asked.items() if times > 1} - {"/robots.txt"}
-    assert not {url.removeprefix(site.url) for url in before} & twice
+    assert not {url.removeprefix(site.url) for url in pages_before} & twice
     assert max(site.asked.values()) == 2
     assert len(twice) < PAGES // 4
     (hit, *_) = service.search("w211x", topK=3, hybridConfig={"semanticWeight": 0, "keywordWeight": 1})

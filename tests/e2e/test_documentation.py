@@ -1,7 +1,6 @@
-"""Every block of README, the quickstart and the guides, pasted in its order into a fresh shell, an instance running.
+"""Run every block of README, the quickstart and the guides in order, in a fresh shell with an instance running.
 
-The shell stands in a folder that holds what a checkout does. A block must succeed, and print what the page shows after
-it, where `…` stands for anything. What cannot run here is named in `NOT_RUN`, with the reason.
+Each block must succeed and print the output on the page; `…` matches anything. `NOT_RUN` lists the exceptions.
 """
 
 import asyncio
@@ -23,6 +22,7 @@ from tests.e2e.conftest import COMMAND
 
 PROJECT = Path(__file__).resolve().parents[2]
 GUIDES = sorted(path.relative_to(PROJECT).as_posix() for path in (PROJECT / "docs" / "guides").glob("*.md"))
+# In reading order; README first, while the instance has one namespace.
 PAGES = [
     "README.md",
     "docs/quickstart.md",
@@ -34,7 +34,6 @@ PAGES = [
     "docs/search.md",
     "clients/python/README.md",
 ]
-"""In the order of reading: README first, as long as the instance has one namespace."""
 PAGES_NOT_RUN = {
     "CONTRIBUTING.md": "sets up, lints and tests the project, as CI does",
     "clients/typescript/README.md": "needs npm; tests/e2e/test_generated_clients.py runs it",
@@ -83,7 +82,7 @@ MARK = "--- end of command {}"
 
 @dataclass
 class Block:
-    """A block of a page: its language, its text, and what the page shows of its output."""
+    """Block of a page: language, text, and expected output."""
 
     page: str
     line: int
@@ -93,22 +92,21 @@ class Block:
 
     @property
     def reason(self) -> str | None:
-        """Why it is not run."""
         return next((why for (page, part), why in NOT_RUN.items() if page == self.page and part in self.text), None)
 
 
 def blocks(page: str) -> list[Block]:
-    """The blocks of a page in their order; output that stands in a block of its own belongs to the one before."""
+    """Blocks of a page in order, each with its output block."""
     text = (PROJECT / page).read_text(encoding="utf-8")
-    found: list[Block] = []
+    page_blocks: list[Block] = []
     for match in re.finditer(r"^```(\w+)[^\n]*\n(.*?)^```$", text, re.MULTILINE | re.DOTALL):
         line = text.count("\n", 0, match.start()) + 1
         block = Block(page, line, match[1], match[2])
-        if is_output(block) and found and found[-1].language in ("bash", "python"):
-            found[-1].shown = block.text
+        if is_output(block) and page_blocks and page_blocks[-1].language in ("bash", "python"):
+            page_blocks[-1].shown = block.text
             continue
-        found.append(block)
-    return found
+        page_blocks.append(block)
+    return page_blocks
 
 
 def is_output(block: Block) -> bool:
@@ -116,7 +114,7 @@ def is_output(block: Block) -> bool:
 
 
 def commands_of(block: Block) -> list[tuple[str, str]]:
-    """Each command of a console with the output shown below it; a script is one command."""
+    """Commands of a console with their output; a script is one command."""
     if block.language != "console":
         return [(block.text, block.shown)]
     commands: list[list[str]] = []
@@ -127,18 +125,18 @@ def commands_of(block: Block) -> list[tuple[str, str]]:
             commands[-1][0] += "\n" + line
         else:
             commands[-1][1] += line + "\n"
-    return [(command, shown) for command, shown in commands]
+    return [(command, expected_output) for command, expected_output in commands]
 
 
 def python_of(block: Block) -> tuple[str, str]:
-    """A program for the shell, with the output that comments or the block after it show."""
+    """Program for the shell with its expected output."""
     comments = re.findall(r"^\s+(?:print\(.*  )?# (.+)$", block.text, re.MULTILINE)
     return f".venv/bin/python - <<'PROGRAM'\n{block.text}PROGRAM", block.shown or "\n".join(comments)
 
 
-def is_as_shown(output: str, shown: str) -> bool:
-    """Compare without white space, which differs between JSON for people and for programs; `…` stands for anything."""
-    parts = ["".join(part.split()) for part in shown.split("…")]
+def is_as_shown(output: str, expected_output: str) -> bool:
+    """Compare without white space; `…` matches anything."""
+    parts = ["".join(part.split()) for part in expected_output.split("…")]
     return re.search(".*?".join(map(re.escape, parts)), "".join(output.split()), re.DOTALL) is not None
 
 
@@ -149,7 +147,7 @@ def instance(service_of_module):
 
 @pytest.fixture(scope="module")
 def checkout(instance, tmp_path_factory):
-    """A folder with what a checkout holds, and the home of the running instance as its own."""
+    """Folder with the files of a checkout and the running instance's home."""
     folder = tmp_path_factory.mktemp("checkout")
     for path in (".venv", ".uv", "README.md", "clients", "docs", "examples", "local"):
         (folder / path).symlink_to(PROJECT / path)
@@ -160,7 +158,7 @@ def checkout(instance, tmp_path_factory):
 
 
 def paste(instance, checkout, commands: list[str]) -> list[str]:
-    """The output of each command, all in one new shell that ends at the first of them that fails."""
+    """Output of each command in one new shell; stops at the first failure."""
     marked = [f"{command}\necho '{MARK.format(number)}'" for number, command in enumerate(commands)]
     script = "\n".join(["set -e", *marked])
     environment = {
@@ -180,9 +178,9 @@ def paste(instance, checkout, commands: list[str]) -> list[str]:
         timeout=240,
         check=False,
     )
-    results, rest = [], done.stdout
+    results, remaining_output = [], done.stdout
     for number in range(len(commands)):
-        output, mark, rest = rest.partition(MARK.format(number))
+        output, mark, remaining_output = remaining_output.partition(MARK.format(number))
         assert mark, f"failed: {commands[number]}\nprinted: {output}"
         results.append(output)
     return results
@@ -201,22 +199,22 @@ def test_each_block_of_a_page_runs_and_prints_what_the_page_shows(instance, chec
         elif block.language == "python":
             run.append((block, *python_of(block)))
         elif block.language in SHELLS:
-            run += [(block, command, shown) for command, shown in commands_of(block)]
+            run += [(block, command, expected_output) for command, expected_output in commands_of(block)]
         else:
             pytest.fail(f"{page}:{block.line}: nobody runs a block of {block.language}; add a way, or a reason")
     setup = 'eval "$(.venv/bin/retrieval env)"'
-    for output, (block, command, shown) in zip(
+    for output, (block, command, expected_output) in zip(
         paste(instance, checkout, [setup, *(command for _, command, _ in run)])[1:], run, strict=True
     ):
-        where = f"{page}:{block.line}: {command}\nprinted: {output}"
-        assert '"success":false' not in output, where
-        assert is_as_shown(output, shown), f"{where}\nshown: {shown}"
+        location = f"{page}:{block.line}: {command}\nprinted: {output}"
+        assert '"success":false' not in output, location
+        assert is_as_shown(output, expected_output), f"{location}\nshown: {expected_output}"
 
 
 def test_each_page_with_something_to_run_is_run_or_says_why_not():
-    listed = subprocess.run(["git", "ls-files", "*.md"], cwd=PROJECT, capture_output=True, text=True, check=True)
+    tracked = subprocess.run(["git", "ls-files", "*.md"], cwd=PROJECT, capture_output=True, text=True, check=True)
     runnable = re.compile(r"^```(bash|sh|console|python|ts)\b", re.MULTILINE)
-    pages = {page for page in listed.stdout.split() if runnable.search((PROJECT / page).read_text(encoding="utf-8"))}
+    pages = {page for page in tracked.stdout.split() if runnable.search((PROJECT / page).read_text(encoding="utf-8"))}
     assert pages - {*PAGES} == PAGES_NOT_RUN.keys()
 
 
@@ -256,11 +254,11 @@ def test_each_documented_key_searches_by_curl_command_client_and_mcp(instance, c
 
 
 async def searched_by_mcp(instance, key, query):
-    """The passages that an agent finds, which asks for the namespaces first."""
+    """Passages found by an agent over MCP."""
     environment = instance.environment | {"RETRIEVAL_API_KEY": key}
     server = StdioServerParameters(command=str(COMMAND), args=["mcp"], env=environment)
     async with Client(server) as client:
-        listed = (await client.call_tool("list_namespaces", {})).structured_content["namespaces"]
-        (space,) = [space["id"] for space in listed if space["name"] == "default"]
-        found = await client.call_tool("search", {"namespaceId": space, "query": query})
-        return str(found.structured_content["results"])
+        namespaces = (await client.call_tool("list_namespaces", {})).structured_content["namespaces"]
+        (space,) = [space["id"] for space in namespaces if space["name"] == "default"]
+        response = await client.call_tool("search", {"namespaceId": space, "query": query})
+        return str(response.structured_content["results"])

@@ -20,7 +20,7 @@ def space(service):
     return service
 
 
-def made(space, questions, name="animals"):
+def create_evaluation(space, questions, name="animals"):
     body = {"namespaceId": space.namespace, "name": name, "questions": questions}
     return space.ok(space.client.post("/v1/evaluations", json=body))["evaluation"]
 
@@ -33,15 +33,15 @@ def finished(space, evaluation, settings, seconds=90):
 
     def ended():
         answer = space.client.get(f"{path}/{run['id']}", params={"namespaceId": space.namespace})
-        found = space.ok(answer)["run"]
-        return found if found["status"] in {"COMPLETED", "FAILED"} else None
+        evaluation_run = space.ok(answer)["run"]
+        return evaluation_run if evaluation_run["status"] in {"COMPLETED", "FAILED"} else None
 
     return space.until(ended, seconds=seconds)
 
 
 @pytest.mark.slow
 def test_settings_are_compared_over_questions(space):
-    documents = {one["name"]: one for one in space.documents()}
+    documents = {document["name"]: document for document in space.documents()}
     questions = [
         {
             "query": f"where does the {animal} live",
@@ -50,7 +50,7 @@ def test_settings_are_compared_over_questions(space):
         for animal in ANIMALS
     ]
     questions.append({"query": "unicorn", "relevant": [{"externalId": "never ingested"}]})
-    evaluation = made(space, questions)
+    evaluation = create_evaluation(space, questions)
     assert evaluation["questionCount"] == len(ANIMALS) + 1
     assert evaluation["unresolved"] == ["never ingested"]
     settings = [
@@ -80,7 +80,7 @@ def test_settings_are_compared_over_questions(space):
 
 @pytest.mark.slow
 def test_a_run_without_its_reranker_fails_with_the_reason(space):
-    evaluation = made(space, [{"query": "owl", "relevant": [{"externalId": "x"}]}], name="reranked")
+    evaluation = create_evaluation(space, [{"query": "owl", "relevant": [{"externalId": "x"}]}], name="reranked")
     run = finished(space, evaluation, [{"name": "a", "semanticWeight": 0, "keywordWeight": 1, "rerank": True}])
     assert run["status"] == "FAILED"
     assert "rerankConfig" in run["error"]
@@ -88,40 +88,42 @@ def test_a_run_without_its_reranker_fails_with_the_reason(space):
 
 @pytest.mark.slow
 def test_questions_are_added_and_removed(space):
-    evaluation = made(space, [{"query": "first", "relevant": [{"externalId": "x"}]}], name="changing")
+    evaluation = create_evaluation(space, [{"query": "first", "relevant": [{"externalId": "x"}]}], name="changing")
     path = f"/v1/evaluations/{evaluation['id']}"
-    more = [{"query": f"more {number}", "relevant": [{"externalId": "x"}]} for number in range(3)]
-    body = {"namespaceId": space.namespace, "name": "changed", "add": more, "remove": ["first"]}
+    added_questions = [{"query": f"more {number}", "relevant": [{"externalId": "x"}]} for number in range(3)]
+    body = {"namespaceId": space.namespace, "name": "changed", "add": added_questions, "remove": ["first"]}
     changed = space.ok(space.client.patch(path, json=body))["evaluation"]
     assert (changed["name"], changed["questionCount"]) == ("changed", 3)
-    refused = space.client.patch(path, json={"namespaceId": space.namespace, "remove": [one["query"] for one in more]})
+    refused = space.client.patch(
+        path, json={"namespaceId": space.namespace, "remove": [row["query"] for row in added_questions]}
+    )
     assert (refused.status_code, refused.json()["error"]["details"]["reason"]) == (400, "number_of_questions")
-    where = {"namespaceId": space.namespace}
-    listed = space.ok(space.client.get("/v1/evaluations", params=where))["evaluations"]
-    assert evaluation["id"] in {one["id"] for one in listed}
-    assert space.client.delete(path, params=where).status_code == 200
-    assert space.client.get(path, params=where).status_code == 404
+    parameters = {"namespaceId": space.namespace}
+    evaluations = space.ok(space.client.get("/v1/evaluations", params=parameters))["evaluations"]
+    assert evaluation["id"] in {row["id"] for row in evaluations}
+    assert space.client.delete(path, params=parameters).status_code == 200
+    assert space.client.get(path, params=parameters).status_code == 404
 
 
 @pytest.mark.slow
 def test_questions_in_files_are_measured_from_the_command_line(space):
-    """As BEIR has them, by a path that counts from where the command is typed."""
+    """Files in BEIR's format, by a path relative to the working folder."""
     folder = space.home / "beir"
     (folder / "qrels").mkdir(parents=True)
     queries = [{"_id": f"q{at}", "text": f"where does the {animal} live"} for at, animal in enumerate(ANIMALS)]
-    (folder / "queries.jsonl").write_text("".join(json.dumps(one) + "\n" for one in queries))
+    (folder / "queries.jsonl").write_text("".join(json.dumps(row) + "\n" for row in queries))
     judged = "".join(f"q{at}\t{animal}\t2\n" for at, animal in enumerate(ANIMALS)) + "q0\tno such document\t0\n"
     (folder / "qrels" / "test.tsv").write_text("query-id\tcorpus-id\tscore\n" + judged)
-    asked = ("eval", "beir/queries.jsonl", "--namespace", space.namespace)
-    done = space.run(*asked, "--setting", "words=0", "--minimum", "ndcgAt10=0.99")
+    command = ("eval", "beir/queries.jsonl", "--namespace", space.namespace)
+    done = space.run(*command, "--setting", "words=0", "--minimum", "ndcgAt10=0.99")
     assert done.returncode == 0, done.stderr
     assert f"{len(ANIMALS)} questions" in done.stdout
     assert re.search(r"^words +1\.0000 +1\.0000 +1\.0000 +1\.0000 +- ", done.stdout, re.MULTILINE), done.stdout
-    where = {"namespaceId": space.namespace}
-    names = [one["name"] for one in space.ok(space.client.get("/v1/evaluations", params=where))["evaluations"]]
+    parameters = {"namespaceId": space.namespace}
+    names = [row["name"] for row in space.ok(space.client.get("/v1/evaluations", params=parameters))["evaluations"]]
     assert "queries.jsonl" not in names
     (folder / "qrels" / "test.tsv").write_text(judged.replace("\towl\t", "\tno owl\t"))
-    worse = space.run(*asked, "--setting", "words=0", "--minimum", "recallAt10=0.95")
+    worse = space.run(*command, "--setting", "words=0", "--minimum", "recallAt10=0.95")
     assert (worse.returncode, worse.stderr.count("recallAt10 is 0.9000, below 0.9500")) == (1, 1), worse.stderr
 
 
@@ -129,19 +131,19 @@ def test_questions_in_files_are_measured_from_the_command_line(space):
 def test_a_model_that_does_not_pass_its_gate_is_not_swapped_in(space):
     questions = [{"query": f"where does the {animal} live", "relevant": [{"externalId": animal}]} for animal in ANIMALS]
     questions.append({"query": "unicorn", "relevant": [{"externalId": "never ingested"}]})
-    evaluation = made(space, questions, name="gate")
+    evaluation = create_evaluation(space, questions, name="gate")
     path, static = f"/v1/namespaces/{space.namespace}", {"provider": "LOCAL", "model": "wordllama-l2-supercat-256"}
-    before = space.search("where does the owl live")
+    hits_before = space.search("where does the owl live")
 
     def changed(**gate):
-        asked = {"evaluationId": evaluation["id"], "metric": "recallAt10", **gate}
-        body = {"embeddingModelConfig": static, "reembed": True, "gate": asked}
+        gate_body = {"evaluationId": evaluation["id"], "metric": "recallAt10", **gate}
+        body = {"embeddingModelConfig": static, "reembed": True, "gate": gate_body}
         run = space.ok(space.client.patch(path, json=body))["ingestJobRunId"]
 
         def ended():
-            where = {"namespaceId": space.namespace}
-            found = space.ok(space.client.get(f"/v1/ingest-job-runs/{run}", params=where))
-            return found if found["status"] == "COMPLETED" else None
+            parameters = {"namespaceId": space.namespace}
+            run_state = space.ok(space.client.get(f"/v1/ingest-job-runs/{run}", params=parameters))
+            return run_state if run_state["status"] == "COMPLETED" else None
 
         return space.until(ended, seconds=90)
 
@@ -149,7 +151,7 @@ def test_a_model_that_does_not_pass_its_gate_is_not_swapped_in(space):
     assert refused["outcome"] == "FAILED"
     assert "recallAt10 is 0.9" in refused["notices"][0]["reason"]
     assert space.ok(space.client.get(path))["namespace"]["embeddingModelConfig"]["model"] != static["model"]
-    assert space.search("where does the owl live") == before
+    assert space.search("where does the owl live") == hits_before
     space.expects("worker", "reembed")
     passed = changed(notWorseThan=0.2)
     assert passed["outcome"] == "SUCCEEDED", passed["notices"]
@@ -164,14 +166,19 @@ def test_a_dry_run_reports_through_the_real_processes(space):
     run = space.ok(space.client.post("/v1/ingest/text", json=body))["ingestJobRunId"]
 
     def ended():
-        found = space.client.get(f"/v1/ingest-job-runs/{run}", params={"namespaceId": space.namespace})
-        data = space.ok(found)
+        response = space.client.get(f"/v1/ingest-job-runs/{run}", params={"namespaceId": space.namespace})
+        data = space.ok(response)
         return data if data["status"] == "COMPLETED" else None
 
-    seen = space.until(ended, seconds=60)
-    assert (seen["outcome"], seen["dryRun"], seen["name"], seen["source"]) == ("SUCCEEDED", True, "walrus", "TEXT")
-    report = seen["report"]
+    run_state = space.until(ended, seconds=60)
+    assert (run_state["outcome"], run_state["dryRun"], run_state["name"], run_state["source"]) == (
+        "SUCCEEDED",
+        True,
+        "walrus",
+        "TEXT",
+    )
+    report = run_state["report"]
     assert (report["create"], report["update"], report["failed"], report["sampled"]) == (1, 0, 0, False)
     assert report["chunks"] >= 1
     assert report["tokensToEmbed"] >= 300
-    assert "walrus" not in {one["name"] for one in space.documents()}
+    assert "walrus" not in {document["name"] for document in space.documents()}

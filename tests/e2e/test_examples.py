@@ -17,21 +17,20 @@ EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 
 
 class Stub(BaseHTTPRequestHandler):
-    """A chat model of OpenAI's shape that answers with the first passage it was given, and searches first where it is
-    offered tools; a channel that keeps what it is told; and a site of one page."""
+    """Stub of a chat model, a channel with its messages, and a site of one page."""
 
     told = queue.SimpleQueue()
 
     def do_POST(self):
-        asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        if "text" in asked:
-            self.told.put(asked["text"])
+        body_sent = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        if "text" in body_sent:
+            self.told.put(body_sent["text"])
             return self._answer({})
-        last = asked["messages"][-1]
-        if asked.get("tools") and last["role"] == "user":
+        last = body_sent["messages"][-1]
+        if body_sent.get("tools") and last["role"] == "user":
             space = last["content"].partition(" in ")[2]
-            wanted = {"name": "search", "arguments": json.dumps({"namespaceId": space, "query": last["content"]})}
-            called = [{"id": "call_1", "type": "function", "function": wanted}]
+            tool_call = {"name": "search", "arguments": json.dumps({"namespaceId": space, "query": last["content"]})}
+            called = [{"id": "call_1", "type": "function", "function": tool_call}]
             message = {"role": "assistant", "content": None, "tool_calls": called}
         else:
             paragraphs = last["content"].split("\n\n")
@@ -47,12 +46,12 @@ class Stub(BaseHTTPRequestHandler):
         self._answer(page, "text/html") if self.path == "/" else self.send_error(404)
 
     def _answer(self, body, media_type="application/json"):
-        sent = (json.dumps(body) if isinstance(body, dict) else body).encode()
+        payload = (json.dumps(body) if isinstance(body, dict) else body).encode()
         self.send_response(200)
         self.send_header("Content-Type", media_type)
-        self.send_header("Content-Length", str(len(sent)))
+        self.send_header("Content-Length", str(len(payload)))
         self.end_headers()
-        self.wfile.write(sent)
+        self.wfile.write(payload)
 
     def log_message(self, *_):
         pass
@@ -66,12 +65,12 @@ def stub():
         server.shutdown()
 
 
-def run(service, example, *arguments, given="", **environment):
-    told = {"RETRIEVAL_API_URL": service.info["api"], "RETRIEVAL_API_KEY": service.info["apiKey"], **environment}
+def run(service, example, *arguments, stdin="", **environment):
+    variables = {"RETRIEVAL_API_URL": service.info["api"], "RETRIEVAL_API_KEY": service.info["apiKey"], **environment}
     done = subprocess.run(
         [sys.executable, EXAMPLES / example, *arguments],
-        env={**os.environ, **told},
-        input=given,
+        env={**os.environ, **variables},
+        input=stdin,
         capture_output=True,
         text=True,
         timeout=120,
@@ -85,16 +84,16 @@ def run(service, example, *arguments, given="", **environment):
 def test_a_chat_answers_from_what_was_ingested(service):
     service.wait(service.text("The pump is oiled every eighty hours.", name="pump")["ingestJobRunId"])
     with stub() as model:
-        said = run(
+        output = run(
             service,
             "rag_chat.py",
             service.namespace,
-            given="How often is the pump oiled?\n",
+            stdin="How often is the pump oiled?\n",
             OPENAI_BASE_URL=f"{model}/v1",
             OPENAI_API_KEY="none",
         )
-    assert "By what I read: [1] The pump is oiled every eighty hours." in said
-    assert "[1] pump" in said
+    assert "By what I read: [1] The pump is oiled every eighty hours." in output
+    assert "[1] pump" in output
 
 
 @pytest.mark.slow
@@ -112,8 +111,8 @@ def test_a_nightly_sync_is_a_flow_run_in_prefect(service):
             PREFECT_API_AUTH_STRING=service.info["prefectLogin"],
         )
     with service.prefect() as prefect:
-        wanted = {"flows": {"name": {"any_": ["nightly-sync"]}}}
-        [flow_run] = prefect.post("/flow_runs/filter", json=wanted).json()
+        run_filter = {"flows": {"name": {"any_": ["nightly-sync"]}}}
+        [flow_run] = prefect.post("/flow_runs/filter", json=run_filter).json()
     assert (flow_run["state_type"], flow_run["parameters"]["url"]) == ("COMPLETED", site)
     assert "owls" in service.search("Who is fed at night?")[0]["content"]
 
@@ -123,31 +122,31 @@ def test_an_agent_answers_by_the_tools_of_mcp(service):
     service.wait(service.text("The filter is washed once a week.", name="filter")["ingestJobRunId"])
     with stub() as model:
         question = f"When is the filter washed in {service.namespace}"
-        said = run(service, "mcp_agent.py", question, OPENAI_BASE_URL=f"{model}/v1", OPENAI_API_KEY="none")
-    assert "The filter is washed once a week." in said
+        output = run(service, "mcp_agent.py", question, OPENAI_BASE_URL=f"{model}/v1", OPENAI_API_KEY="none")
+    assert "The filter is washed once a week." in output
 
 
 @pytest.mark.slow
 def test_a_bot_tells_a_channel_what_became_of_an_ingestion(service):
-    with stub() as channel, closing(socket.create_server(("127.0.0.1", 0))) as taken:
-        port = taken.getsockname()[1]
-        taken.close()
+    with stub() as channel, closing(socket.create_server(("127.0.0.1", 0))) as port_socket:
+        port = port_socket.getsockname()[1]
+        port_socket.close()
         hook = {"url": f"http://127.0.0.1:{port}/", "events": ["*"], "namespaceId": service.namespace}
-        made = service.ok(service.client.post("/v1/webhooks", json=hook))
-        environment = {**os.environ, "BOT_WEBHOOK_SECRET": made["secret"], "CHAT_URL": channel}
+        webhook = service.ok(service.client.post("/v1/webhooks", json=hook))
+        environment = {**os.environ, "BOT_WEBHOOK_SECRET": webhook["secret"], "CHAT_URL": channel}
         bot = subprocess.Popen([sys.executable, EXAMPLES / "webhook_bot.py", "--port", str(port)], env=environment)
         try:
             run_id = service.file("broken.pdf", b"%PDF-1.7 nothing follows")["ingestJobRunId"]
-            told = ""
-            while "INGEST_JOB_RUN_COMPLETED" not in told:
-                told += Stub.told.get(timeout=60) + "\n"
+            messages = ""
+            while "INGEST_JOB_RUN_COMPLETED" not in messages:
+                messages += Stub.told.get(timeout=60) + "\n"
         finally:
             bot.terminate()
             bot.wait(10)
-            service.client.delete(f"/v1/webhooks/{made['webhook']['id']}")
-    assert run_id in told
-    assert "DOCUMENTS_ERROR" in told
-    assert "broken.pdf" in told
+            service.client.delete(f"/v1/webhooks/{webhook['webhook']['id']}")
+    assert run_id in messages
+    assert "DOCUMENTS_ERROR" in messages
+    assert "broken.pdf" in messages
 
 
 def test_each_example_is_short():

@@ -1,4 +1,4 @@
-"""A namespace with a parser of its own: it receives the pages and files that cannot be trusted, and no others."""
+"""A namespace with an external parser receives untrusted files and pages only."""
 
 import json
 
@@ -13,23 +13,23 @@ READ = "The harbour authority has read this page: its revenue rose by a tenth, a
 
 @pytest.fixture
 def docling():
-    with docling_serve.running(texts={".png": READ + "\n\n<!-- image -->", ".docx": READ}) as place:
-        yield place
+    with docling_serve.running(texts={".png": READ + "\n\n<!-- image -->", ".docx": READ}) as server:
+        yield server
 
 
 @pytest.fixture
 def space(service, docling):
     config = {"name": "with a parser", **EMBEDDED_CONFIGS, "parserConfig": docling.config()}
     for _ in range(6):  # the check of a config takes 5 seconds at most, which a busy machine may need
-        made = service.client.post("/v1/namespaces", json=config)
-        if "timeout" not in made.text:
+        response = service.client.post("/v1/namespaces", json=config)
+        if "timeout" not in response.text:
             break
-    service.info["namespaceId"] = service.ok(made)["namespace"]["id"]
+    service.info["namespaceId"] = service.ok(response)["namespace"]["id"]
     return service
 
 
 def ingested(space, name, content, **fields):
-    """The run and the one document of a file, None if it failed."""
+    """Run and document of a file; None after a failure."""
     (run,) = space.wait(space.file(name, content, **fields)["ingestJobRunId"])
     documents = space.documents(where={"field": "document.name", "op": "eq", "value": name})
     return run, documents[0] if run["documents"]["completed"] else None
@@ -73,11 +73,11 @@ def test_its_text_is_judged_too_and_its_failure_is_the_documents(space, docling,
 
 def test_its_config_is_tried_masked_kept_and_taken_away(space, docling):
     path = f"/v1/namespaces/{space.namespace}"
-    shown = space.ok(space.client.get(path))["namespace"]["parserConfig"]
-    assert shown == {"provider": "ENDPOINT", "url": docling.url, "apiKey": shown["apiKey"]}
-    assert docling_serve.KEY not in json.dumps(shown)
-    space.ok(space.client.patch(path, json={"parserConfig": shown}))
-    elsewhere = {**shown, "url": "http://127.0.0.1:9/elsewhere"}
+    parser_config = space.ok(space.client.get(path))["namespace"]["parserConfig"]
+    assert parser_config == {"provider": "ENDPOINT", "url": docling.url, "apiKey": parser_config["apiKey"]}
+    assert docling_serve.KEY not in json.dumps(parser_config)
+    space.ok(space.client.patch(path, json={"parserConfig": parser_config}))
+    elsewhere = {**parser_config, "url": "http://127.0.0.1:9/elsewhere"}
     refused = space.client.patch(path, json={"parserConfig": elsewhere})
     assert refused.json()["error"]["details"]["reason"] == "secret_required"
     refused = space.client.patch(path, json={"parserConfig": {**docling.config(), "apiKey": "wrong"}})

@@ -1,6 +1,6 @@
-"""The same content again, after a deletion, after other content and after a failure: each way in ingests it each time.
+"""The same content is ingested again after a deletion, other content, or a failure.
 
-The ways are the command line, the Python client, what the admin app sends, and the tools of `retrieval mcp`.
+Clients: command line, Python client, admin app, MCP.
 """
 
 import asyncio
@@ -107,12 +107,11 @@ WAYS = {
 }
 
 
-@pytest.fixture(params=[way if way == "Python client" else pytest.param(way, marks=pytest.mark.slow) for way in WAYS])
+@pytest.fixture(
+    params=[sender if sender == "Python client" else pytest.param(sender, marks=pytest.mark.slow) for sender in WAYS]
+)
 def ways(request, service):
-    """The two functions of a way, and a namespace that has only what the test puts there.
-
-    In CI by the client, which the command line uses too; each night by all.
-    """
+    """Functions of each client and an empty namespace; in CI the Python client only."""
     ingest, ingest_page = WAYS[request.param]
     return ingest, ingest_page, service.in_a_new_namespace(request.param, webScraperConfig={"provider": "BUILTIN"})
 

@@ -1,4 +1,4 @@
-"""The embedded Postgres with real processes: it starts anywhere, keeps what it acknowledged, and leaves nothing."""
+"""The embedded Postgres in real processes: start, durability, clean end."""
 
 from __future__ import annotations
 
@@ -39,7 +39,6 @@ def _running(home: Path) -> list[processes.Process]:
 
 
 def _note(url: str, text: str) -> list[str]:
-    """Write one row and read all of them."""
     with psycopg.connect(url) as connection:
         connection.execute("CREATE TABLE IF NOT EXISTS notes (text text)")
         connection.execute("INSERT INTO notes VALUES (%s)", [text])
@@ -67,27 +66,27 @@ def test_it_starts_with_vectors_on_a_private_socket_only(home: Path) -> None:
 
 def test_prefects_role_owns_a_database_of_its_own_and_reads_no_other(home: Path) -> None:
     postgres.start(home)
-    own = postgres.prefect_url(home)
-    with psycopg.connect(own) as connection:
+    database_url = postgres.prefect_url(home)
+    with psycopg.connect(database_url) as connection:
         connection.execute("CREATE EXTENSION pg_trgm")
         connection.execute("CREATE TABLE flow_run (name text)")
     with pytest.raises(psycopg.OperationalError, match="permission denied for database"):
-        psycopg.connect(own.replace("/prefect?", "/retrieval?"))
+        psycopg.connect(database_url.replace("/prefect?", "/retrieval?"))
 
 
 @pytest.mark.slow
 def test_a_home_of_before_gets_prefects_database_and_the_newest_extension(home: Path) -> None:
-    """As versions with Prefect on SQLite left it."""
+    # Versions with Prefect on SQLite left such a home.
     with psycopg.connect(postgres.start(home), autocommit=True) as connection:
         connection.execute("DROP DATABASE prefect")
         connection.execute("DROP ROLE prefect")
         connection.execute("UPDATE pg_extension SET extversion = '0.8.5' WHERE extname = 'vector'")
     postgres.stop(home)
     with psycopg.connect(postgres.start(home)) as connection:
-        found = connection.execute(
+        row = connection.execute(
             "SELECT installed_version = default_version FROM pg_available_extensions WHERE name = 'vector'"
         ).fetchone()
-    assert found == (True,)
+    assert row == (True,)
     psycopg.connect(postgres.prefect_url(home)).close()
 
 
@@ -142,8 +141,8 @@ def test_a_long_home_gets_a_short_socket_which_goes_with_it(tmp_path: Path) -> N
 
 @pytest.mark.slow
 def test_two_homes_run_side_by_side(home: Path, other_home: Path) -> None:
-    one, two = postgres.start(home), postgres.start(other_home)
-    assert _note(one, "one") == ["one"]
+    first, two = postgres.start(home), postgres.start(other_home)
+    assert _note(first, "one") == ["one"]
     assert _note(two, "two") == ["two"]
     postgres.stop(home)
     assert _note(two, "three") == ["three", "two"]
@@ -162,7 +161,7 @@ def test_its_log_holds_no_value_of_a_failed_statement(home: Path) -> None:
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root has to become somebody else")
 def test_root_without_user_namespaces_becomes_an_existing_user(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Not in pytest's own folder, which each other run of pytest that begins meanwhile closes to everyone else."""
+    # Another pytest run closes pytest's own folder to other users.
     monkeypatch.setattr(processes, "_user_namespace", lambda: ())
     with tempfile.TemporaryDirectory(prefix="rt-open-") as folder:
         Path(folder).chmod(0o755)
@@ -186,7 +185,7 @@ def test_root_without_any_way_out_gets_a_sentence(tmp_path: Path, monkeypatch: p
 
 
 def test_it_ends_in_order_when_its_parent_is_killed(home: Path) -> None:
-    """The supervisor's way of starting it: the kernel tells Postgres when the supervisor dies."""
+    # The kernel signals Postgres at the supervisor's death.
     program = f"""
 import subprocess, sys, time
 from pathlib import Path

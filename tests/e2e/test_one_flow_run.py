@@ -1,4 +1,4 @@
-"""A job run of a discovering source is one flow run, whatever holds it: yields, a person's Suspend, restarts."""
+"""A job run of a discovering source is one flow run across yields, suspensions and restarts."""
 
 import os
 import signal
@@ -14,7 +14,7 @@ SECONDS = 120
 
 
 class SlowSite(BaseHTTPRequestHandler):
-    """Website whose pages link to the next one and take their time."""
+    """Website of slow pages, each with a link to the next."""
 
     def do_GET(self):
         number = self.path.strip("/").removesuffix(".html") or "0"
@@ -45,7 +45,7 @@ def site():
 
 @pytest.fixture(scope="module")
 def service(service_of_module):
-    """A service with one place for flow runs besides that for short texts."""
+    """Service with one slot for flow runs plus one for short texts."""
     return service_of_module(worker_limit="1", fetch_allow="127.0.0.0/8")
 
 

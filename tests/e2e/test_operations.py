@@ -1,4 +1,4 @@
-"""What docs/guides/backup.md tells an operator: commands as processes, steps by hand as they stand there."""
+"""Commands and manual steps of docs/guides/backup.md."""
 
 import copy
 import json
@@ -21,9 +21,9 @@ GUIDE = (PROJECT / "docs" / "guides" / "backup.md").read_text()
 
 
 def block(title: str) -> str:
-    """The commands of the guide that begin with this comment."""
-    (found,) = re.findall(rf"```sh\n( *# {re.escape(title)}\n.*?)```", GUIDE, re.DOTALL)
-    return found
+    """Commands of the guide after this comment."""
+    (match,) = re.findall(rf"```sh\n( *# {re.escape(title)}\n.*?)```", GUIDE, re.DOTALL)
+    return match
 
 
 def run(script: str, environment: dict[str, str]) -> None:
@@ -37,85 +37,91 @@ QUERIES = ("what do owls eat?", "sleeping seals", "hexagonal columns")
 HALF = {"semanticWeight": 0.5, "keywordWeight": 0.5}
 
 
-def hits(place):
-    """What a client is shown for each query, without what names this instance's objects."""
-    found = [place.search(query, topK=5, hybridConfig=HALF) for query in QUERIES]
-    return [[(hit["document"]["id"], hit["score"], hit["chunk"], hit["content"]) for hit in one] for one in found]
+def hits(instance):
+    """Hits of each query without the names of this instance."""
+    rankings = [instance.search(query, topK=5, hybridConfig=HALF) for query in QUERIES]
+    return [
+        [(hit["document"]["id"], hit["score"], hit["chunk"], hit["content"]) for hit in ranking] for ranking in rankings
+    ]
 
 
-def told(place, *arguments):
-    """What a command printed; it ended well."""
-    done = place.run(*arguments, timeout=300)
+def run_command(instance, *arguments):
+    """Output of a successful command."""
+    done = instance.run(*arguments, timeout=300)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 
 
-def findings(place, *namespaces):
-    """What the check says of these namespaces; those of other tests have vendors that are gone."""
-    done = place.run("fsck", "--json", timeout=300)
+def findings(instance, *namespaces):
+    """Findings of the check in these namespaces."""
+    done = instance.run("fsck", "--json", timeout=300)
     assert done.returncode in {0, 1}, done.stdout + done.stderr
-    return [one for one in json.loads(done.stdout)["findings"] if one["namespace"] in namespaces]
+    return [finding for finding in json.loads(done.stdout)["findings"] if finding["namespace"] in namespaces]
 
 
-def entered(place, api_key, namespace):
-    """A service that came up, spoken to with a key of the one that was backed up."""
-    place.info = json.loads((place.home / "service.json").read_text()) | {"namespaceId": namespace}
-    place.client.close()
-    place.client = httpx.Client(base_url=place.info["api"], headers={"Authorization": f"Bearer {api_key}"}, timeout=30)
+def entered(instance, api_key, namespace):
+    """View of a started service with a key of the backed-up one."""
+    instance.info = json.loads((instance.home / "service.json").read_text()) | {"namespaceId": namespace}
+    instance.client.close()
+    instance.client = httpx.Client(
+        base_url=instance.info["api"], headers={"Authorization": f"Bearer {api_key}"}, timeout=30
+    )
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(400)
 def test_backup_restore_export_import_and_fsck_as_commands(service, tmp_path):
-    """Of a running instance into a fresh home: the same hits, the same keys, and the work goes on."""
-    sent = [service.file("owls.html", b"<p>Owls hunt mice at night.</p>")]
-    sent += [service.text(f"Seals sleep under water, and {n} of them sing.", name=f"seals {n}") for n in range(4)]
-    sent.append(service.text("Basalt columns are hexagonal.", name="basalt"))
-    service.wait(*(one["ingestJobRunId"] for one in sent))
-    before = hits(service)
-    assert all(before)
+    """Restore a backup into a fresh home: same hits, same keys, and new work."""
+    receipts = [service.file("owls.html", b"<p>Owls hunt mice at night.</p>")]
+    receipts += [service.text(f"Seals sleep under water, and {n} of them sing.", name=f"seals {n}") for n in range(4)]
+    receipts.append(service.text("Basalt columns are hexagonal.", name="basalt"))
+    service.wait(*(row["ingestJobRunId"] for row in receipts))
+    hits_before = hits(service)
+    assert all(hits_before)
     backup, file, home = tmp_path / "backup", tmp_path / "namespace.tar", Path(tempfile.mkdtemp(prefix="rt-"))
-    told(service, "backup", str(backup))
-    assert "6 documents" in told(service, "export", service.namespace, str(file))
+    run_command(service, "backup", str(backup))
+    assert "6 documents" in run_command(service, "export", service.namespace, str(file))
     fresh = Service(home)
     fresh.environment = service.environment | {"RETRIEVAL_HOME": str(home)}
     try:
-        told(fresh, "restore", str(backup))
+        run_command(fresh, "restore", str(backup))
         fresh.up()
         refused = fresh.run("restore", str(backup))
         assert (refused.returncode, "is running in" in refused.stderr) == (1, True)
         entered(fresh, service.info["apiKey"], service.namespace)
-        assert hits(fresh) == before
-        moved = told(fresh, "import", str(file), "--name", "copy", "--org", service.info["organizationId"]).split()[0]
+        assert hits(fresh) == hits_before
+        moved = run_command(
+            fresh, "import", str(file), "--name", "copy", "--org", service.info["organizationId"]
+        ).split()[0]
         beside = copy_of(fresh, moved)
-        assert [[hit[1:] for hit in one] for one in hits(beside)] == [[hit[1:] for hit in one] for one in before]
+        assert [[hit[1:] for hit in row] for row in hits(beside)] == [[hit[1:] for hit in row] for row in hits_before]
         assert findings(fresh, service.namespace, moved) == []
-        again = beside.text("Copper conducts.", name="copper")
-        beside.wait(again["ingestJobRunId"])
+        receipt = beside.text("Copper conducts.", name="copper")
+        beside.wait(receipt["ingestJobRunId"])
         assert beside.search("copper")[0]["document"]["name"] == "copper"
         some_file(home, service.namespace).unlink()
-        assert [one["kind"] for one in findings(fresh, service.namespace)] == ["MISSING_FILE"]
+        assert [row["kind"] for row in findings(fresh, service.namespace)] == ["MISSING_FILE"]
         assert fresh.unexpected_errors() == []
     finally:
         fresh.remove()
 
 
-def copy_of(place, namespace):
-    """The same instance, spoken to about another namespace."""
-    view = copy.copy(place)
-    view.info = place.info | {"namespaceId": namespace}
+def copy_of(instance, namespace):
+    """View of the same instance with another namespace."""
+    view = copy.copy(instance)
+    view.info = instance.info | {"namespaceId": namespace}
     return view
 
 
 def some_file(home, namespace):
-    """One file of the namespace that a document refers to."""
+    """A referenced file of the namespace."""
     return next(path for path in sorted((home / "files" / namespace).rglob("*")) if path.is_file())
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(200)
 def test_a_dump_by_hand_is_restored_as_the_guide_says(service, tmp_path):
-    """Without starting the whole service once more: its database holds the document, its folder the file."""
+    # Reading the database and the folder is quicker than a whole service.
     accepted = service.text("Otters crack shells with stones.", name="otters")
     service.wait(accepted["ingestJobRunId"])
     backup, home = tmp_path / "backup", Path(tempfile.mkdtemp(prefix="rt-"))
@@ -125,9 +131,9 @@ def test_a_dump_by_hand_is_restored_as_the_guide_says(service, tmp_path):
         run(block("back up a running instance"), places)
         run(block("restore into a fresh home"), places | {"RETRIEVAL_HOME": str(home)})
         with psycopg.connect(postgres.start(home)) as connection:
-            found = connection.execute("select raw_key from documents where name = 'otters'").fetchone()
-        assert found is not None
-        assert (home / "files" / found[0]).is_file()
+            row = connection.execute("select raw_key from documents where name = 'otters'").fetchone()
+        assert row is not None
+        assert (home / "files" / row[0]).is_file()
     finally:
         postgres.stop(home)
         shutil.rmtree(home, ignore_errors=True)
@@ -136,8 +142,8 @@ def test_a_dump_by_hand_is_restored_as_the_guide_says(service, tmp_path):
 @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="no systemd-analyze on this machine")
 def test_the_unit_file_is_one(tmp_path):
     unit = (PROJECT / "local" / "retrieval.service").read_text()
-    here = unit.replace("/opt/retrieval/.venv/bin/retrieval", str(Path(sys.executable).with_name("retrieval")))
-    (tmp_path / "retrieval.service").write_text(here)
+    unit_here = unit.replace("/opt/retrieval/.venv/bin/retrieval", str(Path(sys.executable).with_name("retrieval")))
+    (tmp_path / "retrieval.service").write_text(unit_here)
     command = ["systemd-analyze", "verify", "--man=no", str(tmp_path / "retrieval.service")]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")

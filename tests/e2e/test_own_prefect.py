@@ -1,4 +1,4 @@
-"""The service on a stock Prefect server of the operator's, which asks for a login of its own."""
+"""The service on a stock Prefect server with a login."""
 
 import os
 import shutil
@@ -20,15 +20,23 @@ OWN_LOGIN = "retrieval:a-login-of-the-operators-own"
 
 @pytest.fixture
 def own_prefect(tmp_path):
-    """A stock Prefect server of the operator's that asks for a login; its API's address."""
+    """API address of a stock Prefect server with a login."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
     command = [Path(sys.executable).with_name("prefect"), "server", "start", "--host", "127.0.0.1", "--port", str(port)]
-    own = {name: value for name, value in os.environ.items() if not name.startswith(("RETRIEVAL_", "PREFECT_"))}
-    own |= {"PREFECT_HOME": str(tmp_path), "PREFECT_SERVER_API_AUTH_STRING": OWN_LOGIN, "DO_NOT_TRACK": "1"}
+    server_environment = {
+        name: value for name, value in os.environ.items() if not name.startswith(("RETRIEVAL_", "PREFECT_"))
+    }
+    server_environment |= {
+        "PREFECT_HOME": str(tmp_path),
+        "PREFECT_SERVER_API_AUTH_STRING": OWN_LOGIN,
+        "DO_NOT_TRACK": "1",
+    }
     with (tmp_path / "log").open("wb") as log:
-        server = subprocess.Popen([*command, "--analytics-off"], env=own, cwd=tmp_path, stdout=log, stderr=log)
+        server = subprocess.Popen(
+            [*command, "--analytics-off"], env=server_environment, cwd=tmp_path, stdout=log, stderr=log
+        )
     url = f"http://127.0.0.1:{port}/api"
     deadline = time.monotonic() + 120
     while True:
@@ -63,12 +71,12 @@ def test_an_own_prefect_server_with_a_login_and_what_is_said_where_it_is_wrong(o
         run = service.text("Basalt columns are hexagonal.", name="basalt")["ingestJobRunId"]
         service.wait(run)
         assert service.search("hexagonal columns")[0]["document"]["name"] == "basalt"
-        found = httpx.post(
+        response = httpx.post(
             f"{own_prefect}/flow_runs/filter",
             json={"flow_runs": {"tags": {"all_": [run]}}},
             auth=tuple(OWN_LOGIN.split(":")),
         )
-        assert [one["name"] for one in found.json()] == ["basalt"]
+        assert [flow_run["name"] for flow_run in response.json()] == ["basalt"]
         assert not (service.home / "prefect.login").exists()
     finally:
         service.client.close()

@@ -1,4 +1,4 @@
-"""Pages whose text is wrong or missing: told with the document, found by a condition, and counted before ingestion."""
+"""Pages with wrong or missing text: reported per document, filterable, and counted by a dry run."""
 
 import io
 import json
@@ -16,7 +16,7 @@ CIPHER = "The letters of its fonts lead to other letters"
 
 @pytest.fixture
 def scrambled(tmp_path):
-    """A PDF of a legible page, one whose letters lead to other letters, and a legible one."""
+    """PDF of two legible pages with a scrambled one between them."""
     pages = dict(drawn.draw_ciphers(tmp_path, Random(5)))
     wrong = next(path for path, drawing in pages.items() if drawing.name == "cipher-en-shifted")
     good = next(path for path, drawing in drawn.draw_languages(tmp_path, Random(5)) if "en" in path.stem.split("-"))
@@ -33,16 +33,16 @@ def below(quality, name):
     return {"all": [low, {"field": "document.name", "op": "eq", "value": name}]}
 
 
-def named(service, name):
-    """What is known of the one document of this name."""
+def properties_of(service, name):
+    """Properties of the document with this name."""
     (document,) = service.documents(where={"field": "document.name", "op": "eq", "value": name})
     return document["documentProperties"]
 
 
 @pytest.mark.slow
 def test_a_page_of_wrong_letters_is_left_out_told_and_found_by_its_quality(service, scrambled, tmp_path):
-    here = ("--namespace", service.namespace)
-    preview = command(service, "ingest", scrambled.name, "--dry-run", *here, where=tmp_path)
+    namespace_option = ("--namespace", service.namespace)
+    preview = command(service, "ingest", scrambled.name, "--dry-run", *namespace_option, folder=tmp_path)
     assert "1 new" in preview
     assert "3 pages, 1 unreadable" in preview
     assert service.documents() == []
@@ -50,8 +50,8 @@ def test_a_page_of_wrong_letters_is_left_out_told_and_found_by_its_quality(servi
     (run,) = service.wait(service.file("scrambled.pdf", scrambled.read_bytes())["ingestJobRunId"])
     assert run["outcome"] == "SUCCEEDED"
     service.wait(service.text("The harbour is calm today.", name="calm")["ingestJobRunId"])
-    (listed,) = service.documents(where=below(0.8, "scrambled.pdf"))
-    properties = listed["documentProperties"]
+    (document,) = service.documents(where=below(0.8, "scrambled.pdf"))
+    properties = document["documentProperties"]
     assert properties["textQuality"] < 0.4
     (page,) = properties["pagesToCheck"]
     assert (page["page"], page["unread"], page["quality"]) == (2, True, properties["textQuality"])
@@ -60,21 +60,21 @@ def test_a_page_of_wrong_letters_is_left_out_told_and_found_by_its_quality(servi
     body = {"namespaceId": service.namespace, "filterConfig": {}, "facets": ["document.textQuality"]}
     (facet,) = service.ok(service.client.post("/v1/documents", json=body))["facets"]["document.textQuality"]
     assert facet == {"value": properties["textQuality"], "count": 1}
-    found = service.search("quarterly revenue", filter={"where": below(0.8, "scrambled.pdf")})
-    assert {hit["document"]["id"] for hit in found} == {listed["id"]}
+    hits = service.search("quarterly revenue", filter={"where": below(0.8, "scrambled.pdf")})
+    assert {hit["document"]["id"] for hit in hits} == {document["id"]}
     sound = {"field": "document.textQuality", "op": "gte", "value": 0.8}
     assert service.search("quarterly revenue", filter={"where": sound}) == []
 
 
 @pytest.mark.slow
 def test_recognition_reads_the_page_and_says_how_sure_it_is(service, scrambled, tmp_path):
-    here = ("--namespace", service.namespace)
+    namespace_option = ("--namespace", service.namespace)
     assert "3 pages, 1 recognised" in command(
-        service, "ingest", scrambled.name, "--dry-run", "--ocr", *here, where=tmp_path
+        service, "ingest", scrambled.name, "--dry-run", "--ocr", *namespace_option, folder=tmp_path
     )
-    sent = service.file("recognised.pdf", scrambled.read_bytes(), ocrConfig=json.dumps({"strategy": "STANDARD_OCR"}))
-    service.wait(sent["ingestJobRunId"])
-    properties = named(service, "recognised.pdf")
+    receipt = service.file("recognised.pdf", scrambled.read_bytes(), ocrConfig=json.dumps({"strategy": "STANDARD_OCR"}))
+    service.wait(receipt["ingestJobRunId"])
+    properties = properties_of(service, "recognised.pdf")
     assert properties["textQuality"] > 0.6
     assert properties["notice"] is None
     assert not [page for page in properties["pagesToCheck"] if page["unread"]]

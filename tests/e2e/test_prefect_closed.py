@@ -1,4 +1,4 @@
-"""The bundled Prefect server as a stranger on the same machine meets it, and what each process of the service knows."""
+"""The bundled Prefect server against strangers on the same machine, and the secrets of each process."""
 
 import contextlib
 import json
@@ -54,10 +54,12 @@ def test_another_host_and_another_origin_are_refused_even_with_the_login(service
 
 def test_a_page_of_prefects_own_may_and_a_foreign_one_gets_no_permission(address):
     asks = {"Access-Control-Request-Method": "POST", "Access-Control-Request-Headers": "authorization"}
-    own = httpx.options(f"{address}/api/flows/", headers=asks | {"Origin": address.replace("127.0.0.1", "localhost")})
-    assert own.headers["Access-Control-Allow-Origin"] == address.replace("127.0.0.1", "localhost")
-    other = httpx.options(f"{address}/api/flows/", headers=asks | {"Origin": "http://127.0.0.1:1"})
-    assert "Access-Control-Allow-Origin" not in other.headers
+    own_response = httpx.options(
+        f"{address}/api/flows/", headers=asks | {"Origin": address.replace("127.0.0.1", "localhost")}
+    )
+    assert own_response.headers["Access-Control-Allow-Origin"] == address.replace("127.0.0.1", "localhost")
+    foreign_response = httpx.options(f"{address}/api/flows/", headers=asks | {"Origin": "http://127.0.0.1:1"})
+    assert "Access-Control-Allow-Origin" not in foreign_response.headers
 
 
 @pytest.mark.parametrize("path", ["/events/in", "/events/out", "/logs/out", "/work_pools/retrieval/workers/connect"])
@@ -74,7 +76,7 @@ def test_a_websocket_asks_as_well(address, path):
 
 
 def test_a_strange_deployment_in_the_pool_runs_nothing(service):
-    """The attack that once ran a shell as the service, by somebody who has the login."""
+    # The attack once ran a shell as the service, by a user with the login.
     with service.prefect() as prefect:
         flow = prefect.post("/flows/", json={"name": "strange"}).json()["id"]
         body = {
@@ -97,7 +99,7 @@ def ended(prefect, run):
 
 
 def test_no_process_holds_a_secret_that_its_role_does_not_need(service):
-    """Every process of the service with its children: what stands in its environment, against what it is for."""
+    """Compare each process's environment with the needs of its role."""
     home = service.home
     login = (home / "prefect.login").read_text().strip()
     assert service.info["prefectLogin"] == login
@@ -114,33 +116,33 @@ def test_no_process_holds_a_secret_that_its_role_does_not_need(service):
     }
     status = json.loads(service.run("status", "--json").stdout)
     roles_by_pid = {entry["pid"]: entry["role"] for entry in status["roles"] if entry["pid"]}
-    seen = set()
+    seen_pids = set()
 
     def all_seen():
-        """Check the processes of now. A parser lives as long as the flow run that needs it."""
+        """Check the current processes; a parser lives as long as its flow run."""
         for pid, role, command in processes(roles_by_pid):
             with contextlib.suppress(FileNotFoundError, ProcessLookupError):
                 environment = Path(f"/proc/{pid}/environ").read_bytes().decode(errors="replace")
-                seen.add("parser" if "connectors.parsers" in command else role)
+                seen_pids.add("parser" if "connectors.parsers" in command else role)
                 for secret, roles in allowed.items():
                     may = role in roles and "connectors.parsers" not in command
                     assert may or secret not in environment, f"{role}: {command[:100]} holds {secret[:4]}…"
-        return seen >= {"api", "worker", "dispatcher", "prefect", "postgres", "ui", "parser"}
+        return seen_pids >= {"api", "worker", "dispatcher", "prefect", "postgres", "ui", "parser"}
 
     run = service.file("a.html", b"<p>Parsed in a child of its own.</p>" * 20_000)["ingestJobRunId"]
     service.until(all_seen, seconds=60)
     service.wait(run)
 
 
-def processes(found):
+def processes(pids):
     """Process id, role and command line of every living descendant of the roles, given by process id."""
     parents = {int(entry.name): parent(entry) for entry in Path("/proc").iterdir() if entry.name.isdigit()}
     for pid in parents:
         above = pid
-        while above not in found and above in parents:
+        while above not in pids and above in parents:
             above = parents[above]
-        if above in found and Path(f"/proc/{pid}/environ").exists():
-            yield pid, found[above], Path(f"/proc/{pid}/cmdline").read_text().replace("\0", " ")
+        if above in pids and Path(f"/proc/{pid}/environ").exists():
+            yield pid, pids[above], Path(f"/proc/{pid}/cmdline").read_text().replace("\0", " ")
 
 
 def parent(entry):

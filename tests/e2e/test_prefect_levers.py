@@ -1,4 +1,4 @@
-"""Levers of Prefect: each holds back what it should, and every place that reports state says so and why."""
+"""Levers of Prefect hold back work, and every status reports the cause."""
 
 import json
 import subprocess
@@ -71,7 +71,7 @@ def run_of(service, run):
 
 
 def of_each_kind():
-    """Each lever; in CI that of a queue, and of a deployment in a test of its own."""
+    """Each lever; in CI a queue's only."""
     in_ci = "work queue `short` is paused"
     return [effect if effect == in_ci else pytest.param(effect, marks=pytest.mark.slow) for effect in LEVERS]
 
@@ -83,10 +83,10 @@ def test_a_lever_of_prefect_holds_work_and_every_place_says_so(service, prefect,
     try:
         service.until(lambda: any(effect in reason for reason in queue_of(service)["reasons"]), seconds=SECONDS)
         run = service.text(f"Held by: {effect}.")["ingestJobRunId"]
-        held = service.until(
+        holds_back = service.until(
             lambda: [n["reason"] for n in run_of(service, run)["notices"] if effect in n["reason"]], seconds=SECONDS
         )
-        assert held, "the job run does not say what holds it back"
+        assert holds_back, "the job run does not say what holds it back"
         status = status_of(service)
         assert any(effect in lever for lever in status["dispatch"]["levers"])
         assert effect in service.run("status").stdout
@@ -139,12 +139,12 @@ def test_the_command_line_says_why_it_waits(service, prefect, tmp_path):
 
 
 def test_a_failed_run_in_prefect_names_the_document_and_the_reason(service, prefect):
-    sent = service.file("broken.pdf", b"%PDF-1.7\nnothing else")
-    run = service.wait(sent["ingestJobRunId"], seconds=60)[0]
-    filters = {"flow_runs": {"tags": {"all_": [sent["ingestJobRunId"]]}}}
+    receipt = service.file("broken.pdf", b"%PDF-1.7\nnothing else")
+    run = service.wait(receipt["ingestJobRunId"], seconds=60)[0]
+    filters = {"flow_runs": {"tags": {"all_": [receipt["ingestJobRunId"]]}}}
 
     def ended():
-        """The flow run once it has a final state: its job runs are told a moment before."""
+        """Wait for the final state of the flow run; its job runs end a moment earlier."""
         (flow_run,) = prefect.post("/flow_runs/filter", json=filters).raise_for_status().json()
         return flow_run if flow_run["end_time"] else None
 
@@ -153,9 +153,9 @@ def test_a_failed_run_in_prefect_names_the_document_and_the_reason(service, pref
     assert flow_run["state"]["type"] == "FAILED"
     assert flow_run["state"]["message"] == f"1 document: 1 failed. broken.pdf: {error}"
     of_run = {"flow_runs": {"id": {"any_": [flow_run["id"]]}}}
-    named = {"fetch broken.pdf", "parse broken.pdf"}
+    task_names = {"fetch broken.pdf", "parse broken.pdf"}
     service.until(
-        lambda: named <= {task["name"] for task in prefect.post("/task_runs/filter", json=of_run).json()},
+        lambda: task_names <= {task["name"] for task in prefect.post("/task_runs/filter", json=of_run).json()},
         seconds=SECONDS,
     )
     key = f"results-{service.namespace.lower().replace('_', '-')}"

@@ -1,4 +1,4 @@
-"""Prefect's server, or all that it knows, is lost while texts wait: work goes on without anybody's help."""
+"""Work continues after a loss of Prefect's server or its database."""
 
 import os
 import signal
@@ -16,10 +16,10 @@ AFTER_ITS_RETURN = 60.0
 
 @pytest.fixture(scope="module")
 def service(service_of_module):
-    made = service_of_module(lease_seconds="6")
-    made.expects_kills()
-    made.wait(made.text("warm")["ingestJobRunId"])
-    return made
+    started = service_of_module(lease_seconds="6")
+    started.expects_kills()
+    started.wait(started.text("warm")["ingestJobRunId"])
+    return started
 
 
 def answers(service):
@@ -44,7 +44,7 @@ def test_work_goes_on_within_a_minute_of_the_return_of_prefects_server(service, 
 
 
 def test_a_home_whose_prefect_knows_nothing_goes_on_where_it_was(service):
-    """As a home of an earlier version, whose Prefect kept an SQLite file: schedules and queued job runs are ours."""
+    # Earlier versions kept Prefect in SQLite; schedules and queued job runs are ours.
     os.kill(service.pid("worker"), signal.SIGSTOP)
     runs = [service.text(f"Accepted before the change, {i}.")["ingestJobRunId"] for i in range(3)]
     with psycopg.connect(postgres.url(service.home), autocommit=True) as connection:
@@ -65,7 +65,7 @@ def test_a_home_whose_prefect_knows_nothing_goes_on_where_it_was(service):
 
     def schedules():
         with service.prefect() as prefect:
-            found = prefect.get("/deployments/name/sync-connection/sync-connection").raise_for_status().json()
-        return [schedule["slug"] for schedule in found["schedules"] if schedule["active"]]
+            deployment = prefect.get("/deployments/name/sync-connection/sync-connection").raise_for_status().json()
+        return [schedule["slug"] for schedule in deployment["schedules"] if schedule["active"]]
 
     assert service.until(schedules, seconds=30) == ["sch_old"]

@@ -1,4 +1,4 @@
-"""Searches whose best results a reranker reads again, over HTTP and with real scorers."""
+"""Reranking of the best results, over HTTP and with real scorers."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ WIDE = {"candidates": 20, "budgetMs": 3000}
 
 @pytest.fixture(scope="module")
 def space(service):
-    """A namespace of near texts; only one has all the words, and keyword search alone does not put it first."""
-    made = service.ok(service.client.post("/v1/namespaces", json={"name": "reranked", **EMBEDDED_CONFIGS}))
-    service.info["namespaceId"] = made["namespace"]["id"]
+    """Namespace of similar texts; keyword search ranks the fact below others."""
+    response = service.ok(service.client.post("/v1/namespaces", json={"name": "reranked", **EMBEDDED_CONFIGS}))
+    service.info["namespaceId"] = response["namespace"]["id"]
     texts = [f"Keeper keeper keeper, note {number} of the lantern: {'lantern ' * 5}" for number in range(12)]
     runs = [service.text(text, name=f"near {number}")["ingestJobRunId"] for number, text in enumerate(texts)]
     runs.append(service.text(FACT, name="fact", metadata={"topic": "sea"})["ingestJobRunId"])
@@ -34,10 +34,10 @@ def answer(space, **fields) -> dict:
 
 def configured(space, config) -> None:
     for _ in range(6):  # the check of a config takes 5 seconds at most, which a busy machine needs to load an SDK
-        made = space.client.patch(f"/v1/namespaces/{space.namespace}", json={"rerankConfig": config})
-        if "timeout" not in made.text:
+        response = space.client.patch(f"/v1/namespaces/{space.namespace}", json={"rerankConfig": config})
+        if "timeout" not in response.text:
             break
-    assert made.status_code == 200, made.text
+    assert response.status_code == 200, response.text
 
 
 def test_without_a_reranker_nothing_is_new_and_asking_for_one_is_refused(space):
@@ -53,51 +53,51 @@ def test_without_a_reranker_nothing_is_new_and_asking_for_one_is_refused(space):
 
 @pytest.mark.parametrize("name", ["TEI", "VLLM"])
 def test_an_endpoint_puts_the_best_text_first(space, name):
-    with rerank_server.running(name) as place:
-        configured(space, place.config())
-        shown = space.ok(space.client.get(f"/v1/namespaces/{space.namespace}"))["namespace"]["rerankConfig"]
-        assert shown["provider"] == "ENDPOINT"
-        assert rerank_server.KEY not in str(shown)
-        before = answer(space, rerank=False)
-        assert "reranked" not in before
-        found = answer(space, topK=3, rerank=WIDE)
-        assert found["reranked"] is True
-        best = found["results"][0]
+    with rerank_server.running(name) as server:
+        configured(space, server.config())
+        rerank_config = space.ok(space.client.get(f"/v1/namespaces/{space.namespace}"))["namespace"]["rerankConfig"]
+        assert rerank_config["provider"] == "ENDPOINT"
+        assert rerank_server.KEY not in str(rerank_config)
+        plain_answer = answer(space, rerank=False)
+        assert "reranked" not in plain_answer
+        reranked = answer(space, topK=3, rerank=WIDE)
+        assert reranked["reranked"] is True
+        best = reranked["results"][0]
         assert best["content"] == FACT
         explained = best["explanation"]
         assert explained["rerankScore"] == best["score"] <= 1
-        assert before["results"][explained["rankBefore"] - 1]["content"] == FACT
-        assert [one["score"] for one in found["results"]] == sorted(
-            (one["score"] for one in found["results"]), reverse=True
+        assert plain_answer["results"][explained["rankBefore"] - 1]["content"] == FACT
+        assert [result["score"] for result in reranked["results"]] == sorted(
+            (result["score"] for result in reranked["results"]), reverse=True
         )
         assert answer(space)["reranked"] is True  # the namespace's default
         threshold = answer(space, scoreThreshold=0.9)["results"]
-        assert all(one["score"] >= 0.9 for one in threshold)
+        assert all(result["score"] >= 0.9 for result in threshold)
 
 
 @pytest.mark.slow
 def test_a_reranker_that_hangs_costs_the_budget_and_no_more(space):
-    with rerank_server.running("TEI") as place:
-        configured(space, place.config())
-        plain = [one["content"] for one in answer(space, rerank=False)["results"]]
-        place.delay = 5
+    with rerank_server.running("TEI") as server:
+        configured(space, server.config())
+        plain = [result["content"] for result in answer(space, rerank=False)["results"]]
+        server.delay = 5
         start = time.monotonic()
         late = answer(space, rerank={"candidates": 20, "budgetMs": 500})
         spent = time.monotonic() - start
         assert late["reranked"] is False
-        assert [one["content"] for one in late["results"]] == plain
+        assert [result["content"] for result in late["results"]] == plain
         assert spent < 4
-        place.delay = 0
+        server.delay = 0
 
 
 @pytest.mark.slow
 def test_a_reranker_that_is_down_is_left_alone_and_taken_back(space):
-    with rerank_server.running("TEI") as place:
-        configured(space, place.config())
-        place.always = [faults.status(500)]
+    with rerank_server.running("TEI") as server:
+        configured(space, server.config())
+        server.always = [faults.status(500)]
         for _ in range(4):
             assert answer(space, rerank=WIDE)["reranked"] is False
-        place.always = []
+        server.always = []
         space.until(lambda: answer(space, rerank=WIDE)["reranked"], seconds=20)
 
 
@@ -105,9 +105,9 @@ def test_a_reranker_that_is_down_is_left_alone_and_taken_back(space):
 def test_a_folder_with_a_cross_encoder(space):
     cross_encoder.build(space.home / "rerankers" / "overlap")
     configured(space, {"provider": "LOCAL", "path": "overlap"})
-    found = answer(space, rerank={"candidates": 20, "budgetMs": 10000})
-    assert found["reranked"] is True
-    assert found["results"][0]["content"] == FACT
+    reranked = answer(space, rerank={"candidates": 20, "budgetMs": 10000})
+    assert reranked["reranked"] is True
+    assert reranked["results"][0]["content"] == FACT
     for path in ("../..", "/etc"):
         refused = space.client.patch(
             f"/v1/namespaces/{space.namespace}", json={"rerankConfig": {"provider": "LOCAL", "path": path}}

@@ -1,4 +1,4 @@
-"""The main job as a user meets it: text and files go in, semantic and hybrid search find them."""
+"""The main job: ingest texts and files, search them."""
 
 import io
 import time
@@ -39,10 +39,10 @@ def docx(*paragraphs: str) -> bytes:
 
 
 def parsed_text(service, document_id: str) -> str:
-    """The parsed text as it lies in the file store: what the offsets count."""
+    """Parsed text in the file store, the base of offsets."""
     files = service.home / "files"
-    found = [*files.rglob(f"{document_id}/*/parsed.md"), *files.rglob(f"{document_id}/*/raw")]
-    return max(found, key=lambda path: (path.name == "parsed.md", path.stat().st_mtime)).read_bytes().decode()
+    paths = [*files.rglob(f"{document_id}/*/parsed.md"), *files.rglob(f"{document_id}/*/raw")]
+    return max(paths, key=lambda path: (path.name == "parsed.md", path.stat().st_mtime)).read_bytes().decode()
 
 
 def test_a_posted_text_is_found_by_its_meaning(service):
@@ -59,7 +59,7 @@ def test_a_posted_text_is_found_by_its_meaning(service):
 
 
 def test_a_warm_service_makes_a_text_searchable_within_seconds(service):
-    """The issue's own figure, about a second, is measured in bench/; here only a bound that shows a real defect."""
+    # bench/ measures the exact figure, about a second; this bound shows defects only.
     service.wait(service.text("warming up " * 20)["ingestJobRunId"])
     text = "Basalt columns form when thick lava cools slowly and contracts into hexagons. " * 25
     started = time.monotonic()
@@ -104,20 +104,20 @@ def test_hits_come_one_a_document_with_their_section_new_ones_first(service):
         accepted = service.text(manual, name=name, chunkConfig=small, **fields)
         (run,) = service.wait(accepted["ingestJobRunId"])
         assert run["documents"]["failed"] == []
-    asked = {"expand": {"unit": "SECTION", "maxTokens": 60}, "explain": True, "topK": 20, "scoreThreshold": 0.2}
-    hits = service.search("how often does lamp 3 turn", **asked)
+    options = {"expand": {"unit": "SECTION", "maxTokens": 60}, "explain": True, "topK": 20, "scoreThreshold": 0.2}
+    hits = service.search("how often does lamp 3 turn", **options)
     ranges = set()
     for hit in hits:
         context, chunk = hit["context"], hit["chunk"]
         text = parsed_text(service, hit["document"]["id"])
         assert text[context["start"] : context["end"]] == context["content"]
         assert hit["content"] in context["content"]
-        covered = {(hit["document"]["id"], place) for place in range(context["start"], context["end"])}
+        covered = {(hit["document"]["id"], position) for position in range(context["start"], context["end"])}
         assert not covered & ranges
         ranges |= covered
         assert chunk["start"] >= context["start"]
     newest = service.search(
-        "how often does lamp 3 turn", perDocument=1, recency={"halfLifeDays": 365, "weight": 0.4}, **asked
+        "how often does lamp 3 turn", perDocument=1, recency={"halfLifeDays": 365, "weight": 0.4}, **options
     )
     names = [hit["document"]["name"] for hit in newest if hit["document"]["name"].endswith("manual")]
     assert names == ["newer manual", "manual"]
@@ -142,14 +142,14 @@ def test_replacing_a_text_never_leaves_a_moment_without_it(service):
     old, new = "The ferry to Utö leaves at nine.", "The ferry to Utö leaves at eleven."
     service.wait(service.text(old, name="ferry")["ingestJobRunId"])
     run = service.text(new, name="ferry")["ingestJobRunId"]
-    seen = set()
+    contents_seen = set()
     while service.job_run(run)["status"] != "COMPLETED":
-        found = [h["content"] for h in service.search("ferry to Utö", topK=5) if h["document"]["name"] == "ferry"]
-        assert len(found) == 1, found
-        seen.update(found)
-    found = [h["content"] for h in service.search("ferry to Utö", topK=5) if h["document"]["name"] == "ferry"]
-    assert found == [new]
-    assert seen <= {old, new}
+        contents = [h["content"] for h in service.search("ferry to Utö", topK=5) if h["document"]["name"] == "ferry"]
+        assert len(contents) == 1, contents
+        contents_seen.update(contents)
+    contents = [h["content"] for h in service.search("ferry to Utö", topK=5) if h["document"]["name"] == "ferry"]
+    assert contents == [new]
+    assert contents_seen <= {old, new}
 
 
 def test_a_corrupt_pdf_fails_alone_and_says_why(service):
@@ -199,17 +199,17 @@ def dump(url):
         tables = connection.execute(
             "select oid::regclass::text from pg_class where relkind = 'r' and relnamespace = 'public'::regnamespace"
         ).fetchall()
-        found = [connection.execute(f"select t::text from {table} t").fetchall() for (table,) in tables]
-    return str(found)
+        tables_text = [connection.execute(f"select t::text from {table} t").fetchall() for (table,) in tables]
+    return str(tables_text)
 
 
 def test_in_prefect_a_run_is_found_by_its_documents_name_and_by_its_job_run(service):
     run = service.text("Found in Prefect by its name.", name="find me in prefect")["ingestJobRunId"]
     service.wait(run)
     with service.prefect() as prefect:
-        found = prefect.post("/flow_runs/filter", json={"flow_runs": {"tags": {"all_": [run]}}}).json()
-    assert [flow_run["name"] for flow_run in found] == ["find me in prefect"]
-    assert found[0]["parameters"].keys() == {"batch_id", "attempt"}
+        flow_runs = prefect.post("/flow_runs/filter", json={"flow_runs": {"tags": {"all_": [run]}}}).json()
+    assert [flow_run["name"] for flow_run in flow_runs] == ["find me in prefect"]
+    assert flow_runs[0]["parameters"].keys() == {"batch_id", "attempt"}
 
 
 def test_a_run_shows_the_states_of_its_flow_run(service):

@@ -22,12 +22,12 @@ def post(service, folder, case, number):
 
 
 def text_of(service, document_id):
-    """All chunks of a document, as a client reads them."""
+    """All chunks of a document over the API."""
     parts, cursor = [], None
     while True:
-        given = {"cursor": cursor} if cursor else {}
+        page_parameters = {"cursor": cursor} if cursor else {}
         answer = service.client.get(
-            f"/v1/documents/{document_id}/chunks", params={"namespaceId": service.namespace, **given}
+            f"/v1/documents/{document_id}/chunks", params={"namespaceId": service.namespace, **page_parameters}
         )
         data = service.ok(answer)
         parts += [chunk["content"] for chunk in data["chunks"]]
@@ -37,19 +37,19 @@ def text_of(service, document_id):
 
 
 def trouble(service, case, run, document_id):
-    """What is not as the manifest says, or None."""
-    own = [one for one in run["documents"]["failed"] if one["id"] == document_id]
-    if own:
-        useful = len(own[0]["error"] or "") > 40
+    """Difference from the manifest, or None."""
+    failures = [entry for entry in run["documents"]["failed"] if entry["id"] == document_id]
+    if failures:
+        useful = len(failures[0]["error"] or "") > 40
         if case["expect"] == "ok" or not useful:
-            return f"{case['file']}: FAILED: {own[0]['error']}"
+            return f"{case['file']}: FAILED: {failures[0]['error']}"
         return None
     text = text_of(service, document_id)
-    found = plain(text, case)
+    plain_text = plain(text, case)
     wrong = [words for words in case["must_not"] if words in text]
     if case["expect"] in ("ok", "ok_or_stretch"):
-        wrong += [words for words in case["must"] if plain(words, case) not in found]
-    if case["expect"] == "fail" or not found:
+        wrong += [words for words in case["must"] if plain(words, case) not in plain_text]
+    if case["expect"] == "fail" or not plain_text:
         wrong.append("SUCCESS")
     return f"{case['file']}: {wrong}" if wrong else None
 

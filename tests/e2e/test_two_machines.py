@@ -1,5 +1,6 @@
-"""Two machines, as docs/operations.md says: the operator's PostgreSQL with TLS, Prefect with a login, and bucket;
-the service in one home and a worker in another, which share nothing else."""
+"""Two machines as in docs/operations.md: PostgreSQL with TLS, Prefect with a login, a bucket; a service and a remote
+worker.
+"""
 
 import os
 import shutil
@@ -22,25 +23,25 @@ KEY = "1:" + "A" * 43 + "="
 
 @pytest.fixture
 def own_postgres(tmp_path):
-    """Its address: with TLS, by a certificate that `certificate.pem` vouches for, and not without."""
+    """Address of a PostgreSQL with TLS and a private certificate; it refuses plain connections."""
     home, certificate, key = Path(tempfile.mkdtemp(prefix="rt-")), tmp_path / "certificate.pem", tmp_path / "key.pem"
     secure.certify(certificate, key)
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     context.load_cert_chain(certificate, key)
-    made = OwnPostgres(home)
+    started = OwnPostgres(home)
     try:
-        made.start()
-        with Network(made.port, tls=context) as network:
-            yield f"{made.url(network.port)}?sslmode=verify-full&sslrootcert={certificate}"
+        started.start()
+        with Network(started.port, tls=context) as network:
+            yield f"{started.url(network.port)}?sslmode=verify-full&sslrootcert={certificate}"
     finally:
-        made.remove()
+        started.remove()
         shutil.rmtree(home, ignore_errors=True)
 
 
 @pytest.fixture
 def machines(own_prefect, own_postgres):  # noqa: F811
-    """Two homes with the same settings, files in a bucket alone."""
-    made = []
+    """Two homes with the same settings and files in a bucket."""
+    started = []
     for _ in range(2):
         home = Path(tempfile.mkdtemp(prefix="rt-"))
         settings = {
@@ -50,14 +51,14 @@ def machines(own_prefect, own_postgres):  # noqa: F811
             "prefect_login": OWN_LOGIN,
             "files_directory": str(home / "files"),
         }
-        made.append(Service(home, fetch_allow="127.0.0.0/8", **settings))
-    yield made
-    for machine in made:
+        started.append(Service(home, fetch_allow="127.0.0.0/8", **settings))
+    yield started
+    for machine in started:
         machine.remove()
 
 
 def in_a_bucket(machine, storage):
-    """A namespace whose files lie in a bucket; a view of the machine that speaks of it."""
+    """View of the machine with a namespace in a bucket."""
     bucket = storage.config(s3_server.bucket(storage))
     return machine.in_a_new_namespace("bucket", fileStorageConfig=bucket)
 

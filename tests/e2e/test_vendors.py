@@ -11,17 +11,17 @@ from tests.standins import embedding_server, pinecone, s3_server
 
 @pytest.fixture
 def storage():
-    with s3_server.running() as found:
-        yield found
+    with s3_server.running() as server:
+        yield server
 
 
 def created(service, body):
-    """The check of its configs takes 5 seconds at most, which a busy machine needs to load what speaks to vendors."""
+    # A busy machine may need more than the check's 5 seconds for the SDKs.
     for _ in range(6):
-        made = service.client.post("/v1/namespaces", json=body)
-        if "timeout" not in made.text:
+        response = service.client.post("/v1/namespaces", json=body)
+        if "timeout" not in response.text:
             break
-    return made
+    return response
 
 
 @pytest.mark.slow
@@ -34,9 +34,9 @@ def test_the_main_job_on_accounts_alone_leaves_no_key_in_the_open(service, opena
             "vectorStorageConfig": index.config(),
             "embeddingModelConfig": openai.config(),
         }
-        made = created(service, body)
-        assert made.status_code == 200, made.text
-        service.info["namespaceId"] = service.ok(made)["namespace"]["id"]
+        response = created(service, body)
+        assert response.status_code == 200, response.text
+        service.info["namespaceId"] = service.ok(response)["namespace"]["id"]
         runs = [
             service.text("Owls hunt mice at night.", name="owls")["ingestJobRunId"],
             service.file("tides.txt", b"The spring tide follows the full moon.")["ingestJobRunId"],
@@ -53,4 +53,4 @@ def test_the_main_job_on_accounts_alone_leaves_no_key_in_the_open(service, opena
             with suppress(FileNotFoundError):  # the service goes on
                 content = file.read_bytes() if file.is_file() else b""
                 assert not [key for key in keys if key.encode() in content], file
-        assert not [key for key in keys if key in made.text]
+        assert not [key for key in keys if key in response.text]

@@ -46,12 +46,12 @@ def test_list_sitemap_and_website_are_found(service, site):
         body = {"namespaceId": service.namespace, "ingestConfig": {"source": source, "config": config}}
         return service.ok(service.client.post(f"/v1/ingest/{path}", json=body))["ingestJobRunId"]
 
-    listed, mapped, walked = service.wait(
+    list_run, mapped, walked = service.wait(
         ingest("urls", "URLS_LIST", urls=[f"{site}/index.html"]),
         ingest("sitemap", "SITEMAP", url=f"{site}/sitemap.xml"),
         ingest("website", "WEBSITE", url=f"{site}/index.html", maxDepth=2),
     )
-    assert len(listed["documents"]["completed"]) == 1
+    assert len(list_run["documents"]["completed"]) == 1
     assert len(mapped["documents"]["completed"]) == 1
     assert mapped["progress"]["skipped"] == 1
     assert len(walked["documents"]["completed"]) == 3

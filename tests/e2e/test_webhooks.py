@@ -18,15 +18,15 @@ WORDS = {"semanticWeight": 0.5, "keywordWeight": 0.5}
 
 def test_an_endpoint_is_told_of_an_ingestion_within_seconds(service):
     with receiving() as receiver:
-        asked = {"url": receiver.url, "events": ["*"], "namespaceId": service.namespace}
-        made = service.ok(service.client.post("/v1/webhooks", json=asked))
-        receiver.secret = made["secret"]
-        path = f"/v1/webhooks/{made['webhook']['id']}"
+        body = {"url": receiver.url, "events": ["*"], "namespaceId": service.namespace}
+        webhook = service.ok(service.client.post("/v1/webhooks", json=body))
+        receiver.secret = webhook["secret"]
+        path = f"/v1/webhooks/{webhook['webhook']['id']}"
         service.client.post(f"{path}/test")
         receiver.wait(1)
         run = service.text("The harbour seal dives for thirty minutes.", name="seals")["ingestJobRunId"]
-        told = receiver.wait(7)
-        assert [one.type for one in told] == [
+        events = receiver.wait(7)
+        assert [event.type for event in events] == [
             "WEBHOOK_TEST",
             "INGEST_JOB_RUN_QUEUED",
             "DOCUMENTS_QUEUED_FOR_INGESTION",
@@ -35,17 +35,17 @@ def test_an_endpoint_is_told_of_an_ingestion_within_seconds(service):
             "DOCUMENTS_READY",
             "INGEST_JOB_RUN_COMPLETED",
         ]
-        assert {one.data["ingestJobRunId"] for one in told[1:]} == {run}
+        assert {event.data["ingestJobRunId"] for event in events[1:]} == {run}
         assert receiver.forged == []
         assert _delivered(service, path) == {"DELIVERED"}
         assert service.client.delete(path).status_code == 200
 
 
 def _delivered(service, path):
-    """The statuses of all deliveries, once none is on its way: an answer is written down after it was given."""
+    """Wait until no delivery is pending; return the statuses."""
     for _ in range(100):
-        listed = service.ok(service.client.get(f"{path}/deliveries"))["deliveries"]
-        statuses = {one["status"] for one in listed}
+        deliveries = service.ok(service.client.get(f"{path}/deliveries"))["deliveries"]
+        statuses = {delivery["status"] for delivery in deliveries}
         if "PENDING" not in statuses:
             break
         time.sleep(0.1)
@@ -63,9 +63,9 @@ def test_a_language_model_asks_over_stdin_and_stdout(service):
     async def ask():
         async with Client(server) as client:
             tools = await client.list_tools()
-            given = {"namespaceId": service.namespace, "query": "when do owls hunt", "hybridConfig": WORDS}
-            found = await client.call_tool("search", given)
-            hit = found.structured_content["results"][0]
+            arguments = {"namespaceId": service.namespace, "query": "when do owls hunt", "hybridConfig": WORDS}
+            response = await client.call_tool("search", arguments)
+            hit = response.structured_content["results"][0]
             read = await client.call_tool(
                 "read_document",
                 {"namespaceId": service.namespace, "documentId": hit["document"]["id"], **span(hit["chunk"])},

@@ -1,9 +1,7 @@
-"""The long suite of faults: round after round, for as many minutes as one likes.
+"""Long fault suite: seeded rounds for the given minutes.
 
     .venv/bin/python -m tests.faults [--minutes 60] [--seed N] [--seconds 60] [--report FILE]
-
-Prints each round as it ends, and a table in the end, also where it is interrupted. Exit code 1 if anything was wrong.
-The same seed gives the same faults at the same moments.
+Exit code 1 after any problem.
 """
 
 from __future__ import annotations
@@ -46,38 +44,42 @@ def main() -> int:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     results: list[Result] = []
     with Sources(chosen.seed) as sources:
-        own = chosen.prefect == "own"
-        place = Place(chosen.seed, sources, has_own_prefect=own, api_processes=str(chosen.processes))
+        has_own_prefect = chosen.prefect == "own"
+        installation = Place(chosen.seed, sources, has_own_prefect=has_own_prefect, api_processes=str(chosen.processes))
         try:
             ends = time.monotonic() + 60 * chosen.minutes
             while not results or time.monotonic() < ends:
-                names = _names(chosen.seed, len(results), faults.able(place), chosen.each)
-                results.append(rounds.run(place, chosen.seed, len(results), chosen.seconds, names, chosen.patience))
+                names = _names(chosen.seed, len(results), faults.able(installation), chosen.each)
+                results.append(
+                    rounds.run(installation, chosen.seed, len(results), chosen.seconds, names, chosen.patience)
+                )
                 print(results[-1], flush=True)
                 if chosen.logs and results[-1].wrong:
-                    place.keep_logs(chosen.logs / f"seed{chosen.seed}-round{results[-1].number}")
+                    installation.keep_logs(chosen.logs / f"seed{chosen.seed}-round{results[-1].number}")
         finally:
             if chosen.report:
-                chosen.report.write_text(json.dumps([one.figures for one in results], indent=1) + "\n")
+                chosen.report.write_text(json.dumps([result.figures for result in results], indent=1) + "\n")
             if results:
-                print(_table(results, disk=place.has_disk), flush=True)
-            place.close()
-    return 1 if any(one.wrong for one in results) else 0
+                print(_table(results, disk=installation.has_disk), flush=True)
+            installation.close()
+    return 1 if any(result.wrong for result in results) else 0
 
 
-def _names(seed: int, number: int, able: list[str], each: list[str]) -> list[str]:
-    others = [name for name in able if name not in each]
-    return each + random.Random(f"{seed}/{number}/names").sample(others, max(0, EACH - len(each)))
+def _names(seed: int, number: int, able: list[str], chosen_names: list[str]) -> list[str]:
+    other_names = [name for name in able if name not in chosen_names]
+    return chosen_names + random.Random(f"{seed}/{number}/names").sample(other_names, max(0, EACH - len(chosen_names)))
 
 
 def _table(results: list[Result], *, disk: bool) -> str:
-    counted = {name: sum(f.name == name for one in results for f in one.plan) for name in faults.ACTIONS}
+    counted = {name: sum(f.name == name for result in results for f in result.plan) for name in faults.ACTIONS}
+    crawls, syncs = sum(result.crawls for result in results), sum(result.syncs for result in results)
+    requests = sum(result.acknowledged + result.replaced for result in results) + crawls + syncs
     head = (
         f"{len(results)} rounds,"
-        f" {sum(one.acknowledged + one.replaced + one.crawls + one.syncs for one in results)} requests acknowledged"
-        f" ({sum(one.crawls for one in results)} crawls, {sum(one.syncs for one in results)} synchronizations),"
-        f" {sum(one.reads for one in results)} whole versions read, slowest end"
-        f" {max(one.ended for one in results):.1f} s, {sum(len(one.wrong) for one in results)} wrong"
+        f" {requests} requests acknowledged"
+        f" ({crawls} crawls, {syncs} synchronizations),"
+        f" {sum(result.reads for result in results)} whole versions read, slowest end"
+        f" {max(result.ended for result in results):.1f} s, {sum(len(result.wrong) for result in results)} wrong"
     )
     lines = [head, *(f"{count:4} x {name}" for name, count in counted.items())]
     lines += [] if disk else ["no disk could be mounted on this machine: it was never full"]

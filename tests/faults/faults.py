@@ -1,4 +1,4 @@
-"""The faults: what each does to a place, and a plan of them that a seed decides."""
+"""The faults and a seeded plan of them."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from local import postgres
 from tests.faults.place import LEASE, Place
 
 KILLED = ("api", "worker", "fork server", "embedder", "child", "dispatcher", "prefect")
+# Time to find a running flow run.
 RUNNING_SECONDS = 60.0
-"""In which a flow run is looked for that runs."""
 STOPPED = ("api", "worker", "embedder", "child", "dispatcher", "prefect")
 
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """Something that happens `at` seconds of a round and lasts `seconds`."""
+    """A fault from second `at` of a round, for `seconds`."""
 
     at: float
     name: str
@@ -42,8 +42,8 @@ def kill(role: str) -> Callable[[Place, float], None]:
 def stop(role: str) -> Callable[[Place, float], None]:
     """SIGSTOP, and SIGCONT for the same process."""
 
-    def act(place: Place, seconds: float) -> None:
-        process = place.roles().get(role)
+    def act(installation: Place, seconds: float) -> None:
+        process = installation.roles().get(role)
         if process is not None:
             process.send_signal(signal.SIGSTOP)
             time.sleep(seconds)
@@ -52,27 +52,27 @@ def stop(role: str) -> Callable[[Place, float], None]:
     return act
 
 
-def _postgres_killed(place: Place, seconds: float) -> None:
-    place.postgres.kill()
+def _postgres_killed(installation: Place, seconds: float) -> None:
+    installation.postgres.kill()
     time.sleep(seconds)
-    place.postgres.start()
+    installation.postgres.start()
 
 
-def _postgres_restarted(place: Place, seconds: float) -> None:
-    place.postgres.stop()
+def _postgres_restarted(installation: Place, seconds: float) -> None:
+    installation.postgres.stop()
     time.sleep(seconds)
-    place.postgres.start()
+    installation.postgres.start()
 
 
-def _postgres_stopped(place: Place, seconds: float) -> None:
-    place.postgres.signal(signal.SIGSTOP)
+def _postgres_stopped(installation: Place, seconds: float) -> None:
+    installation.postgres.signal(signal.SIGSTOP)
     time.sleep(seconds)
-    place.postgres.signal(signal.SIGCONT)
+    installation.postgres.signal(signal.SIGCONT)
 
 
 def _slow(name: str) -> Callable[[Place, float], None]:
-    def act(place: Place, seconds: float) -> None:
-        network = place.networks[name]
+    def act(installation: Place, seconds: float) -> None:
+        network = installation.networks[name]
         network.delay = 0.05
         time.sleep(seconds)
         network.heal()
@@ -81,8 +81,8 @@ def _slow(name: str) -> Callable[[Place, float], None]:
 
 
 def _cut(name: str) -> Callable[[Place, float], None]:
-    def act(place: Place, seconds: float) -> None:
-        network = place.networks[name]
+    def act(installation: Place, seconds: float) -> None:
+        network = installation.networks[name]
         network.cut()
         time.sleep(seconds)
         network.heal()
@@ -91,68 +91,68 @@ def _cut(name: str) -> Callable[[Place, float], None]:
 
 
 def _reset(name: str) -> Callable[[Place, float], None]:
-    def act(place: Place, seconds: float) -> None:
+    def act(installation: Place, seconds: float) -> None:
         ends = time.monotonic() + seconds
         while time.monotonic() < ends:
-            place.networks[name].reset()
+            installation.networks[name].reset()
             time.sleep(0.7)
 
     return act
 
 
-def _prefect_killed(place: Place, _seconds: float) -> None:
-    """The bundled one is started again by the supervisor, the operator's own by its operator."""
-    if place.prefect is None:
-        place.signal("prefect", signal.SIGKILL)
+def _prefect_killed(installation: Place, _seconds: float) -> None:
+    # The supervisor restarts the bundled server; the operator restarts an own one.
+    if installation.prefect is None:
+        installation.signal("prefect", signal.SIGKILL)
         return
-    with place.turn:
-        place.prefect.kill()
-        place.prefect.start()
+    with installation.turn:
+        installation.prefect.kill()
+        installation.prefect.start()
 
 
-def _prefect_lost(place: Place, _seconds: float) -> None:
-    """Prefect begins with nothing; its operator registers the deployments again, before a dispatcher does."""
-    with place.turn:
-        if place.prefect is not None:
-            place.prefect.kill()
-            place.prefect.forget()
-            place.prefect.start()
+def _prefect_lost(installation: Place, _seconds: float) -> None:
+    """Delete Prefect's database; register the deployments again before a dispatcher does."""
+    with installation.turn:
+        if installation.prefect is not None:
+            installation.prefect.kill()
+            installation.prefect.forget()
+            installation.prefect.start()
         else:
-            place.signal("prefect", signal.SIGKILL)
-            with psycopg.connect(postgres.url(place.service.home), autocommit=True) as connection:
+            installation.signal("prefect", signal.SIGKILL)
+            with psycopg.connect(postgres.url(installation.service.home), autocommit=True) as connection:
                 connection.execute("drop database prefect with (force)")
                 connection.execute("create database prefect owner prefect")
-        place.until_up()
-        done = place.service.run("register")
+        installation.until_up()
+        done = installation.service.run("register")
         assert done.returncode == 0, done.stdout + done.stderr
 
 
-def _supervisor_killed(place: Place, seconds: float) -> None:
-    with place.turn:
-        place.signal("supervisor", signal.SIGKILL)
+def _supervisor_killed(installation: Place, seconds: float) -> None:
+    with installation.turn:
+        installation.signal("supervisor", signal.SIGKILL)
         time.sleep(seconds)
-        place.service.up()
+        installation.service.up()
 
 
-def _disk_full(place: Place, seconds: float) -> None:
-    """Nothing more goes onto the disk for files."""
-    filler = place.files / "filler"
+def _disk_full(installation: Place, seconds: float) -> None:
+    """Fill the disk for files."""
+    filler = installation.files / "filler"
     fill(filler)
     time.sleep(seconds)
     filler.unlink()
 
 
-def _database_full(place: Place, seconds: float) -> None:
-    """No room below PostgreSQL, its log of writes included; then its operator makes room, and starts it if it died."""
-    filler = place.folder / "db" / "filler"
+def _database_full(installation: Place, seconds: float) -> None:
+    """Fill PostgreSQL's disk including its WAL; then free it and restart PostgreSQL if needed."""
+    filler = installation.folder / "db" / "filler"
     fill(filler)
     time.sleep(seconds)
     filler.unlink()
-    place.postgres.until_up()
+    installation.postgres.until_up()
 
 
 def fill(filler: Path) -> None:
-    """Until nothing more goes onto its disk."""
+    """Write until the disk is full."""
     with suppress(OSError), filler.open("wb") as file:
         while True:
             file.write(bytes(1 << 20))
@@ -162,37 +162,37 @@ def fill(filler: Path) -> None:
             file.write(bytes(1 << 10))
 
 
-def _refused(place: Place, seconds: float) -> None:
-    if place.sources is not None:
-        place.sources.refuse(seconds)
+def _refused(installation: Place, seconds: float) -> None:
+    if installation.sources is not None:
+        installation.sources.refuse(seconds)
 
 
-def _suspended(place: Place, seconds: float) -> None:
-    """A person suspends a flow run in Prefect, and resumes it later."""
-    if run := _set_running(place, Suspended(timeout_seconds=3600).model_dump(mode="json")):
-        place.suspended += 1
+def _suspended(installation: Place, seconds: float) -> None:
+    """Suspend a flow run in Prefect and resume it later."""
+    if run := _set_running(installation, Suspended(timeout_seconds=3600).model_dump(mode="json")):
+        installation.suspended += 1
         time.sleep(seconds)
         path = f"/flow_runs/{run['id']}"
-        while (kept := place.call_prefect("GET", path)) and kept["state"]["type"] == "PAUSED":
-            place.call_prefect("POST", f"{path}/resume", {})
+        while (flow_run := installation.call_prefect("GET", path)) and flow_run["state"]["type"] == "PAUSED":
+            installation.call_prefect("POST", f"{path}/resume", {})
             time.sleep(0.2)
 
 
-def _cancelled(place: Place, _seconds: float) -> None:
+def _cancelled(installation: Place, _seconds: float) -> None:
     """A person cancels a flow run in Prefect."""
-    _set_running(place, Cancelling().model_dump(mode="json"))
+    _set_running(installation, Cancelling().model_dump(mode="json"))
 
 
-def _set_running(place: Place, state: dict[str, Any]) -> dict[str, Any] | None:
-    """A flow run that was running when its state was set; None if none was for a while."""
-    deadline, seen = time.monotonic() + RUNNING_SECONDS, {"flow_runs": {"state": {"type": {"any_": ["RUNNING"]}}}}
+def _set_running(installation: Place, state: dict[str, Any]) -> dict[str, Any] | None:
+    """Set the state of a running flow run; None if no run was found in time."""
+    deadline, run_filter = time.monotonic() + RUNNING_SECONDS, {"flow_runs": {"state": {"type": {"any_": ["RUNNING"]}}}}
     change = {"state": {key: state[key] for key in ("type", "name", "state_details")}}
     while time.monotonic() < deadline:
-        for run in place.call_prefect("POST", "/flow_runs/filter", seen) or ():
+        for run in installation.call_prefect("POST", "/flow_runs/filter", run_filter) or ():
             if "batch_id" in run["parameters"]:
                 if state["type"] == "CANCELLING":  # before an answer that may be lost
-                    place.cancelled_batches.add(run["parameters"]["batch_id"])
-                result = place.call_prefect("POST", f"/flow_runs/{run['id']}/set_state", change)
+                    installation.cancelled_batches.add(run["parameters"]["batch_id"])
+                result = installation.call_prefect("POST", f"/flow_runs/{run['id']}/set_state", change)
                 # Prefect sets a run without a process, as one just suspended, to Cancelled at once, and says REJECT.
                 if result and (result["status"] == "ACCEPT" or result["state"]["type"] == "CANCELLED"):
                     return run
@@ -213,9 +213,9 @@ ACTIONS: dict[str, Callable[[Place, float], None]] = {
     "SIGKILL supervisor": _supervisor_killed,
     "disk for files full": _disk_full,
     **{
-        f"{what} network to {there}": act(there)
-        for there in ("prefect", "bucket")
-        for what, act in (("slow", _slow), ("cut", _cut), ("reset", _reset))
+        f"{network_fault} network to {target}": act(target)
+        for target in ("prefect", "bucket")
+        for network_fault, act in (("slow", _slow), ("cut", _cut), ("reset", _reset))
     },
     "account refuses": _refused,
     "disk for the database full": _database_full,
@@ -233,9 +233,9 @@ LASTS = {
     "SIGKILL supervisor": (0.0, 2.0),
     "disk for files full": (2.0, 6.0),
     **{
-        f"{what} network to {there}": (1.0, longest)
-        for there in ("prefect", "bucket")
-        for what, longest in (("slow", 6.0), ("cut", 6.0), ("reset", 4.0))
+        f"{network_fault} network to {target}": (1.0, longest)
+        for target in ("prefect", "bucket")
+        for network_fault, longest in (("slow", 6.0), ("cut", 6.0), ("reset", 4.0))
     },
     "account refuses": (1.0, 5.0),
     "disk for the database full": (2.0, 6.0),
@@ -244,21 +244,26 @@ LASTS = {
 """Seconds, at least and at most."""
 
 
-def able(place: Place) -> list[str]:
-    """Names of what can be done to this place."""
+def able(installation: Place) -> list[str]:
+    """Names of the possible faults at this installation."""
     lacks = {
-        "disk for files full": not place.has_disk,
-        "account refuses": place.sources is None,
-        "disk for the database full": not place.has_database_disk,
-        **{f"{what} network to prefect": place.prefect is None for what in ("slow", "cut", "reset")},
-        **{f"{what} network to bucket": place.sources is None for what in ("slow", "cut", "reset")},
+        "disk for files full": not installation.has_disk,
+        "account refuses": installation.sources is None,
+        "disk for the database full": not installation.has_database_disk,
+        **{
+            f"{network_fault} network to prefect": installation.prefect is None
+            for network_fault in ("slow", "cut", "reset")
+        },
+        **{
+            f"{network_fault} network to bucket": installation.sources is None
+            for network_fault in ("slow", "cut", "reset")
+        },
     }
     return [name for name in ACTIONS if not lacks.get(name)]
 
 
 def plan(seed: int, number: int, seconds: float, names: list[str]) -> list[Fault]:
-    """What happens in a round of so many seconds: each of these once, in an order and at moments that follow from the
-    seed and the round's number."""
+    """Plan of a round: each fault once, in a seeded order at seeded moments."""
     dice = random.Random(f"{seed}/{number}")
     order = dice.sample(names, len(names))
     moments = sorted(dice.uniform(0, seconds) for _ in order)

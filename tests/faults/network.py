@@ -1,4 +1,4 @@
-"""A network that can be made slow, cut and reset: a TCP proxy before one address."""
+"""TCP proxy with delays, cuts and resets."""
 
 from __future__ import annotations
 
@@ -11,15 +11,14 @@ import threading
 from typing import Self
 
 PART = 1 << 16
+# First message of a PostgreSQL client with TLS.
 SSL_REQUEST = struct.pack(">II", 8, 80877103)
-"""What a client of PostgreSQL sends first that wants TLS."""
 
 
 class Network:
-    """Passes on what is sent to `port` to another port of this machine.
+    """Forward connections of `port` to another local port.
 
-    `delay`: seconds that each part takes on its way. With `tls`, PostgreSQL's clients have to ask for TLS and are
-    refused without: programs of PostgreSQL that were built without it are reached with it.
+    `delay` is in seconds per part; `tls` requires TLS of PostgreSQL clients.
     """
 
     def __init__(self, to: int, tls: ssl.SSLContext | None = None) -> None:
@@ -49,7 +48,7 @@ class Network:
         self._loop.call_soon_threadsafe(self._passes.set)
 
     def cut(self) -> None:
-        """Nothing passes, and nobody is told."""
+        """Stop forwarding without closing connections."""
         self._loop.call_soon_threadsafe(self._passes.clear)
 
     def reset(self) -> None:
@@ -68,31 +67,31 @@ class Network:
         self._loop.run_forever()
         self._reset()
         server.close()
-        left = asyncio.all_tasks(self._loop)
-        for task in left:
+        tasks = asyncio.all_tasks(self._loop)
+        for task in tasks:
             task.cancel()
-        self._loop.run_until_complete(asyncio.gather(*left, return_exceptions=True))
+        self._loop.run_until_complete(asyncio.gather(*tasks, return_exceptions=True))
         self._loop.close()
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         if self._tls is not None and not await self._secured(reader, writer, self._tls):
             return
         try:
-            there_reader, there = await asyncio.open_connection("127.0.0.1", self._to)
+            there_reader, target_writer = await asyncio.open_connection("127.0.0.1", self._to)
         except OSError:
             writer.transport.abort()
             return
-        ends = {writer, there}
+        ends = {writer, target_writer}
         self._open |= ends
         try:
-            await asyncio.gather(self._pass(reader, there), self._pass(there_reader, writer))
+            await asyncio.gather(self._pass(reader, target_writer), self._pass(there_reader, writer))
         finally:
             self._open -= ends
             for end in ends:
                 end.transport.abort()
 
     async def _secured(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, tls: ssl.SSLContext) -> bool:
-        """Whether the client asked for TLS and got it."""
+        """Return True after a TLS handshake."""
         try:
             if await reader.readexactly(len(SSL_REQUEST)) != SSL_REQUEST:
                 writer.transport.abort()
@@ -105,10 +104,7 @@ class Network:
         return True
 
     async def _pass(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Until one side has nothing more to say.
-
-        A reset is passed on: whoever is killed with unread data leaves one, and nobody would learn of it otherwise.
-        """
+        """Forward until one side closes; resets are forwarded too."""
         try:
             while part := await reader.read(PART):
                 if self.delay:
@@ -128,8 +124,8 @@ class Network:
 
 def _torn(writer: asyncio.StreamWriter) -> None:
     """End a connection with a reset."""
-    found = writer.get_extra_info("socket")
-    if found is not None:
+    transport_socket = writer.get_extra_info("socket")
+    if transport_socket is not None:
         with contextlib.suppress(OSError):
-            found.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            transport_socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
     writer.transport.abort()

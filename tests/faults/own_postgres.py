@@ -1,4 +1,4 @@
-"""A PostgreSQL of the operator's: on TCP, in a folder of its own, which dies and comes back when it is told to."""
+"""An operator's PostgreSQL on TCP in its own folder, with kill and restart."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ import psycopg
 
 from local import postgres, processes
 
+# Time for a start including recovery.
 SECONDS = 60.0
-"""In which it answers after a start, recovery included."""
 
 
 class OwnPostgres:
-    """Data and programs are those of the embedded one."""
+    """PostgreSQL with the programs and data of the embedded one."""
 
     def __init__(self, home: Path) -> None:
         self._home = home
@@ -27,19 +27,19 @@ class OwnPostgres:
         self._process: subprocess.Popen[bytes] | None = None
 
     def url(self, port: int = 0, database: str = postgres.DATABASE_NAME) -> str:
-        """The address of its database, through another port if one is named."""
+        """URL of its database, optionally through another port."""
         password = (self._home / "postgres.password").read_text().strip()
         return f"postgresql://{postgres.USER_NAME}:{password}@127.0.0.1:{port or self.port}/{database}"
 
     def start(self) -> None:
-        """Start it, or start it again, and wait until it answers."""
+        """Start and wait for an answer."""
         deadline = time.monotonic() + SECONDS
         while not self._started(deadline):
             assert time.monotonic() < deadline, (self._home / "postgres.log").read_text()[-2000:]
             time.sleep(0.5)
 
     def _started(self, deadline: float) -> bool:
-        """False if it ended at once: what it needs may not be free yet."""
+        """Return False after an immediate exit; its port may be busy."""
         cluster = postgres.prepare(self._home)
         self._reap()
         with (self._home / "postgres.log").open("ab") as log:
@@ -69,7 +69,7 @@ class OwnPostgres:
         return True
 
     def until_up(self) -> None:
-        """Until it answers; started again if it has ended."""
+        """Wait for an answer; restart an exited server."""
         deadline = time.monotonic() + SECONDS
         while not self._answers() and time.monotonic() < deadline:
             if self._process is None or self._process.poll() is not None:
@@ -78,12 +78,12 @@ class OwnPostgres:
         return None
 
     def kill(self) -> None:
-        """All of its processes, at once."""
+        """Kill all its processes."""
         for process in self._processes():
             process.send_signal(signal.SIGKILL)
 
     def stop(self) -> None:
-        """Shut it down in order; connections are ended."""
+        """Stop in order; open connections end."""
         if self._process is not None:
             self._process.send_signal(signal.SIGINT)
             try:
@@ -96,7 +96,7 @@ class OwnPostgres:
             process.send_signal(number)
 
     def remove(self) -> None:
-        """End it for good."""
+        """Stop and delete."""
         self.signal(signal.SIGCONT)
         self.stop()
         postgres.stop(self._home)

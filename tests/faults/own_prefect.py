@@ -1,4 +1,4 @@
-"""A Prefect server of the operator's, with a login, which dies, forgets all and comes back when it is told to."""
+"""An operator's Prefect server with a login: kill, restart, loss of its database."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from local import postgres
 from local.processes import Process
 from tests.e2e.conftest import COMMAND
 
+# Time for a start.
 SECONDS = 120.0
-"""In which it answers after a start."""
 LOGIN = "retrieval:a-login-of-the-operators-own"
 
 
 class _Group(Process):
-    """A process that leads a group."""
+    """Leader of a process group."""
 
     __slots__ = ()
 
@@ -33,7 +33,7 @@ class _Group(Process):
 
 
 class OwnPrefect:
-    """`retrieval prefect` in a home of its own, as on another machine; its database is in a PostgreSQL there."""
+    """`retrieval prefect` in its own home, with a database in its own PostgreSQL."""
 
     def __init__(self, home: Path) -> None:
         self._home = home
@@ -43,15 +43,17 @@ class OwnPrefect:
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
-        """Start it, and wait until it answers."""
+        """Start and wait for an answer."""
         postgres.start(self._home)
-        own = {name: value for name, value in os.environ.items() if not name.startswith(("RETRIEVAL_", "PREFECT_"))}
-        own |= {"RETRIEVAL_HOME": str(self._home), "RETRIEVAL_PREFECT_PORT": str(self.port)}
-        own["RETRIEVAL_PREFECT_DATABASE_URL"] = postgres.prefect_url(self._home)
-        own |= {"RETRIEVAL_PREFECT_LOGIN": LOGIN, "DO_NOT_TRACK": "1"}
+        server_environment = {
+            name: value for name, value in os.environ.items() if not name.startswith(("RETRIEVAL_", "PREFECT_"))
+        }
+        server_environment |= {"RETRIEVAL_HOME": str(self._home), "RETRIEVAL_PREFECT_PORT": str(self.port)}
+        server_environment["RETRIEVAL_PREFECT_DATABASE_URL"] = postgres.prefect_url(self._home)
+        server_environment |= {"RETRIEVAL_PREFECT_LOGIN": LOGIN, "DO_NOT_TRACK": "1"}
         with self._home.with_suffix(".log").open("ab") as log:
             self._process = subprocess.Popen(
-                [COMMAND, "prefect"], env=own, stdout=log, stderr=log, start_new_session=True
+                [COMMAND, "prefect"], env=server_environment, stdout=log, stderr=log, start_new_session=True
             )
         deadline = time.monotonic() + SECONDS
         while not self._answers():
@@ -66,18 +68,18 @@ class OwnPrefect:
 
     @property
     def process(self) -> Process | None:
-        """The server, if it lives; signals go to all that it has started, too."""
-        found = Process.from_pid(self._process.pid) if self._process and self._process.poll() is None else None
-        return found and _Group(found.pid, found.started)
+        """The live server; signals go to its whole group."""
+        server = Process.from_pid(self._process.pid) if self._process and self._process.poll() is None else None
+        return server and _Group(server.pid, server.started)
 
     def kill(self) -> None:
-        """It, and whatever it has started."""
-        if found := self.process:
-            found.send_signal(signal.SIGKILL)
+        """Kill the server's process group."""
+        if process := self.process:
+            process.send_signal(signal.SIGKILL)
         if self._process is not None:
             self._process.wait(30)
 
     def forget(self) -> None:
-        """Delete its database, as on a machine that was lost; it has to be dead."""
+        """Delete the database of the stopped server."""
         postgres.stop(self._home)
         shutil.rmtree(self._home, ignore_errors=True)

@@ -1,6 +1,6 @@
-"""What faults are done to: a whole service on a PostgreSQL of the operator's, behind a network that can fail.
+"""A whole service on an operator's PostgreSQL behind a faulty network.
 
-Files lie on a small disk of their own where this machine lets one be mounted, so that it can be full.
+Files are on a small mounted disk if the machine allows mounts.
 """
 
 from __future__ import annotations
@@ -28,17 +28,16 @@ from tests.faults.own_postgres import OwnPostgres
 from tests.faults.own_prefect import LOGIN, OwnPrefect
 from tests.faults.sources import Sources
 
+# Seconds of a worker's lease; a round has time for several.
 LEASE = 6
-"""Seconds of a worker's lease, so that a round has time for several."""
 DISK, DATABASE_DISK = "256m", "768m"
 UP_SECONDS = 90.0
 
 
 class Place:
-    """The parts, by name: roles of the instance, its PostgreSQL, the network between them, the disk for files.
+    """Roles, PostgreSQL, networks and disk of one installation.
 
-    With `sources` there are a website, an account and a bucket too. With `has_own_prefect` Prefect is the operator's,
-    and reached through a network that can fail; otherwise it is the bundled one.
+    `sources` adds a website, an account and a bucket; `has_own_prefect` an operator's Prefect behind a network.
     """
 
     prefect: OwnPrefect | None = None
@@ -48,12 +47,12 @@ class Place:
         self, seed: int, sources: Sources | None = None, *, has_own_prefect: bool = False, **settings: str
     ) -> None:
         self.sources = sources
+        # Held by a fault during its wait for roles.
         self.turn = threading.Lock()
-        """Held by a fault that waits for roles to be up again."""
+        # Batches with flow runs cancelled in Prefect.
         self.cancelled_batches: set[str] = set()
-        """Batches whose flow runs were cancelled in Prefect."""
+        # Number of flow runs suspended in Prefect.
         self.suspended = 0
-        """Flow runs that were suspended in Prefect."""
         with ExitStack() as stack:
             self.folder = Path(tempfile.mkdtemp(prefix="rt-faults-"))
             stack.callback(shutil.rmtree, self.folder, ignore_errors=True)
@@ -84,7 +83,7 @@ class Place:
             self._stack = stack.pop_all()
 
     def _mounted(self, stack: ExitStack, folder: Path, size: str) -> bool:
-        """Whether the folder is a small disk of its own now."""
+        """Mount a small disk at the folder; return False if impossible."""
         folder.mkdir(mode=0o755)
         mount = ["mount", "-t", "tmpfs", "-o", f"size={size},mode=0755", "faults", str(folder)]
         if subprocess.run(mount, capture_output=True, check=False).returncode:
@@ -93,7 +92,7 @@ class Place:
         return True
 
     def _prefect(self, stack: ExitStack) -> dict[str, str]:
-        """The operator's own, and the settings that lead there."""
+        """Start the operator's Prefect and return its settings."""
         self.prefect = OwnPrefect(self.folder / "prefect")
         stack.callback(self.prefect.forget)
         stack.callback(self.prefect.kill)
@@ -105,7 +104,7 @@ class Place:
         }
 
     def call_prefect(self, method: str, path: str, body: dict[str, Any] | None = None) -> Any:
-        """The answer of Prefect's API to a person, whose network works; None for 404, and if none came for a while."""
+        """Response of Prefect's API on a working network; None for 404 or no answer in time."""
         info = self.service.info
         url, login = (
             (f"http://127.0.0.1:{self.prefect.port}/api", LOGIN)
@@ -128,9 +127,9 @@ class Place:
 
     @property
     def networks(self) -> dict[str, Network]:
-        """By what is behind them."""
-        others = {"prefect": self.prefect_network, "bucket": self.sources and self.sources.network}
-        return {"postgres": self.network, **{name: one for name, one in others.items() if one}}
+        """Networks by target."""
+        named_networks = {"prefect": self.prefect_network, "bucket": self.sources and self.sources.network}
+        return {"postgres": self.network, **{name: network for name, network in named_networks.items() if network}}
 
     def heal(self) -> None:
         """Everything passes at once again, wherever."""
@@ -138,14 +137,14 @@ class Place:
             network.heal()
 
     def keep_logs(self, folder: Path) -> None:
-        """A copy of those of all roles, PostgreSQL's and Prefect's."""
+        """Copy the logs of all roles, PostgreSQL and Prefect."""
         shutil.copytree(self.service.home / "logs", folder, dirs_exist_ok=True)
         for log in (self.folder / "prefect.log", self.folder / "db" / "postgres.log"):
             if log.exists():
                 shutil.copy(log, folder)
 
     def close(self) -> None:
-        """End everything, whatever state it is in, and leave nothing."""
+        """Stop and delete everything from any state."""
         self.heal()
         with suppress(AssertionError, OSError):
             self.postgres.signal(signal.SIGCONT)
@@ -155,42 +154,42 @@ class Place:
         self._stack.close()
 
     def roles(self) -> dict[str, Process]:
-        """Living processes by role; of the worker's own `fork server`, `embedder`, and `child`, which runs a flow."""
+        """Live processes by role, including the worker's `fork server`, `embedder` and `child`."""
         record = instance.load_record(self.service.home)
-        found = (
-            {one.name: Process(one.pid, one.started) for one in record.roles if one.pid and one.started}
+        processes = (
+            {role.name: Process(role.pid, role.started) for role in record.roles if role.pid and role.started}
             if record
             else {}
         )
         if record:
-            found["supervisor"] = record.supervisor
+            processes["supervisor"] = record.supervisor
         if self.prefect is not None and (process := self.prefect.process):
-            found["prefect"] = process
-        if "worker" in found:
-            found |= _of_worker(found["worker"].pid)
-        return {name: process for name, process in found.items() if process.is_alive()}
+            processes["prefect"] = process
+        if "worker" in processes:
+            processes |= _of_worker(processes["worker"].pid)
+        return {name: process for name, process in processes.items() if process.is_alive()}
 
     def signal(self, role: str, number: signal.Signals) -> bool:
-        """Whether there was such a process."""
+        """Signal the role's process; return False if absent."""
         process = self.roles().get(role)
         if process is not None:
             process.send_signal(number)
         return process is not None
 
     def until_up(self) -> None:
-        """Until the supervisor says that every role is up."""
+        """Wait until the supervisor reports every role up."""
         deadline = time.monotonic() + UP_SECONDS
         while True:
             record = instance.load_record(self.service.home)
-            if record and record.supervisor.is_alive() and all(one.state in {"up", "done"} for one in record.roles):
+            if record and record.supervisor.is_alive() and all(role.state in {"up", "done"} for role in record.roles):
                 return
-            states = {one.name: one.state for one in record.roles} if record else {}
+            states = {role.name: role.state for role in record.roles} if record else {}
             assert time.monotonic() < deadline, f"not all roles are up {UP_SECONDS:.0f} s after the faults: {states}"
             time.sleep(0.2)
 
 
 def _of_worker(pid: int) -> dict[str, Process]:
-    """The processes that a worker starts, by role."""
+    """Processes of a worker by role."""
     children = _children(pid)
     servers = [process for process in children if b"forkserver" in _read(Path(f"/proc/{process.pid}/cmdline"))]
     listening = {line.split()[6] for line in _read(Path("/proc/net/unix")).splitlines() if b"/embed-" in line}
@@ -220,14 +219,18 @@ def _sockets(pid: int) -> set[bytes]:
 
 def _children(pid: int) -> list[Process]:
     """Python processes below a process, the youngest first."""
-    found, waiting = [], [pid]
+    processes, waiting = [], [pid]
     while waiting:
         for task in Path(f"/proc/{waiting.pop()}/task").glob("*/children"):
             with suppress(OSError):
-                below = [int(one) for one in task.read_text().split()]
+                below = [int(child_pid) for child_pid in task.read_text().split()]
                 waiting += below
-                found += [one for child in below if (one := Process.from_pid(child))]
-    return [one for one in sorted(found, key=lambda one: -one.started) if _is_python(one.pid)]
+                processes += [child_pid for child in below if (child_pid := Process.from_pid(child))]
+    return [
+        child_pid
+        for child_pid in sorted(processes, key=lambda child_pid: -child_pid.started)
+        if _is_python(child_pid.pid)
+    ]
 
 
 def _is_python(pid: int) -> bool:

@@ -1,4 +1,4 @@
-"""A round: clients at work, faults by the plan of its seed, then quiet, then the judge."""
+"""A round: clients at work, seeded faults, quiet, then the judge."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from tests.faults.faults import Fault
 from tests.faults.place import Place
 from tests.faults.stream import Stream
 
+# A round with fewer reads proves little: wait for them, within limits.
 READS = 6
-"""Fewer whole versions read in a round would prove little: it waits for them, for a while."""
 
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What a round did and what was wrong after it. `ended`: seconds until its last job run ended."""
+    """Figures and problems of a round; `ended` is in seconds."""
 
     seed: int
     number: int
@@ -42,12 +42,12 @@ class Result:
             f" {self.suspended} flow runs suspended, {self.cancelled} job runs cancelled,"
             f" {self.reads} whole versions read, all job runs ended {self.ended:.1f} s after the faults"
         )
-        told = [f"  {fault}" for fault in self.plan] + [f"  WRONG: {one}" for one in self.wrong[:20]]
-        return "\n".join([head, *told])
+        lines = [f"  {fault}" for fault in self.plan] + [f"  WRONG: {finding}" for finding in self.wrong[:20]]
+        return "\n".join([head, *lines])
 
     @property
     def figures(self) -> dict[str, Any]:
-        """As JSON has it."""
+        """Figures as JSON."""
         return {
             "seed": self.seed,
             "round": self.number,
@@ -64,26 +64,28 @@ class Result:
         }
 
 
-def run(place: Place, seed: int, number: int, seconds: float, names: Sequence[str], patience: float = 1) -> Result:
-    """One round on a place that is well; `patience` as the judge has it."""
+def run(
+    installation: Place, seed: int, number: int, seconds: float, names: Sequence[str], patience: float = 1
+) -> Result:
+    """Run one round on a healthy installation."""
     planned = faults.plan(seed, number, seconds, list(names))
     errors: list[str] = []
-    suspended = place.suspended
-    with Stream(place, seed, number) as stream:
+    suspended = installation.suspended
+    with Stream(installation, seed, number) as stream:
         began = time.monotonic()
-        acting = [threading.Thread(target=_act, args=(place, fault, began, errors)) for fault in planned]
+        acting = [threading.Thread(target=_act, args=(installation, fault, began, errors)) for fault in planned]
         for thread in acting:
             thread.start()
         time.sleep(seconds)
         for thread in acting:
             thread.join()
-        place.heal()
+        installation.heal()
         try:
-            place.until_up()
+            installation.until_up()
         except AssertionError as error:
             errors.append(str(error))
         stream.until_read(READS, seconds=10 * patience)
-    took, cancelled, wrong = judge.judge(place, stream, random.Random(f"{seed}/{number}/judge"), patience)
+    took, cancelled, wrong = judge.judge(installation, stream, random.Random(f"{seed}/{number}/judge"), patience)
     return Result(
         seed,
         number,
@@ -94,15 +96,15 @@ def run(place: Place, seed: int, number: int, seconds: float, names: Sequence[st
         took,
         len(stream.crawls),
         len(stream.syncs),
-        place.suspended - suspended,
+        installation.suspended - suspended,
         cancelled,
         [*errors, *wrong],
     )
 
 
-def _act(place: Place, fault: Fault, began: float, errors: list[str]) -> None:
+def _act(installation: Place, fault: Fault, began: float, errors: list[str]) -> None:
     time.sleep(max(0.0, began + fault.at - time.monotonic()))
     try:
-        faults.ACTIONS[fault.name](place, fault.seconds)
+        faults.ACTIONS[fault.name](installation, fault.seconds)
     except Exception as error:  # noqa: BLE001 - told with the round
         errors.append(f"{fault.name}: {type(error).__name__}: {error}")

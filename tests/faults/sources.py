@@ -1,5 +1,4 @@
-"""What the long rounds ingest besides texts and files: a website, and an account at a content service whose files are
-kept in a bucket, behind a network of their own."""
+"""Further sources of the long rounds: a website, a Box account and a bucket behind a network."""
 
 from __future__ import annotations
 
@@ -21,10 +20,10 @@ from tests.e2e.test_connectors import APP_OF, connect
 from tests.faults.network import Network
 from tests.standins import box, faults, s3_server
 
+# Each page links to two more.
 PAGES = 8
-"""Of each crawl: the first names two more, each of these two more, and so on."""
+# With so many files a single deletion needs no confirmation.
 FILES = 30
-"""In the account at first: one that is deleted is far from the share that waits for a person."""
 KEPT: Any = """
     select d.external_id, d.name, d.status from documents d join partitions p on p.id = d.partition_id
     where p.namespace_id = %s and d.deleted_at is null
@@ -32,7 +31,7 @@ KEPT: Any = """
 
 
 class Site(ThreadingHTTPServer):
-    """Any number of small websites: `/NAME/p0` begins one, and the word NAMEp3x stands on its page 3."""
+    """Small websites: `/NAME/p0` is the start, page 3 holds the word NAMEp3x."""
 
     daemon_threads = True
 
@@ -41,19 +40,19 @@ class Site(ThreadingHTTPServer):
         self.url = f"http://127.0.0.1:{self.server_port}"
 
     def handle_error(self, *_: object) -> None:
-        """A client that was killed is no news."""
+        pass
 
     def pages(self, name: str) -> set[str]:
-        """Addresses of one website."""
+        """URLs of one website."""
         return {f"{self.url}/{name}/p{number}" for number in range(PAGES)}
 
 
 class _Page(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         name, _, page = self.path.lstrip("/").partition("/p")
-        known = page.isdigit() and int(page) < PAGES
-        body = _page(name, int(page)).encode() if known else b""
-        self.send_response(200 if known else 404)
+        is_known = page.isdigit() and int(page) < PAGES
+        body = _page(name, int(page)).encode() if is_known else b""
+        self.send_response(200 if is_known else 404)
         self.send_header("Content-Type", "text/html")
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
@@ -64,16 +63,13 @@ class _Page(BaseHTTPRequestHandler):
 
 
 def _page(name: str, number: int) -> str:
-    links = [one for one in (2 * number + 1, 2 * number + 2) if one < PAGES]
-    anchors = "".join(f'<a href="/{name}/p{one}">{one}</a>' for one in links)
+    links = [target for target in (2 * number + 1, 2 * number + 2) if target < PAGES]
+    anchors = "".join(f'<a href="/{name}/p{target}">{target}</a>' for target in links)
     return f"<html><title>Page {number}</title><main><p>Here is the word {name}p{number}x.</p>{anchors}</main></html>"
 
 
 class Sources:
-    """A website, a Box account and a bucket on loopback; `settings` are the service's that lead there.
-
-    `texts`: what the account holds, by external id: the word that its newest version has.
-    """
+    """Website, Box account and bucket on loopback. `texts` maps external ids to the newest word."""
 
     def __init__(self, seed: int) -> None:
         self._stack = ExitStack()
@@ -102,18 +98,27 @@ class Sources:
         """Settings of the service, by name."""
         at = self._account.settings
         return {
-            "endpoints": json.dumps({name: one.model_dump(mode="json") for name, one in at.endpoints.items()}),
-            "oauth_endpoints": json.dumps({k: one.model_dump(mode="json") for k, one in at.oauth_endpoints.items()}),
+            "endpoints": json.dumps(
+                {name: endpoint.model_dump(mode="json") for name, endpoint in at.endpoints.items()}
+            ),
+            "oauth_endpoints": json.dumps(
+                {k: endpoint.model_dump(mode="json") for k, endpoint in at.oauth_endpoints.items()}
+            ),
             "fetch_allow": "127.0.0.0/8",
             "fetch_host_delay": "0",
         }
 
     def connect(self, service: Service) -> None:
-        """A namespace with a connection to the account and its files in the bucket."""
+        """Create a namespace with a connection to the account and files in the bucket."""
         bucket = self._storage.config(s3_server.bucket(self._storage))
         bucket["endpoint"] = f"http://127.0.0.1:{self.network.port}"
-        wanted = {"name": "account", **EMBEDDED_CONFIGS, "fileStorageConfig": bucket, APP_CONFIGS["BOX"]: APP_OF["BOX"]}
-        self.namespace = service.ok(service.client.post("/v1/namespaces", json=wanted))["namespace"]["id"]
+        namespace_body = {
+            "name": "account",
+            **EMBEDDED_CONFIGS,
+            "fileStorageConfig": bucket,
+            APP_CONFIGS["BOX"]: APP_OF["BOX"],
+        }
+        self.namespace = service.ok(service.client.post("/v1/namespaces", json=namespace_body))["namespace"]["id"]
         connection = connect(service, self.namespace, "BOX")
         config = {"source": "BOX", "config": {"connectionId": connection}}
         self.asked = {"namespaceId": self.namespace, "ingestConfig": config}
@@ -126,39 +131,41 @@ class Sources:
         self._account.fault = lambda _request: None
 
     def edit(self) -> None:
-        """What a person does in the account: a file more, another text, or one less."""
-        what = self._dice.choice(("put", "change", "change", "delete"))
-        if what == "put" or len(self.texts) < FILES:
+        """Add, change or delete a file of the account."""
+        change = self._dice.choice(("put", "change", "change", "delete"))
+        if change == "put" or len(self.texts) < FILES:
             self._put()
             return
         chosen = self._dice.choice(sorted(self.texts))
-        if what == "delete":
+        if change == "delete":
             self._account.delete(chosen)
             del self.texts[chosen]
         else:
             self._account.change(chosen, self._text(chosen))
 
     def wrong(self, connection: psycopg.Connection[dict[str, Any]], service: Service) -> list[str]:
-        """Where the namespace is not what the account holds; call it after a last synchronization."""
+        """Differences between namespace and account after a final synchronization."""
         rows = connection.execute(KEPT, [self.namespace]).fetchall()
-        kept = {row["external_id"] for row in rows}
-        found = [f"a file of the account is not ready: {row}" for row in rows if row["status"] != "SUCCESS"]
-        found += [f"gone from the account, and here: {one}" for one in sorted(kept - self.texts.keys())]
-        found += [f"in the account, and not here: {one}" for one in sorted(self.texts.keys() - kept)]
-        for one in self._dice.sample(sorted(self.texts), 4):
-            body = {"namespaceId": self.namespace, "query": self.texts[one], "topK": 3}
+        ingested = {row["external_id"] for row in rows}
+        problems = [f"a file of the account is not ready: {row}" for row in rows if row["status"] != "SUCCESS"]
+        problems += [f"gone from the account, and here: {file}" for file in sorted(ingested - self.texts.keys())]
+        problems += [f"in the account, and not here: {file}" for file in sorted(self.texts.keys() - ingested)]
+        for file in self._dice.sample(sorted(self.texts), 4):
+            body = {"namespaceId": self.namespace, "query": self.texts[file], "topK": 3}
             keywords = {"hybridConfig": {"semanticWeight": 0, "keywordWeight": 1}}
             hits = service.ok(service.client.post("/v1/search/hybrid", json=body | keywords))["results"]
-            if [hit["document"]["externalId"] for hit in hits] != [one]:
-                found.append(f"the newest word {self.texts[one]} of {one} finds {[hit['document'] for hit in hits]}")
-        return found
+            if [hit["document"]["externalId"] for hit in hits] != [file]:
+                problems.append(
+                    f"the newest word {self.texts[file]} of {file} finds {[hit['document'] for hit in hits]}"
+                )
+        return problems
 
     def _put(self) -> None:
         name = f"file{self._count}"
         word = f"w{self._count}x"
-        made = self._account.put(f"folder/{name}.txt", f"This file holds the word {word}.")
+        file = self._account.put(f"folder/{name}.txt", f"This file holds the word {word}.")
         self._count += 1
-        self.texts[made] = word
+        self.texts[file] = word
 
     def _text(self, external_id: str) -> str:
         word = f"w{self._count}x"
@@ -168,13 +175,13 @@ class Sources:
 
 
 def crawl_of(site: Site, namespace: str, name: str) -> dict[str, Any]:
-    """The request for a crawl of one website."""
+    """Request for a crawl of one website."""
     config = {"url": f"{site.url}/{name}/p0", "maxDepth": 5, "maxLinks": 100}
     return {"namespaceId": namespace, "ingestConfig": {"source": "WEBSITE", "config": config}}
 
 
 def synchronized(sources: Sources, service: Service, seconds: float) -> str | None:
-    """A last synchronization: why it did not end well, if so."""
+    """Synchronize once more; return the problem or None."""
     run = service.ok(service.client.post("/v1/ingest/box", json=sources.asked))["ingestJobRunId"]
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:

@@ -1,4 +1,4 @@
-"""Clients of a round: texts and files that are sent until they are acknowledged, and one who reads what is replaced."""
+"""Clients of a round: senders with retries, and a reader of replaced documents."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ import httpx
 from tests.faults.place import Place
 from tests.faults.sources import crawl_of
 
+# Seconds of retries before a request counts as refused.
 GIVES_UP = 120.0
-"""Seconds for which a client sends a request again before it says that it was not taken."""
 PAUSE = 0.4
+# Length of a replaced document: several chunks.
 WORDS = 300
-"""Of a document that is replaced: several chunks."""
 CRAWL_EVERY, SYNC_EVERY, CANCEL_EVERY = 10.0, 4.0, 3.0
 AGAIN = frozenset({408, 409, 429, 500, 502, 503, 504, 507})
 
 
 class Stream:
-    """What was acknowledged, by name: the job run, and the word that finds it."""
+    """Acknowledged requests by name: job run and search word."""
 
-    def __init__(self, place: Place, seed: int, number: int) -> None:
-        self._place = place
+    def __init__(self, installation: Place, seed: int, number: int) -> None:
+        self._place = installation
         self._dice = random.Random(f"{seed}/{number}/stream")
         self._label = f"s{seed}r{number}"
         self._stopped = threading.Event()
@@ -36,19 +36,19 @@ class Stream:
             self._cancel,
             self._replace,
             self._read,
-            *([self._crawl, self._synchronize] if place.sources else []),
+            *([self._crawl, self._synchronize] if installation.sources else []),
         ]
-        self._threads = [threading.Thread(target=self._kept, args=(one,)) for one in works]
+        self._threads = [threading.Thread(target=self._repeat_work, args=(work,)) for work in works]
         self.runs: dict[str, tuple[str, str]] = {}
+        # Job runs with an acknowledged cancellation.
         self.cancelled: list[str] = []
-        """Job runs whose cancellation was acknowledged."""
         self.replaced: list[str] = []
         self.refused: list[str] = []
         self.crawls: dict[str, str] = {}
         """Job runs of crawls, and the name of the website of each."""
         self.syncs: list[str] = []
+        # Problems: half a version, an undocumented 5xx, a dead thread.
         self.wrong: list[str] = []
-        """What should never be: half a version, an answer of 5xx without its documented form, a thread that died."""
         self.reads = 0
 
     def __enter__(self) -> Self:
@@ -67,7 +67,7 @@ class Stream:
         while self.reads < count and time.monotonic() < deadline:
             time.sleep(0.1)
 
-    def _kept(self, work: Callable[[httpx.Client], None]) -> None:
+    def _repeat_work(self, work: Callable[[httpx.Client], None]) -> None:
         try:
             with httpx.Client(timeout=20) as client:
                 while not self._stopped.is_set():
@@ -84,15 +84,15 @@ class Stream:
         )
         if self._dice.random() < 0.7:
             body = {"source": "TEXT", "config": {"text": text, "name": word}}
-            sent = {"json": {"namespaceId": self._place.service.namespace, "ingestConfig": body}}
+            request_fields = {"json": {"namespaceId": self._place.service.namespace, "ingestConfig": body}}
             path = "/v1/ingest/text"
         else:
-            sent = {
+            request_fields = {
                 "data": {"namespaceId": self._place.service.namespace, "source": "FILE"},
                 "files": {"file": (word, f"<p>{text}</p>".encode(), "text/html")},
             }
             path = "/v1/ingest/file"
-        run = self._posted(client, path, sent)
+        run = self._posted(client, path, request_fields)
         if run is None:
             self.refused.append(word)
         else:
@@ -100,7 +100,7 @@ class Stream:
         self._stopped.wait(self._dice.uniform(0, PAUSE))
 
     def _cancel(self, client: httpx.Client) -> None:
-        """A text that is cancelled some moments later."""
+        """Send a text and cancel it some moments later."""
         config = {"text": "This document is not needed. " * 200, "name": f"{self._label}z{len(self.cancelled)}"}
         body = {"namespaceId": self._place.service.namespace, "ingestConfig": {"source": "TEXT", "config": config}}
         run = self._posted(client, "/v1/ingest/text", {"json": body})
@@ -112,7 +112,7 @@ class Stream:
         self._stopped.wait(CANCEL_EVERY)
 
     def _replace(self, client: httpx.Client) -> None:
-        """The next version of the one document."""
+        """Send the next version of the document."""
         version = len(self.replaced)
         text = " ".join(f"v{version}w{word}" for word in range(WORDS))
         config = {"text": text, "name": f"{self._label} page", "externalId": f"{self._label}-page"}
@@ -123,17 +123,17 @@ class Stream:
         self._stopped.wait(1.5)
 
     def _crawl(self, client: httpx.Client) -> None:
-        """A website that nobody has seen before."""
+        """Crawl a new website."""
         sources, name = self._place.sources, f"{self._label}c{len(self.crawls)}"
         if sources is not None:
-            asked = crawl_of(sources.site, self._place.service.namespace, name)
-            run = self._posted(client, "/v1/ingest/website", {"json": asked})
+            body = crawl_of(sources.site, self._place.service.namespace, name)
+            run = self._posted(client, "/v1/ingest/website", {"json": body})
             if run is not None:
                 self.crawls[run] = name
         self._stopped.wait(CRAWL_EVERY)
 
     def _synchronize(self, client: httpx.Client) -> None:
-        """A person edits the account, and asks for what has changed there."""
+        """Edit the account and synchronize it."""
         if self._place.sources is not None:
             self._place.sources.edit()
             run = self._posted(client, "/v1/ingest/box", {"json": self._place.sources.asked})
@@ -141,19 +141,19 @@ class Stream:
                 self.syncs.append(run)
         self._stopped.wait(SYNC_EVERY)
 
-    def _posted(self, client: httpx.Client, path: str, sent: dict[str, Any]) -> str | None:
+    def _posted(self, client: httpx.Client, path: str, request_fields: dict[str, Any]) -> str | None:
         """The acknowledged job run."""
-        answer = self._answer(client, path, sent)
+        answer = self._answer(client, path, request_fields)
         return None if answer is None else str(answer["ingestJobRunId"])
 
-    def _answer(self, client: httpx.Client, path: str, sent: dict[str, Any]) -> dict[str, Any] | None:
-        """The data of the answer. The same request is sent again, by its key, for as long as nobody knows of it."""
+    def _answer(self, client: httpx.Client, path: str, request_fields: dict[str, Any]) -> dict[str, Any] | None:
+        """Send with retries under one idempotency key; return the response's data."""
         key, deadline = str(uuid.UUID(int=self._dice.getrandbits(128), version=4)), time.monotonic() + GIVES_UP
         while time.monotonic() < deadline:
             info = self._place.service.info
             headers = {"Authorization": f"Bearer {info['apiKey']}", "Idempotency-Key": key}
             try:
-                answer = client.post(info["api"] + path, headers=headers, **sent)
+                answer = client.post(info["api"] + path, headers=headers, **request_fields)
             except httpx.HTTPError:
                 time.sleep(0.3)
                 continue
@@ -166,7 +166,7 @@ class Stream:
         return None
 
     def _read(self, client: httpx.Client) -> None:
-        """Whoever reads the replaced document sees one whole version of it."""
+        """Read the replaced document; it must be one whole version."""
         info = self._place.service.info
         headers = {"Authorization": f"Bearer {info['apiKey']}"}
         self._stopped.wait(0.3)
@@ -174,22 +174,22 @@ class Stream:
             if (document := self._page(client, info, headers)) is None:
                 return
             path = f"{info['api']}/v1/documents/{document}/chunks"
-            where = {"namespaceId": self._place.service.namespace}
-            answer = client.get(path, params=where, headers=headers)
+            parameters = {"namespaceId": self._place.service.namespace}
+            answer = client.get(path, params=parameters, headers=headers)
         except httpx.HTTPError:
             return
         if answer.status_code == 200:
-            seen = {word for chunk in answer.json()["data"]["chunks"] for word in chunk["content"].split()}
-            versions = {word.partition("w")[0] for word in seen}
-            self.reads += bool(seen)
-            if seen and (len(versions) > 1 or len(seen) < WORDS):
-                self.wrong.append(f"half a version was seen: {len(seen)} words of {sorted(versions)}")
+            words = {word for chunk in answer.json()["data"]["chunks"] for word in chunk["content"].split()}
+            versions = {word.partition("w")[0] for word in words}
+            self.reads += bool(words)
+            if words and (len(versions) > 1 or len(words) < WORDS):
+                self.wrong.append(f"half a version was seen: {len(words)} words of {sorted(versions)}")
 
     def _page(self, client: httpx.Client, info: dict[str, Any], headers: dict[str, str]) -> str | None:
         config = {"documentIds": [], "documentExternalIds": [f"{self._label}-page"], "documentTypes": []}
         body = {"namespaceId": self._place.service.namespace, "filterConfig": config}
         answer = client.post(f"{info['api']}/v1/documents", json=body, headers=headers)
-        found = answer.json()["data"]["documents"] if answer.status_code == 200 else []
-        if len(found) > 1:
-            self.wrong.append(f"one external id, {len(found)} documents")
-        return found[0]["id"] if found else None
+        documents = answer.json()["data"]["documents"] if answer.status_code == 200 else []
+        if len(documents) > 1:
+            self.wrong.append(f"one external id, {len(documents)} documents")
+        return documents[0]["id"] if documents else None

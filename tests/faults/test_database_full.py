@@ -1,5 +1,4 @@
-"""No room, for longer than a minute and really: a small disk is filled while texts are sent. Below PostgreSQL alone, or
-below the whole home: files, logs and Prefect's database as well."""
+"""A full disk for over a minute during requests: below PostgreSQL only, or below the whole home."""
 
 import shutil
 import subprocess
@@ -15,16 +14,16 @@ from tests.e2e.conftest import Service
 from tests.faults.faults import fill
 
 DISK = "700m"
+# Longer than the supervisor's minute of counted deaths.
 FULL_SECONDS = 70.0
-"""Longer than the minute in which the supervisor counts the deaths of a role."""
+# Seconds with room in PostgreSQL's WAL.
 LOG_AFTER = 20.0
-"""Seconds for which there is room in PostgreSQL's log of writes yet, and after which there is none."""
 GOES_ON_SECONDS = 120.0
 
 
 @contextmanager
 def mounted(folder, mode):
-    """A small disk of its own there."""
+    """Mount a small disk."""
     mount = ["mount", "-t", "tmpfs", "-o", f"size={DISK},mode={mode}", "full", str(folder)]
     if subprocess.run(mount, capture_output=True, check=False).returncode:
         pytest.skip("no disk can be mounted on this machine: that takes root")
@@ -36,7 +35,7 @@ def mounted(folder, mode):
 
 @contextmanager
 def running(service):
-    """Brought up, and down whatever happens. Its logs stay for whoever wants to know why it failed."""
+    """Start and stop a service; its logs stay after a failure."""
     service.expects_kills()
     service.up()
     try:
@@ -53,14 +52,14 @@ def running(service):
 def service(tmp_path):
     home = tmp_path / "home"
     home.mkdir(mode=0o755)
-    made = Service(home)
-    yield made
-    made.remove()
+    started = Service(home)
+    yield started
+    started.remove()
 
 
 @pytest.fixture
 def disk(service):
-    """A small disk for PostgreSQL's data alone: the file that fills it."""
+    """Small disk for PostgreSQL's data; yields its filler file."""
     folder = service.home / "postgres"
     service.up()
     service.down()
@@ -80,7 +79,7 @@ def disk_of_all(service):
 
 
 class Sender:
-    """Sends texts one after the other, each by a key of its own. `acknowledged`: by job run, the number of the text."""
+    """Send texts one by one with their own keys; `acknowledged` maps job runs to numbers."""
 
     def __init__(self, service):
         self.service, self.number = service, 0
@@ -104,7 +103,7 @@ class Sender:
 
 
 def use_up_the_log(home):
-    """Segments of the log that PostgreSQL kept for later: the next one cannot be made, and it ends."""
+    """Delete PostgreSQL's spare WAL segments; the next write ends the server."""
     with suppress(psycopg.Error), psycopg.connect(postgres.url(home), autocommit=True, connect_timeout=5) as connection:
         for number in range(100):
             connection.execute("select pg_logical_emit_message(false, 'full', %s)", [str(number)])
@@ -120,30 +119,30 @@ def test_a_full_disk_refuses_loses_nothing_and_is_over_by_itself(service, disk):
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_a_full_home_is_over_by_itself_too(service, disk_of_all):
-    """The worker, its children and Prefect's server have no room for what they log and store meanwhile."""
+    # Worker, children and Prefect's server cannot write logs or state either.
     is_over_by_itself(service, disk_of_all, [])
 
 
 def is_over_by_itself(service, filler, later):
-    """What is done `later` is done once, while the disk is full."""
+    """Check recovery; `later` runs once while the disk is full."""
     sender = Sender(service)
     while sender.number < 10:
         assert sender.send()
     fill(filler)
     began = time.monotonic()
-    while (now := time.monotonic() - began) < FULL_SECONDS:
-        if now > LOG_AFTER and later:
+    while (elapsed := time.monotonic() - began) < FULL_SECONDS:
+        if elapsed > LOG_AFTER and later:
             later.pop()()
         if not sender.send():
             time.sleep(1)
-    said = service.run("status").stdout
-    assert said.startswith("not writing"), said
+    status = service.run("status").stdout
+    assert status.startswith("not writing"), status
     refused = sender.refused
     assert refused, "the disk was never full"
-    assert {one and one.status_code for one in refused} == {503}, refused[-1].text
-    told = [one.json()["error"] for one in refused]
-    assert {one["code"] for one in told} == {"SERVICE_UNAVAILABLE"}
-    assert "disk_full" in {one["details"].get("reason") for one in told}, told[:3]
+    assert {response and response.status_code for response in refused} == {503}, refused[-1].text
+    errors = [response.json()["error"] for response in refused]
+    assert {response["code"] for response in errors} == {"SERVICE_UNAVAILABLE"}
+    assert "disk_full" in {response["details"].get("reason") for response in errors}, errors[:3]
     filler.unlink()
     freed = time.monotonic()
     service.until(sender.send, seconds=GOES_ON_SECONDS)
@@ -152,14 +151,14 @@ def is_over_by_itself(service, filler, later):
     ended = time.monotonic() - freed
     figures = f"{len(sender.acknowledged)} acknowledged, {len(refused)} refused, accepts after {accepts:.1f} s"
     figures += f", ended after {ended:.1f} s"
-    assert all(one["outcome"] == "SUCCEEDED" for one in done), figures
+    assert all(response["outcome"] == "SUCCEEDED" for response in done), figures
     names = {document["name"] for document in service.documents()}
-    assert {str(one) for one in sender.acknowledged.values()} <= names
-    (service.home.parent / "figures").write_text(f"{figures}\n{said}")
+    assert {str(response) for response in sender.acknowledged.values()} <= names
+    (service.home.parent / "figures").write_text(f"{figures}\n{status}")
 
 
 def test_a_disk_too_small_for_the_first_start_is_a_sentence(tmp_path):
-    """What initdb says of it are lines about a transaction, a child and an exit code."""
+    # initdb prints lines about a transaction, a child and an exit code.
     folder = tmp_path / "small"
     folder.mkdir()
     with mounted(folder, "0755") as filler:

@@ -1,4 +1,4 @@
-"""A short round of the suite of faults, the same one each time; `make soak` goes on for as long as one likes."""
+"""Short fixed round of the fault suite; `make soak` runs longer."""
 
 import pytest
 
@@ -7,8 +7,8 @@ from tests.faults.place import Place
 
 SEED = 20_261_122
 SECONDS = 22.0
+# Other tests run at the same time.
 PATIENCE = 3
-"""Other tests run beside this one."""
 NAMES = ("SIGKILL api", "SIGKILL child", "SIGSTOP worker", "SIGKILL postgres", "reset network", "disk for files full")
 
 
@@ -21,17 +21,17 @@ def test_a_plan_follows_from_its_seed():
 
 
 @pytest.fixture
-def place():
-    made = Place(SEED)
-    yield made
-    made.close()
+def installation():
+    started = Place(SEED)
+    yield started
+    started.close()
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(400)
-def test_nothing_is_lost_doubled_or_half_seen_whatever_dies(place):
-    names = [name for name in NAMES if place.has_disk or name != "disk for files full"]
-    done = rounds.run(place, SEED, 0, SECONDS, names, PATIENCE)
+def test_nothing_is_lost_doubled_or_half_seen_whatever_dies(installation):
+    names = [name for name in NAMES if installation.has_disk or name != "disk for files full"]
+    done = rounds.run(installation, SEED, 0, SECONDS, names, PATIENCE)
     assert not done.wrong, str(done)
     assert done.acknowledged > 10
     assert done.reads >= rounds.READS

@@ -1,4 +1,4 @@
-"""The judge of the suite: what is left alone is wrong, what the workers are getting through is not."""
+"""The judge reports abandoned work and accepts a backlog in progress."""
 
 import pytest
 
@@ -6,10 +6,10 @@ from tests.faults import judge
 
 
 class Database:
-    """Ends one more of `count` job runs `every` seconds, from `begins` on; a clock of its own."""
+    """Fake clock and database: a job run of `count` ends every `interval` seconds from `begins` on."""
 
-    def __init__(self, count, every, begins=0.0):
-        self.now, self._count, self._every, self._begins = 0.0, count, every, begins
+    def __init__(self, count, interval, begins=0.0):
+        self.now, self._count, self._every, self._begins = 0.0, count, interval, begins
 
     def monotonic(self):
         return self.now
@@ -35,24 +35,27 @@ class Database:
 
 
 @pytest.mark.parametrize(
-    ("database", "said"),
+    ("database", "expected"),
     [
-        (Database(10, every=1), None),
-        (Database(100, every=1.5), None),
-        (Database(10, every=1, begins=judge.OPEN_SECONDS - 5), None),
-        (Database(10, every=1, begins=judge.OPEN_SECONDS + judge.PAUSE_SECONDS + 5), "10 job runs are open, and none"),
-        (Database(3, every=90), "3 job runs are open, and none has moved"),
-        (Database(1000, every=1), "job runs are open after 240 s"),
+        (Database(10, interval=1), None),
+        (Database(100, interval=1.5), None),
+        (Database(10, interval=1, begins=judge.OPEN_SECONDS - 5), None),
+        (
+            Database(10, interval=1, begins=judge.OPEN_SECONDS + judge.PAUSE_SECONDS + 5),
+            "10 job runs are open, and none",
+        ),
+        (Database(3, interval=90), "3 job runs are open, and none has moved"),
+        (Database(1000, interval=1), "job runs are open after 240 s"),
     ],
 )
-def test_job_runs_are_late_where_nothing_moves_or_for_too_long(monkeypatch, database, said):
+def test_job_runs_are_late_where_nothing_moves_or_for_too_long(monkeypatch, database, expected):
     monkeypatch.setattr(judge, "time", database)
-    found = judge._until_ended(database, 1)
-    assert len(found) == (said is not None)
-    assert all(said in one for one in found)
+    problems = judge._until_ended(database, 1)
+    assert len(problems) == (expected is not None)
+    assert all(expected in problem for problem in problems)
 
 
 def test_how_far_everything_is_can_be_asked(db):
-    found = db.row(judge._SO_FAR)
-    assert found is not None
-    assert found["runs"] >= 0
+    progress = db.row(judge._SO_FAR)
+    assert progress is not None
+    assert progress["runs"] >= 0

@@ -1,4 +1,4 @@
-"""A namespace that is nothing but its configuration, taken through the flows' own steps without Prefect."""
+"""A namespace made from its configuration, driven through the steps without Prefect."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ EMBEDDED = {
 
 
 class Configured:
-    """A namespace made of `EMBEDDED` and what is given instead, in the organization of `neighbour` or a new one."""
+    """Namespace of `EMBEDDED` with overrides, in the organization of `neighbour` or a new one."""
 
     def __init__(self, db, *, neighbour: Configured | None = None, **configs: Any) -> None:
         self.db = db
@@ -45,10 +45,16 @@ class Configured:
         )
         organization: str = neighbour.scope.organization if neighbour else ids.organization_id()
         self.scope: Scope = Scope(organization, ids.namespace_id())
-        now = datetime.now(UTC)
-        given = namespaces.split_configs({**EMBEDDED, **configs})
+        created_at = datetime.now(UTC)
+        config_fields = namespaces.split_configs({**EMBEDDED, **configs})
         draft = NamespaceConfig(
-            self.scope.namespace, self.scope.organization, "n", dimensions=None, created_at=now, updated_at=now, **given
+            self.scope.namespace,
+            self.scope.organization,
+            "n",
+            dimensions=None,
+            created_at=created_at,
+            updated_at=created_at,
+            **config_fields,
         )
         if neighbour is None:
             db.rows("insert into organizations (id, name) values (%(id)s, 'test')", {"id": organization})
@@ -89,23 +95,23 @@ class Configured:
                 return lease
         return None
 
-    def work(self, *, before=lambda _name: None):
-        """Take everything that waits through all steps; `before` is called with each step's name."""
+    def work(self, *, before_step=lambda _name: None):
+        """Take all waiting work through the steps; call `before_step(name)` before each."""
         while lease := self.lease():
-            self.take(lease, before=before)
+            self.take(lease, before_step=before_step)
 
-    def take(self, lease, *, before=lambda _name: None):
+    def take(self, lease, *, before_step=lambda _name: None):
         while windows := run_documents.list_windows(self.db, lease, documents=64, size=1 << 24):
             for window in windows:
                 for step in STEPS:
-                    before(step.__name__)
+                    before_step(step.__name__)
                     step(steps.Work(self.db, self.ring, lease, window))
                     results.settle_runs(self.db, lease)
         results.settle_runs(self.db, lease)
         batches.finish_batch(self.db, lease)
 
     def search(self, query, *, viewer=None, **fields):
-        """Names of the documents that are found, best first."""
+        """Names of matching documents, best first."""
         return [hit.name for hit in self.find_hits(query, viewer=viewer, **fields)]
 
     def find_hits(self, query, *, viewer=None, **fields):
@@ -122,17 +128,21 @@ class Configured:
         return result.hits
 
     def delete(self, *document_ids):
-        gone = self.call(documents.delete_documents(self.db, self.scope, DocumentFilter(document_ids=document_ids)))
-        self.deletion = gone.deletion_id
-        return gone.documents
+        deletion = self.call(documents.delete_documents(self.db, self.scope, DocumentFilter(document_ids=document_ids)))
+        self.deletion = deletion.deletion_id
+        return deletion.documents
 
     def sweep(self):
         config = self.config
-        others = [
-            registry.make_vector_store(one, self.db) for one in reembedding.other_stores(self.db, self.ring, config)
+        other_stores = [
+            registry.make_vector_store(store_config, self.db)
+            for store_config in reembedding.other_stores(self.db, self.ring, config)
         ]
         stores = sweep.Stores(
-            registry.make_vector_store(config, self.db), registry.make_file_store(config), lambda _: None, tuple(others)
+            registry.make_vector_store(config, self.db),
+            registry.make_file_store(config),
+            lambda _: None,
+            tuple(other_stores),
         )
         # What earlier tests left behind waits: it would fail at these stores, and take the threads.
         self.db.rows(

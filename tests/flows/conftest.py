@@ -1,5 +1,4 @@
-"""One real Prefect server for the session of flow tests: its database in the session's PostgreSQL, a free port on
-loopback."""
+"""One Prefect server per session, with its database in the session's PostgreSQL."""
 
 from __future__ import annotations
 
@@ -32,7 +31,6 @@ START_SECONDS = 180
 
 
 def free_port() -> int:
-    """A port that nobody listens on right now."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]
@@ -40,7 +38,7 @@ def free_port() -> int:
 
 
 def prefect_environment(home: Path, port: int) -> dict[str, str]:
-    """What server, workers and clients of these tests need; nothing of the user's own Prefect."""
+    """Environment of server, workers and clients, isolated from the user's Prefect."""
     mine = {name: value for name, value in os.environ.items() if not name.startswith("PREFECT_")}
     return mine | {
         "PREFECT_HOME": str(home),
@@ -54,7 +52,7 @@ def prefect_environment(home: Path, port: int) -> dict[str, str]:
 
 
 def wait_until_healthy(url: str, server: subprocess.Popen[bytes], log: Path) -> None:
-    """Until the server answers; its log is the message if it does not."""
+    """Wait for the server; fail with its log."""
     deadline = time.monotonic() + START_SECONDS
     while time.monotonic() < deadline:
         if server.poll() is not None:
@@ -72,15 +70,15 @@ def wait_until_healthy(url: str, server: subprocess.Popen[bytes], log: Path) -> 
 def prefect_server_environment(
     tmp_path_factory: pytest.TempPathFactory, postgres_home: Path
 ) -> Iterator[dict[str, str]]:
-    """The environment of every process that speaks to the session's server, which runs while this fixture lives."""
+    """Environment of processes with access to the session's server."""
     home = tmp_path_factory.mktemp("prefect")
     port = free_port()
     environment = prefect_environment(home, port)
     log = home / "server.log"
     command = [sys.executable, "-m", "flows.prefect_server", "--host", "127.0.0.1", "--port", str(port)]
-    own = environment | prefect_database(postgres.prefect_url(postgres_home))
+    server_environment = environment | prefect_database(postgres.prefect_url(postgres_home))
     with log.open("wb") as output:
-        server = subprocess.Popen(command, env=own, cwd=PROJECT, stdout=output, stderr=output)
+        server = subprocess.Popen(command, env=server_environment, cwd=PROJECT, stdout=output, stderr=output)
     try:
         wait_until_healthy(environment["PREFECT_API_URL"], server, log)
         yield environment
@@ -95,7 +93,7 @@ def prefect_server_environment(
 
 @pytest.fixture(scope="session")
 def prefect_server(prefect_server_environment: dict[str, str]) -> Iterator[str]:
-    """The API address of a real Prefect server; this process' own Prefect settings point at it too."""
+    """API address of the session's server, set in this process too."""
     from prefect.settings import PREFECT_API_URL, PREFECT_HOME, temporary_settings
 
     url = prefect_server_environment["PREFECT_API_URL"]
@@ -106,7 +104,7 @@ def prefect_server(prefect_server_environment: dict[str, str]) -> Iterator[str]:
 
 @pytest.fixture(autouse=True, scope="module")
 def usual_parser():
-    """A parser keeps the limits under which it was made, by tests of the API perhaps."""
+    # A parser keeps the limits of its creation, possibly by tests of the API.
     registry.make_parser.cache_clear()
     parser.document_parser.cache_clear()
 
@@ -123,6 +121,6 @@ def usual_limits(monkeypatch):
 
 @pytest.fixture(autouse=True)
 def nothing_else_waits(request):
-    """Begin a test with a database without anything that waits."""
+    """Start with an empty queue."""
     if "db" in request.fixturenames:
         clear_queue(request.getfixturevalue("db"))

@@ -24,7 +24,7 @@ from tests.standins.place import APP
 
 
 class ConnectedSpace(Configured):
-    """`account`: what the connection leads to. The settings must lead there too (`lead_to`)."""
+    """Namespace with a connection to `account`; point the settings there with `lead_to`."""
 
     def __init__(self, db, account) -> None:
         self.account = account
@@ -34,7 +34,7 @@ class ConnectedSpace(Configured):
         self.connection = self.connect()
 
     def schedule(self, connection: str = "") -> str:
-        """The id of the schedule of a connection's interval, which is made now."""
+        """Create the schedule of a connection's interval; return its id."""
         change = connections.ConnectionChange(sync_minutes=60, sync_sent=True)
         scope, name = self.scope, connection or self.connection
         return self.call(connections.change_connection(self.db, self.ring, scope, name, change, None)).schedule["id"]
@@ -44,7 +44,7 @@ class ConnectedSpace(Configured):
         return schedules.repeat_ingestion(self.db, self.schedule(connection))
 
     def connect(self) -> str:
-        """A connection that a person has authorized, through the same states as over HTTP, or one with a config."""
+        """Authorize a connection through the states of HTTP, or create one from a config."""
         if self.account.connector in sources.CREDENTIAL_SOURCES:
             return self._create(
                 registry.read_config(self.account.connector, self.account.config, settings.load_settings())
@@ -52,9 +52,9 @@ class ConnectedSpace(Configured):
         authorizer = registry.make_authorizer(self.account.connector, APP, settings.load_settings())
         back = "https://here.example/v1/oauth/callback/x"
         start = connections.begin_authorization(self.ring, self.account.connector, authorizer, back)
-        made = self._create(start)
-        self.authorize(made, authorizer, start, back)
-        return made
+        connection = self._create(start)
+        self.authorize(connection, authorizer, start, back)
+        return connection
 
     def _create(self, start) -> str:
         name, connector = "x", self.account.connector
@@ -65,56 +65,56 @@ class ConnectedSpace(Configured):
         )
 
     def authorize(self, connection, authorizer, start, back):
-        sent = dict(parse_qsl(urlsplit(self.account.visit(start.url)).query))
-        taken = self.call(connections.take_state(self.db, self.ring, sent["state"], self.account.connector))
-        tokens = authorizer.exchange_code(sent["code"], redirect_uri=back, verifier=taken.verifier)
+        redirect = dict(parse_qsl(urlsplit(self.account.visit(start.url)).query))
+        state = self.call(connections.take_state(self.db, self.ring, redirect["state"], self.account.connector))
+        tokens = authorizer.exchange_code(redirect["code"], redirect_uri=back, verifier=state.verifier)
         self.call(authorizations.store_grant(self.db, self.ring, connection, tokens))
 
-    def request(self, config=None, **asked) -> str:
-        """The id of a job run that waits. `config`: what is chosen; `asked`: fields of Ingestion."""
+    def request(self, config=None, **ingestion) -> str:
+        """Request a job run; return its id."""
         receipt = self.call(
             runs.accept_discovery(
                 self.db,
                 self.scope,
                 source=self.account.connector,
                 config=config or {},
-                ingestion=Ingestion(**asked),
+                ingestion=Ingestion(**ingestion),
                 connection_id=self.connection,
             )
         )
         return receipt.job_run_id
 
     def ingest(self, **config):
-        """One job run from its request to its end; as a client reads it. `config`: what is chosen."""
+        """Run one job from request to end with the given `config`."""
         run = self.request(config)
         self.work()
         return self.run(run)
 
-    def resync(self, *, confirm_deletions=False, **where):
+    def resync(self, *, confirm_deletions=False, **filters):
         return self.call(
-            resync.start_resync(self.db, self.scope, DocumentFilter(**where), confirm_deletions=confirm_deletions)
+            resync.start_resync(self.db, self.scope, DocumentFilter(**filters), confirm_deletions=confirm_deletions)
         )
 
     def take_up(self):
-        """A batch whose worker was lost, by another one."""
+        """Take over the batch of a lost worker."""
         (row,) = self.db.rows("select id, attempt from batches where finished_at is null")
         lease = batches.claim_lease(self.db, row["id"], row["attempt"], seconds=30)
         assert lease is not None
         self.take(lease)
 
-    def take(self, lease, *, before=lambda _name: None):
-        for wanted in listings.pending_listings(self.db, lease):
-            before("discover")
+    def take(self, lease, *, before_step=lambda _name: None):
+        for listing in listings.pending_listings(self.db, lease):
+            before_step("discover")
             try:
-                steps.discover(steps.Discovery(self.db, self.ring, lease, wanted))
+                steps.discover(steps.Discovery(self.db, self.ring, lease, listing))
             except StepError as error:
-                discover.fail_listing(self.db, lease, wanted, str(error))
-        super().take(lease, before=before)
+                discover.fail_listing(self.db, lease, listing, str(error))
+        super().take(lease, before_step=before_step)
 
 
 @contextmanager
 def connected_space(db, account, monkeypatch):
-    """A space of the account alone: nobody waits long."""
+    """Connected space with short pauses between retries."""
     monkeypatch.setattr(retries, "FIRST_PAUSE", 0.01)
     lead_to(monkeypatch, account)
     yield ConnectedSpace(db, account)
@@ -123,14 +123,16 @@ def connected_space(db, account, monkeypatch):
 
 def lead_to(monkeypatch, account) -> None:
     """The settings of this process name the account's endpoints."""
-    there = account.settings
+    account_settings = account.settings
     monkeypatch.setenv(
-        "RETRIEVAL_ENDPOINTS", json.dumps({k: v.model_dump(mode="json") for k, v in there.endpoints.items()})
+        "RETRIEVAL_ENDPOINTS", json.dumps({k: v.model_dump(mode="json") for k, v in account_settings.endpoints.items()})
     )
     monkeypatch.setenv(
         "RETRIEVAL_OAUTH_ENDPOINTS",
-        json.dumps({k: v.model_dump(mode="json") for k, v in there.oauth_endpoints.items()}),
+        json.dumps({k: v.model_dump(mode="json") for k, v in account_settings.oauth_endpoints.items()}),
     )
-    monkeypatch.setenv("RETRIEVAL_FETCH_ALLOW", ",".join(map(str, there.fetch_allow)))
-    monkeypatch.setenv("RETRIEVAL_SOURCE_FOLDERS", json.dumps([str(folder) for folder in there.source_folders]))
+    monkeypatch.setenv("RETRIEVAL_FETCH_ALLOW", ",".join(map(str, account_settings.fetch_allow)))
+    monkeypatch.setenv(
+        "RETRIEVAL_SOURCE_FOLDERS", json.dumps([str(folder) for folder in account_settings.source_folders])
+    )
     settings.load_settings.cache_clear()

@@ -9,26 +9,26 @@ from retrieval.jobs import runs
 
 
 def accept(space, source, **config):
-    given = space.call(
+    receipt = space.call(
         runs.accept_discovery(space.db, space.scope, source=source, config=config, ingestion=Ingestion())
     )
-    return given.job_run_id
+    return receipt.job_run_id
 
 
 def listing(space):
-    """The next batch's lease, and its first job run that is to find out what to ingest."""
+    """Lease of the next batch and its first discovery."""
     lease = space.lease()
-    (wanted,) = listings.pending_listings(space.db, lease)
-    return steps.Discovery(space.db, space.ring, lease, wanted)
+    (pending_listing,) = listings.pending_listings(space.db, lease)
+    return steps.Discovery(space.db, space.ring, lease, pending_listing)
 
 
 def crawl(space, source, *, ingest=False, **config):
-    """The job run after its discovery, or after all steps."""
+    """Job run after discovery, or after all steps."""
     run = accept(space, source, **config)
-    found = listing(space)
-    steps.discover(found)
+    discovery = listing(space)
+    steps.discover(discovery)
     if ingest:
-        space.take(found.lease)
+        space.take(discovery.lease)
     return run
 
 

@@ -18,13 +18,13 @@ async def _no_listing(*_):
     yield
 
 
-def without_prefect(monkeypatch, db, ring, *, before=lambda _step, _work: None):
-    """Run the steps in this process; `before(step, work)` is called ahead of each."""
+def without_prefect(monkeypatch, db, ring, *, before_step=lambda _step, _work: None):
+    """Run the steps in this process; `before_step(step, work)` is called ahead of each."""
 
     def plain(step, _label, _source=""):
-        def call(work, *after):
-            before(step.name, work)
-            return step.fn(work, *after)
+        def call(work, *futures):
+            before_step(step.name, work)
+            return step.fn(work, *futures)
 
         return call
 

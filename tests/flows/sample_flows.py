@@ -13,7 +13,7 @@ from prefect.cache_policies import NO_CACHE
 
 @task(cache_policy=NO_CACHE)
 def write(path: str, text: str) -> None:
-    """Append a line, so that a test sees what ran, and how often."""
+    """Append a line to the log of runs."""
     with Path(path).open("a") as file:
         file.write(text + "\n")
 
@@ -26,7 +26,7 @@ async def note(path: str, text: str = "default") -> None:
 
 @flow(name="wait")
 async def wait(path: str, seconds: float) -> None:
-    """Says that it began, waits, says that it ended."""
+    """Write a line before and after a wait."""
     write(path, f"{os.getpid()} began")
     await asyncio.sleep(seconds)
     write(path, f"{os.getpid()} ended")
@@ -34,7 +34,7 @@ async def wait(path: str, seconds: float) -> None:
 
 @flow(name="steps")
 async def steps(path: str, count: int) -> None:
-    """So many tasks, one after the other, each a tenth of a second."""
+    """Run tasks of a tenth of a second in sequence."""
     for number in range(count):
         write(path, f"{os.getpid()} step {number}")
         await asyncio.sleep(0.1)
@@ -50,7 +50,7 @@ def stubborn(path: str) -> None:
 
 @flow(name="linger")
 async def linger(path: str, seconds: float) -> None:
-    """Raises, and its process ends so much later."""
+    """Raise; the process exits later."""
     threading.Thread(target=time.sleep, args=(seconds,)).start()
     write(path, f"{os.getpid()} began")
     raise ValueError("this flow always fails")

@@ -1,4 +1,4 @@
-"""Which hosts the bundled Prefect server answers to, beyond those of one machine (tests/e2e/test_prefect_closed.py)."""
+"""Accepted hosts of the bundled Prefect server."""
 
 import asyncio
 
@@ -8,18 +8,18 @@ from flows.prefect_server import HostCheckMiddleware
 
 
 def status(headers):
-    """What a request with these headers is answered; 200 where Prefect would see it."""
-    sent = []
+    """Status of a request with these headers; 200 if Prefect received it."""
+    statuses = []
 
     async def prefect(scope, receive, send):
         await send({"type": "http.response.start", "status": 200})
 
     async def send(message):
-        sent.append(message)
+        statuses.append(message)
 
     scope = {"type": "http", "headers": [(name.encode(), value.encode()) for name, value in headers]}
     asyncio.run(HostCheckMiddleware(prefect, ["Prefect.internal", "prefect"])(scope, None, send))
-    return sent[0]["status"]
+    return statuses[0]["status"]
 
 
 @pytest.mark.parametrize(

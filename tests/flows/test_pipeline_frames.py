@@ -1,4 +1,4 @@
-"""A reader gets from a flow to the line that fetches in few steps."""
+"""Few frames lie between a flow and its fetching line."""
 
 import asyncio
 import traceback
@@ -12,7 +12,7 @@ FLOWS = f"{sources.__file__.rpartition('/')[0]}/"
 
 
 def awaited(coroutine):
-    """Functions of flows in the chain of coroutines that an asyncio task awaits."""
+    """Names of flow functions in the coroutine chain of a task."""
     names = []
     while coroutine is not None and getattr(coroutine, "cr_frame", None) is not None:
         if coroutine.cr_code.co_filename.startswith(FLOWS):
@@ -38,11 +38,11 @@ def test_at_most_seven_functions_lie_between_the_flow_and_the_download(db, monke
     async def ingest():
         loop = asyncio.get_running_loop()
 
-        def watched(*arguments, **named):
+        def watched(*arguments, **keywords):
             stack = [frame.name for frame in traceback.extract_stack() if frame.filename.startswith(FLOWS)]
             tasks = [awaited(task.get_coro()) for task in asyncio.all_tasks(loop)]
             chains.append([*sorted(tasks, key=lambda names: "ingest_text" not in names), stack])
-            fetch_documents(*arguments, **named)
+            fetch_documents(*arguments, **keywords)
 
         monkeypatch.setattr(steps.fetching, "fetch_documents", watched)
         return await sources.ingest_text.fn(batch.id, batch.attempt)

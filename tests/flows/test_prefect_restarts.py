@@ -1,4 +1,4 @@
-"""What becomes of a request to Prefect while its server restarts, or its database."""
+"""Requests to Prefect during restarts of its server or database."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.nightly import nightly_except
 
 @contextmanager
 def restarting_server(refusals):
-    """Answers 500 so many times, as Prefect's server does without its database, and then accepts a state."""
+    """Server with 500 for the first requests, then 201."""
     statuses = []
 
     class Handler(BaseHTTPRequestHandler):
@@ -37,7 +37,7 @@ def restarting_server(refusals):
             self.wfile.write(body)
 
         def do_GET(self):
-            """It takes no tokens against forged requests."""
+            # The stub has no CSRF tokens.
             self.send_response(404)
             self.send_header("Content-Length", "0")
             self.end_headers()
@@ -56,13 +56,13 @@ def restarting_server(refusals):
 
 @pytest.mark.parametrize("role", nightly_except(["worker", "dispatcher"], "worker"))
 def test_a_role_asks_again_while_the_database_of_prefect_restarts(tmp_path, role):
-    """A flow run that was being submitted stayed Pending, and its batch waited for the end of a lease."""
+    # A submitted flow run stayed Pending until the lease ended.
     with restarting_server(1) as (url, statuses):
         variables = environment.build_variables(role, Settings(home=tmp_path), ResolvedAddresses("", "", url))
-        own = {
+        server_settings = {
             PREFECT_API_URL: variables["PREFECT_API_URL"],
             PREFECT_CLIENT_RETRY_EXTRA_CODES: variables["PREFECT_CLIENT_RETRY_EXTRA_CODES"],
         }
-        with temporary_settings(own), get_client(sync_client=True) as client:
+        with temporary_settings(server_settings), get_client(sync_client=True) as client:
             assert client.set_flow_run_state(uuid.uuid4(), Pending()).status.value == "ACCEPT"
     assert statuses == [500, 201]

@@ -1,4 +1,4 @@
-"""The bundled Prefect's database does not grow with the flow runs that have been."""
+"""The bundled Prefect's database does not grow with old flow runs."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ ROUNDS, RUNS = 4, 150
 
 @pytest.fixture
 def server(postgres_home, tmp_path, monkeypatch):
-    """A server as `retrieval up` starts it, whose vacuum looks each second; its API and database."""
+    """Server as of `retrieval up` with a vacuum each second; its API and database."""
     monkeypatch.setenv("PREFECT_SERVER_SERVICES_DB_VACUUM_LOOP_SECONDS", "1")
     admin, name, port = postgres.url(postgres_home), "retention", free_port()
     with psycopg.connect(admin, autocommit=True) as connection:

@@ -53,7 +53,7 @@ WEB_BODIES = {"URLS_LIST": IngestUrls, "SITEMAP": IngestSitemap, "WEBSITE": Inge
 
 
 def request_fields(name):
-    """The fields of the request's `ingestConfig.config`, each with its default, by their API names."""
+    """Fields of `ingestConfig.config` with defaults, by API name."""
     body = WEB_BODIES.get(name) or CONNECTOR_BODIES.get(name, SOURCE_BODY)
     struct = msgspec.inspect.type_info(body)
     for name_of_part in ("ingestConfig", "config"):
@@ -67,7 +67,7 @@ def flow_of(name):
 
 
 def sent_fields(name, parameters):
-    """Names of the fields that the flow sends if these parameters are given."""
+    """Fields sent by the flow with these parameters."""
     model = typing.get_type_hints(flow_of(name).fn.__wrapped__)["parameters"]
     body = model(**parameters).make_body("ns_x", name)
     return {*body["ingestConfig"]["config"], *body["ingestConfig"]} - {"source", "config"}
@@ -89,8 +89,8 @@ def test_a_deployment_takes_every_field_of_the_request_with_a_description(name):
     assert next(iter(schema)) == "namespace"
     assert not {"batch_id", "attempt"} & schema.keys()
     fields = request_fields(name)
-    sent = sent_fields(name, {parameter: example_of(field) for parameter, field in schema.items()})
-    assert sent == set(fields)
+    fields_sent = sent_fields(name, {parameter: example_of(field) for parameter, field in schema.items()})
+    assert fields_sent == set(fields)
     for parameter, field in schema.items():
         default = fields.get(re.sub("_(.)", lambda match: match[1].upper(), parameter), msgspec.NODEFAULT)
         if field["default"] not in (None, "", []):

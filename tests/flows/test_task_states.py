@@ -1,4 +1,4 @@
-"""What a Prefect user sees of the tasks of an ingestion: their chain and tags, and their failed documents."""
+"""Tasks of an ingestion in Prefect: order, tags, failed documents."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ pytestmark = [
 
 allowed, site, open_space = lists.allowed, lists.site, passages.open_space
 
+# Prefect's task engine caches absent tag limits for this long.
 NO_LIMIT_SECONDS = 5.5
-"""Time after which Prefect's task engine asks again for limits of tags that had none."""
 BROKEN = b"%PDF-1.7\nnothing else"
 SECRET = "token=SECRET"
 
@@ -59,7 +59,7 @@ def dispatch(db):
 
 
 async def task_runs(state, count=5):
-    """Task runs of a flow run, which are at least `count`."""
+    """Task runs of a flow run, at least `count`."""
     run = FlowRunFilter(id=FlowRunFilterId(any_=[state.state_details.flow_run_id]))
     async with get_client() as client:
         for _ in range(100):  # Prefect stores task runs from events, shortly after they end
@@ -71,11 +71,11 @@ async def task_runs(state, count=5):
 
 
 def predecessors(run):
-    return {taken.id for inputs in run.task_inputs.values() for taken in inputs}
+    return {task_input.id for inputs in run.task_inputs.values() for task_input in inputs}
 
 
 async def logs_of(flow_run_id):
-    """Log lines of a flow run and its tasks, as (level, message)."""
+    """Log lines of a flow run and its tasks as (level, message)."""
     of_run = LogFilter(flow_run_id=LogFilterFlowRunId(any_=[flow_run_id]))
     async with get_client() as client:
         for _ in range(100):  # Prefect's client sends logs some moments later
@@ -87,7 +87,7 @@ async def logs_of(flow_run_id):
 
 
 def ingest(db, flow, steps=5):
-    """The final state of the flow run of what waits, its task runs by step, and its log."""
+    """Final state of the flow run, its task runs by step, and its log."""
     (batch,) = dispatch(db)
 
     async def run():
@@ -100,7 +100,7 @@ def ingest(db, flow, steps=5):
     return result
 
 
-def shown(run):
+def state_of(run):
     return run.state.type.value, run.state.name, run.state.message
 
 
@@ -119,14 +119,14 @@ def test_a_step_whose_documents_all_fail_is_failed_and_not_retried(space, db, mo
         space.file(name, BROKEN + name.encode(), "application/pdf")
     state, by_step, lines = ingest(db, sources.ingest_file, steps=2)
     assert state.name == "Failed"
-    kind, name, message = shown(by_step["parse"])
+    kind, name, message = state_of(by_step["parse"])
     assert (kind, name, by_step["parse"].run_count) == ("FAILED", "Failed", 1)
     assert message.startswith("4 of 4 failed: broken.pdf (")
     assert message.endswith(") and 1 more")
     assert "chunk" not in by_step
-    *named, rest = warnings(lines)
-    assert [line.split()[1] for line in named] == ["broken.pdf", "broken2.pdf", "broken3.pdf"]
-    assert rest == "parse: 1 more failed; the job run lists them."
+    *document_lines, last_line = warnings(lines)
+    assert [line.split()[1] for line in document_lines] == ["broken.pdf", "broken2.pdf", "broken3.pdf"]
+    assert last_line == "parse: 1 more failed; the job run lists them."
 
 
 def test_a_step_some_of_whose_documents_fail_is_completed_with_failures(space, db):
@@ -135,10 +135,10 @@ def test_a_step_some_of_whose_documents_fail_is_completed_with_failures(space, d
     space.file("foxes.txt", b"Foxes sleep by day.")
     state, by_step, lines = ingest(db, sources.ingest_file)
     assert state.name == "CompletedWithFailures"
-    kind, name, message = shown(by_step["parse"])
+    kind, name, message = state_of(by_step["parse"])
     assert (kind, name) == ("COMPLETED", "CompletedWithFailures")
     assert message.startswith("1 of 3 failed: broken2.pdf (")
-    assert {step: shown(run)[1] for step, run in by_step.items() if step != "parse"} == dict.fromkeys(
+    assert {step: state_of(run)[1] for step, run in by_step.items() if step != "parse"} == dict.fromkeys(
         ("fetch", "chunk", "embed", "upsert"), "Completed"
     )
     assert by_step["parse"].id in predecessors(by_step["chunk"])
@@ -163,7 +163,7 @@ def test_a_dead_page_fails_in_fetch_and_no_query_string_is_shown(db, monkeypatch
     space.call(runs.accept_urls(db, space.scope, urls=urls, config={"urls": urls}, ingestion=Ingestion()))
     state, by_step, lines = ingest(db, sources.ingest_urls)
     assert state.name == "CompletedWithFailures"
-    kind, name, message = shown(by_step["fetch"])
+    kind, name, message = state_of(by_step["fetch"])
     assert (kind, name) == ("COMPLETED", "CompletedWithFailures")
     assert message.startswith(f"1 of 2 failed: {site.url}/gone (")
     assert len(warnings(lines)) == 1
@@ -177,7 +177,7 @@ def test_a_refused_passage_fails_its_document_in_embed(open_space, monkeypatch, 
         space.text(passages.passages(1, bad={3}), "owls 1", chunk_size=40, chunk_overlap=0)
         space.text(passages.passages(2), "owls 2", chunk_size=40, chunk_overlap=0)
         _, by_step, lines = ingest(db, sources.ingest_text)
-    kind, name, message = shown(by_step["embed"])
+    kind, name, message = state_of(by_step["embed"])
     assert (kind, name) == ("COMPLETED", "CompletedWithFailures")
     assert message.startswith("1 of 2 failed: owls 1 (The model cannot embed this passage")
     (failed,) = warnings(lines)
@@ -190,7 +190,7 @@ def test_a_listing_that_fails_is_a_failed_task_with_the_reason(db, monkeypatch, 
     accept(space, "SITEMAP", url=f"{site.url}/sitemap.xml?{SECRET}")
     state, by_step, lines = ingest(db, sources.ingest_sitemap, steps=1)
     assert state.name == "Failed"
-    kind, name, message = shown(by_step["discover"])
+    kind, name, message = state_of(by_step["discover"])
     assert (kind, name) == ("FAILED", "Failed")
     assert message == "The site answers 404: there is no such page."
     assert len(warnings(lines)) == 1
@@ -210,7 +210,7 @@ def test_a_step_that_gives_up_after_its_retries_says_so_without_a_traceback(spac
     state, by_step, lines = ingest(db, sources.ingest_text)
     assert state.name == "Failed"
     assert len(calls) == 5
-    kind, name, message = shown(by_step["upsert"])
+    kind, name, message = state_of(by_step["upsert"])
     assert (kind, name) == ("FAILED", "Failed")
     assert message == "1 of 1 failed: owls.txt (The store at https://vectors.example/upsert answered 503)"
     text = "\n".join(line for _, line in lines)
@@ -282,7 +282,7 @@ def test_the_listing_of_a_site_comes_before_its_pages(db, monkeypatch, allowed, 
 
 @pytest.fixture
 def one_embed(prefect_server_environment):
-    """`prefect concurrency-limit create embed 1`, as an operator types it."""
+    """Equivalent of `prefect concurrency-limit create embed 1`."""
 
     def prefect(*arguments):
         command = [PREFECT, "concurrency-limit", *arguments]

@@ -1,4 +1,4 @@
-"""A batch gives its place to others' work between two windows, documents or pages, and loses nothing by it."""
+"""A batch yields between windows, documents or pages without a loss."""
 
 import asyncio
 
@@ -20,7 +20,7 @@ from tests.flows.plain_steps import without_prefect
 
 @pytest.fixture
 def at_once(monkeypatch):
-    """No batch keeps its place longer than it must."""
+    """Shortest turns of a batch."""
     monkeypatch.setattr(run_context, "TIME_SLICE_SECONDS", 0.0)
     monkeypatch.setattr(run_context, "QUEUE_CHECK_SECONDS", 0.0)
     monkeypatch.setattr(run_context, "FREE_SLOT_SECONDS", 0.0)
@@ -40,16 +40,16 @@ def post(db, scope, *names):
     asyncio.run(accept())
 
 
-def listed(space, source="URLS_LIST"):
-    """A job run whose documents are to be found out and fetched."""
-    asked = runs.accept_discovery(
+def request_listing(space, source="URLS_LIST"):
+    """Job run with a discovery."""
+    acceptance = runs.accept_discovery(
         space.db, space.scope, source=source, config={"urls": ["https://example.org/"]}, ingestion=Ingestion()
     )
-    return space.call(asked).job_run_id
+    return space.call(acceptance).job_run_id
 
 
-def held(space, source="TEXT"):
-    """A lease on the namespace's batch of this source; what others wait for stays where it is."""
+def claim_batch(space, source="TEXT"):
+    """Lease of the namespace's batch of this source."""
     db = space.db
     batches.form_batches(db, size=64, batches=8)
     for batch in batches.undispatched_batches(db):
@@ -60,7 +60,7 @@ def held(space, source="TEXT"):
 
 
 class Endless:
-    """A source of one document a page, which takes its time."""
+    """Slow source with one document a page."""
 
     def __init__(self):
         self.asked = []
@@ -80,13 +80,13 @@ class Endless:
 
 def test_nobody_waits_so_a_batch_keeps_its_place(db, space, at_once):
     post(db, space.scope, "one")
-    lease = held(space)
+    lease = claim_batch(space)
     assert not TimeSlice(db, lease).is_over()
 
 
 def test_another_organizations_batch_ends_a_turn(db, space, new_scope, at_once):
     post(db, space.scope, "one")
-    lease = held(space)
+    lease = claim_batch(space)
     post(db, new_scope(), "theirs")
     batches.form_batches(db, size=64, batches=8)
     (theirs,) = batches.undispatched_batches(db)
@@ -97,7 +97,7 @@ def test_another_organizations_batch_ends_a_turn(db, space, new_scope, at_once):
 
 def test_nobody_makes_way_for_a_batch_in_a_work_queue_that_a_person_has_paused(db, space, new_scope, at_once):
     post(db, space.scope, "one")
-    lease = held(space)
+    lease = claim_batch(space)
     post(db, new_scope(), "theirs")
     batches.form_batches(db, size=64, batches=8)
     (theirs,) = batches.undispatched_batches(db)
@@ -111,10 +111,10 @@ def test_nobody_makes_way_for_a_batch_in_a_work_queue_that_a_person_has_paused(d
 
 def test_a_listing_gives_way_to_what_was_sent_in_the_same_scope_but_not_the_other_way(db, space, at_once, monkeypatch):
     monkeypatch.setattr(job_queue, "MAX_SHORT_RUNS", 0)
-    listed(space)
-    listing = held(space, "URLS_LIST")
+    request_listing(space)
+    listing = claim_batch(space, "URLS_LIST")
     post(db, space.scope, "one")
-    text = held(space)
+    text = claim_batch(space)
     db.rows("update batches set lease_until = null where id = %(id)s", {"id": text.batch_id})
     assert TimeSlice(db, listing).is_over()
     db.rows("update batches set lease_until = null where id = %(id)s", {"id": listing.batch_id})
@@ -122,34 +122,34 @@ def test_a_listing_gives_way_to_what_was_sent_in_the_same_scope_but_not_the_othe
 
 
 def test_a_listing_stops_after_its_page_and_goes_on_from_there_in_another_batch(db, space):
-    run = listed(space)
+    run = request_listing(space)
     source = Endless()
-    lease = held(space, "URLS_LIST")
-    (wanted,) = listings.pending_listings(db, lease)
+    lease = claim_batch(space, "URLS_LIST")
+    (listing,) = listings.pending_listings(db, lease)
     discover.record_listing(
-        db, lease, wanted, source, registry.make_file_store(space.config), goes_on=lambda: len(source.asked) < 3
+        db, lease, listing, source, registry.make_file_store(space.config), goes_on=lambda: len(source.asked) < 3
     )
     assert batches.return_runs(db, lease) == 1
     assert space.run(run).status != "COMPLETED"
-    lease = held(space, "URLS_LIST")
-    (wanted,) = listings.pending_listings(db, lease)
+    lease = claim_batch(space, "URLS_LIST")
+    (listing,) = listings.pending_listings(db, lease)
     discover.record_listing(
-        db, lease, wanted, source, registry.make_file_store(space.config), goes_on=lambda: len(source.asked) < 5
+        db, lease, listing, source, registry.make_file_store(space.config), goes_on=lambda: len(source.asked) < 5
     )
     assert source.asked == [0, 1, 2, 3, 4]
 
 
 def test_what_was_not_begun_is_fetched_in_another_batch_and_nothing_twice(db, space):
-    listed(space)
+    request_listing(space)
     source = Endless()
     files = registry.make_file_store(space.config)
-    lease = held(space, "URLS_LIST")
-    (wanted,) = listings.pending_listings(db, lease)
-    discover.record_listing(db, lease, wanted, source, files, goes_on=lambda: len(source.asked) < 20)
+    lease = claim_batch(space, "URLS_LIST")
+    (listing,) = listings.pending_listings(db, lease)
+    discover.record_listing(db, lease, listing, source, files, goes_on=lambda: len(source.asked) < 20)
     fetched_before = _fetch(db, lease, files, source, lambda: len(source.fetched) < 4)
     assert 4 <= fetched_before < 20
     batches.return_runs(db, lease)
-    _fetch(db, held(space, "URLS_LIST"), files, source, lambda: True)
+    _fetch(db, claim_batch(space, "URLS_LIST"), files, source, lambda: True)
     assert len(source.fetched) == len(set(source.fetched)) == 20
 
 
@@ -163,7 +163,7 @@ def _fetch(db, lease, files, source, goes_on):
 
 
 class Brief(TimeSlice):
-    """A turn in which others wait from the second window on."""
+    """Turn with waiters from the second window on."""
 
     asked = 0
 
@@ -179,14 +179,14 @@ def test_a_backlog_is_ingested_whole_though_it_gives_way_again_and_again(db, spa
     without_prefect(monkeypatch, db, space.ring)
     names = [f"text {number}" for number in range(9)]
     post(db, space.scope, *names)
-    left = []
-    while not left or left[-1]:
-        lease = held(space)
+    pauses = []
+    while not pauses or pauses[-1]:
+        lease = claim_batch(space)
         run = RunContext(db, space.ring, lease)
         run.time_slice = Brief(db, lease)
         asyncio.run(pipeline.ingest_documents(run))
-        left.append(asyncio.run(run.close_batch()))
-    assert left == [5, 1, 0]
+        pauses.append(asyncio.run(run.close_batch()))
+    assert pauses == [5, 1, 0]
     assert set(space.search("about text", top_k=20)) == set(names)
 
 

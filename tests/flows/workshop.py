@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any
 from prefect.client.orchestration import get_client
 from prefect.client.schemas.actions import WorkPoolUpdate
 
-from connectors import registry
 from flows import register
 from flows.dispatch import batches as dispatched_batches
 from flows.dispatch import reconciliation
 from flows.dispatch.background_loop import LoopThread
 from retrieval import settings
+from tests import registry_instances
 from tests.flows.configured import Configured
 from tests.flows.worker.test_worker import Pool, new_pool
 from tests.library import clear_queue
@@ -34,14 +34,14 @@ ATTEMPTS = 3
 
 
 class Workshop:
-    """A namespace, a work pool with the service's own deployments, and workers that come and go."""
+    """Namespace, work pool with the service's deployments, and workers."""
 
     def __init__(self, space: Configured, pool: Pool) -> None:
         self.space, self.pool, self.db = space, pool, space.db
         self.thread = LoopThread("workshop", space.db)
 
     def turn(self) -> None:
-        """What the dispatcher does every second."""
+        """One second's round of the dispatcher."""
         asyncio.run(self._turn())
 
     async def _turn(self) -> None:
@@ -61,12 +61,12 @@ class Workshop:
         return answer
 
     def done(self, run: str) -> Any:
-        """The job run, once it is COMPLETED."""
-        seen = self.space.run(run)
-        return seen if seen.status == "COMPLETED" else None
+        """The completed job run, else None."""
+        job_run = self.space.run(run)
+        return job_run if job_run.status == "COMPLETED" else None
 
     def batch(self, run: str) -> dict[str, Any]:
-        """Columns of the batch of a job run; {} before it has one."""
+        """Batch columns of a job run; {} without a batch."""
         row = self.db.row(
             "select b.* from batches b join job_runs r on r.batch_id = b.id where r.id = %(run)s", {"run": run}
         )
@@ -76,19 +76,21 @@ class Workshop:
         return self.pool.client.read_flow_run(self.batch(run)["flow_run_id"])
 
     def child(self, run: str) -> int | None:
-        """The process that executes the flow run of the job run's batch, once the worker has said which."""
+        """Pid of the child with the job run's flow run."""
         batch = self.batch(run)
-        named = batch.get("flow_run_id") and self.pool.client.read_flow_run(batch["flow_run_id"]).infrastructure_pid
-        return int(named.rpartition(":")[2]) if named else None
+        flow_run_name = (
+            batch.get("flow_run_id") and self.pool.client.read_flow_run(batch["flow_run_id"]).infrastructure_pid
+        )
+        return int(flow_run_name.rpartition(":")[2]) if flow_run_name else None
 
     def is_worked_on(self, run: str) -> bool:
-        """Whether a worker holds the lease of the job run's batch."""
-        held = self.db.rows(
+        """Return True under a worker's lease."""
+        rows = self.db.rows(
             "select 1 from batches b join job_runs r on r.batch_id = b.id where r.id = %(run)s and not b.released"
             " and b.finished_at is null and b.lease_until > now()",
             {"run": run},
         )
-        return bool(held)
+        return bool(rows)
 
 
 @contextmanager
@@ -101,10 +103,10 @@ def opened(
     grace_seconds: float = 10,
     **configs: Any,
 ) -> Iterator[Workshop]:
-    """A workshop without a worker yet. `configs`: of its namespace."""
+    """Workshop without a worker; `configs` are of its namespace."""
     clear_queue(db)
     space = Configured(db, **configs)
-    given = {
+    variables = {
         "RETRIEVAL_DATABASE_URL": db.url,
         "RETRIEVAL_SECRET_KEY": ",".join(
             f"{name}:{base64.b64encode(key).decode()}" for name, key in space.ring.keys.items()
@@ -114,11 +116,11 @@ def opened(
         "RETRIEVAL_FETCH_ALLOW": "127.0.0.1/32",
         "RETRIEVAL_FETCH_HOST_DELAY": "0",
     }
-    with new_pool(environment | given, folder) as pool:
-        for name, value in (given | {"RETRIEVAL_WORK_POOL": pool.name}).items():
+    with new_pool(environment | variables, folder) as pool:
+        for name, value in (variables | {"RETRIEVAL_WORK_POOL": pool.name}).items():
             monkeypatch.setenv(name, value)
         settings.load_settings.cache_clear()
-        registry._instances.clear()  # a file store of another test has another folder than these workers
+        registry_instances.forget_instances()  # a file store of another test has another folder than these workers
         asyncio.run(register.register_deployments())
         template = pool.client.read_work_pool(pool.name).base_job_template
         template["variables"]["properties"]["grace_seconds"]["default"] = grace_seconds
@@ -129,4 +131,4 @@ def opened(
         finally:
             shop.thread.close()
     settings.load_settings.cache_clear()
-    registry._instances.clear()
+    registry_instances.forget_instances()

@@ -22,6 +22,7 @@ from local.processes import Process
 from retrieval import settings
 from retrieval.database import database, revisions
 from retrieval.settings import Settings
+from tests import registry_instances
 from tests.flows.configured import Configured
 
 pytestmark = pytest.mark.service
@@ -93,7 +94,7 @@ def test_what_is_replaced_while_a_backup_is_made_is_in_it_with_its_files(homes, 
     old, new = homes
     monkeypatch.setenv("RETRIEVAL_HOME", str(old))
     settings.load_settings.cache_clear()
-    registry._instances.clear()
+    registry_instances.forget_instances()
     url = started(old)
     revisions.upgrade_schema(url)
     db = database.Database(url, size=4)
@@ -128,7 +129,7 @@ def test_what_is_replaced_while_a_backup_is_made_is_in_it_with_its_files(homes, 
     finally:
         db.close()
         settings.load_settings.cache_clear()
-        registry._instances.clear()
+        registry_instances.forget_instances()
     assert run("restore", tmp_path / "copy", new) == 0
     with psycopg.connect(postgres.start(new)) as connection:
         keys = [key for (key,) in connection.execute("select raw_key from documents").fetchall()]

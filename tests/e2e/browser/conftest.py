@@ -15,7 +15,7 @@ CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shuti
 
 @pytest.fixture
 def browser() -> Iterator[Browser]:
-    """Headless Chromium; without one the test says what to install. Its driver's event loop ends with the test."""
+    """Headless Chromium."""
     if CHROMIUM is None:
         pytest.skip("no Chromium on this machine: apt-get install chromium")
     with sync_playwright() as driver:
@@ -26,8 +26,8 @@ def browser() -> Iterator[Browser]:
 
 @pytest.fixture(scope="session")
 def album(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where the tour's screenshots go: the folder that SCREENSHOTS names, or a temporary one."""
-    named = os.environ.get("SCREENSHOTS")
-    folder = Path(named) if named else tmp_path_factory.mktemp("screenshots")
+    """Folder for the tour's screenshots: `SCREENSHOTS`, or a temporary one."""
+    screenshot_folder = os.environ.get("SCREENSHOTS")
+    folder = Path(screenshot_folder) if screenshot_folder else tmp_path_factory.mktemp("screenshots")
     folder.mkdir(parents=True, exist_ok=True)
     return folder

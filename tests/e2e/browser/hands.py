@@ -1,4 +1,4 @@
-"""A person's hands in the admin app: what they do is counted, and how long it takes until the page shows it."""
+"""Count a user's clicks and seconds in the admin app."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from playwright.sync_api import Locator, Page, expect
 
 @dataclass(frozen=True)
 class Task:
-    """What somebody wanted to get done: clicks (drops of files and presses of Enter among them), and seconds."""
+    """A task: clicks (including drops of files and presses of Enter) and seconds."""
 
     name: str
     clicks: int
@@ -23,7 +23,7 @@ class Task:
 
 @dataclass
 class Hands:
-    """One person at one page of the browser."""
+    """A user at one page of the browser."""
 
     page: Page
     done: list[Task] = field(default_factory=list)
@@ -31,27 +31,27 @@ class Hands:
 
     @contextmanager
     def task(self, name: str) -> Iterator[None]:
-        before, began = self.clicks, time.monotonic()
+        clicks_before, began = self.clicks, time.monotonic()
         yield
-        self.done.append(Task(name, self.clicks - before, time.monotonic() - began))
+        self.done.append(Task(name, self.clicks - clicks_before, time.monotonic() - began))
 
-    def click(self, where: Locator) -> None:
-        where.click()
+    def click(self, target: Locator) -> None:
+        target.click()
         self.clicks += 1
 
     def button(self, name: str, within: Locator | None = None) -> None:
         self.click((within or self.page).get_by_role("button", name=name, exact=True).first)
 
-    def only(self, where: Locator) -> None:
-        """What stands there once: while the page is built again, what was there before stands beside it."""
-        expect(where).to_have_count(1)
-        self.click(where.first)
+    def only(self, target: Locator) -> None:
+        # While the page is rebuilt, the old element is still present.
+        expect(target).to_have_count(1)
+        self.click(target.first)
 
     def tab(self, name: str) -> None:
         self.only(self.page.get_by_role("tab", name=name, exact=True))
 
     def row(self, number: int = 0) -> None:
-        """A row of the first table, which is drawn on a canvas: rows are 35 pixels high, below a header of 35."""
+        """Click a row of the first table."""
         table = self.page.get_by_test_id("stDataFrame").first
         expect(table).to_be_visible()
         box = table.bounding_box()
@@ -75,7 +75,7 @@ class Hands:
         self.clicks += 1
 
     def go(self, name: str) -> None:
-        """Another page, by the navigation; the address keeps no state of the one before."""
+        """Open another page by the navigation."""
         self.click(self.page.get_by_test_id("stSidebarNav").get_by_role("link", name=name, exact=True))
         expect(self.page.get_by_role("heading", name=name, exact=True, level=1)).to_be_visible()
 

@@ -1,4 +1,4 @@
-"""Adding content with real hands: twenty files in one drop, a scan among them that is read by OCR in two clicks."""
+"""Add twenty files in one drop; read the scan among them by OCR in two clicks."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ pytestmark = [pytest.mark.timeout(300), pytest.mark.filterwarnings("ignore::Reso
 
 @pytest.fixture
 def pile(tmp_path: Path) -> list[Path]:
-    """Eighteen notes, a scan, and a file that is no PDF."""
+    """Eighteen notes, a scan, and a broken PDF."""
     for number in range(18):
         (tmp_path / f"note {number:02}.txt").write_text(f"The harbour seal number {number} dives for thirty minutes.")
     sheet = Image.new("L", (1000, 300), 255)
@@ -55,19 +55,19 @@ def test_twenty_files_in_one_drop(browser: Browser, service, pile: list[Path], a
     page.close()
     service.until(lambda: service.search("owls hunt at night", topK=1)[0]["document"]["name"] == "scan.pdf", seconds=60)
 
-    again = browser.new_page(viewport={"width": 390, "height": 900})
-    again.set_default_timeout(SECONDS)
-    again.goto(address)
-    again.get_by_label("API key").fill(service.info["apiKey"])
-    again.get_by_label("API key").press("Enter")
-    expect(again.get_by_text("1 of 1 item finished").first).to_be_visible()
-    overflow = again.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
+    phone_page = browser.new_page(viewport={"width": 390, "height": 900})
+    phone_page.set_default_timeout(SECONDS)
+    phone_page.goto(address)
+    phone_page.get_by_label("API key").fill(service.info["apiKey"])
+    phone_page.get_by_label("API key").press("Enter")
+    expect(phone_page.get_by_text("1 of 1 item finished").first).to_be_visible()
+    overflow = phone_page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
     assert overflow <= 0
-    again.close()
+    phone_page.close()
 
 
 def _reach(page: Page, name: str) -> None:
-    """The button by Tab alone, from the radio before it."""
+    """Reach the button by Tab from the radio before it."""
     page.get_by_role("radio", name="Text only").focus()
     for _ in range(12):
         page.keyboard.press("Tab")

@@ -1,4 +1,4 @@
-"""The admin app alone before the real API, in a real browser: secrets that are typed, an API that hangs, CSP."""
+"""The admin app against the real API in a real browser: typed secrets, a hung API, CSP."""
 
 from __future__ import annotations
 
@@ -25,13 +25,12 @@ SECONDS = 30_000
 
 @pytest.fixture(scope="session")
 def api_database(fresh_database) -> str:
-    """A database for these tests alone."""
     return str(fresh_database("admin_app"))
 
 
 @pytest.fixture
 def admin_app(tmp_path: Path) -> Iterator[Callable[[str], str]]:
-    """A function that starts the admin app for the API at an address, as `retrieval up` does; its own address."""
+    """Return a function: start the admin app for an API address and return its URL."""
     started: list[subprocess.Popen[bytes]] = []
 
     def start(api: str) -> str:
@@ -73,7 +72,7 @@ def signed_in(browser: Browser, address: str, key: str, path: str = "") -> Page:
 
 
 def typed(field: Locator, text: str) -> None:
-    """Key by key, and away with Tab, as hands do it."""
+    """Type key by key, then press Tab."""
     field.click()
     field.press_sequentially(text)
     field.press("Tab")
@@ -81,7 +80,7 @@ def typed(field: Locator, text: str) -> None:
 
 @pytest.mark.slow
 def test_a_secret_that_is_left_with_tab_is_saved(browser: Browser, base: str, admin_app, org) -> None:  # noqa: F811
-    """Tab leads to the field's own "Show password" button: what was typed is sent all the same, new and changed."""
+    # Tab leads to the field's "Show password" button.
     expect.set_options(timeout=SECONDS)
     page = signed_in(browser, admin_app(base), org.api_key, "namespaces")
     page.get_by_role("button", name="New namespace").click()
@@ -91,14 +90,14 @@ def test_a_secret_that_is_left_with_tab_is_saved(browser: Browser, base: str, ad
     typed(page.get_by_label("API key", exact=True).first, "fc-first-secret-1111")
     page.get_by_role("button", name="Test and save").click()
     expect(page.get_by_role("heading", name="Secrets").first).to_be_visible()
-    made = org.client.get("/v1/namespaces").json()["data"]["namespaces"][0]
-    assert _scraper_key(org, made["id"]) == "fc-first-secret-1111"
+    space = org.client.get("/v1/namespaces").json()["data"]["namespaces"][0]
+    assert _scraper_key(org, space["id"]) == "fc-first-secret-1111"
 
     page.get_by_role("tab", name="Edit").click()
     typed(page.get_by_placeholder("stored; type a new one").first, "fc-second-secret-2222")
     page.get_by_role("button", name="Test and save").press("Enter")
     expect(page.get_by_text("Saved.").first).to_be_visible()
-    assert _scraper_key(org, made["id"]) == "fc-second-secret-2222"
+    assert _scraper_key(org, space["id"]) == "fc-second-secret-2222"
     page.close()
 
 
@@ -132,7 +131,7 @@ def test_a_key_that_ends_while_a_page_moves_by_itself_leads_back_to_that_page(
 
 @pytest.mark.slow
 def test_a_hung_api_is_told_on_the_page_of_sign_in(browser: Browser, admin_app) -> None:
-    """An API that takes connections and never answers."""
+    """The API accepts connections and never answers."""
     with socket.create_server(("127.0.0.1", 0)) as hung:
         page = signed_in(browser, admin_app(f"http://127.0.0.1:{hung.getsockname()[1]}"), "rtr_key_of_nobody")
         page.get_by_text("TIMEOUT").first.wait_for(timeout=SECONDS)

@@ -1,5 +1,5 @@
 # ruff: noqa: F811
-"""The Documents page in a real browser: found by a piece of the name, opened by a click on its row, a site deleted."""
+"""The Documents page in a real browser: search by part of a name, open a row, delete a site."""
 
 from __future__ import annotations
 
@@ -18,7 +18,6 @@ pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore::ResourceWarn
 
 @pytest.fixture(scope="session")
 def api_database(fresh_database) -> str:
-    """A database for these tests alone."""
     return str(fresh_database("documents_page"))
 
 
@@ -37,10 +36,8 @@ def filled(org) -> str:
 
 
 def click_row(page: Page, row: int) -> None:
-    """A click into the name of the table, which is drawn on a canvas: rows are 35 pixels high, below a header of 35.
-
-    The page is complete by then: what is drawn above moves the table, and a canvas that is redrawn takes no click.
-    """
+    # The table is a canvas with rows of 35 pixels below a header of 35. A canvas being redrawn takes no click: wait for
+    # the page.
     expect(page.locator("[data-testid=stApp][data-test-script-state=notRunning]")).to_be_visible()
     table = page.get_by_test_id("stDataFrame").first
     table.click(position={"x": 132 + 40, "y": 35 + 35 * row + 17})

@@ -37,20 +37,19 @@ PEOPLE = {
 
 @pytest.fixture(scope="session")
 def api_database(fresh_database) -> str:
-    """A database for these tests alone."""
     return str(fresh_database("oidc"))
 
 
 @pytest.fixture(scope="module")
-def place(api_settings, api_db, api_database, ring, tmp_path_factory) -> Iterator[SimpleNamespace]:  # noqa: F811
-    """A provider, an API that believes it, and the admin app before both, started as `retrieval up` starts it."""
+def provider_app(api_settings, api_db, api_database, ring, tmp_path_factory) -> Iterator[SimpleNamespace]:  # noqa: F811
+    """A provider, an API with its issuer, and the admin app, started as `retrieval up` starts them."""
     home: Path = tmp_path_factory.mktemp("oidc")
     owner = organizations.create_organization(api_db, "people")
     with oidc_provider.serving(Provider(people=PEOPLE)) as provider:
         port = instance.settle_ports({"RETRIEVAL_UI_PORT": ("127.0.0.1", 0)})["RETRIEVAL_UI_PORT"]
         app = f"http://127.0.0.1:{port}"
         provider.redirect_uris = {f"{app}/oauth2callback"}
-        said = {
+        overrides = {
             "home": home,
             "ui_port": port,
             "oidc_issuer": provider.issuer,
@@ -62,7 +61,7 @@ def place(api_settings, api_db, api_database, ring, tmp_path_factory) -> Iterato
                 OidcRole(group="staff", role="viewer", organization=owner.id),
             ],
         }
-        settings = api_settings.model_copy(update=said)
+        settings = api_settings.model_copy(update=overrides)
         with serve(settings, api_database, ring) as base:
             environment.write_sign_in(settings, app)
             variables = environment.build_ui(Settings(home=home, ui_port=port), base)
@@ -103,15 +102,15 @@ def page(browser: Browser) -> Page:
     return opened
 
 
-def sign_in(page: Page, place: SimpleNamespace, who: str, path: str = "") -> None:
-    page.goto(place.app + path)
+def sign_in(page: Page, service: SimpleNamespace, person: str, path: str = "") -> None:
+    page.goto(service.app + path)
     page.get_by_role("button", name="Sign in with single sign-on").click()
-    page.get_by_role("link", name=f"Continue as {who}").click()
+    page.get_by_role("link", name=f"Continue as {person}").click()
 
 
 @pytest.mark.slow
-def test_a_person_signs_in_and_stays_so_over_a_refresh(page: Page, place: SimpleNamespace) -> None:
-    sign_in(page, place, "ada")
+def test_a_person_signs_in_and_stays_so_over_a_refresh(page: Page, provider_app: SimpleNamespace) -> None:
+    sign_in(page, provider_app, "ada")
     expect(page.get_by_text("Signed in as Ada Lovelace (viewer)").first).to_be_visible()
     expect(page.get_by_role("heading", name="Overview").first).to_be_visible()
     expect(page.get_by_role("link", name="Keys and limits")).to_have_count(0)
@@ -120,57 +119,57 @@ def test_a_person_signs_in_and_stays_so_over_a_refresh(page: Page, place: Simple
     page.reload()
     expect(page.get_by_text("Signed in as Ada Lovelace (viewer)").first).to_be_visible()
     expect(page.get_by_role("heading", name="Search lab").first).to_be_visible()
-    cookies = {one["name"]: one for one in page.context.cookies()}
+    cookies = {cookie["name"]: cookie for cookie in page.context.cookies()}
     assert cookies["_streamlit_user_tokens"]["httpOnly"]
-    assert "GET /keys" in place.provider.requests
+    assert "GET /keys" in provider_app.provider.requests
 
 
 @pytest.mark.slow
-def test_a_link_opens_what_it_names_after_the_sign_in(page: Page, place: SimpleNamespace) -> None:
-    link = f"/documents?namespace={place.space}&q=caf%C3%A9+%26+bar"
-    sign_in(page, place, "ada", link)
+def test_a_link_opens_what_it_names_after_the_sign_in(page: Page, provider_app: SimpleNamespace) -> None:
+    link = f"/documents?namespace={provider_app.space}&q=caf%C3%A9+%26+bar"
+    sign_in(page, provider_app, "ada", link)
     expect(page.get_by_role("heading", name="Documents", exact=True).first).to_be_visible()
     expect(page.get_by_text("Signed in as Ada Lovelace (viewer)").first).to_be_visible()
-    assert f"/documents?namespace={place.space}" in page.url
+    assert f"/documents?namespace={provider_app.space}" in page.url
     assert parse_qs(urlsplit(page.url).query)["q"] == ["café & bar"]
 
 
 @contextmanager
-def _left(page: Page, place: SimpleNamespace) -> Iterator[None]:
-    """The app shows its form at once, and goes by the provider's page of sign-out to the form again."""
-    with page.expect_navigation(url=f"{place.app}/**"):
+def _leave_app(page: Page, service: SimpleNamespace) -> Iterator[None]:
+    """Wait until the app has gone through the provider's sign-out page."""
+    with page.expect_navigation(url=f"{service.app}/**"):
         yield
     expect(page.get_by_role("button", name="Sign in with single sign-on").first).to_be_visible()
 
 
 @pytest.mark.slow
-def test_signing_out_ends_the_session_at_the_provider_too(page: Page, place: SimpleNamespace) -> None:
-    """After somebody without a role was told so, and became somebody else."""
-    sign_in(page, place, "mallory")
+def test_signing_out_ends_the_session_at_the_provider_too(page: Page, provider_app: SimpleNamespace) -> None:
+    """A user without a role is refused and signs in as another user."""
+    sign_in(page, provider_app, "mallory")
     expect(page.get_by_text("none of your groups may use this service").first).to_be_visible()
-    with _left(page, place):
+    with _leave_app(page, provider_app):
         page.get_by_role("button", name="Sign in as another person").click()
-    sign_in(page, place, "root")
+    sign_in(page, provider_app, "root")
     expect(page.get_by_text("Signed in as Grace Hopper (admin)").first).to_be_visible()
     expect(page.get_by_role("link", name="Keys and limits").first).to_be_visible()
-    with _left(page, place):
+    with _leave_app(page, provider_app):
         page.get_by_role("button", name="Sign out").click()
-    assert place.provider.requests.count("GET /logout") == 2
-    assert not [one for one in page.context.cookies() if "user" in one["name"]]
+    assert provider_app.provider.requests.count("GET /logout") == 2
+    assert not [cookie for cookie in page.context.cookies() if "user" in cookie["name"]]
 
 
 @pytest.mark.slow
-def test_an_ended_token_leads_back_to_the_sign_in(page: Page, place: SimpleNamespace) -> None:
-    place.provider.seconds = -60
+def test_an_ended_token_leads_back_to_the_sign_in(page: Page, provider_app: SimpleNamespace) -> None:
+    provider_app.provider.seconds = -60
     try:
-        sign_in(page, place, "ada")
+        sign_in(page, provider_app, "ada")
         expect(page.get_by_text("Your sign-in has ended. The token has expired.").first).to_be_visible()
     finally:
-        place.provider.seconds = 300
+        provider_app.provider.seconds = 300
     page.get_by_role("button", name="Sign in with single sign-on").click()
     page.get_by_role("link", name="Continue as ada").click()
     expect(page.get_by_text("Signed in as Ada Lovelace (viewer)").first).to_be_visible()
-    said = (place.home / "ui.log").read_text()
-    assert place.provider.client_secret not in said
-    assert "eyJ" not in said
-    assert (place.home / "ui" / "secrets.toml").stat().st_mode & 0o077 == 0
+    log = (provider_app.home / "ui.log").read_text()
+    assert provider_app.provider.client_secret not in log
+    assert "eyJ" not in log
+    assert (provider_app.home / "ui" / "secrets.toml").stat().st_mode & 0o077 == 0

@@ -1,6 +1,6 @@
-"""The tour: what staff do in the admin app, in a real browser, with clicks and seconds; then a look at every page.
+"""Tour of the admin app in a real browser: clicks and seconds of each task, then a look at every page.
 
-`make tour` looks at all widths and themes, and writes docs/admin-app.md's table.
+`make tour` covers all widths and themes and writes the table of docs/admin-app.md.
 """
 
 from __future__ import annotations
@@ -42,14 +42,14 @@ PAGES = {
     "audit": "Audit log",
     "keys": "Keys and limits",
 }
+# Without TOUR_WRITE: the widest in light and the narrowest in dark.
 LOOKS = [(width, scheme) for width in (1440, 1024, 390) for scheme in ("light", "dark")]
-"""Every width and theme that is looked at; without TOUR_WRITE the widest in light and the narrowest in dark."""
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600), pytest.mark.filterwarnings("ignore::ResourceWarning")]
 
 
 @pytest.fixture
 def pile(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
-    """Twenty files: notes, a PDF of two pages whose second one is about seals, and a scan."""
+    """Twenty files: notes, a PDF with seals on its second page, and a scan."""
     folder = tmp_path_factory.mktemp("pile")
     for number in range(18):
         (folder / f"note {number:02}.txt").write_text(f"Note {number}: owls hunt mice at night and hear them.")
@@ -80,8 +80,8 @@ def test_the_tour(
     hands = Hands(page)
     # A key of its own: the service's is that of other tests too, and keys are revoked here.
     scopes = service.ok(service.client.get("/v1/keys/current"))["key"]["scopes"]
-    own = service.ok(service.client.post("/v1/keys", json={"name": "Tour", "scopes": scopes}))
-    info = service.info | {"apiKey": own["apiKey"]}
+    key = service.ok(service.client.post("/v1/keys", json={"name": "Tour", "scopes": scopes}))
+    info = service.info | {"apiKey": key["apiKey"]}
     with hands.task("Sign in with a key"):
         _sign_in(page, info)
         hands.clicks += 1
@@ -92,15 +92,15 @@ def test_the_tour(
     _operations(hands)
     _keys(hands)
     with hands.task("Open a colleague's link to a search"):
-        other = browser.new_page(viewport={"width": 1440, "height": 900})
-        other.set_default_timeout(SECONDS)
-        _sign_in(other, info, f"search?namespace={namespace}&q=seals")
+        second_page = browser.new_page(viewport={"width": 1440, "height": 900})
+        second_page.set_default_timeout(SECONDS)
+        _sign_in(second_page, info, f"search?namespace={namespace}&q=seals")
         hands.clicks += 1
-        expect(other.get_by_text("harbour seal").first).to_be_visible()
-        other.close()
+        expect(second_page.get_by_text("harbour seal").first).to_be_visible()
+        second_page.close()
     _look(hands, album)
     page.close()
-    service.ok(service.client.delete(f"/v1/keys/{own['key']['id']}"))
+    service.ok(service.client.delete(f"/v1/keys/{key['key']['id']}"))
     assert not foreign
     (album / "tasks.md").write_text(table(hands.done))
     if WRITES:
@@ -126,8 +126,8 @@ def _content(hands: Hands, pile: list[Path]) -> str:
         hands.type("Name", "Reports")
         hands.button("Test and save")
         expect(page.get_by_role("heading", name="Reports").first).to_be_visible()
-    found = re.search(r"namespace=(ns_\w+)", page.url)
-    assert found, page.url
+    match = re.search(r"namespace=(ns_\w+)", page.url)
+    assert match, page.url
     with hands.task("Add 20 files and see each of them indexed"):
         hands.go("Add content")
         hands.drop(pile)
@@ -139,13 +139,13 @@ def _content(hands: Hands, pile: list[Path]) -> str:
         hands.button("Retry with OCR")
         expect(page.get_by_text(re.compile("^Failed: "))).to_have_count(0, timeout=3 * SECONDS)
         hands.sees("1 of 1 item finished")
-    return found.group(1)
+    return match.group(1)
 
 
 def _documents(hands: Hands, service: Any, namespace: str, url: str) -> None:
     page = hands.page
-    listed = {"source": "URLS_LIST", "config": {"urls": [f"{url}/owls.html", f"{url}/tides.html"]}}
-    body = {"namespaceId": namespace, "ingestConfig": listed}
+    url_list = {"source": "URLS_LIST", "config": {"urls": [f"{url}/owls.html", f"{url}/tides.html"]}}
+    body = {"namespaceId": namespace, "ingestConfig": url_list}
     service.wait(service.ok(service.client.post("/v1/ingest/urls", json=body))["ingestJobRunId"], namespace=namespace)
     with hands.task("Find a document by a piece of its name, and open it"):
         hands.go("Documents")
@@ -156,10 +156,10 @@ def _documents(hands: Hands, service: Any, namespace: str, url: str) -> None:
     hands.go("Overview")
     with hands.task("Delete all documents of a site"):
         hands.go("Documents")
-        where = page.get_by_label("Site", exact=True)
-        hands.click(where)
-        where.press_sequentially("127")
-        where.press("Enter")
+        site_field = page.get_by_label("Site", exact=True)
+        hands.click(site_field)
+        site_field.press_sequentially("127")
+        site_field.press("Enter")
         hands.clicks += 1
         hands.button("Delete 2 documents")
         expect(page.get_by_role("listitem").filter(has_text="tides").first).to_be_visible()
@@ -183,10 +183,10 @@ def _search(hands: Hands, namespace: str) -> None:
     with hands.task("Mark a result as right"):
         hands.go("Search lab")
         hands.type("Query", "how long do seals dive", enter=True)
-        where = page.get_by_label("Question set", exact=True)
-        hands.click(where)
-        where.press_sequentially("Seals")
-        where.press("Enter")
+        question_set = page.get_by_label("Question set", exact=True)
+        hands.click(question_set)
+        question_set.press_sequentially("Seals")
+        question_set.press("Enter")
         hands.clicks += 1
         hands.sees("is created with the first hit")
         hands.click(page.get_by_label("Thumbs up").first)
@@ -295,7 +295,7 @@ def _keys(hands: Hands) -> None:
 
 
 def _look(hands: Hands, album: Path) -> None:
-    """Every page of one session: nothing is wider than the screen, and axe finds nothing."""
+    """Open every page in one session; check widths and run axe."""
     page, wrong = hands.page, []
     looks = LOOKS if WRITES else [LOOKS[0], LOOKS[-1]]
     for name, title in PAGES.items():
@@ -313,15 +313,15 @@ def _look(hands: Hands, album: Path) -> None:
             wrong += [f"{name} is {overflow} pixels too wide at {width}"] if overflow > 0 else []
             page.screenshot(path=album / f"{name}-{width}-{scheme}.png")
             page.evaluate(_axe())
-            wrong += [f"{name} {width} {scheme}: {said}" for said in page.evaluate(_AXE)]
+            wrong += [f"{name} {width} {scheme}: {violation}" for violation in page.evaluate(_AXE)]
     assert not wrong, "\n".join(wrong)
 
 
 def _axe() -> str:
-    found = find_spec("axe_playwright_python")
-    assert found, "axe comes with the development packages: run make setup"
-    assert found.origin
-    return Path(found.origin).with_name("axe.min.js").read_text()
+    spec = find_spec("axe_playwright_python")
+    assert spec, "axe comes with the development packages: run make setup"
+    assert spec.origin
+    return Path(spec.origin).with_name("axe.min.js").read_text()
 
 
 _AXE = """async () => {
@@ -332,5 +332,5 @@ _AXE = """async () => {
 
 
 def _write(hands: Hands) -> None:
-    before, _, rest = GUIDE.read_text().partition(MARKS[0])
-    GUIDE.write_text(f"{before}{MARKS[0]}{table(hands.done)}\n{MARKS[1]}{rest.partition(MARKS[1])[2]}")
+    text_before, _, text_after = GUIDE.read_text().partition(MARKS[0])
+    GUIDE.write_text(f"{text_before}{MARKS[0]}{table(hands.done)}\n{MARKS[1]}{text_after.partition(MARKS[1])[2]}")

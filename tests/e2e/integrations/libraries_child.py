@@ -1,6 +1,6 @@
-"""Runs in an environment of its own that has the libraries: what each says of its retriever, on a running service.
+"""Retrievers of each library on a running service; runs in an environment with the libraries.
 
-RETRIEVAL_API_URL, RETRIEVAL_API_KEY, RETRIEVAL_NAMESPACE: where some texts on pumps lie.
+RETRIEVAL_API_URL, RETRIEVAL_API_KEY and RETRIEVAL_NAMESPACE name the service.
 """
 
 import os
@@ -42,20 +42,20 @@ class TestLangChain(RetrieversIntegrationTests):
 
 def test_langchain_documents_carry_their_place(client):
     retriever = langchain.RetrievalServiceRetriever(client=client, namespace_id=NAMESPACE, k=1)
-    [found] = retriever.invoke(QUERY)
-    assert "eighty hours" in found.page_content
-    assert found.metadata["part"] == "pump"
-    assert found.metadata["score"] > 0
-    assert found.id == f"{found.metadata['document_id']}:{found.metadata['index']}"
+    [document] = retriever.invoke(QUERY)
+    assert "eighty hours" in document.page_content
+    assert document.metadata["part"] == "pump"
+    assert document.metadata["score"] > 0
+    assert document.id == f"{document.metadata['document_id']}:{document.metadata['index']}"
     assert KEY not in repr(retriever) + retriever.model_dump_json()
 
 
 def test_llama_index_nodes(client):
     retriever = llama_index.RetrievalServiceRetriever(client, NAMESPACE, top_k=2)
-    found = retriever.retrieve(QUERY)
-    assert len(found) == 2
-    assert "eighty hours" in found[0].node.get_content()
-    assert found[0].score >= found[1].score
+    nodes = retriever.retrieve(QUERY)
+    assert len(nodes) == 2
+    assert "eighty hours" in nodes[0].node.get_content()
+    assert nodes[0].score >= nodes[1].score
 
 
 @pytest.mark.asyncio
@@ -70,8 +70,8 @@ def test_haystack_pipeline_is_saved_without_its_key():
     pipeline.add_component("retriever", haystack.RetrievalServiceRetriever(URL, NAMESPACE, top_k=3))
     saved = pipeline.dumps()
     assert KEY not in saved
-    again = Pipeline.loads(saved, allowed_modules=["retrieval_client.integrations.haystack"])
+    loaded = Pipeline.loads(saved, allowed_modules=["retrieval_client.integrations.haystack"])
     condition = {"field": "metadata.part", "op": "eq", "value": "pump"}
-    found = again.run({"retriever": {"query": QUERY, "where": condition}})["retriever"]["documents"]
-    assert [one.meta["part"] for one in found] == ["pump"]
-    assert "eighty hours" in found[0].content
+    documents = loaded.run({"retriever": {"query": QUERY, "where": condition}})["retriever"]["documents"]
+    assert [document.meta["part"] for document in documents] == ["pump"]
+    assert "eighty hours" in documents[0].content

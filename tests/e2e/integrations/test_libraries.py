@@ -1,4 +1,4 @@
-"""Retrievers for LangChain, LlamaIndex and Haystack, in an environment that has them, on a running service."""
+"""Retrievers for LangChain, LlamaIndex and Haystack on a running service."""
 
 import os
 import subprocess
@@ -27,7 +27,7 @@ def test_each_library_takes_its_retriever(service, tmp_path):
     run(UV, "venv", "--quiet", "--python", "3.11", tmp_path / "environment")
     client_with_all = f"{PROJECT / 'clients' / 'python'}[langchain,llama-index,haystack]"
     run(UV, "pip", "install", "--quiet", "--python", python, client_with_all, "langchain-tests>=1,<2", "pytest-asyncio")
-    told = {
+    variables = {
         "RETRIEVAL_API_URL": service.info["api"],
         "RETRIEVAL_API_KEY": service.info["apiKey"],
         "RETRIEVAL_NAMESPACE": service.namespace,
@@ -46,7 +46,7 @@ def test_each_library_takes_its_retriever(service, tmp_path):
         "-o",
         "asyncio_mode=auto",
     )
-    done = run(python, "-m", "pytest", *options, child, env=os.environ | told)
+    done = run(python, "-m", "pytest", *options, child, env=os.environ | variables)
     assert " passed" in done
     assert " skipped" not in done
 

@@ -12,15 +12,15 @@ from tests.standins.accounts import serving_account
 
 @pytest.fixture
 def account(request, monkeypatch):
-    """The content service that the test names by a parameter; one in memory, in the place of Box, if it names none."""
+    """Account of the parametrized content service; by default one in memory."""
     connector = getattr(request, "param", "MEMORY")
     if connector == "MEMORY":
         monkeypatch.setitem(registry.CONNECTOR_FACTORIES, "BOX", "tests.standins.memory:make")
-    with memory.serving("BOX") if connector == "MEMORY" else serving_account(connector) as made:
-        yield made
+    with memory.serving("BOX") if connector == "MEMORY" else serving_account(connector) as opened:
+        yield opened
 
 
 @pytest.fixture
 def space(db, account, monkeypatch):
-    with connected_space(db, account, monkeypatch) as made:
-        yield made
+    with connected_space(db, account, monkeypatch) as connected:
+        yield connected

@@ -1,4 +1,4 @@
-"""What is chosen of an account: nothing else is fetched, and what is not chosen any more leaves."""
+"""Selections of an account: only selected items are fetched, deselected ones are removed."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ TEXTS = {
 }
 
 
+# One service with its own paths, one without; the others behave like the first.
 SHORT = {"BOX", "NOTION"}
-"""One that tells paths of its own, one that has none; the others spell them like the first."""
 
 
 def chosen(*names):
@@ -29,8 +29,8 @@ def chosen(*names):
 
 @pytest.fixture(params=chosen(*ACCOUNTS))
 def account(request):
-    with serving_account(request.param) as made:
-        yield made
+    with serving_account(request.param) as opened:
+        yield opened
 
 
 @pytest.fixture
@@ -39,12 +39,12 @@ def files(account):
 
 
 def at(account, path):
-    """As this service spells a path: SharePoint's begin with the library's address."""
+    """Path in this service's spelling; SharePoint prefixes the library's address."""
     return {"path": f"{HOME}/{path}" if account.connector == "SHAREPOINT" else path}
 
 
 def folder(account, path):
-    """The id of a folder that is there."""
+    """Id of an existing folder."""
     if account.connector == "DROPBOX":
         return account._folder(f"/{path}")["id"]
     if account.connector == "NOTION":
@@ -53,34 +53,34 @@ def folder(account, path):
 
 
 def fetched(account):
-    """The ids of what was fetched, by the stand-in's log of requests."""
+    """Fetched ids in the stand-in's log of requests."""
     if account.connector == "DROPBOX":
         return {argument["path"] for name, argument in account.arguments if name in {"download", "export"}}
     if account.connector == "GOOGLE_DRIVE":
-        return {said["fileId"] for _, said in account.asked if said.get("alt") == "media"}
+        return {query["fileId"] for _, query in account.asked if query.get("alt") == "media"}
     pattern = {
         "BOX": r"GET /2\.0/files/(\d+)/content",
         "NOTION": r"GET /v1/(?:pages|blocks)/([0-9a-f-]+)/(?:markdown|children)",
     }.get(account.connector, r"GET /signed/(?:.*~)?(.*)")
-    return {found[1] for request in account.requests if (found := re.fullmatch(pattern, request))}
+    return {match[1] for request in account.requests if (match := re.fullmatch(pattern, request))}
 
 
 def has(space, files):
-    """Paths of the documents that are there."""
-    found = space.db.rows(
+    """Paths of the documents."""
+    stored = space.db.rows(
         "select external_id from documents where connection_id = %(id)s and deleted_at is null",
         {"id": space.connection},
     )
-    there = {row["external_id"] for row in found}
-    return {path for path, one in files.items() if one in there}
+    stored_ids = {row["external_id"] for row in stored}
+    return {path for path, file_id in files.items() if file_id in stored_ids}
 
 
 def test_nothing_but_what_is_chosen_is_fetched(space, account, files):
     run = space.ingest(include=[at(account, "plans")], exclude=[at(account, "plans/**/tower*")])
     assert (run.outcome, run.failed) == ("SUCCEEDED", [])
-    wanted = {"plans/2026/launch.txt", "plans/2026/budget.txt"}
-    assert has(space, files) == wanted
-    assert fetched(account) == {files[path].rpartition("/")[2] for path in wanted}
+    expected = {"plans/2026/launch.txt", "plans/2026/budget.txt"}
+    assert has(space, files) == expected
+    assert fetched(account) == {files[path].rpartition("/")[2] for path in expected}
     assert not [name for name in space.search("bees dance where clover grows", top_k=9) if "bees" in name]
 
 
@@ -117,9 +117,9 @@ def test_ids_choose_folders_and_files(space, account, files):
         exclude=[{"id": folder(account, "plans/2026")}, {"id": files["harbour.txt"]}],
     )
     assert run.failed == []
-    wanted = {"plans/drafts/tower.txt", "notes/owls.txt"}
-    assert has(space, files) == wanted
-    assert fetched(account) == {files[path].rpartition("/")[2] for path in wanted}
+    expected = {"plans/drafts/tower.txt", "notes/owls.txt"}
+    assert has(space, files) == expected
+    assert fetched(account) == {files[path].rpartition("/")[2] for path in expected}
 
 
 @pytest.mark.parametrize("by", ["id", "path"])
@@ -138,9 +138,9 @@ def test_a_folder_that_is_moved_out_takes_its_files_with_it(space, account, file
 
 
 def test_types_are_chosen_too(space, account, files):
-    kept = {"GOOGLE_DRIVE": "text/plain", "NOTION": "text/markdown"}.get(account.connector, "text/*")
+    media_type = {"GOOGLE_DRIVE": "text/plain", "NOTION": "text/markdown"}.get(account.connector, "text/*")
     space.ingest(include=[{"mimeType": "application/pdf"}])
     assert has(space, files) == set()
     assert fetched(account) == set() or account.connector == "NOTION"  # whose pages may hold such files
-    space.ingest(include=[{"mimeType": kept}], exclude=[at(account, "notes")])
+    space.ingest(include=[{"mimeType": media_type}], exclude=[at(account, "notes")])
     assert has(space, files) == {path for path in TEXTS if not path.startswith("notes")}

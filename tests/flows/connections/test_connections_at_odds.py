@@ -1,4 +1,4 @@
-"""Connections under awkward listings and changes of mind: what a scripted service names, and what becomes of it."""
+"""Connections with contradictory listings and changed configurations."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.standins import memory
 
 @pytest.fixture
 def listing(monkeypatch):
-    """Let the next listings be these pages of items; the last one ends it."""
+    """Script the next listings as pages of items."""
 
     def listing(*pages, whole=False):
         def changes(_self, _tokens, cursor):
@@ -31,28 +31,30 @@ def listing(monkeypatch):
     return listing
 
 
-def item(external_id, name="x.txt", version="1", **more):
-    return SourceItem(external_id, name, "text/plain", version, properties={"url": "https://x/", "path": name}, **more)
+def item(external_id, name="x.txt", version="1", **fields):
+    return SourceItem(
+        external_id, name, "text/plain", version, properties={"url": "https://x/", "path": name}, **fields
+    )
 
 
-def gone(external_id):
+def deleted_item(external_id):
     return SourceItem(external_id, "", deleted=True)
 
 
 def rows(space):
-    found = space.db.rows(
+    stored = space.db.rows(
         "select d.* from documents d where d.connection_id = %(id)s and d.deleted_at is null", {"id": space.connection}
     )
-    return {row["external_id"]: row for row in found}
+    return {row["external_id"]: row for row in stored}
 
 
 @pytest.mark.parametrize("together", [True, False])
 def test_of_an_item_that_is_listed_several_times_the_last_counts(space, account, listing, together):
-    one = account.put("one.txt", "first words")
-    listed = [item(one, "before.txt", "1"), item(one, "after.txt", "2")]
-    listing(*([listed] if together else [[each] for each in listed]))
+    changed = account.put("one.txt", "first words")
+    items = [item(changed, "before.txt", "1"), item(changed, "after.txt", "2")]
+    listing(*([items] if together else [[listed_item] for listed_item in items]))
     assert space.ingest().failed == []
-    row = rows(space)[one]
+    row = rows(space)[changed]
     assert (row["name"], row["properties"]["listedVersion"], row["properties"]["path"]) == (
         "after.txt",
         "2",
@@ -63,17 +65,17 @@ def test_of_an_item_that_is_listed_several_times_the_last_counts(space, account,
 @pytest.mark.parametrize("together", [True, False])
 @pytest.mark.parametrize("order", ["gone and back", "back and gone"])
 def test_an_item_that_went_and_came_back_is_as_the_last_word_says(space, account, listing, together, order):
-    kept = [account.put(f"kept{number}.txt", f"kept {number}") for number in range(8)]
-    one = account.put("one.txt", "the one that wavers")
+    staying = [account.put(f"kept{number}.txt", f"kept {number}") for number in range(8)]
+    file = account.put("one.txt", "the one that wavers")
     space.ingest()
-    said = [gone(one), item(one, "one.txt", "2")]
-    words = said if order == "gone and back" else said[::-1]
-    listing(*([words] if together else [[each] for each in words]))
+    events = [deleted_item(file), item(file, "one.txt", "2")]
+    words = events if order == "gone and back" else events[::-1]
+    listing(*([words] if together else [[event] for event in words]))
     run = space.ingest()
     assert run.failed == []
-    assert (one in rows(space)) is (order == "gone and back")
+    assert (file in rows(space)) is (order == "gone and back")
     assert run.progress["removed"] == (order != "gone and back")
-    assert set(kept) <= set(rows(space))
+    assert set(staying) <= set(rows(space))
 
 
 @pytest.mark.parametrize(
@@ -91,8 +93,8 @@ def test_an_item_that_went_and_came_back_is_as_the_last_word_says(space, account
     ids=["bare", "none", "nul", "surrogate", "long", "slashes", "rtl", "controls"],
 )
 def test_any_name_may_be_listed(space, account, listing, name):
-    one, other = account.put("one.txt", "odd words here"), account.put("two.txt", "even words there")
-    listing([item(one, name), item(other, name)])
+    first, second = account.put("one.txt", "odd words here"), account.put("two.txt", "even words there")
+    listing([item(first, name), item(second, name)])
     run = space.ingest()
     assert run.failed == []
     assert len(run.completed) == 2
@@ -106,19 +108,19 @@ def test_any_name_may_be_listed(space, account, listing, name):
 def test_an_item_whose_id_is_too_long_fails_alone(space, account, listing):
     # PostgreSQL compresses index entries, so only characters without a pattern reach its limit.
     long = "".join(map(chr, random.Random(7).choices(range(0x20000, 0x2A000), k=700)))
-    one = account.put("one.txt", "odd words here")
-    listing([item(long), item(one)])
+    file = account.put("one.txt", "odd words here")
+    listing([item(long), item(file)])
     run = space.ingest()
     assert len(run.completed) == 1, run.failed
     assert ["2,600 bytes" in entry.error for entry in run.failed] == [True]
-    assert set(rows(space)) == {one}
+    assert set(rows(space)) == {file}
 
 
 def test_an_account_that_is_changed_during_a_run_removes_nothing_unasked(space, account, monkeypatch):
-    """The rest of the listing and the questions after what is missing reach the other account already."""
+    # The remaining pages and lookups already reach the other account.
     ids = [account.put(f"{number}.txt", f"text number {number}") for number in range(9)]
     space.ingest()
-    before, whole = set(rows(space)), memory.Memory.iter_changes
+    stored_before, whole = set(rows(space)), memory.Memory.iter_changes
 
     def changing(self, tokens, cursor):
         account.delete(ids[0])
@@ -132,38 +134,38 @@ def test_an_account_that_is_changed_during_a_run_removes_nothing_unasked(space, 
     monkeypatch.setattr(memory.Memory, "iter_changes", changing)
     run = space.ingest()
     assert (run.progress["removed"], run.progress["awaitingConfirmation"]) == (0, 1)
-    assert set(rows(space)) == before
+    assert set(rows(space)) == stored_before
     monkeypatch.undo()
     state = queries_sync.read_state(space.db, space.connection)
     assert (state.cursor, state.moved) == (None, True)
 
 
 def test_what_a_client_deleted_comes_back_when_the_service_names_it_again(space, account):
-    kept, deleted = account.put("kept.txt", "the kept words"), account.put("deleted.txt", "the deleted words")
+    untouched, deleted = account.put("kept.txt", "the kept words"), account.put("deleted.txt", "the deleted words")
     space.ingest()
     space.delete(rows(space)[deleted]["id"])
     assert space.ingest().completed == []
-    assert set(rows(space)) == {kept}
+    assert set(rows(space)) == {untouched}
     account.change(deleted, "the changed words")
     assert len(space.ingest().completed) == 1
-    assert set(rows(space)) == {kept, deleted}
+    assert set(rows(space)) == {untouched, deleted}
     space.delete(rows(space)[deleted]["id"])
     account.forget_cursors()
     space.ingest()
     assert {row["status"] for row in rows(space).values()} == {"SUCCESS"}
-    assert set(rows(space)) == {kept, deleted}
+    assert set(rows(space)) == {untouched, deleted}
 
 
 def test_a_cancelled_run_is_made_good_by_the_next(space, account):
     ids = {account.put(f"{number}.txt", f"text number {number}") for number in range(3)}
-    asked = space.request()
+    job_run = space.request()
 
     def cancel(step):
         if step == "fetch":
-            control.cancel_run(space.db, space.scope, asked)
+            control.cancel_run(space.db, space.scope, job_run)
 
-    space.work(before=cancel)
-    run = space.run(asked)
+    space.work(before_step=cancel)
+    run = space.run(job_run)
     assert (run.status, run.completed) == ("COMPLETED", [])
     assert {row["status"] for row in rows(space).values()} == {"CANCELLED"}
     run = space.ingest()
@@ -175,13 +177,13 @@ def test_a_run_whose_listing_failed_is_retried_from_its_start(space, account, mo
     ids = {account.put(f"{number}.txt", f"text number {number}") for number in range(3)}
     with monkeypatch.context() as once:
         once.setattr(memory.Memory, "iter_changes", _broken)
-        asked = space.request()
+        job_run = space.request()
         space.work()
-    (entry,) = space.run(asked).failed
+    (entry,) = space.run(job_run).failed
     assert entry.error == "The listing broke off before its end."
-    again = space.call(control.retry_run(space.db, space.scope, asked))
+    retried = space.call(control.retry_run(space.db, space.scope, job_run))
     space.work()
-    run = space.run(again)
+    run = space.run(retried)
     assert (len(run.completed), run.failed) == (3, [])
     assert set(rows(space)) == ids
     assert space.ingest().progress["embedded"] == 0
@@ -205,10 +207,10 @@ def test_a_connection_that_is_revoked_in_the_middle_of_a_listing_ends_the_run_in
             )
 
     monkeypatch.setattr(memory.Memory, "iter_changes", revoking)
-    asked = space.request()
+    job_run = space.request()
     with pytest.raises(Fatal, match="authorize it again"):
         space.take(space.lease())
-    (entry,) = space.run(asked).failed
+    (entry,) = space.run(job_run).failed
     assert "authorize it again" in entry.error
     assert len(rows(space)) == 2
     assert space.db.row("select cursor from connections where id = %(id)s", {"id": space.connection})["cursor"] is None
@@ -250,56 +252,56 @@ def test_an_empty_file_fails_alone_and_in_words_or_is_a_document_without_chunks(
 
 
 def test_a_listing_that_names_the_same_again_and_again_ends_in_words(space, account, monkeypatch):
-    """Each page with a cursor of its own, as no connector could tell."""
+    """Each page has its own cursor."""
     monkeypatch.setattr(connected_source, "MAX_IDLE_PAGES", 5)
-    one = account.put("one.txt", "the one and only")
+    file = account.put("one.txt", "the one and only")
     pages = []
 
     def changes(_self, _tokens, _cursor):
         for number in range(1000):
             pages.append(number)
-            yield Page([item(one)], str(number), done=False)
+            yield Page([item(file)], str(number), done=False)
 
     monkeypatch.setattr(memory.Memory, "iter_changes", changes)
     run = space.ingest()
     assert ["comes to no end" in entry.error for entry in run.failed] == [True]
     assert len(pages) == 7
-    assert set(rows(space)) == {one}
+    assert set(rows(space)) == {file}
 
 
 def test_what_a_whole_listing_misses_is_asked_for_in_parts_that_are_kept(space, account, listing, monkeypatch):
-    """A run that dies among thousands of questions asks those again that it knows no answer to."""
+    """A retried run repeats only lookups without a recorded answer."""
     monkeypatch.setattr(connected_source, "CHECKS_PER_PAGE", 2)
-    kept = [account.put(f"kept{number}.txt", f"kept {number}") for number in range(30)]
+    present = [account.put(f"kept{number}.txt", f"kept {number}") for number in range(30)]
     lost = [account.put(f"lost{number}.txt", f"lost {number}") for number in range(6)]
     space.ingest()
-    for one in lost:
-        account.delete(one)
-    listing([item(one) for one in kept], whole=True)
-    asked, gone = [], memory.Memory.is_deleted
+    for file in lost:
+        account.delete(file)
+    listing([item(file) for file in present], whole=True)
+    lookups, is_deleted = [], memory.Memory.is_deleted
 
     def noted(self, tokens, external_id):
-        if len(asked) >= 5:  # two parts, and a kept item before the first one is believed
+        if len(lookups) >= 5:  # two parts, and a kept item before the first one is believed
             raise Retryable("The service is away.")
-        asked.append(external_id)
-        return gone(self, tokens, external_id)
+        lookups.append(external_id)
+        return is_deleted(self, tokens, external_id)
 
     monkeypatch.setattr(memory.Memory, "is_deleted", noted)
     space.ingest()
-    assert set(rows(space)) == {*kept, *lost}
-    before = set(asked)
-    monkeypatch.setattr(memory.Memory, "is_deleted", lambda *told: asked.append(told[2]) or gone(*told))
+    assert set(rows(space)) == {*present, *lost}
+    lookups_before = set(lookups)
+    monkeypatch.setattr(memory.Memory, "is_deleted", lambda *told: lookups.append(told[2]) or is_deleted(*told))
     run = space.ingest()
     assert run.progress["removed"] == len(lost)
-    assert set(rows(space)) == set(kept)
-    assert sorted(one for one in asked if one in lost) == sorted(lost)
-    assert len(before) == 5
+    assert set(rows(space)) == set(present)
+    assert sorted(file for file in lookups if file in lost) == sorted(lost)
+    assert len(lookups_before) == 5
 
 
 def test_an_app_that_is_taken_away_while_a_run_waits_ends_the_run_in_words(space, account):
     account.put("one.txt", "text")
-    asked = space.request()
+    job_run = space.request()
     space.call(namespaces.update_namespace(space.db, space.ring, replace(space.config, connectors={})))
     space.work()
-    (entry,) = space.run(asked).failed
+    (entry,) = space.run(job_run).failed
     assert "boxConfig" in entry.error

@@ -1,4 +1,4 @@
-"""What a connection of 10,000 documents asks of the database at the beginning and the end of a run."""
+"""Statements of a connection with 10,000 documents at the beginning and the end of a run."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from retrieval.ports import DiscoveryRequest
 DOCUMENTS = 10_000
 UNLISTED = 100
 REFUSED = 50
+# Far more than needed, and far less than a comparison of all pairs (half a minute).
 SECONDS = 10
-"""Far more than it takes, and far less than to compare each document with each entry of the run (half a minute)."""
 
 _RUN = (
     """
@@ -53,9 +53,8 @@ _RUN = (
 
 
 @pytest.fixture
-def made(db, new_scope):
-    """A function that makes a run which listed all of a connection's documents but the last ones, and could not have
-    some of those."""
+def make_documents(db, new_scope):
+    """Return a function: list all but the last documents of a connection, some with errors."""
     runs = []
 
     def make(documents, unlisted=0, refused=0):
@@ -77,11 +76,11 @@ def made(db, new_scope):
 
 
 @pytest.mark.parametrize("is_known", [True, False], ids=["analyzed", "before it is analyzed"])
-def test_what_was_not_listed_is_found_at_once(db, made, is_known):
-    """Whether or not the database's statistics know of this connection."""
-    made(500)
+def test_what_was_not_listed_is_found_at_once(db, make_documents, is_known):
+    """With and without statistics of the database."""
+    make_documents(500)
     db.rows("analyze documents, run_documents, departures, connection_documents")
-    request = made(DOCUMENTS, UNLISTED, REFUSED)
+    request = make_documents(DOCUMENTS, UNLISTED, REFUSED)
     if is_known:
         db.rows("analyze documents, run_documents, departures, connection_documents")
     began = time.monotonic()
@@ -99,10 +98,10 @@ def test_what_was_not_listed_is_found_at_once(db, made, is_known):
     assert row["left"] == DOCUMENTS - UNLISTED + REFUSED
 
 
-def test_a_first_run_that_was_cancelled_is_taken_up_at_once(db, made):
-    made(500)
+def test_a_first_run_that_was_cancelled_is_taken_up_at_once(db, make_documents):
+    make_documents(500)
     db.rows("analyze documents, run_documents, departures, connection_documents")
-    request = made(DOCUMENTS, UNLISTED)
+    request = make_documents(DOCUMENTS, UNLISTED)
     db.rows("update documents set status = 'CANCELLED' where connection_id = %(id)s", {"id": request.connection_id})
     began = time.monotonic()
     assert len(queries_sync.list_unfinished(db, request)) == UNLISTED
@@ -111,17 +110,17 @@ def test_a_first_run_that_was_cancelled_is_taken_up_at_once(db, made):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("keep", [True, False], ids=["KEEP", "DELETE"])
-def test_a_revoked_connection_lets_go_of_all_in_slices(db, made, keep):
-    """Whatever a request has no time for is done by the sweep; each slice is a transaction of its own."""
-    made(500)
+def test_a_revoked_connection_lets_go_of_all_in_slices(db, make_documents, keep):
+    """The sweep finishes the rest in slices, one transaction each."""
+    make_documents(500)
     db.rows("analyze documents, run_documents, departures, connection_documents")
-    request = made(2 * DOCUMENTS)
+    request = make_documents(2 * DOCUMENTS)
     values = {"id": request.connection_id}
     db.rows("update connections set status = 'REVOKED' where id = %(id)s", values)
     began = time.monotonic()
     assert not connection_documents.release_documents(db, request.connection_id, keep=keep, seconds=0)
-    left = db.row("select count(*) as left from connection_documents where connection_id = %(id)s", values)
-    assert left["left"] == 2 * DOCUMENTS - connection_documents.RELEASE_BATCH_SIZE
+    remaining = db.row("select count(*) as left from connection_documents where connection_id = %(id)s", values)
+    assert remaining["left"] == 2 * DOCUMENTS - connection_documents.RELEASE_BATCH_SIZE
     assert connection_documents.release_documents(db, request.connection_id, keep=keep, seconds=60)
     assert time.monotonic() - began < 4 * SECONDS
     row = db.row(

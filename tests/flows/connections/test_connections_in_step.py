@@ -1,4 +1,4 @@
-"""Connections through the pipeline: first listing, changes, departures, and what is not lost on the way."""
+"""Connections through the pipeline: first listing, changes, removals, recovery."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.standins.place import APP
 
 
 class Killed(BaseException):
-    """The process ends where it stands."""
+    """Stands for the death of the process."""
 
 
 TEXTS = {
@@ -26,8 +26,8 @@ TEXTS = {
 }
 
 
+# Two kinds of listing: changes in memory, and Notion's full listing.
 AT_LENGTH = [pytest.param(name, marks=pytest.mark.slow) for name in ACCOUNTS if name != "NOTION"]
-"""The steps are the same for all: a listing of changes in memory, and Notion, which has none, are the two kinds."""
 
 
 pytestmark = pytest.mark.parametrize("account", ["MEMORY", "NOTION", *AT_LENGTH], indirect=True)
@@ -40,10 +40,10 @@ def files(account):
 
 def rows(space):
     """Live documents by their external id."""
-    found = space.db.rows(
+    stored = space.db.rows(
         "select d.* from documents d where d.connection_id = %(id)s and d.deleted_at is null", {"id": space.connection}
     )
-    return {row["external_id"]: row for row in found}
+    return {row["external_id"]: row for row in stored}
 
 
 def first(space, query):
@@ -51,7 +51,7 @@ def first(space, query):
 
 
 def watched(account, monkeypatch, refused=""):
-    """The external ids that are fetched from now on; `refused` is not given."""
+    """Record fetched external ids; `refused` fails."""
     read, kind = [], type(registry.make_connector(account.connector, APP, account.settings))
     fetch = kind.fetch
 
@@ -69,9 +69,9 @@ def test_a_nested_document_is_found_and_only_what_changes_is_fetched_again(space
     run = space.ingest()
     assert (run.status, len(run.completed), run.failed) == ("COMPLETED", len(TEXTS), [])
     assert "tide" in first(space, "spring tide and full moon")[0]
-    before = rows(space)
-    assert set(before) == set(files.values())
-    assert all(row["properties"]["url"] for row in before.values())
+    rows_before = rows(space)
+    assert set(rows_before) == set(files.values())
+    assert all(row["properties"]["url"] for row in rows_before.values())
 
     account.change(files["notes/owls.txt"], "Owls have moved into the old church tower.")
     read = watched(account, monkeypatch)
@@ -79,8 +79,10 @@ def test_a_nested_document_is_found_and_only_what_changes_is_fetched_again(space
     assert run.failed == []
     assert read == [files["notes/owls.txt"]]
     assert "owls" in first(space, "the old church tower")[0]
-    after = rows(space)
-    changed = {name for name in after if after[name]["active_generation"] != before[name]["active_generation"]}
+    rows_after = rows(space)
+    changed = {
+        name for name in rows_after if rows_after[name]["active_generation"] != rows_before[name]["active_generation"]
+    }
     assert changed == {files["notes/owls.txt"]}
 
 
@@ -113,23 +115,25 @@ def test_a_new_and_a_renamed_item_come_with_the_next_run(space, account, files):
 def test_a_fifth_and_more_wait_for_a_person(space, account, files):
     space.ingest()
     leaving = [files["notes/bees.txt"], files["notes/owls.txt"]]
-    for one in leaving:
-        account.delete(one)
-    asked = space.request()
+    for file in leaving:
+        account.delete(file)
+    job_run = space.request()
     lease = space.lease()
     space.take(lease)
-    run = space.run(asked)
+    run = space.run(job_run)
     assert (run.progress["removed"], run.progress["awaitingConfirmation"]) == (0, 2)
     assert results.count_removed(space.db, lease) == results.RemovalCounts(removed=0, held=2)
     assert "bees" in first(space, "bees dance where clover grows")[0]
     run = space.ingest()
     assert run.progress["awaitingConfirmation"] == 2
-    ids = {rows(space)[one]["id"] for one in leaving}
-    held = space.resync(document_ids=tuple(ids))
-    assert {(one.id, one.status) for one in held.documents} == {(one, "NOT_ELIGIBLE_FOR_RESYNC") for one in ids}
-    assert all("confirmDeletions" in one.error for one in held.documents)
-    gone = space.resync(document_ids=tuple(ids), confirm_deletions=True)
-    assert {(one.id, one.status) for one in gone.documents} == {(one, "REMOVED") for one in ids}
+    ids = {rows(space)[file]["id"] for file in leaving}
+    unconfirmed = space.resync(document_ids=tuple(ids))
+    assert {(file.id, file.status) for file in unconfirmed.documents} == {
+        (file, "NOT_ELIGIBLE_FOR_RESYNC") for file in ids
+    }
+    assert all("confirmDeletions" in file.error for file in unconfirmed.documents)
+    confirmed = space.resync(document_ids=tuple(ids), confirm_deletions=True)
+    assert {(file.id, file.status) for file in confirmed.documents} == {(file, "REMOVED") for file in ids}
     assert not set(leaving) & set(rows(space))
     assert not [name for name in space.search("bees dance where clover grows", top_k=9) if "bees" in name]
     assert space.ingest().progress["awaitingConfirmation"] == 0
@@ -140,8 +144,8 @@ def test_a_resync_fetches_anew_and_keeps_what_the_listing_said(space, account, f
     owls = files["notes/owls.txt"]
     account.change(owls, "Owls have moved into the old church tower.")
     read = watched(account, monkeypatch)
-    made = space.resync(document_ids=(rows(space)[owls]["id"],))
-    assert [one.status for one in made.documents] == ["QUEUED_FOR_RESYNC"]
+    response = space.resync(document_ids=(rows(space)[owls]["id"],))
+    assert [document.status for document in response.documents] == ["QUEUED_FOR_RESYNC"]
     space.work()
     assert "owls" in first(space, "the old church tower")[0]
     assert rows(space)[owls]["properties"]["url"]
@@ -190,7 +194,6 @@ def test_what_was_not_brought_to_its_end_is_taken_up_by_the_next_run(space, acco
 
 
 def test_a_worker_that_dies_between_pages_lists_what_is_left(space, account, files, monkeypatch):
-    """Another process goes on behind the last page that was saved."""
     account.page = 2
     kind = type(registry.make_connector(account.connector, APP, account.settings))
     whole, pages = kind.iter_changes, []
@@ -207,37 +210,37 @@ def test_a_worker_that_dies_between_pages_lists_what_is_left(space, account, fil
         space.ingest()
     monkeypatch.setattr(kind, "iter_changes", whole)
     space.db.rows("update batches set lease_until = now() - interval '1 second' where finished_at is null")
-    asked = len(account.requests)
+    requests_before = len(account.requests)
     space.take_up()
     assert set(rows(space)) == set(files.values())
     assert {row["status"] for row in rows(space).values()} == {"SUCCESS"}
-    assert account.requests[asked:]
+    assert account.requests[requests_before:]
 
 
 def test_another_account_keeps_the_old_documents_until_a_person_says_so(space, account, files):
     space.ingest()
-    before = set(rows(space))
-    for one in list(files.values()):
-        account.delete(one)
+    stored_before = set(rows(space))
+    for file in list(files.values()):
+        account.delete(file)
     fresh = account.put("other/account.txt", "The other account keeps records of comets.")
     account.vendor.account = "account-2"
     space.db.rows(
         "update connections set cursor = '{\"accountChanged\": true}' where id = %(id)s", {"id": space.connection}
     )
     run = space.ingest()
-    assert run.progress["awaitingConfirmation"] == len(before)
-    assert set(rows(space)) == before | {fresh}
+    assert run.progress["awaitingConfirmation"] == len(stored_before)
+    assert set(rows(space)) == stored_before | {fresh}
 
 
 def test_the_same_account_connected_again_doubles_nothing(space, account, files):
     space.ingest()
-    before = {row["id"] for row in rows(space).values()}
+    ids_before = {row["id"] for row in rows(space).values()}
     first_connection, space.connection = space.connection, space.connect()
     run = space.ingest()
     assert (run.failed, run.progress["embedded"]) == ([], 0)
-    assert {row["id"] for row in rows(space).values()} == before
-    found = space.search("spring tide and full moon", top_k=9)
-    assert len(found) == len(set(found))
+    assert {row["id"] for row in rows(space).values()} == ids_before
+    names = space.search("spring tide and full moon", top_k=9)
+    assert len(names) == len(set(names))
     space.connection = first_connection
     assert rows(space) == {}
     assert space.ingest().progress["removed"] == 0
@@ -255,16 +258,16 @@ def test_two_runs_of_a_connection_never_overlap(space, account, files):
 
 
 def test_a_refused_app_fails_the_run_alone_and_recovers_when_it_is_corrected(space, account, files):
-    """Its secret was changed at the service: what people allowed stands, and is used again with the new secret."""
+    # The app's secret changed at the service; grants stay valid.
     space.ingest()
-    before, secret = rows(space), account.vendor.client[1]
+    rows_before, secret = rows(space), account.vendor.client[1]
     account.vendor.client = ("client", "another secret")
     account.expire()
     (entry,) = space.ingest().failed
     assert "client id and secret in the namespace" in entry.error
     row = space.db.row("select * from connections where id = %(id)s", {"id": space.connection})
     assert (row["status"], row["status_reason"]) == ("ACTIVE", entry.error)
-    assert rows(space) == before
+    assert rows(space) == rows_before
     account.vendor.client = ("client", secret)
     account.change(files["notes/owls.txt"], "Owls have moved into the old church tower.")
     assert space.ingest().failed == []

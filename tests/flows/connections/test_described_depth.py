@@ -8,7 +8,7 @@ from tests.standins.slack import Channel, at, days_ago
 
 
 def find(space, query, text):
-    """Tell if the text is in what a search finds."""
+    """Return True if search finds the text."""
     return any(text in hit.content for hit in space.find_hits(query, top_k=20))
 
 
@@ -29,9 +29,9 @@ def test_a_workspace_of_slack_is_searched_and_kept_in_step(space, account):
     assert find(space, "harbour master", "Ada Berg, 14 May 11:00: The harbour master counts ships at dawn.")
     account.requests.clear()
     stored = "select count(*) as files from sweeps where kind = 'file'"
-    (before,) = space.db.rows(stored)
+    (document_before,) = space.db.rows(stored)
     run = space.ingest()
-    assert space.db.rows(stored) == [before], "Content that did not change is not stored again."
+    assert space.db.rows(stored) == [document_before], "Content that did not change is not stored again."
     assert (run.failed, run.progress["parsed"], run.progress["embedded"]) == ([], 0, 0)
     assert account.requests.count("GET /conversations.replies") == 1  # a recent thread, whose replies may be edited
 

@@ -1,5 +1,5 @@
-"""A worker that is killed before and after each page of a listing is recorded, for sources without an app: another one
-goes on from there, and each item becomes one document.
+"""Kills before and after each recorded page, for sources without an app: the next worker continues and each item
+becomes one document.
 """
 
 from __future__ import annotations
@@ -52,20 +52,20 @@ def account(request, tmp_path, monkeypatch):
         monkeypatch.setattr(tree, "BATCH", 2)
         yield Folder(tmp_path)
         return
-    with serving_account(request.param) as made:
-        made.page = 2
-        yield made
+    with serving_account(request.param) as opened:
+        opened.page = 2
+        yield opened
 
 
 def kill_at_each_page(space, monkeypatch):
-    """Ingest; each page is lost before it is recorded, then its worker after that."""
+    """Ingest with a loss of each page, then of its worker."""
     record, calls = discover._record_page, []
 
-    def recording(*given):
-        calls.append(given)
+    def recording(*arguments):
+        calls.append(arguments)
         if len(calls) % 2:
             raise Killed
-        recorded = record(*given)
+        recorded = record(*arguments)
         if len(calls) % 4:
             raise Killed
         return recorded
@@ -97,14 +97,14 @@ def test_a_worker_that_is_killed_at_any_page_loses_and_doubles_nothing(space, ac
     run, calls = kill_at_each_page(space, monkeypatch)
     assert (run.status, run.failed) == ("COMPLETED", [])
     assert calls >= 6
-    before = documents(space)
-    assert {account.locate(key) for key in keys} <= before.keys()
+    documents_before = documents(space)
+    assert {account.locate(key) for key in keys} <= documents_before.keys()
     account.change(keys[1], "The observatory is dark.")
     account.delete(keys[4])
     space.db.rows("update connections set cursor = null where id = %(id)s", {"id": space.connection})
     run, _ = kill_at_each_page(space, monkeypatch)
     assert (run.status, run.failed) == ("COMPLETED", [])
-    after = documents(space)
-    assert before.keys() - after.keys() <= {account.locate(keys[4])}
-    changed = {name for name in after if after[name] != before[name]}
+    documents_after = documents(space)
+    assert documents_before.keys() - documents_after.keys() <= {account.locate(keys[4])}
+    changed = {name for name in documents_after if documents_after[name] != documents_before[name]}
     assert changed == {account.locate(keys[1])}

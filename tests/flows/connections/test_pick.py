@@ -1,4 +1,4 @@
-"""Listing without ingesting: what is new waits in BACKLOG until a resync names it."""
+"""Listing without ingestion: new items stay in BACKLOG until a resync."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from tests.standins.accounts import serving_account
 
 @pytest.fixture(params=["BOX", "GOOGLE_DRIVE"])
 def account(request):
-    with serving_account(request.param) as made:
-        yield made
+    with serving_account(request.param) as opened:
+        yield opened
 
 
 def statuses(space):
@@ -23,19 +23,19 @@ def statuses(space):
 
 
 def test_what_is_picked_from_waits_until_a_resync_names_it(space, account):
-    one, two = account.put("one.txt", "The first."), account.put("two.txt", "The second.")
-    had = fetched(account)
+    first, two = account.put("one.txt", "The first."), account.put("two.txt", "The second.")
+    fetched_before = fetched(account)
     run = space.ingest(pick=True)
     assert (run.status, run.outcome, len(run.queued), run.failed) == ("COMPLETED", "SUCCEEDED", 2, [])
-    assert statuses(space) == {one: "BACKLOG", two: "BACKLOG"}
-    assert fetched(account) == had
+    assert statuses(space) == {first: "BACKLOG", two: "BACKLOG"}
+    assert fetched(account) == fetched_before
     assert space.search("first second") == []
-    space.resync(external_ids=(one,))
+    space.resync(external_ids=(first,))
     space.work()
-    assert statuses(space) == {one: "SUCCESS", two: "BACKLOG"}
+    assert statuses(space) == {first: "SUCCESS", two: "BACKLOG"}
     three = account.put("three.txt", "The third.")
     run = space.ingest(pick=True)
-    assert statuses(space) == {one: "SUCCESS", two: "BACKLOG", three: "BACKLOG"}
+    assert statuses(space) == {first: "SUCCESS", two: "BACKLOG", three: "BACKLOG"}
     assert len(run.queued) == 2
     space.ingest()
     assert set(statuses(space).values()) == {"SUCCESS"}
@@ -43,13 +43,13 @@ def test_what_is_picked_from_waits_until_a_resync_names_it(space, account):
 
 @pytest.mark.parametrize("account", ["BOX"], indirect=True)
 def test_nothing_leaves_and_nothing_is_missed_by_picking(space, account):
-    kept, gone = account.put("kept.txt", "Kept."), account.put("gone.txt", "Gone.")
+    staying, deleted = account.put("kept.txt", "Kept."), account.put("gone.txt", "Gone.")
     space.ingest()
-    account.change(kept, "Changed.")
-    account.delete(gone)
-    before = statuses(space)
+    account.change(staying, "Changed.")
+    account.delete(deleted)
+    statuses_before = statuses(space)
     space.ingest(pick=True)
-    assert statuses(space) == before
+    assert statuses(space) == statuses_before
     run = space.ingest()
-    assert statuses(space) == {kept: "SUCCESS"}
-    assert [one.status for one in run.completed] == ["SUCCESS"]
+    assert statuses(space) == {staying: "SUCCESS"}
+    assert [document.status for document in run.completed] == ["SUCCESS"]

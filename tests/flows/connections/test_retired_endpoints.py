@@ -1,4 +1,4 @@
-"""Endpoints that a vendor removed: lists still name the items, but every request for one says that it is missing."""
+"""Endpoints removed by a vendor: lists name items, requests for them fail."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ BOB = "bob@example.com"
 
 @pytest.fixture
 def paths(account):
-    """Five files by external id, of which one may leave without a confirmation."""
+    """Five files by external id; one may go without confirmation."""
     return {account.put(f"plans/{number}.txt", f"The text {number}."): number for number in range(5)}
 
 
@@ -64,9 +64,9 @@ def test_a_retired_endpoint_fails_the_run_and_no_changed_file_is_called_missing(
 def test_a_retired_endpoint_of_permissions_hides_nothing(space, account, paths):
     use_source_permissions(space)
     assert space.ingest().failed == []
-    before = read_access(space)
-    assert all(reason is None for _, reason in before.values())
+    access_before = read_access(space)
+    assert all(reason is None for _, reason in access_before.values())
     account.fault = retired.retire(account, retired.PERMISSIONS)
     run = space.ingest()
     assert RETIRED in str(run.failed)
-    assert read_access(space) == before
+    assert read_access(space) == access_before

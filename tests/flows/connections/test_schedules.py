@@ -1,4 +1,4 @@
-"""Connections with a sync interval: schedules in a real Prefect, and the job runs that they ask for."""
+"""Connections with a sync interval: schedules in a real Prefect and their job runs."""
 
 from __future__ import annotations
 
@@ -37,18 +37,21 @@ def space(db, monkeypatch):
     settings.load_settings.cache_clear()
 
 
-def every(space, minutes):
+def schedule_every(space, minutes):
     """The id of the schedule of the connection's interval."""
     change = connections.ConnectionChange(sync_minutes=minutes, sync_sent=True)
     changed = connections.change_connection(space.db, space.ring, space.scope, space.connection, change, None)
     return space.call(changed).schedule["id"]
 
 
-async def there():
+async def read_prefect_schedules():
     async with get_client() as client:
         deployment = await client.read_deployment_by_name(prefect_schedules.SYNC_DEPLOYMENT)
-        found = await client.read_deployment_schedules(deployment.id)
-    return {one.slug: (one.schedule.interval.total_seconds() / 60, one.parameters) for one in found}
+        schedules_in_prefect = await client.read_deployment_schedules(deployment.id)
+    return {
+        schedule.slug: (schedule.schedule.interval.total_seconds() / 60, schedule.parameters)
+        for schedule in schedules_in_prefect
+    }
 
 
 def test_prefect_has_the_schedules_that_connections_ask_for(space, prefect_server):
@@ -59,49 +62,49 @@ def test_prefect_has_the_schedules_that_connections_ask_for(space, prefect_serve
     asyncio.run(register_deployments())
     assert asyncio.run(reconciled()) == 0
     for minutes, touched in ((30, 1), (30, 0), (60, 1)):
-        schedule = every(space, minutes)
+        schedule = schedule_every(space, minutes)
         assert asyncio.run(reconciled()) == touched
-        assert asyncio.run(there()) == {schedule: (minutes, {"schedule_id": schedule})}
+        assert asyncio.run(read_prefect_schedules()) == {schedule: (minutes, {"schedule_id": schedule})}
     asyncio.run(register_deployments())
     asyncio.run(reconciled())
-    assert list(asyncio.run(there())) == [schedule]
+    assert list(asyncio.run(read_prefect_schedules())) == [schedule]
     space.db.rows("update connections set status = 'REVOKED' where id = %(id)s", {"id": space.connection})
     assert asyncio.run(reconciled()) == 1
-    assert asyncio.run(there()) == {}
+    assert asyncio.run(read_prefect_schedules()) == {}
 
 
 @pytest.mark.parametrize("trouble", ["an answer", "no answer", "a row"])
 def test_a_schedule_that_cannot_be_made_stops_no_other(space, prefect_server, monkeypatch, trouble):
-    """Neither those that come new nor those that go; and it is said once, with its connection."""
+    """The other schedules are reconciled; one warning names the connection."""
     asyncio.run(register_deployments())
-    others = {f"con_{letter}": Timing(30) for letter in "az"}
+    valid_timings = {f"con_{letter}": Timing(30) for letter in "az"}
     bad, troubled, rounds, warned = "con_m", {}, [], []
-    monkeypatch.setattr(prefect_schedules.log, "warning", lambda event, **said: warned.append((event, said)))
+    monkeypatch.setattr(prefect_schedules.log, "warning", lambda event, **fields: warned.append((event, fields)))
     refusing = trouble != "a row"
 
-    async def reconciled(wanted):
+    async def reconciled(timings):
         async with get_client() as client:
             make = client.create_deployment_schedules
 
-            async def create(deployment, made):
-                if refusing and any(one.slug == bad for one in made):
+            async def create(deployment, schedules_to_create):
+                if refusing and any(schedule.slug == bad for schedule in schedules_to_create):
                     if trouble == "no answer":
                         raise httpx.ReadTimeout("")
                     request = httpx.Request("POST", "http://prefect/api")
                     raise PrefectHTTPStatusError("", request=request, response=httpx.Response(422, request=request))
-                return await make(deployment, made)
+                return await make(deployment, schedules_to_create)
 
             monkeypatch.setattr(client, "create_deployment_schedules", create)
-            return await prefect_schedules.reconcile_schedules(client, wanted, troubled)
+            return await prefect_schedules.reconcile_schedules(client, timings, troubled)
 
     for _ in range(2):
-        rounds.append(asyncio.run(reconciled({**others, bad: Timing(0 if trouble == "a row" else 60)})))  # noqa: PERF401
+        rounds.append(asyncio.run(reconciled({**valid_timings, bad: Timing(0 if trouble == "a row" else 60)})))  # noqa: PERF401
     assert rounds == [2, 0]
-    assert set(asyncio.run(there())) == set(others)
-    assert [(event, said["schedule_id"]) for event, said in warned] == [("schedule.not_reconciled", bad)]
+    assert set(asyncio.run(read_prefect_schedules())) == set(valid_timings)
+    assert [(event, fields["schedule_id"]) for event, fields in warned] == [("schedule.not_reconciled", bad)]
     refusing = False
     assert asyncio.run(reconciled({bad: Timing(60)})) == 3
-    assert set(asyncio.run(there())) == {bad}
+    assert set(asyncio.run(read_prefect_schedules())) == {bad}
     assert troubled == {}
     assert asyncio.run(reconciled({})) == 1
 
@@ -157,11 +160,11 @@ def test_a_schedule_beyond_a_quota_is_refused_and_the_connection_says_so(space):
     org = space.scope.organization
 
     def reason():
-        found = space.db.row(
+        connection = space.db.row(
             "select status, status_reason from connections where id = %(id)s", {"id": space.connection}
         )
-        assert found["status"] == "ACTIVE"
-        return found["status_reason"]
+        assert connection["status"] == "ACTIVE"
+        return connection["status_reason"]
 
     quotas.set_organization_quotas(space.db, org, {"concurrentRuns": 0})
     refused = space.repeat()
@@ -176,17 +179,17 @@ def test_a_schedule_beyond_a_quota_is_refused_and_the_connection_says_so(space):
 
 @pytest.mark.parametrize("status", ["FAILED", "REVOKED", "PENDING"])
 def test_only_an_active_connection_is_ingested(space, status):
-    schedule = every(space, 5)
+    schedule = schedule_every(space, 5)
     assert schedule in schedules.list_timings(space.db)
     space.db.rows("update connections set status = %(s)s where id = %(id)s", {"s": status, "id": space.connection})
     assert schedule not in schedules.list_timings(space.db)
-    asked = schedules.repeat_ingestion(space.db, schedule)
-    assert (asked.job_run_id, asked.reason) == (None, "The connection is not ACTIVE.")
+    skipped = schedules.repeat_ingestion(space.db, schedule)
+    assert (skipped.job_run_id, skipped.reason) == (None, "The connection is not ACTIVE.")
 
 
 def test_the_flow_says_what_became_of_it(space, monkeypatch):
     monkeypatch.setattr(scheduled_sync.context, "open_database", lambda: space.db)
-    schedule = every(space, 5)
+    schedule = schedule_every(space, 5)
     monkeypatch.setattr(scheduled_sync, "flow_run", SimpleNamespace(parameters={"schedule_id": schedule}))
     (connection,) = space.db.rows("select name from connections where id = %(id)s", {"id": space.connection})
     assert scheduled_sync.name_flow_run() == f"Sync of {connection['name']}"
@@ -196,20 +199,20 @@ def test_the_flow_says_what_became_of_it(space, monkeypatch):
         heard = list(listener.notifies(timeout=5, stop_after=1))
     assert "waits for its turn" in done.message
     assert heard, "a dispatcher at rest is woken"
-    again = asyncio.run(scheduled_sync.sync_connection.fn(schedule))
-    assert again.name == "Skipped"
+    second_state = asyncio.run(scheduled_sync.sync_connection.fn(schedule))
+    assert second_state.name == "Skipped"
 
 
 def test_a_pause_goes_to_prefect_and_comes_from_there(space, prefect_server):
-    """A schedule of a connection, for more than an interval: it is executed as its interval would be."""
+    """A paused interval of a connection."""
     run = space.request()
-    made = space.call(
+    created_id = space.call(
         schedules.create_schedule(space.db, space.scope, run, Timing(cron="0 6 * * *", time_zone="Europe/Berlin"))
     ).id
     asyncio.run(register_deployments())
 
     async def reconcile(active=None):
-        """The schedule in Prefect after a round, in which `active` was set by hand before."""
+        """Schedule in Prefect after a round, with `active` set before."""
 
         async def settle(schedule_id, paused):
             schedules.settle_pause(space.db, schedule_id, paused=paused)
@@ -218,8 +221,8 @@ def test_a_pause_goes_to_prefect_and_comes_from_there(space, prefect_server):
             deployment = (await client.read_deployment_by_name(prefect_schedules.SYNC_DEPLOYMENT)).id
 
             async def read():
-                found = await client.read_deployment_schedules(deployment)
-                return {one.slug: one for one in found}.get(made)
+                schedules_in_prefect = await client.read_deployment_schedules(deployment)
+                return {schedule.slug: schedule for schedule in schedules_in_prefect}.get(created_id)
 
             if active is not None:
                 await client.update_deployment_schedule(deployment, (await read()).id, active=active)
@@ -227,21 +230,25 @@ def test_a_pause_goes_to_prefect_and_comes_from_there(space, prefect_server):
             return await read()
 
     def paused():
-        return space.call(schedules.get_schedule(space.db, space.scope, made)).paused
+        return space.call(schedules.get_schedule(space.db, space.scope, created_id)).paused
 
-    shown = asyncio.run(reconcile())
-    assert (shown.active, shown.schedule.cron, shown.schedule.timezone) == (True, "0 6 * * *", "Europe/Berlin")
-    assert shown.parameters == {"schedule_id": made}
-    space.call(schedules.change_schedule(space.db, space.scope, made, None, None, paused=True))
+    shown_schedule = asyncio.run(reconcile())
+    assert (shown_schedule.active, shown_schedule.schedule.cron, shown_schedule.schedule.timezone) == (
+        True,
+        "0 6 * * *",
+        "Europe/Berlin",
+    )
+    assert shown_schedule.parameters == {"schedule_id": created_id}
+    space.call(schedules.change_schedule(space.db, space.scope, created_id, None, None, paused=True))
     assert asyncio.run(reconcile()).active is False
     assert asyncio.run(reconcile(active=True)).active is True
     assert paused() is False
     assert asyncio.run(reconcile(active=False)).active is False
     assert paused() is True
-    assert schedules.repeat_ingestion(space.db, made).reason == "A job run of this connection is under way."
+    assert schedules.repeat_ingestion(space.db, created_id).reason == "A job run of this connection is under way."
     space.work()
-    assert schedules.repeat_ingestion(space.db, made).job_run_id
-    space.call(schedules.delete_schedule(space.db, space.scope, made))
+    assert schedules.repeat_ingestion(space.db, created_id).job_run_id
+    space.call(schedules.delete_schedule(space.db, space.scope, created_id))
     assert asyncio.run(reconcile()) is None
 
 
@@ -250,26 +257,26 @@ def test_a_pause_goes_to_prefect_and_comes_from_there(space, prefect_server):
     [("*/7 * * * *", "UTC"), ("30 2 * * *", "Europe/Berlin"), ("0 6 * * MON-FRI", "America/New_York")],
 )
 def test_cron_schedule_is_due_when_prefect_makes_the_run(cron, zone):
-    """Also where clocks are changed: on 2027-03-28 Berlin has no 02:30, and on 2026-10-25 has it twice."""
+    """Includes daylight saving: 2027-03-28 in Berlin lacks 02:30, 2026-10-25 has two."""
     timing = Timing(cron=cron, time_zone=zone)
     assert schedules.check_timing(timing) is None
-    asked = prefect_schedules.make_schedule("sch_a", timing).model_dump(mode="json")
-    made = server_schedules.CronSchedule.model_validate(asked)
+    body = prefect_schedules.make_schedule("sch_a", timing).model_dump(mode="json")
+    parsed = server_schedules.CronSchedule.model_validate(body)
     for day in ("2026-10-24", "2026-11-27", "2027-03-13", "2027-03-26"):
-        now = datetime.fromisoformat(f"{day}T12:01:00+00:00")
-        (due,) = asyncio.run(made.get_dates(1, start=now))
-        assert schedules.next_due("sch_a", timing, now).timestamp() == due.timestamp()
+        current_time = datetime.fromisoformat(f"{day}T12:01:00+00:00")
+        (due,) = asyncio.run(parsed.get_dates(1, start=current_time))
+        assert schedules.next_due("sch_a", timing, current_time).timestamp() == due.timestamp()
 
 
 @pytest.mark.parametrize("minutes", [1, 15, 1440, 10080])
 def test_the_next_run_that_is_told_is_the_one_that_prefect_makes(minutes):
-    now = datetime.now(UTC)
+    current_time = datetime.now(UTC)
     moments = set()
     for connection in ("con_a", "con_b"):
-        asked = prefect_schedules.make_schedule(connection, Timing(minutes)).model_dump(mode="json")
-        (due,) = asyncio.run(server_schedules.IntervalSchedule.model_validate(asked).get_dates(1, start=now))
-        told = schedules.next_due(connection, Timing(minutes), now)
-        assert told == due
-        assert now < told <= now + timedelta(minutes=minutes)
-        moments.add(told)
+        body = prefect_schedules.make_schedule(connection, Timing(minutes)).model_dump(mode="json")
+        (due,) = asyncio.run(server_schedules.IntervalSchedule.model_validate(body).get_dates(1, start=current_time))
+        next_run = schedules.next_due(connection, Timing(minutes), current_time)
+        assert next_run == due
+        assert current_time < next_run <= current_time + timedelta(minutes=minutes)
+        moments.add(next_run)
     assert len(moments) == 2

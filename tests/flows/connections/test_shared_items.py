@@ -1,4 +1,4 @@
-"""Several connections over the same files: a document belongs to every connection that lists it."""
+"""Several connections with the same files: a document belongs to each."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ FILES = tuple(f"file-{number}" for number in range(7))
 
 @dataclass
 class View:
-    """What an account sees, and what it has told since its last listing."""
+    """Files of an account and its changes since the last listing."""
 
     files: dict[str, str] = field(default_factory=dict)
     news: dict[str, str | None] = field(default_factory=dict)
@@ -41,7 +41,7 @@ class View:
 
 
 class Shared:
-    """A namespace with connections of several people, each with its own view of the same files."""
+    """Namespace with connections of several users, each with its own view."""
 
     def __init__(self, space, monkeypatch):
         self.space = space
@@ -51,10 +51,11 @@ class Shared:
         def changes(_self, tokens, cursor):
             view = views[tokens.connection_id]
             whole = cursor is None or view.whole
-            told = dict(view.files) if whole else dict(view.news)
+            versions = dict(view.files) if whole else dict(view.news)
             view.news, view.whole = {}, False
             items = [
-                SourceItem(name, name, "text/plain", told[name] or "", told[name] is None) for name in sorted(told)
+                SourceItem(name, name, "text/plain", versions[name] or "", versions[name] is None)
+                for name in sorted(versions)
             ]
             yield Page(items, "end", done=True, whole=whole)
 
@@ -74,13 +75,13 @@ class Shared:
         )
 
     def connect(self):
-        made = self.space.connect()
-        self.views[made] = View()
-        return made
+        connection = self.space.connect()
+        self.views[connection] = View()
+        return connection
 
-    def ingest(self, connection, **asked):
+    def ingest(self, connection, **ingestion):
         self.space.connection = connection
-        run = self.space.request(**asked)
+        run = self.space.request(**ingestion)
         self.space.work()
         return self.space.run(run)
 
@@ -91,22 +92,22 @@ class Shared:
         return revoked.documents
 
     def rows(self):
-        found = self.space.db.rows(
+        stored = self.space.db.rows(
             "select d.* from documents d join partitions p on p.id = d.partition_id"
             " where p.namespace_id = %(namespace)s and d.deleted_at is null",
             {"namespace": self.space.scope.namespace},
         )
-        return {row["external_id"]: row for row in found}
+        return {row["external_id"]: row for row in stored}
 
     def searchable(self):
         return {name for name, row in self.rows().items() if row["active_generation"] > 0}
 
-    def listed(self, **where):
-        """External ids of what a client sees with this filter."""
+    def documents_by_name(self, **filters):
+        """Visible documents by external id."""
         from retrieval.documents import documents
 
         page = self.space.call(
-            documents.list_page(self.space.db, self.space.scope, DocumentFilter(**where), viewer=None)
+            documents.list_page(self.space.db, self.space.scope, DocumentFilter(**filters), viewer=None)
         )
         return {row.external_id: row for row in page.items}
 
@@ -129,13 +130,12 @@ def shared(db, account, monkeypatch):
 
 @pytest.mark.parametrize("keep", [True, False], ids=["KEEP", "DELETE"])
 def test_a_file_that_two_connections_list_leaves_with_the_last(shared, keep):
-    """Whichever listed it last, and whatever became of that one."""
     first, second = shared.space.connection, shared.connect()
     for connection in (first, second):
         shared.views[connection].put("both.txt")
         shared.ingest(connection)
-    told = shared.revoke(second, keep=keep)
-    assert (told.own, told.shared) == (0, 1)
+    revocation = shared.revoke(second, keep=keep)
+    assert (revocation.own, revocation.shared) == (0, 1)
     row = shared.rows()["both.txt"]
     assert (row["connection_id"], row["active_generation"] > 0) == (first, True)
     shared.views[first].drop("both.txt")
@@ -149,21 +149,21 @@ def test_revoked_with_keep_a_document_has_no_connection_and_says_so(shared):
     for name in ("kept.txt", "packed.zip"):
         shared.views[first].put(name)
     shared.ingest(first)
-    assert set(shared.listed(connection_ids=(first,))) == {"kept.txt", "packed.zip", "packed.zip/inner.txt"}
+    assert set(shared.documents_by_name(connection_ids=(first,))) == {"kept.txt", "packed.zip", "packed.zip/inner.txt"}
     assert shared.revoke(first).own == 2
-    found = shared.listed()
-    assert set(found) == {"kept.txt", "packed.zip", "packed.zip/inner.txt"}
-    assert {(row.connection_id, tuple(row.connection_ids)) for row in found.values()} == {(None, ())}
-    assert shared.listed(connection_ids=(first,)) == {}
-    asked = shared.space.resync(external_ids=("kept.txt",)).documents
-    assert [one.status for one in asked] == [resync.NOT_ELIGIBLE_STATUS]
-    assert "kept when its connection was revoked" in asked[0].error
-    other = shared.connect()
-    shared.views[other].put("kept.txt")
-    assert shared.ingest(other).progress["embedded"] == 0
-    assert shared.listed()["kept.txt"].connection_id == other
-    shared.views[other].drop("kept.txt")
-    assert shared.ingest(other).progress["removed"] == 1
+    documents_by_name = shared.documents_by_name()
+    assert set(documents_by_name) == {"kept.txt", "packed.zip", "packed.zip/inner.txt"}
+    assert {(row.connection_id, tuple(row.connection_ids)) for row in documents_by_name.values()} == {(None, ())}
+    assert shared.documents_by_name(connection_ids=(first,)) == {}
+    resynced = shared.space.resync(external_ids=("kept.txt",)).documents
+    assert [document.status for document in resynced] == [resync.NOT_ELIGIBLE_STATUS]
+    assert "kept when its connection was revoked" in resynced[0].error
+    third = shared.connect()
+    shared.views[third].put("kept.txt")
+    assert shared.ingest(third).progress["embedded"] == 0
+    assert shared.documents_by_name()["kept.txt"].connection_id == third
+    shared.views[third].drop("kept.txt")
+    assert shared.ingest(third).progress["removed"] == 1
 
 
 def test_revoked_with_delete_all_of_it_goes_with_what_was_packed_into_it(shared):
@@ -174,11 +174,11 @@ def test_revoked_with_delete_all_of_it_goes_with_what_was_packed_into_it(shared)
     for name in ("both.txt", "both.zip"):
         shared.views[second].put(name)
     shared.ingest(second)
-    told = shared.revoke(first, keep=False)
-    assert (told.own, told.shared) == (2, 2)
+    revocation = shared.revoke(first, keep=False)
+    assert (revocation.own, revocation.shared) == (2, 2)
     assert set(shared.rows()) == {"both.txt", "both.zip", "both.zip/inner.txt"}
     assert {row["connection_id"] for row in shared.rows().values()} == {second}
-    assert set(shared.listed(connection_ids=(second,))) == set(shared.rows())
+    assert set(shared.documents_by_name(connection_ids=(second,))) == set(shared.rows())
     assert not [name for name in shared.space.search("tells of version", top_k=9) if "own" in name]
 
 
@@ -188,14 +188,16 @@ def test_members_are_found_by_every_connection_that_has_their_archive(shared):
         shared.views[connection].put("both.zip")
         shared.ingest(connection)
     for connection in (first, second):
-        assert set(shared.listed(connection_ids=(connection,))) == {"both.zip", "both.zip/inner.txt"}
-    assert {frozenset(row.connection_ids) for row in shared.listed().values()} == {frozenset({first, second})}
+        assert set(shared.documents_by_name(connection_ids=(connection,))) == {"both.zip", "both.zip/inner.txt"}
+    assert {frozenset(row.connection_ids) for row in shared.documents_by_name().values()} == {
+        frozenset({first, second})
+    }
     shared.revoke(second)
     assert {row["connection_id"] for row in shared.rows().values()} == {first}
 
 
 def test_many_that_one_lost_are_held_and_stay_the_others(shared):
-    """A bad listing of one account takes nothing of it away, not even where another account has the files too."""
+    """A wrong listing of one account removes none of its documents."""
     first, second = shared.space.connection, shared.connect()
     for connection in (first, second):
         for name in FILES:
@@ -205,22 +207,22 @@ def test_many_that_one_lost_are_held_and_stay_the_others(shared):
         shared.views[second].drop(name)
     run = shared.ingest(second)
     assert (run.progress["removed"], run.progress["awaitingConfirmation"]) == (0, 0)
-    assert shared.listed(awaiting_removal=True) == {}
+    assert shared.documents_by_name(awaiting_removal=True) == {}
     shared.views[first].drop(FILES[0])
     run = shared.ingest(first)
     assert run.progress["removed"] == 0
-    assert set(shared.listed(awaiting_removal=True)) == {FILES[0]}
-    told = shared.space.resync(connection_ids=(second,), confirm_deletions=True).documents
-    assert [one.status for one in told].count(resync.REMOVED_STATUS) == 1
-    assert [one.status for one in told].count(resync.QUEUED_STATUS) == len(FILES) - 1
+    assert set(shared.documents_by_name(awaiting_removal=True)) == {FILES[0]}
+    resynced = shared.space.resync(connection_ids=(second,), confirm_deletions=True).documents
+    assert [document.status for document in resynced].count(resync.REMOVED_STATUS) == 1
+    assert [document.status for document in resynced].count(resync.QUEUED_STATUS) == len(FILES) - 1
     shared.space.work()
     assert {row["connection_id"] for row in shared.rows().values()} == {first}
     assert set(shared.rows()) == set(FILES[1:])
-    assert shared.listed(connection_ids=(second,)) == {}
+    assert shared.documents_by_name(connection_ids=(second,)) == {}
 
 
 def test_the_newest_request_says_the_metadata_whoever_lists_it_later(shared):
-    """A schedule goes on with the options of an older request and does not bring them back."""
+    # A schedule keeps the options of its older request.
 
     first, second = shared.space.connection, shared.connect()
     for connection, team in ((first, "red"), (second, "blue")):
@@ -228,8 +230,8 @@ def test_the_newest_request_says_the_metadata_whoever_lists_it_later(shared):
         shared.ingest(connection, metadata={"team": team})
     assert shared.rows()["both.txt"]["metadata"] == {"team": "blue"}
     for version, connection in (("2", first), ("3", second)):
-        for one in (first, second):
-            shared.views[one].put("both.txt", version)
+        for each_connection in (first, second):
+            shared.views[each_connection].put("both.txt", version)
         assert shared.space.repeat(connection).job_run_id
         shared.space.work()
         assert shared.rows()["both.txt"]["metadata"] == {"team": "blue"}
@@ -252,18 +254,18 @@ ACTIONS = st.one_of(
 
 
 class Model:
-    """What is to be there, in sets: who has which file, which of these are held, and what was kept without anybody."""
+    """Expected state as sets: owners, held removals, kept documents."""
 
     def __init__(self):
         self.has = {hand: set() for hand in HANDS}
         self.held = {hand: set() for hand in HANDS}
         self.kept = set()
 
-    def listed(self, hand, view, *, whole):
-        told = set(view.files) if whole else {name for name, version in view.news.items() if version}
-        self.has[hand] |= told
-        self.held[hand] -= told
-        self.kept -= told
+    def documents_by_name(self, hand, view, *, whole):
+        listed_names = set(view.files) if whole else {name for name, version in view.news.items() if version}
+        self.has[hand] |= listed_names
+        self.held[hand] -= listed_names
+        self.kept -= listed_names
         missing = self.has[hand] - set(view.files) - self.held[hand]
         leaving = missing if whole else missing & set(view.news)
         if deletion.needs_confirmation(len(leaving), len(self.has[hand])):
@@ -272,29 +274,29 @@ class Model:
             self.has[hand] -= leaving
 
     def revoked(self, hand, *, keep):
-        own = self.has[hand]
+        names = self.has[hand]
         self.has[hand], self.held[hand] = set(), set()
-        self.kept |= {name for name in own if not self._others(name)} if keep else set()
+        self.kept |= {name for name in names if not self._holding_hands(name)} if keep else set()
 
     def confirmed(self, hand):
-        """Of the connection's documents, whoever holds their removal back."""
+        """Confirm removals of the connection's documents."""
         for name in set(self.has[hand]):
-            for other in HANDS:
-                if name in self.held[other]:
-                    self.has[other].discard(name)
-                    self.held[other].discard(name)
+            for second_hand in HANDS:
+                if name in self.held[second_hand]:
+                    self.has[second_hand].discard(name)
+                    self.held[second_hand].discard(name)
 
-    def there(self):
-        return {name for name in FILES if self._others(name)} | self.kept
+    def existing_names(self):
+        return {name for name in FILES if self._holding_hands(name)} | self.kept
 
     def awaiting(self):
         return {
             name
             for name in FILES
-            if self._others(name) and all(name in self.held[hand] for hand in HANDS if name in self.has[hand])
+            if self._holding_hands(name) and all(name in self.held[hand] for hand in HANDS if name in self.has[hand])
         }
 
-    def _others(self, name):
+    def _holding_hands(self, name):
         return any(name in names for names in self.has.values())
 
 
@@ -305,8 +307,8 @@ def test_any_order_of_events_ends_as_the_model_says(db, account, monkeypatch):
     @settings(max_examples=12, deadline=None, suppress_health_check=list(HealthCheck))
     @given(st.lists(ACTIONS, min_size=8, max_size=18))
     def judged(actions):
-        with monkeypatch.context() as here, connected_space(db, account, here) as space:
-            _played(Shared(space, here), actions)
+        with monkeypatch.context() as patches, connected_space(db, account, patches) as space:
+            _played(Shared(space, patches), actions)
 
     judged()
 
@@ -315,22 +317,22 @@ def _played(shared, actions):
     model, hands = Model(), dict.fromkeys(HANDS, shared.space.connection)
     hands |= {hand: shared.connect() for hand in HANDS[1:]}
     living = set(HANDS)
-    for action, hand, *more in [*actions, *(("ingest", hand) for hand in HANDS)]:
+    for action, hand, *arguments in [*actions, *(("ingest", hand) for hand in HANDS)]:
         view = shared.views[hands[hand]]
         if action == "put":
-            for name in more[0]:
+            for name in arguments[0]:
                 view.put(name)
         elif action == "drop":
-            for name in more[0]:
+            for name in arguments[0]:
                 view.drop(name)
         elif action in {"ingest", "list anew"} and hand in living:
             view.whole |= action == "list anew"
-            model.listed(hand, view, whole=view.whole)
+            model.documents_by_name(hand, view, whole=view.whole)
             assert shared.ingest(hands[hand]).failed == []
         elif action == "revoke" and hand in living:
             living.discard(hand)
-            model.revoked(hand, keep=more[0])
-            shared.revoke(hands[hand], keep=more[0])
+            model.revoked(hand, keep=arguments[0])
+            shared.revoke(hands[hand], keep=arguments[0])
         elif action == "authorize" and hand in living:
             tokens = Tokens(shared.space.account.token(), "refresh", None, "account-1")
             shared.space.call(authorizations.store_grant(shared.space.db, shared.space.ring, hands[hand], tokens))
@@ -342,9 +344,9 @@ def _played(shared, actions):
             model.confirmed(hand)
             shared.space.resync(connection_ids=(hands[hand],), confirm_deletions=True)
             shared.space.work()
-        assert set(shared.rows()) == model.there(), (action, hand, more)
-        assert set(shared.listed(awaiting_removal=True)) == model.awaiting(), (action, hand, more)
+        assert set(shared.rows()) == model.existing_names(), (action, hand, arguments)
+        assert set(shared.documents_by_name(awaiting_removal=True)) == model.awaiting(), (action, hand, arguments)
     for hand in living:
-        assert set(shared.listed(connection_ids=(hands[hand],))) == model.has[hand]
-    assert shared.searchable() <= model.there()
-    assert set(shared.space.search("what tells of version and of nothing else", top_k=20)) <= model.there()
+        assert set(shared.documents_by_name(connection_ids=(hands[hand],))) == model.has[hand]
+    assert shared.searchable() <= model.existing_names()
+    assert set(shared.space.search("what tells of version and of nothing else", top_k=20)) <= model.existing_names()

@@ -1,5 +1,6 @@
-"""Sharing changes at random at the content service while syncs are killed and cancelled: after one whole sync documents
-are for whom the service shows them, and none of it was fetched or embedded. More: RETRIEVAL_SHARING_SEEDS=50.
+"""Random changes of sharing during killed and cancelled syncs: one whole sync restores equal access without a fetch.
+
+RETRIEVAL_SHARING_SEEDS=50 runs more.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ def space(space):
 
 @dataclass
 class Drive:
-    """What a person has said to whom, by file and folder."""
+    """Grants by file and folder."""
 
     account: object
     rng: random.Random
@@ -61,7 +62,7 @@ class Drive:
             self.files[self.account.put(path, f"The text of {path}.")] = folder
 
     def change(self):
-        """One change of sharing: given, withdrawn, of a folder or a file, or a file is handed over."""
+        """Change the sharing of a file or folder at random."""
         rng, account = self.rng, self.account
         file = rng.choice(list(self.files))
         if rng.random() < 0.2:
@@ -74,18 +75,18 @@ class Drive:
         folder = rng.choice([*FOLDERS, ""])
         users, groups = rng.sample(USERS, rng.randint(0, 2)), rng.sample(GROUPS, rng.randint(0, 1))
         public, domain = rng.random() < 0.15 and not folder, "example.com" if rng.random() < 0.2 else ""
-        more = {"domain": domain} if account.connector == "GOOGLE_DRIVE" else {}
-        account.grant(account.folder(folder) if folder else file, *users, groups=groups, public=public, **more)
-        names = {*users, *(SPELLED[account.connector].format(one) for one in groups), *(["*"] if public else [])}
-        self.said[folder or file] = names | ({f"domain:{domain}"} if more and domain else set())
+        domain_grant = {"domain": domain} if account.connector == "GOOGLE_DRIVE" else {}
+        account.grant(account.folder(folder) if folder else file, *users, groups=groups, public=public, **domain_grant)
+        names = {*users, *(SPELLED[account.connector].format(group) for group in groups), *(["*"] if public else [])}
+        self.said[folder or file] = names | ({f"domain:{domain}"} if domain_grant and domain else set())
 
     def expected(self):
-        found = {}
+        readers = {}
         for file, folder in self.files.items():
             above = [folder[:end] for end in range(1, len(folder) + 1) if end == len(folder) or folder[end] == "/"]
             places = (file, *above)
-            found[file] = {self.owners.get(file, OWNER)}.union(*(self.said.get(one, set()) for one in places))
-        return found
+            readers[file] = {self.owners.get(file, OWNER)}.union(*(self.said.get(key, set()) for key in places))
+        return readers
 
 
 def indexed(space):
@@ -94,29 +95,29 @@ def indexed(space):
         " where d.connection_id = %(id)s and d.deleted_at is null",
         {"id": space.connection},
     )
-    found = {}
+    readers = {}
     for row in rows:
         access = Access.load(row["access"])
-        found[row["external_id"]] = {*access.users, *access.groups, *(["*"] if access.public else [])}
+        readers[row["external_id"]] = {*access.users, *access.groups, *(["*"] if access.public else [])}
         kinds = {f"u:{name}" for name in access.users} | {f"g:{name}" for name in access.groups}
         assert set(row["names"]) == kinds | ({"*"} if access.public else set())
         assert row["access_reason"] is None
-    return found, {row["external_id"]: row["active_generation"] for row in rows}
+    return readers, {row["external_id"]: row["active_generation"] for row in rows}
 
 
 def disturbed(space, drive, rng, monkeypatch):
-    """A sync that ends before its end: its worker is killed between two pages, or it is cancelled there."""
-    run, left = space.request(), [rng.randint(0, 3)]
+    """Sync with a kill or a cancellation between two pages."""
+    run, pages_left = space.request(), [rng.randint(0, 3)]
     record, is_killed = discover._record_page, rng.random() < 0.6
 
-    def recording(*given):
+    def recording(*arguments):
         drive.change()
-        if left[0] == 0 and is_killed:
+        if pages_left[0] == 0 and is_killed:
             raise Killed
-        if left[0] == 0:
+        if pages_left[0] == 0:
             control.cancel_run(space.db, space.scope, run)
-        left[0] -= 1
-        return record(*given)
+        pages_left[0] -= 1
+        return record(*arguments)
 
     with monkeypatch.context() as patch:
         patch.setattr(discover, "_record_page", recording)
@@ -136,8 +137,8 @@ def test_after_one_sync_documents_are_for_whom_the_service_shows_them(space, acc
     drive = Drive(account, rng)
     drive.fill()
     space.ingest()
-    known, generations = indexed(space)
-    assert known == drive.expected()
+    readers, generations = indexed(space)
+    assert readers == drive.expected()
     forget(account)
     calls = []
     embedder = type(registry.make_embedder(space.config))
@@ -148,8 +149,8 @@ def test_after_one_sync_documents_are_for_whom_the_service_shows_them(space, acc
         disturbed(space, drive, rng, monkeypatch)
         run = space.ingest()
         assert run.failed == []
-        found, versions = indexed(space)
-        assert found == drive.expected(), f"seed {seed}, round {number}"
+        readers_after, versions = indexed(space)
+        assert readers_after == drive.expected(), f"seed {seed}, round {number}"
         assert versions == generations
     assert (fetched(account), calls) == (set(), [])
 
@@ -162,22 +163,22 @@ def test_what_two_connections_had_is_for_whom_the_service_shows_it_and_nobodys_o
     rng = random.Random(f"two {seed}-{account.connector}")
     drive = Drive(account, rng)
     drive.fill()
-    first, other = space.connection, space.connect()
-    said = {"said": rng.choice(["SOURCE", "IGNORE"]), "id": other}
-    space.db.rows("update connections set permissions = %(said)s where id = %(id)s", said)
+    first, second = space.connection, space.connect()
+    permissions = {"said": rng.choice(["SOURCE", "IGNORE"]), "id": second}
+    space.db.rows("update connections set permissions = %(said)s where id = %(id)s", permissions)
     for number in range(ROUNDS):
         for _ in range(rng.randint(1, 4)):
             drive.change()
-        for space.connection in (*rng.sample([first, other], 2), first):
+        for space.connection in (*rng.sample([first, second], 2), first):
             assert space.ingest().failed == []
         rows = space.db.rows(
             "select external_id, access from documents where deleted_at is null"
             " and partition_id = (select id from partitions where namespace_id = %(namespace)s)",
             {"namespace": space.scope.namespace},
         )
-        told = {row["external_id"]: Access.load(row["access"]) for row in rows}
-        names = {one: {*access.users, *access.groups, *["*"] * access.public} for one, access in told.items()}
-        expected = {one: set() for one in names} | drive.expected()
+        accesses = {row["external_id"]: Access.load(row["access"]) for row in rows}
+        names = {name: {*access.users, *access.groups, *["*"] * access.public} for name, access in accesses.items()}
+        expected = {name: set() for name in names} | drive.expected()
         assert names == expected, f"seed {seed}, round {number}"
         for file in rng.sample(sorted(drive.files), 2):
             account.delete(file)

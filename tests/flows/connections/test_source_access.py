@@ -1,4 +1,4 @@
-"""Whom a content service shows its files, as the access of their documents."""
+"""Permissions of content services as access of documents."""
 
 from __future__ import annotations
 
@@ -32,28 +32,28 @@ def documents(space):
     return {row["external_id"]: row for row in rows}
 
 
-def allowed(space, one):
-    access = Access.load(documents(space)[one]["access"])
+def allowed(space, external_id):
+    access = Access.load(documents(space)[external_id]["access"])
     return {*access.users, *access.groups, *(["*"] if access.public else [])}
 
 
 @pytest.mark.parametrize("account", GRANTING, indirect=True)
 def test_what_cannot_be_told_is_nobodys_with_the_reason(space, account):
-    one = account.put("plain.txt", "The plain file.")
+    file = account.put("plain.txt", "The plain file.")
     if account.connector == "SHAREPOINT":
-        account.hide(one)
+        account.hide(file)
     else:
-        account.untold.add(one)
+        account.untold.add(file)
     run = space.ingest()
     assert run.failed == []
-    row = documents(space)[one]
+    row = documents(space)[file]
     assert Access.load(row["access"]) == Access()
     assert "may see this file" in row["access_reason"]
     if account.connector != "SHAREPOINT":
         account.untold.clear()
         space.ingest()
-        assert allowed(space, one) == {OWNER}
-        assert documents(space)[one]["access_reason"] is None
+        assert allowed(space, file) == {OWNER}
+        assert documents(space)[file]["access_reason"] is None
 
 
 @pytest.mark.parametrize("account", ["BOX"], indirect=True)
@@ -71,7 +71,7 @@ def test_links_and_roles_of_box_that_show_nothing(space, account):
     for role in ("uploader", "editor"):
         account.grant(files[role], BOB, role=role)
     space.ingest()
-    assert {name: allowed(space, one) - {OWNER} for name, one in files.items()} == {
+    assert {name: allowed(space, file) - {OWNER} for name, file in files.items()} == {
         **{name: set() for name in ("locked", "ended", "shut", "uploader")},
         "narrowed": {"box:company"},
         "endless": {"*"},
@@ -81,12 +81,12 @@ def test_links_and_roles_of_box_that_show_nothing(space, account):
 
 @pytest.mark.parametrize("account", ["NOTION"], indirect=True)
 def test_of_a_workspace_everybody_and_where_nothing_is_told_nobody(space, account):
-    one = account.put("plain.txt", "The plain file.")
+    file = account.put("plain.txt", "The plain file.")
     space.ingest()
-    assert allowed(space, one) == {OWNER}
+    assert allowed(space, file) == {OWNER}
     account.people = []
     space.ingest()
-    row = documents(space)[one]
+    row = documents(space)[file]
     assert Access.load(row["access"]) == Access()
     assert "capability" in row["access_reason"]
 
@@ -99,8 +99,8 @@ def test_links_of_dropbox_and_an_authorization_without_sharing(space, account):
     account.grant(files["team"], current_audience="team")
     account.grant(files["endless"], public=True, expiry="2100-01-01T00:00:00Z")
     space.ingest()
-    found = {name: allowed(space, one) - {OWNER} for name, one in files.items()}
-    assert found == {"locked": set(), "ended": set(), "team": {"dropbox:team"}, "endless": {"*"}}
+    readers = {name: allowed(space, file) - {OWNER} for name, file in files.items()}
+    assert readers == {"locked": set(), "ended": set(), "team": {"dropbox:team"}, "endless": {"*"}}
     account.permitted = False
     run = space.ingest()
     assert run.failed == []
@@ -111,15 +111,15 @@ def test_links_of_dropbox_and_an_authorization_without_sharing(space, account):
 
 @pytest.mark.parametrize("account", ["GOOGLE_DRIVE"], indirect=True)
 def test_a_domain_is_everybody_with_an_address_of_it(space, account):
-    one = account.put("plain.txt", "The plain file.")
-    account.grant(one, domain="Example.com")
+    file = account.put("plain.txt", "The plain file.")
+    account.grant(file, domain="Example.com")
     space.ingest()
     (row,) = space.db.rows("select listed_at from connections where id = %(id)s", {"id": space.connection})
     assert row["listed_at"] is not None
 
     def sees(name):
         viewer = viewer_of(space.db, space.scope, name)
-        values = {"one": one, "id": space.connection}
+        values = {"one": file, "id": space.connection}
         statement = "select 1 from documents where external_id = %(one)s and connection_id = %(id)s"
         return bool(viewed_database(space.db, viewer).rows(statement, values))
 
@@ -135,15 +135,15 @@ def test_a_domain_is_everybody_with_an_address_of_it(space, account):
 @pytest.mark.parametrize("account", ["BOX"], indirect=True)
 def test_without_the_wish_for_it_nobody_is_asked_and_documents_stay_open(space, account):
     space.db.rows("update connections set permissions = 'IGNORE' where id = %(id)s", {"id": space.connection})
-    one = account.put("plain.txt", "The plain file.")
+    file = account.put("plain.txt", "The plain file.")
     space.ingest()
-    assert documents(space)[one]["access"] is None
+    assert documents(space)[file]["access"] is None
     assert not [request for request in account.requests if "collaborations" in request]
 
 
 @pytest.mark.parametrize("account", ["ONEDRIVE"], indirect=True)
 def test_a_link_with_a_password_and_a_permission_that_has_ended_show_nobody_anything(space, account):
-    one = account.put("plain.txt", "The plain file.")
+    file = account.put("plain.txt", "The plain file.")
 
     def to(name):
         return {"grantedToV2": {"user": {"id": name, "email": name}}}
@@ -152,54 +152,59 @@ def test_a_link_with_a_password_and_a_permission_that_has_ended_show_nobody_anyt
     company = {"hasPassword": True, "link": {"type": "view", "scope": "organization"}}
     ended = {"expirationDateTime": "2020-01-01T00:00:00Z", **to(BOB)}
     endless = {"expirationDateTime": "0001-01-01T00:00:00Z", **to(EVE)}
-    told = [locked, company, ended, endless]
-    account.grants[one] = [{"id": str(number), "roles": ["read"], **more} for number, more in enumerate(told)]
+    permissions = [locked, company, ended, endless]
+    account.grants[file] = [
+        {"id": str(number), "roles": ["read"], **fields} for number, fields in enumerate(permissions)
+    ]
     space.ingest()
-    assert allowed(space, one) == {OWNER, EVE}
+    assert allowed(space, file) == {OWNER, EVE}
 
 
 @pytest.mark.parametrize("account", GRANTING, indirect=True)
 def test_a_changed_file_that_is_shared_with_more_people_shows_them_its_new_version_alone(space, account):
-    one, other = account.put("plain.txt", "Not for Bob."), account.put("other.txt", "For Bob, too.")
-    account.grant(other, BOB)
+    file, second_file = account.put("plain.txt", "Not for Bob."), account.put("other.txt", "For Bob, too.")
+    account.grant(second_file, BOB)
     space.ingest()
-    before = documents(space)
-    assert [allowed(space, each) for each in (one, other)] == [{OWNER}, {OWNER, BOB}]
-    account.change(one, "For Bob.")
-    account.grant(one, BOB)
-    account.change(other, "Not for Bob any more.")
-    account.grant(other, EVE)
-    seen = []
+    documents_before = documents(space)
+    assert [allowed(space, each_file) for each_file in (file, second_file)] == [{OWNER}, {OWNER, BOB}]
+    account.change(file, "For Bob.")
+    account.grant(file, BOB)
+    account.change(second_file, "Not for Bob any more.")
+    account.grant(second_file, EVE)
+    readers_seen = []
 
     def look(step):
-        if step != "discover" and not seen:
-            seen.append([allowed(space, each) for each in (one, other)])
+        if step != "discover" and not readers_seen:
+            readers_seen.append([allowed(space, each_file) for each_file in (file, second_file)])
 
     run = space.request()
-    space.take(leased(space), before=look)
-    assert seen == [[{OWNER}, {OWNER}]]
+    space.take(leased(space), before_step=look)
+    assert readers_seen == [[{OWNER}, {OWNER}]]
     assert space.run(run).failed == []
-    assert [allowed(space, each) for each in (one, other)] == [{OWNER, BOB}, {OWNER, EVE}]
-    after = documents(space)
-    assert all(after[each]["active_generation"] > before[each]["active_generation"] for each in (one, other))
+    assert [allowed(space, each_file) for each_file in (file, second_file)] == [{OWNER, BOB}, {OWNER, EVE}]
+    documents_after = documents(space)
+    assert all(
+        documents_after[each_file]["active_generation"] > documents_before[each_file]["active_generation"]
+        for each_file in (file, second_file)
+    )
 
 
 @pytest.mark.parametrize("account", GRANTING, indirect=True)
 def test_a_changed_file_that_cannot_be_read_shows_nobody_else_its_old_version(space, account):
-    one = account.put("plain.txt", "Not for Bob.")
+    file = account.put("plain.txt", "Not for Bob.")
     space.ingest()
-    account.change(one, "\x7fELF\x00\x01\x02" * 50)
-    account.grant(one, BOB)
+    account.change(file, "\x7fELF\x00\x01\x02" * 50)
+    account.grant(file, BOB)
     for _ in range(2):
         space.ingest()
-        assert allowed(space, one) == {OWNER}
-    account.change(one, "For Bob.")
+        assert allowed(space, file) == {OWNER}
+    account.change(file, "For Bob.")
     space.ingest()
-    assert allowed(space, one) == {OWNER, BOB}
+    assert allowed(space, file) == {OWNER, BOB}
 
 
 def shown_to(space, user):
-    """The texts that a user may read."""
+    """Texts visible to a user."""
     viewer = viewer_of(space.db, space.scope, user)
     rows = viewed_database(space.db, viewer).rows(
         "select c.content from chunks c join documents d on d.id = c.document_id and d.active_generation = c.generation"
@@ -211,24 +216,26 @@ def shown_to(space, user):
 
 @pytest.mark.parametrize("account", ["BOX"], indirect=True)
 def test_what_is_packed_into_a_file_and_failed_shows_its_old_version_to_nobody_else(space, account):
-    """The file itself is shown as it is listed, and shared with more people only then."""
+    """The archive itself follows its listing."""
     stays = [("two.txt", b"Two stays."), ("inner.zip", packed([("deep.txt", b"Deep stays.")]))]
-    one = account.put("it.zip", packed([("one.txt", b"Not for Bob."), *stays]))
+    archive_file = account.put("it.zip", packed([("one.txt", b"Not for Bob."), *stays]))
     space.ingest()
     assert "Not for Bob." in shown_to(space, OWNER)
-    account.change(one, packed([("one.txt", b"\x7fELF\x00\x01\x02" * 50), *stays, ("three.txt", b"Three is new.")]))
+    account.change(
+        archive_file, packed([("one.txt", b"\x7fELF\x00\x01\x02" * 50), *stays, ("three.txt", b"Three is new.")])
+    )
     space.ingest()
-    account.grant(one, BOB)
+    account.grant(archive_file, BOB)
     for _ in range(2):
         space.ingest()
-        seen = shown_to(space, BOB)
-        assert [part in seen for part in ("Three is new.", "Two stays.", "Deep stays.")] == [True] * 3
-        assert "Not for Bob." not in seen
+        visible_text = shown_to(space, BOB)
+        assert [part in visible_text for part in ("Three is new.", "Two stays.", "Deep stays.")] == [True] * 3
+        assert "Not for Bob." not in visible_text
         assert "Not for Bob." in shown_to(space, OWNER)
-    account.change(one, packed([("one.txt", b"For Bob."), *stays]))
+    account.change(archive_file, packed([("one.txt", b"For Bob."), *stays]))
     space.ingest()
     assert "For Bob." in shown_to(space, BOB)
-    account.grant(one)
+    account.grant(archive_file)
     space.ingest()
     assert shown_to(space, BOB) == ""
 
@@ -237,9 +244,9 @@ def test_what_is_packed_into_a_file_and_failed_shows_its_old_version_to_nobody_e
 def test_a_file_that_changes_and_is_shared_after_it_was_listed_shows_nobody_else_what_it_was(
     space, account, monkeypatch
 ):
-    one = account.put("it.txt", "Not for Bob.")
+    file = account.put("it.txt", "Not for Bob.")
     space.ingest()
-    before_sharing_is_asked_for(monkeypatch, lambda: (account.change(one, "For Bob."), account.grant(one, BOB)))
+    before_sharing_is_asked_for(monkeypatch, lambda: (account.change(file, "For Bob."), account.grant(file, BOB)))
     space.ingest()
     assert shown_to(space, OWNER) == "Not for Bob."
     assert shown_to(space, BOB) == ""
@@ -249,9 +256,9 @@ def test_a_file_that_changes_and_is_shared_after_it_was_listed_shows_nobody_else
 
 @pytest.mark.parametrize("account", ["NOTION"], indirect=True)
 def test_nor_does_a_page_to_who_comes_to_the_workspace(space, account, monkeypatch):
-    one = account.put("it", "Not for Bob.")
+    page = account.put("it", "Not for Bob.")
     space.ingest()
-    before_sharing_is_asked_for(monkeypatch, lambda: (account.change(one, "For Bob."), account.people.append(BOB)))
+    before_sharing_is_asked_for(monkeypatch, lambda: (account.change(page, "For Bob."), account.people.append(BOB)))
     space.ingest()
     assert "Not for Bob." in shown_to(space, OWNER)
     assert shown_to(space, BOB) == ""
@@ -260,33 +267,35 @@ def test_nor_does_a_page_to_who_comes_to_the_workspace(space, account, monkeypat
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("known", [True, False])
+@pytest.mark.parametrize("is_known", [True, False])
 @pytest.mark.parametrize("account", GRANTING, indirect=True)
-def test_what_changes_and_is_withdrawn_before_it_is_fetched_is_shown_to_who_may_see_it_then(known, space, account):
-    if known:
-        one = account.put("it.txt", "First.")
+def test_what_changes_and_is_withdrawn_before_it_is_fetched_is_shown_to_who_may_see_it_then(is_known, space, account):
+    if is_known:
+        file = account.put("it.txt", "First.")
         space.ingest()
-        account.change(one, "For Bob.")
+        account.change(file, "For Bob.")
     else:
-        one = account.put("it.txt", "For Bob.")
-    account.grant(one, BOB)
+        file = account.put("it.txt", "For Bob.")
+    account.grant(file, BOB)
     run = space.request()
-    space.take(leased(space), before=once("fetch", lambda: (account.grant(one), account.change(one, "Not for Bob."))))
+    space.take(
+        leased(space), before_step=once("fetch", lambda: (account.grant(file), account.change(file, "Not for Bob.")))
+    )
     assert space.run(run).failed == []
     assert shown_to(space, OWNER) == "Not for Bob."
     assert shown_to(space, BOB) == ""
-    account.grant(one, BOB)
+    account.grant(file, BOB)
     space.ingest()
     assert shown_to(space, BOB) == "Not for Bob."
 
 
 @pytest.mark.parametrize("account", GRANTING, indirect=True)
 def test_what_is_resynced_after_it_was_withdrawn_is_shown_to_who_may_see_it_then(space, account):
-    one = account.put("it.txt", "For Bob.")
-    account.grant(one, BOB)
+    file = account.put("it.txt", "For Bob.")
+    account.grant(file, BOB)
     space.ingest()
-    account.grant(one, EVE)
-    account.change(one, "Not for Bob.")
+    account.grant(file, EVE)
+    account.change(file, "Not for Bob.")
     (document,) = space.db.rows("select id from documents where connection_id = %(id)s", {"id": space.connection})
     space.resync(document_ids=(document["id"],))
     space.work()
@@ -299,20 +308,20 @@ def test_what_is_resynced_after_it_was_withdrawn_is_shown_to_who_may_see_it_then
 def once(step, change):
     done = []
 
-    def before(name):
+    def change_once(name):
         if name == step and not done:
             done.append(change())
 
-    return before
+    return change_once
 
 
 def before_sharing_is_asked_for(monkeypatch, change):
-    """Have something change between a listing's page and the first question of whom its items are shown."""
+    """Run `change` between a listing's page and its first request for permissions."""
     ask, changed = connected_source.read_access, []
 
-    def of(*asked):
+    def of(*arguments):
         if not changed:
             changed.append(change())
-        return ask(*asked)
+        return ask(*arguments)
 
     monkeypatch.setattr(connected_source, "read_access", of)

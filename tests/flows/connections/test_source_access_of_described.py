@@ -1,4 +1,4 @@
-"""Whom described services show their items, as the access of their documents; and their runs, killed at any step."""
+"""Permissions of described services as access of documents, with kills at any step."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from connectors import registry
 from retrieval.principals import Access
 from tests.standins import faults
 
+# One of each service with permissions.
 SERVICES = ["GITHUB", *(pytest.param(name, marks=pytest.mark.slow) for name in ("CONFLUENCE", "JIRA", "SLACK"))]
-"""One of each service that tells permissions."""
 OWNER, BOB, EVE = "ada@example.com", "bob@example.com", "eve@elsewhere.example"
 
 
@@ -39,17 +39,17 @@ def test_a_change_of_sharing_arrives_with_the_next_sync_and_nothing_is_fetched(s
     account.show_to(key, OWNER, BOB)
     run = space.ingest()
     assert (run.status, run.failed) == ("COMPLETED", [])
-    before = documents(space)[account.locate(key)]
-    assert (allowed(before), before["access_reason"]) == ({OWNER, BOB}, None)
+    document_before = documents(space)[account.locate(key)]
+    assert (allowed(document_before), document_before["access_reason"]) == ({OWNER, BOB}, None)
     fetched, kind = [], type(registry.make_connector(account.connector, {}, account.settings))
     fetch = kind.fetch
     monkeypatch.setattr(kind, "fetch", lambda self, *given: fetched.append(given) or fetch(self, *given))
     for logins in ((OWNER, EVE), (OWNER,), (OWNER, BOB)):
         account.show_to(key, *logins)
         assert space.ingest().failed == []
-        after = documents(space)[account.locate(key)]
-        assert allowed(after) == set(logins)
-        assert after["active_generation"] == before["active_generation"]
+        document_after = documents(space)[account.locate(key)]
+        assert allowed(document_after) == set(logins)
+        assert document_after["active_generation"] == document_before["active_generation"]
     assert fetched == []
 
 
@@ -59,11 +59,11 @@ def test_retired_endpoints_fail_the_listing_and_every_document_stays_as_visible_
     for key in keys:
         account.show_to(key, OWNER)
     assert space.ingest().failed == []
-    before = {name: allowed(row) for name, row in documents(space).items()}
+    readers_before = {name: allowed(row) for name, row in documents(space).items()}
     connector = registry.make_connector(account.connector, {}, account.settings)
     stream = connector.about.streams[0]
     templates = [stream.exists.get, stream.content.get, *(layer.get for layer in stream.permissions.layers)]
     account.fault = faults.retire(*templates, but=stream.list)
     (failure,) = space.ingest().failed
     assert "410: This deprecated endpoint has been removed." in str(failure)
-    assert {name: allowed(row) for name, row in documents(space).items()} == before
+    assert {name: allowed(row) for name, row in documents(space).items()} == readers_before

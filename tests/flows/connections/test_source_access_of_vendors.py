@@ -1,4 +1,4 @@
-"""What each content service says of whom a file is shown, by its description: nobody sees more here than there."""
+"""Permissions of each vendor's format: nobody sees more here than there."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ def space(space):
     return space
 
 
-def role(told, **more):
-    return {"id": "7", "roles": ["read"], **more, **told}
+def role(identity, **fields):
+    return {"id": "7", "roles": ["read"], **fields, **identity}
 
 
-def given(**identity):
+def granted_to(**identity):
     return {"grantedToV2": identity}
 
 
@@ -27,9 +27,9 @@ def site(number):
 
 
 def entra(its, *, login, email=None):
-    """A group of Entra as SharePoint tells of it."""
-    held = {"displayName": "Finance", **({"email": email} if email else {})}
-    return given(group={"id": its, **held}, siteUser={"id": "9", "loginName": login, **held})
+    """Group of Entra in SharePoint's format."""
+    group = {"displayName": "Finance", **({"email": email} if email else {})}
+    return granted_to(group={"id": its, **group}, siteUser={"id": "9", "loginName": login, **group})
 
 
 CLAIM = "c:0o.c|federateddirectoryclaimprovider|"
@@ -38,33 +38,33 @@ CLAIM = "c:0o.c|federateddirectoryclaimprovider|"
 @pytest.mark.parametrize("account", ["SHAREPOINT"], indirect=True)
 def test_groups_of_two_sites_with_the_same_number_are_two_groups(space, account):
     account.follow("sites/board")
-    ours = account.put("ours.txt", "Ours.")
+    own_file = account.put("ours.txt", "Ours.")
     theirs = account.put("theirs.txt", "Theirs.", library="sites/board/Shared Documents")
-    for library, one in zip(account.libraries.values(), (ours, theirs), strict=True):
-        library.grants[one.partition("/")[2]] = [role(given(siteGroup=site("6")))]
+    for library, file in zip(account.libraries.values(), (own_file, theirs), strict=True):
+        library.grants[file.partition("/")[2]] = [role(granted_to(siteGroup=site("6")))]
     space.ingest()
-    found = [allowed(space, one) - {OWNER} for one in (ours, theirs)]
-    drives = [one.partition("/")[0] for one in (ours, theirs)]
-    assert found == [{f"microsoft:site:{drive}:6"} for drive in drives]
+    readers = [allowed(space, file) - {OWNER} for file in (own_file, theirs)]
+    drives = [file.partition("/")[0] for file in (own_file, theirs)]
+    assert readers == [{f"microsoft:site:{drive}:6"} for drive in drives]
 
 
 @pytest.mark.parametrize("account", ["ONEDRIVE"], indirect=True)
 def test_a_group_that_is_told_as_a_user_of_the_site_is_a_group_and_its_owners_are_others(space, account):
-    told = {
+    identities = {
         "by address": entra("g1", login=CLAIM + "g1", email="finance@example.com"),
         "by id": entra("g2", login="c:0t.c|tenant|g2"),
         "owners": entra("g3", login=CLAIM + "g3_o", email="board@example.com"),
-        "claim alone": given(siteUser={"id": "9", "email": "all@example.com", "loginName": "c:0t.c|tenant|g4"}),
-        "everybody": given(siteUser={"id": "9", "loginName": "c:0-.f|rolemanager|spo-grid-all-users/t"}),
-        "of the site": given(siteGroup=site("6")),
-        "person": given(user={"id": "u"}, siteUser={"id": "9", "loginName": f"i:0#.f|membership|{BOB}"}),
-        "guest": given(siteUser={"id": "9", "loginName": "i:0#.f|membership|eve_x.example#ext#@example.com"}),
+        "claim alone": granted_to(siteUser={"id": "9", "email": "all@example.com", "loginName": "c:0t.c|tenant|g4"}),
+        "everybody": granted_to(siteUser={"id": "9", "loginName": "c:0-.f|rolemanager|spo-grid-all-users/t"}),
+        "of the site": granted_to(siteGroup=site("6")),
+        "person": granted_to(user={"id": "u"}, siteUser={"id": "9", "loginName": f"i:0#.f|membership|{BOB}"}),
+        "guest": granted_to(siteUser={"id": "9", "loginName": "i:0#.f|membership|eve_x.example#ext#@example.com"}),
     }
-    files = {name: account.put(f"{name}.txt", f"The text {name}.") for name in told}
-    for name, one in files.items():
-        account.grants[one] = [role(told[name])]
+    files = {name: account.put(f"{name}.txt", f"The text {name}.") for name in identities}
+    for name, file in files.items():
+        account.grants[file] = [role(identities[name])]
     space.ingest()
-    assert {name: allowed(space, one) - {OWNER} for name, one in files.items()} == {
+    assert {name: allowed(space, file) - {OWNER} for name, file in files.items()} == {
         "by address": {"finance@example.com"},
         "by id": {"microsoft:g2"},
         "owners": {"microsoft:owners:g3"},
@@ -79,12 +79,12 @@ def test_a_group_that_is_told_as_a_user_of_the_site_is_a_group_and_its_owners_ar
 
 @pytest.mark.parametrize("account", ["ONEDRIVE"], indirect=True)
 def test_links_for_uploads_and_roles_that_are_not_known_show_nobody_anything(space, account):
-    one = account.put("plain.txt", "The plain file.")
+    file = account.put("plain.txt", "The plain file.")
 
     def to(name):
-        return given(user={"id": name, "email": name})
+        return granted_to(user={"id": name, "email": name})
 
-    account.grants[one] = [
+    account.grants[file] = [
         role({"link": {"type": "createOnly", "scope": "anonymous"}, "grantedToIdentitiesV2": [to(EVE)["grantedToV2"]]}),
         role({"link": {"scope": "organization"}}),
         role(to("passer@example.com"), roles=["sp.limited access"]),
@@ -93,117 +93,117 @@ def test_links_for_uploads_and_roles_that_are_not_known_show_nobody_anything(spa
         role(to(BOB), roles=["sp.Full Control"]),
     ]
     space.ingest()
-    assert allowed(space, one) == {OWNER, BOB}
+    assert allowed(space, file) == {OWNER, BOB}
 
 
 @pytest.mark.parametrize("account", ["ONEDRIVE"], indirect=True)
 def test_a_file_of_another_drive_is_for_whom_it_is_shared_with_there(space, account):
     account.grant(account.folder("shared"), BOB)
-    one, there = account.share("shared/added.txt", "Of another drive."), next(iter(account.foreign))
-    account.grants[there] = [role(given(user={"id": "e", "email": EVE}))]
+    file, foreign_file = account.share("shared/added.txt", "Of another drive."), next(iter(account.foreign))
+    account.grants[foreign_file] = [role(granted_to(user={"id": "e", "email": EVE}))]
     space.ingest()
-    assert allowed(space, one) == {EVE}
+    assert allowed(space, file) == {EVE}
 
 
 @pytest.mark.parametrize("account", ["BOX"], indirect=True)
 def test_a_link_of_another_enterprise_and_a_collaboration_that_has_ended(space, account):
-    ours, theirs, ended = (account.put(f"{name}.txt", f"The text {name}.") for name in ("ours", "theirs", "ended"))
+    own_file, theirs, ended = (account.put(f"{name}.txt", f"The text {name}.") for name in ("ours", "theirs", "ended"))
     account.foreign.add(theirs)
-    for one in (ours, theirs):
-        account.grant(one, public=True, effective_access="company")
+    for file in (own_file, theirs):
+        account.grant(file, public=True, effective_access="company")
     account.grant(ended, BOB, expires_at="2020-01-01T00:00:00Z")
     space.ingest()
-    found = [allowed(space, one) - {OWNER} for one in (ours, theirs, ended)]
-    assert found == [{"box:company"}, set(), set()]
+    readers = [allowed(space, file) - {OWNER} for file in (own_file, theirs, ended)]
+    assert readers == [{"box:company"}, set(), set()]
 
 
 @pytest.mark.parametrize("account", ["DROPBOX"], indirect=True)
 def test_a_link_of_another_team_and_one_that_shows_nothing(space, account):
-    ours, theirs, shut = (account.put(f"{name}.txt", f"The text {name}.") for name in ("ours", "theirs", "shut"))
+    own_file, theirs, shut = (account.put(f"{name}.txt", f"The text {name}.") for name in ("ours", "theirs", "shut"))
     account.owner_teams[theirs] = "dbtid:other"
-    for one in (ours, theirs):
-        account.grant(one, current_audience="team")
+    for file in (own_file, theirs):
+        account.grant(file, current_audience="team")
     account.grant(shut, public=True, access_level={".tag": "no_access"})
     space.ingest()
-    found = [allowed(space, one) - {OWNER} for one in (ours, theirs, shut)]
-    assert found == [{"dropbox:team"}, set(), set()]
+    readers = [allowed(space, file) - {OWNER} for file in (own_file, theirs, shut)]
+    assert readers == [{"dropbox:team"}, set(), set()]
 
 
 @pytest.mark.parametrize("account", ["GOOGLE_DRIVE"], indirect=True)
 def test_permissions_of_google_drive_that_show_nothing(space, account):
-    one = account.put("plain.txt", "The plain file.")
+    file = account.put("plain.txt", "The plain file.")
     names = ("viewed", "odd", "cut", "kept", "direct")
-    account.grant(one, *(f"{name}@example.com" for name in names))
-    viewed, odd, cut, kept, direct = account.grants[one]
+    account.grant(file, *(f"{name}@example.com" for name in names))
+    viewed, odd, cut, inherited_permission, direct = account.grants[file]
     viewed["view"], odd["role"] = "metadata", "publishedReader"
-    for each, inherited in ((cut, True), (kept, True), (direct, False)):
-        each["inheritedPermissionsDisabled"] = True
-        each["permissionDetails"] = [{"inherited": inherited, "role": "reader", "permissionType": "file"}]
-    kept["role"] = "organizer"
+    for permission, inherited in ((cut, True), (inherited_permission, True), (direct, False)):
+        permission["inheritedPermissionsDisabled"] = True
+        permission["permissionDetails"] = [{"inherited": inherited, "role": "reader", "permissionType": "file"}]
+    inherited_permission["role"] = "organizer"
     space.ingest()
-    assert allowed(space, one) == {OWNER, "kept@example.com", "direct@example.com"}
+    assert allowed(space, file) == {OWNER, "kept@example.com", "direct@example.com"}
 
 
 @pytest.mark.parametrize("account", ["GOOGLE_DRIVE"], indirect=True)
 def test_what_is_withdrawn_from_a_file_that_cannot_be_had_any_more_arrives_too(space, account):
-    one = account.put("plain.txt", "The plain file.")
-    account.grant(one, BOB)
+    file = account.put("plain.txt", "The plain file.")
+    account.grant(file, BOB)
     space.ingest()
-    assert allowed(space, one) == {OWNER, BOB}
-    account.nodes[one]["capabilities"] = {"canDownload": False}
-    account.grant(one)
+    assert allowed(space, file) == {OWNER, BOB}
+    account.nodes[file]["capabilities"] = {"canDownload": False}
+    account.grant(file)
     space.ingest()
-    assert allowed(space, one) == {OWNER}
+    assert allowed(space, file) == {OWNER}
 
 
 @pytest.mark.parametrize("account", ["GOOGLE_DRIVE"], indirect=True)
 def test_what_is_withdrawn_in_a_drive_that_cannot_be_listed_arrives_too(space, account):
     drive = account.shared_drive("Team")
-    one = account.put("plain.txt", "The plain file.", drive=drive)
-    account.grant(one, BOB)
+    file = account.put("plain.txt", "The plain file.", drive=drive)
+    account.grant(file, BOB)
     space.ingest()
-    assert allowed(space, one) == {OWNER, BOB}
+    assert allowed(space, file) == {OWNER, BOB}
     account.barred.add(drive)
-    account.grant(one)
+    account.grant(file)
     space.ingest()
-    assert allowed(space, one) == {OWNER}
-    account.untold.add(one)
+    assert allowed(space, file) == {OWNER}
+    account.untold.add(file)
     space.ingest()
-    assert allowed(space, one) == set()
-    assert "may see this file" in documents(space)[one]["access_reason"]
+    assert allowed(space, file) == set()
+    assert "may see this file" in documents(space)[file]["access_reason"]
 
 
 @pytest.mark.parametrize("account", ["GOOGLE_DRIVE"], indirect=True)
 @pytest.mark.parametrize("is_changed", [True, False])
 def test_who_gains_a_file_that_no_listing_names_waits_until_one_does(space, account, is_changed):
-    """Who was let in was let in to what the file is now, which cannot be told."""
+    # The new permission applies to the current file, not to the stored one.
     drive = account.shared_drive("Team")
-    one = account.put("plain.txt", "Not for Eve.", drive=drive)
-    account.grant(one, BOB)
+    file = account.put("plain.txt", "Not for Eve.", drive=drive)
+    account.grant(file, BOB)
     space.ingest()
     account.barred.add(drive)
     if is_changed:
-        account.change(one, "For Eve.")
-    account.grant(one, BOB, EVE)
+        account.change(file, "For Eve.")
+    account.grant(file, BOB, EVE)
     for _ in range(2):
         space.ingest()
-        assert allowed(space, one) == {OWNER, BOB}
-    before = documents(space)[one]["active_generation"]
+        assert allowed(space, file) == {OWNER, BOB}
+    generation_before = documents(space)[file]["active_generation"]
     account.barred.clear()
     space.ingest()
-    assert allowed(space, one) == {OWNER, BOB, EVE}
-    assert (documents(space)[one]["active_generation"] > before) is is_changed
+    assert allowed(space, file) == {OWNER, BOB, EVE}
+    assert (documents(space)[file]["active_generation"] > generation_before) is is_changed
 
 
 @pytest.mark.parametrize("account", ["BOX", "DROPBOX", "GOOGLE_DRIVE", "ONEDRIVE"], indirect=True)
 def test_what_is_gone_and_waits_for_a_person_is_nobodys_until_it_is_there_again(space, account):
     files = [account.put(f"{number}.txt", f"The text {number}.") for number in range(4)]
-    for one in files:
-        account.grant(one, BOB)
+    for file in files:
+        account.grant(file, BOB)
     space.ingest()
-    for one in files[:2]:
-        account.delete(one)
+    for file in files[:2]:
+        account.delete(file)
     run = space.ingest()
     assert run.progress["awaitingConfirmation"] == 2
-    assert [allowed(space, one) for one in files] == [set(), set(), {OWNER, BOB}, {OWNER, BOB}]
+    assert [allowed(space, file) for file in files] == [set(), set(), {OWNER, BOB}, {OWNER, BOB}]
     assert "does not show this file" in documents(space)[files[0]]["access_reason"]

@@ -1,4 +1,4 @@
-"""A content service that asks for more time than one request waits: the step sits it out, within limits."""
+"""Content services with long Retry-After: the step waits within limits."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ def account(monkeypatch):
     monkeypatch.setattr(memory, "POLICY", ServicePolicy("Memory", per_minute=60_000, burst=100, seconds=0.2))
     monkeypatch.setattr(long_waits, "RETRY_SECONDS", 0.1)
     monkeypatch.setattr(long_waits, "CANCEL_CHECK_SECONDS", 0.05)
-    with memory.serving("BOX") as made:
-        yield made
+    with memory.serving("BOX") as opened:
+        yield opened
 
 
 @pytest.fixture
@@ -38,16 +38,16 @@ def space(db, account, monkeypatch):
 
 
 def listing(space):
-    """The step that lists, and the lease that it works under."""
+    """The listing step and its lease."""
     lease = space.lease()
-    (wanted,) = listings.pending_listings(space.db, lease)
-    return lease, lambda: steps.discover(steps.Discovery(space.db, space.ring, lease, wanted))
+    (pending_listing,) = listings.pending_listings(space.db, lease)
+    return lease, lambda: steps.discover(steps.Discovery(space.db, space.ring, lease, pending_listing))
 
 
 def test_a_long_wait_is_sat_out_and_nothing_fails(space, account):
     account.put("one.txt", "x")
-    left = [faults.status(429, Retry_After="2")]
-    account.fault = lambda _request: left.pop() if left else None
+    answers = [faults.status(429, Retry_After="2")]
+    account.fault = lambda _request: answers.pop() if answers else None
     space.request()
     lease, step = listing(space)
     began = time.monotonic()
@@ -58,13 +58,13 @@ def test_a_long_wait_is_sat_out_and_nothing_fails(space, account):
 
 def test_nobody_waits_for_a_run_that_was_cancelled(space, account):
     account.fault = lambda _request: faults.status(429, Retry_After="300")
-    asked = space.request()
+    job_run = space.request()
     lease, step = listing(space)
 
     def cancelled_then(number=[]):  # noqa: B006 - counts its calls
         number.append(1)
         if len(number) == 1:
-            control.cancel_run(space.db, space.scope, asked)
+            control.cancel_run(space.db, space.scope, job_run)
             step()
         raise Fatal("asked again")
 
@@ -78,23 +78,25 @@ def test_a_step_goes_on_soon_after_a_full_disk_has_room(space, monkeypatch):
     monkeypatch.setattr(long_waits, "FULL_DISK_SECONDS", 0.2)
     space.request()
     lease, _ = listing(space)
-    left = [OSError(errno.ENOSPC, "full")] * 2
+    disk_errors = [OSError(errno.ENOSPC, "full")] * 2
 
     def step():
         with steps.explain_errors():
-            if left:
-                raise left.pop()
+            if disk_errors:
+                raise disk_errors.pop()
 
     began = time.monotonic()
     space.call(tasks.wait_and_repeat(space.db, lease, step))
-    assert not left
+    assert not disk_errors
     assert 0.4 <= time.monotonic() - began < 30, "not 120 for each look"
 
 
 @pytest.mark.parametrize(
-    ("error", "again"),
+    ("error", "is_retried"),
     [(Retryable("x"), True), (Retryable("x", after=1), True), (Retryable("x", after=300), False), (Fatal("x"), False)],
 )
-def test_what_asks_for_a_long_wait_is_not_tried_at_once(error, again):
+def test_what_asks_for_a_long_wait_is_not_tried_at_once(error, is_retried):
     state = Failed(data=error)
-    assert tasks.is_retryable(tasks.fetch, TaskRun.model_construct(task_key="fetch", dynamic_key="0"), state) is again
+    assert (
+        tasks.is_retryable(tasks.fetch, TaskRun.model_construct(task_key="fetch", dynamic_key="0"), state) is is_retried
+    )

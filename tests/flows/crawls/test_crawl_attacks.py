@@ -1,6 +1,6 @@
-"""Every attack address at every place where a user's or a site's word names one: nothing but the site is ever dialled.
+"""Attack URLs in every place of a request or a site are never dialled.
 
-The site may be fetched from 127.0.0.3. What is dialled is seen at the sockets themselves, whatever port it is.
+The site may be fetched from 127.0.0.3; sockets are watched.
 """
 
 import socket
@@ -27,23 +27,23 @@ from tests.retrieval.network.test_fetch_guard import ATTACKS
 
 allowed, space = lists.allowed, lists.space
 HERE = "127.0.0.3"
+# Browsers drop the tab and add a scheme: a public address.
 PUBLIC = {"http://8.8.8.8\t/", "//8.8.8.8/"}
-"""Where a site names them, they are a public address: a tab is dropped, a scheme added."""
 SENDABLE = [url for url in ATTACKS if "\r" not in url and url not in PUBLIC]
 
 
 @pytest.fixture
 def dialled(monkeypatch):
-    """Addresses that any Python code of this process connects to."""
-    seen, connect = set(), socket.socket.connect
+    """Addresses dialled by Python code of this process."""
+    addresses, connect = set(), socket.socket.connect
 
-    def watched(self, where):
+    def watched(self, address):
         if self.family != socket.AF_UNIX:
-            seen.add(where[:2])
-        return connect(self, where)
+            addresses.add(address[:2])
+        return connect(self, address)
 
     monkeypatch.setattr(socket.socket, "connect", watched)
-    return seen
+    return addresses
 
 
 @pytest.fixture
@@ -58,23 +58,23 @@ def site(allowed, monkeypatch, dialled):
 
 
 def leading(url):
-    """An answer that redirects there."""
+    """Redirect response."""
     return answer(status="302 Found", location=url.encode().decode("latin-1"))
 
 
 def jumps(site):
-    """Paths of the site, each of which redirects to an attack."""
+    """Paths of the site, each with a redirect to an attack."""
     for number, url in enumerate(SENDABLE):
         site.pages[f"/jump{number}"] = leading(url)
     return [f"{site.url}/jump{number}" for number in range(len(SENDABLE))]
 
 
-def listed(space, source, url):
-    """What a listing that starts there finds."""
-    made = registry.make_source(source, space.config, space.db, space.ring)
+def list_urls(space, source, url):
+    """URLs found by a listing from there."""
+    source_reader = registry.make_source(source, space.config, space.db, space.ring)
     request = DiscoveryRequest(space.scope, source, {"url": url}, None, "none")
     try:
-        return [item for page in made.discover(request, None) for item in page.items if not item.error]
+        return [item for page in source_reader.discover(request, None) for item in page.items if not item.error]
     except StepError:
         return []
 
@@ -82,32 +82,32 @@ def listed(space, source, url):
 @pytest.mark.parametrize("source", ["WEBSITE", "SITEMAP"])
 def test_no_attack_as_a_start_is_dialled(space, site, dialled, source):
     for url in SENDABLE:
-        assert listed(space, source, url) == []
+        assert list_urls(space, source, url) == []
     assert dialled == set()
 
 
 @pytest.mark.parametrize("source", ["WEBSITE", "SITEMAP"])
 def test_no_attack_that_a_start_leads_to_is_dialled(space, site, dialled, source):
-    """The host where a start ends becomes the site's: it is judged like any other before it is dialled."""
+    """The final host of a start is checked before it is dialled."""
     for url in jumps(site):
-        assert listed(space, source, url) == []
+        assert list_urls(space, source, url) == []
     assert dialled == {site.address}
     assert {f"/jump{number}" for number in range(len(SENDABLE))} <= set(site.paths())
 
 
 def test_no_attack_of_a_list_is_dialled(space, site, dialled):
     urls = [*SENDABLE, *jumps(site)]
-    given = {"urls": urls}
-    receipt = space.call(runs.accept_urls(space.db, space.scope, urls=urls, config=given, ingestion=Ingestion()))
+    config = {"urls": urls}
+    receipt = space.call(runs.accept_urls(space.db, space.scope, urls=urls, config=config, ingestion=Ingestion()))
     space.work()
     assert space.run(receipt.job_run_id).completed == []
     assert dialled == {site.address}
 
 
-@pytest.mark.parametrize("named", [urlset, index], ids=["pages", "sitemaps"])
-def test_no_attack_that_a_sitemap_names_is_dialled(space, site, dialled, named):
+@pytest.mark.parametrize("body_kind", [urlset, index], ids=["pages", "sitemaps"])
+def test_no_attack_that_a_sitemap_names_is_dialled(space, site, dialled, body_kind):
     urls = [escape(url) for url in [*SENDABLE, *jumps(site)]]
-    body = urlset(*((url, "") for url in urls)) if named is urlset else index(*urls)
+    body = urlset(*((url, "") for url in urls)) if body_kind is urlset else index(*urls)
     site.pages["/sitemap.xml"] = xml(body)
     run = crawl(space, "SITEMAP", ingest=True, url=f"{site.url}/sitemap.xml")
     assert space.run(run).completed == []
@@ -116,7 +116,7 @@ def test_no_attack_that_a_sitemap_names_is_dialled(space, site, dialled, named):
 
 
 def test_no_attack_in_a_page_is_dialled(space, site, dialled):
-    """As a link, as what a link leads to, as base, as canonical address, as refresh, picture, script or frame."""
+    """As link, redirect, base, canonical, refresh, picture, script or frame."""
     urls = [*SENDABLE, *jumps(site)]
     tags = ('<link rel="canonical" href="{}">', '<base href="{}">', '<meta http-equiv="refresh" content="0;url={}">')
     tags += (
@@ -150,7 +150,7 @@ def test_each_source_reads_robots_txt_by_the_same_guard(space, site, dialled, so
     if source == "URLS_LIST":
         assert len(lists.ingest(space, f"{site.url}/").completed) == 1
     else:
-        assert len(listed(space, source, site.url + ("/" if source == "WEBSITE" else "/sitemap.xml"))) == 1
+        assert len(list_urls(space, source, site.url + ("/" if source == "WEBSITE" else "/sitemap.xml"))) == 1
     assert dialled == {site.address}
     assert [path for path, _ in site.asked].count("/robots.txt") == 1
 

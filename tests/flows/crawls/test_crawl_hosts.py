@@ -1,4 +1,4 @@
-"""Addresses that lead to another host of the site: the crawl follows where the start page ended, and nowhere else."""
+"""Redirects to another host: a crawl follows the start page only."""
 
 import pytest
 
@@ -14,17 +14,17 @@ space, allowed = lists.space, lists.allowed
 
 @pytest.fixture
 def hosts(allowed, monkeypatch):
-    """`x` on 127.0.0.1 leads its visitors to `www` on 127.0.0.2; `other` on 127.0.0.4 has nothing to do with them."""
+    """`x` on 127.0.0.1 redirects to `www` on 127.0.0.2; `other` on 127.0.0.4 is foreign."""
     monkeypatch.setenv("RETRIEVAL_FETCH_ALLOW", "127.0.0.1/32,127.0.0.2/32,127.0.0.4/32")
     lists._forget()
-    made = {"x": Site(), "www": Site(), "other": Site()}
+    sites = {"x": Site(), "www": Site(), "other": Site()}
     with (
-        serving(made["x"].play, "127.0.0.1") as x,
-        serving(made["www"].play, "127.0.0.2") as www,
-        serving(made["other"].play, "127.0.0.4") as other,
+        serving(sites["x"].play, "127.0.0.1") as x,
+        serving(sites["www"].play, "127.0.0.2") as www,
+        serving(sites["other"].play, "127.0.0.4") as other_server,
     ):
-        made["x"].url, made["www"].url, made["other"].url = x.url, www.url, other.url
-        yield made
+        sites["x"].url, sites["www"].url, sites["other"].url = x.url, www.url, other_server.url
+        yield sites
 
 
 def moved(url):
@@ -32,15 +32,15 @@ def moved(url):
 
 
 def grow(hosts):
-    x, www, other = hosts["x"], hosts["www"], hosts["other"]
+    x, www, other_site = hosts["x"], hosts["www"], hosts["other"]
     x.pages = {"/": moved(f"{www.url}/"), "/b": moved(f"{www.url}/b")}
     www.pages = {
-        "/": linked("/", ["/a", f"{x.url}/b", f"{other.url}/c", "/jump"]),
+        "/": linked("/", ["/a", f"{x.url}/b", f"{other_site.url}/c", "/jump"]),
         "/a": linked("/a", ["/"]),
         "/b": linked("/b", []),
-        "/jump": moved(f"{other.url}/c"),
+        "/jump": moved(f"{other_site.url}/c"),
     }
-    other.pages = {"/c": linked("/c", [])}
+    other_site.pages = {"/c": linked("/c", [])}
 
 
 def test_a_walk_goes_on_where_the_start_page_ended(space, hosts):
@@ -56,12 +56,12 @@ def test_a_resumed_walk_knows_where_the_start_page_ended(space, hosts):
     grow(hosts)
     hosts["www"].pages["/a"] = answer(status="503 Busy")
     run = accept(space, "WEBSITE", url=hosts["x"].url)
-    found = listing(space)
+    discovery = listing(space)
     with pytest.raises(steps.Retryable):
-        steps.discover(found)
+        steps.discover(discovery)
     hosts["www"].pages["/a"] = linked("/a", ["/late"])
     hosts["www"].pages["/late"] = linked("/late", [])
-    steps.discover(found)
+    steps.discover(discovery)
     assert f"{hosts['www'].url}/late" in names(space, run)
     assert hosts["www"].paths().count("/") == 1
 

@@ -1,4 +1,4 @@
-"""How far a crawl is can be seen while it goes on: in its job run, and in Prefect."""
+"""Progress of a running crawl in its job run and in Prefect."""
 
 import asyncio
 import gc
@@ -19,7 +19,7 @@ PAGES = 100
 
 @pytest.fixture
 def broken(site):
-    """Of a hundred pages two are gone, and robots.txt keeps one."""
+    """Break two of a hundred pages; robots.txt excludes another."""
     wide(site, PAGES)
     for path in ("/p50", "/p60"):
         del site.pages[path]
@@ -28,44 +28,44 @@ def broken(site):
 
 
 def test_the_job_run_counts_pages_as_they_are_fetched(space, broken, monkeypatch):
-    record, seen = discover._record_page, []
+    record, progresses = discover._record_page, []
 
-    def watched(db, lease, wanted, *given):
-        saved = record(db, lease, wanted, *given)
-        seen.append(space.run(wanted.job_run_id).progress)
+    def watched(db, lease, listing_record, *arguments):
+        saved = record(db, lease, listing_record, *arguments)
+        progresses.append(space.run(listing_record.job_run_id).progress)
         return saved
 
     monkeypatch.setattr(discover, "_record_page", watched)
     crawl(space, "WEBSITE", url=f"{broken.url}/p0", maxDepth=5, maxLinks=1000)
-    found = [one["found"] for one in seen]
-    assert found == sorted(found)
-    assert 0 < found[0] < found[-1] == PAGES - 3
-    assert [one["fetched"] for one in seen] == found
-    last = seen[-1]
+    found_counts = [progress["found"] for progress in progresses]
+    assert found_counts == sorted(found_counts)
+    assert 0 < found_counts[0] < found_counts[-1] == PAGES - 3
+    assert [progress["fetched"] for progress in progresses] == found_counts
+    last = progresses[-1]
     assert (last["failed"], last["skipped"]) == (2, 1)
     assert [(number, "robots.txt" in reason) for reason, number in last["skippedReasons"].items()] == [(1, True)]
 
 
 async def _flow_and_its_artifacts(batch):
-    """The artifacts of the flow run, each as often as it was changed, in the order of the changes."""
+    """Artifacts of the flow run in order of their updates."""
     from prefect import get_client
     from prefect.client.schemas.filters import ArtifactFilter, ArtifactFilterFlowRunId
 
     state = await sources.ingest_website(batch.id, batch.attempt, return_state=True)
     chosen = ArtifactFilter(flow_run_id=ArtifactFilterFlowRunId(any_=[state.state_details.flow_run_id]))
     async with get_client() as client:
-        found = await client.read_artifacts(artifact_filter=chosen)
-        return state, sorted(found, key=lambda artifact: artifact.updated)
+        artifacts = await client.read_artifacts(artifact_filter=chosen)
+        return state, sorted(artifacts, key=lambda artifact: artifact.updated)
 
 
 @pytest.mark.usefixtures("prefect_server")
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # Prefect's client leaves its sockets
 def test_prefect_shows_what_a_crawl_finds_and_leaves_out(space, broken, monkeypatch):
-    said, update = [], report.aupdate_progress_artifact
+    descriptions, update = [], report.aupdate_progress_artifact
     monkeypatch.setenv("RETRIEVAL_UI_PUBLIC_URL", "https://admin.example.org/app/")
 
     async def watched(artifact, progress, description=None):
-        said.append(description)
+        descriptions.append(description)
         await update(artifact, progress, description)
 
     monkeypatch.setattr(report, "aupdate_progress_artifact", watched)
@@ -80,12 +80,16 @@ def test_prefect_shows_what_a_crawl_finds_and_leaves_out(space, broken, monkeypa
     assert state.name == "CompletedWithFailures"
     assert space.run(run).status == "COMPLETED"
     whole = f"Finding out what to ingest: {PAGES - 3} found, {PAGES - 3} fetched, 2 failed, 1 left out."
-    finding = [text for text in said if text and text.startswith("Finding")]
+    finding = [text for text in descriptions if text and text.startswith("Finding")]
     assert finding[-1] == whole
     assert len(set(finding)) > 1, "nothing was seen before the end"
-    bars = {one.description: one.data for one in artifacts if one.type == "progress"}
+    bars = {
+        shown_artifact.description: shown_artifact.data
+        for shown_artifact in artifacts
+        if shown_artifact.type == "progress"
+    }
     assert bars[whole] == 100
-    (table,) = [one for one in artifacts if one.type == "table"]
+    (table,) = [shown_artifact for shown_artifact in artifacts if shown_artifact.type == "table"]
     assert table.description.startswith(
         f"Documents of this run: {PAGES - 1}, 2 of them failed. Left out: 1 (The site's"
     )
@@ -98,8 +102,8 @@ def test_prefect_shows_what_a_crawl_finds_and_leaves_out(space, broken, monkeypa
 def test_the_bar_is_full_only_once_the_listing_is_complete(monkeypatch, trouble):
     bars = []
 
-    async def create(**given):
-        bars.append(given["progress"])
+    async def create(**fields):
+        bars.append(fields["progress"])
         return "artifact"
 
     async def update(_artifact, progress, _description=None):

@@ -1,4 +1,4 @@
-"""Whole sites that others wrote, served on loopback: the same pages as an independent crawler finds."""
+"""Whole third-party sites on loopback against an independent crawler."""
 
 import threading
 from collections import deque
@@ -16,8 +16,8 @@ from tests.flows.crawls import test_url_list as lists
 
 allowed, space = lists.allowed, lists.space
 PYTHON_DOC = Path("/usr/share/doc/python3.11/html")
+# The port in the shared sitemap index.
 SITEMAP_PORT = 18771
-"""The address that stands in the shared sitemap index."""
 
 
 @pytest.fixture(autouse=True)
@@ -44,25 +44,25 @@ def served(folder, port=0):
 
 
 def walked(folder, start, depth):
-    """Paths of the HTML files that links lead to, read straight from the disk: no code of ours."""
-    found, queue = {start: 0}, deque([start])
+    """Paths of linked HTML files, read from disk by separate code."""
+    depths, queue = {start: 0}, deque([start])
     while queue:
-        here = queue.popleft()
-        if found[here] == depth:
+        path_now = queue.popleft()
+        if depths[path_now] == depth:
             continue
-        page = LexborHTMLParser((folder / here[1:]).read_bytes())
+        page = LexborHTMLParser((folder / path_now[1:]).read_bytes())
         for node in page.css("a[href]"):
-            parts = urlsplit(urljoin(f"http://site{here}", node.attributes["href"] or ""))
+            parts = urlsplit(urljoin(f"http://site{path_now}", node.attributes["href"] or ""))
             path = parts.path or "/"
             path = f"{path}index.html" if path.endswith("/") else path
-            if parts.netloc == "site" and path not in found and (folder / path[1:]).is_file():
-                found[path] = found[here] + 1
+            if parts.netloc == "site" and path not in depths and (folder / path[1:]).is_file():
+                depths[path] = depths[path_now] + 1
                 if path.endswith(".html"):
                     queue.append(path)
-    return found
+    return depths
 
 
-def kept(space, url, run):
+def ingested_paths(space, url, run):
     return [name.removeprefix(url) for name in names(space, run)]
 
 
@@ -72,9 +72,9 @@ def test_the_shared_site_is_walked_as_deep_as_asked(space, shared_data, depth, p
     folder = shared_data / "site"
     with served(folder) as url:
         run = crawl(space, "WEBSITE", url=f"{url}/license.html", maxDepth=depth, maxLinks=1000)
-        found = kept(space, url, run)
-    assert len(found) == pages
-    assert set(found) == {path for path in walked(folder, "/license.html", depth) if path.endswith(".html")}
+        kept_pages = ingested_paths(space, url, run)
+    assert len(kept_pages) == pages
+    assert set(kept_pages) == {path for path in walked(folder, "/license.html", depth) if path.endswith(".html")}
     missing = reasons(space, run)  # links into another manual, which does not lie there
     assert all("/library/" in url and "404" in reason for url, reason in missing.items()), missing
 
@@ -83,8 +83,8 @@ def test_the_shared_site_is_walked_as_deep_as_asked(space, shared_data, depth, p
 def test_the_shared_sitemap_names_27_pages(space, shared_data):
     with served(shared_data / "site", SITEMAP_PORT) as url:
         run = crawl(space, "SITEMAP", url=f"{url}/sitemap-index.xml")
-        through_index = kept(space, url, run)
-        directly = kept(space, url, crawl(space, "SITEMAP", url=f"{url}/sitemap.xml"))
+        through_index = ingested_paths(space, url, run)
+        directly = ingested_paths(space, url, crawl(space, "SITEMAP", url=f"{url}/sitemap.xml"))
     assert len(set(through_index)) == len(through_index) == 27
     assert set(directly) == set(through_index)
 
@@ -97,6 +97,6 @@ def test_a_larger_site_is_walked_as_an_independent_crawler_walks_it(space, depth
     with served(PYTHON_DOC) as url:
         start = "/tutorial/index.html"
         run = crawl(space, "WEBSITE", url=f"{url}{start}", maxDepth=depth, maxLinks=5000)
-        found = {path for path in kept(space, url, run) if path.endswith(".html")}
-    assert found == {path for path in walked(PYTHON_DOC, start, depth) if path.endswith(".html")}
-    assert len(found) == pages
+        html_paths = {path for path in ingested_paths(space, url, run) if path.endswith(".html")}
+    assert html_paths == {path for path in walked(PYTHON_DOC, start, depth) if path.endswith(".html")}
+    assert len(html_paths) == pages

@@ -1,4 +1,4 @@
-"""Scraping services under the three web sources: limits, troubles, crawls that die, are cancelled, or never end."""
+"""Scraping services with the three web sources: limits, errors, deaths, cancellations."""
 
 import json
 from dataclasses import replace
@@ -17,6 +17,7 @@ from retrieval.errors import Fatal, Retryable, Skippable
 from retrieval.ingestion import discover
 from retrieval.namespaces import namespaces
 from retrieval.ports import DiscoveryRequest, SourceItem
+from tests import registry_instances
 from tests.connectors.web.test_web_client import serving
 from tests.flows.configured import Configured
 from tests.flows.crawling import accept, crawl, listing, names, reasons
@@ -26,8 +27,8 @@ from tests.standins.scraped import Seen
 
 load = namespaces.load_namespace
 WORDS = "SECRET VENDOR WORDS"
+# A public address, served by the stand-in only.
 SITE = "https://93.184.216.34"
-"""A public address that nobody dials: the stand-in alone hears of it."""
 TREE = {
     "/": ["/a/1", "/b/1", "/c"],
     "/a/1": ["/a/2", "/"],
@@ -53,15 +54,12 @@ def forget():
     settings.load_settings.cache_clear()
     client.shared_client.cache_clear()
     robots.shared_robots.cache_clear()
-    for made in registry._instances.values():
-        if hasattr(made, "fetch") and hasattr(made, "close"):
-            made.close()
-    registry._instances.clear()
+    registry_instances.close_instances()
 
 
 @pytest.fixture
 def at(monkeypatch):
-    """Point the service of that name to its stand-in."""
+    """Point the service to its stand-in."""
     monkeypatch.setattr(retries, "FIRST_PAUSE", 0.02)
     monkeypatch.setattr(firecrawl_site, "POLL", 0.01)
     monkeypatch.setenv("RETRIEVAL_FETCH_ALLOW", "127.0.0.1/32")
@@ -78,9 +76,9 @@ def at(monkeypatch):
 
 @pytest.fixture
 def crawler(at):
-    with firecrawl.running(web=web()) as found:
-        at("FIRECRAWL", found)
-        yield found
+    with firecrawl.running(web=web()) as server:
+        at("FIRECRAWL", server)
+        yield server
 
 
 @pytest.fixture
@@ -98,7 +96,7 @@ def failed(space, run):
 
 @pytest.mark.parametrize("obedient", [True, False])
 @pytest.mark.parametrize(
-    ("config", "kept"),
+    ("config", "expected_paths"),
     [
         ({"maxDepth": 1}, ["/", "/a/1", "/b/1", "/c"]),
         ({"maxDepth": 2}, ["/", "/a/1", "/a/2", "/a/4", "/b/1", "/c"]),
@@ -108,13 +106,13 @@ def failed(space, run):
         ({"maxDepth": 5, "excludePaths": ["93.184+", "(", "/a/2"]}, ["/", "/a/1", "/a/4", "/b/1", "/c"]),
     ],
 )
-def test_the_same_request_gives_the_same_pages_whoever_walks(space, crawler, config, kept, obedient):
-    """Also where the service does not keep the limits that it was given."""
+def test_the_same_request_gives_the_same_pages_whoever_walks(space, crawler, config, expected_paths, obedient):
+    """Includes a service with ignored limits."""
     crawler.obedient = obedient
     if not obedient:
         crawler.web["http://elsewhere.example/"] = page("elsewhere", [])
     run = crawl(space, "WEBSITE", url=f"{SITE}/", **config)
-    assert paths(space, run) == kept
+    assert paths(space, run) == expected_paths
     assert failed(space, run) == {}
     assert crawler.starts() == 1
 
@@ -132,22 +130,22 @@ def test_a_walked_site_is_found_with_what_its_pages_say_of_themselves(space, cra
         {"id": f"{SITE}/c"},
     )
     assert row["properties"].items() >= {"language": "en", "description": "About the sea"}.items()
-    again = crawl(space, "WEBSITE", ingest=True, url=f"{SITE}/")
-    assert space.run(again).progress["embedded"] == 0
+    recrawl = crawl(space, "WEBSITE", ingest=True, url=f"{SITE}/")
+    assert space.run(recrawl).progress["embedded"] == 0
 
 
 def test_selectors_are_applied_and_the_service_is_asked_safely(space, crawler):
-    """The stand-in fails the test for a check of certificates that is off, or for pages of yesterday."""
+    # The stand-in fails the test for disabled TLS checks or cached pages.
     crawler.web = {f"{SITE}/": Seen("<body><nav><p>Menu</p></nav><main><p>Tides</p><p class=ad>Sofa</p></main></body>")}
     selectors = {"includeSelectors": ["main"], "excludeSelectors": [".ad"]}
     run = crawl(space, "WEBSITE", ingest=True, url=f"{SITE}/", scrapeOptions=selectors)
     assert len(space.run(run).completed) == 1
-    found = space.db.row(
+    document = space.db.row(
         "select content from chunks c join documents d on d.id = c.document_id"
         " join partitions p on p.id = d.partition_id where p.namespace_id = %(id)s",
         {"id": space.scope.namespace},
     )
-    assert found["content"].strip() == "Tides"
+    assert document["content"].strip() == "Tides"
 
 
 def test_pages_that_could_not_be_read_say_why_and_others_are_counted(space, crawler):
@@ -162,25 +160,25 @@ def test_pages_that_could_not_be_read_say_why_and_others_are_counted(space, craw
     crawler.blocked = [f"{SITE}/secret"]
     run = crawl(space, "WEBSITE", url=f"{SITE}/")
     assert paths(space, run) == ["/", "/fine"]
-    said = failed(space, run)
-    assert sorted(said) == ["/away", "/gone", "/slow"]
-    assert "404" in said["/gone"]
-    assert "in time" in said["/slow"]
-    assert "another host" in said["/away"]
-    assert WORDS not in str(said)
+    errors = failed(space, run)
+    assert sorted(errors) == ["/away", "/gone", "/slow"]
+    assert "404" in errors["/gone"]
+    assert "in time" in errors["/slow"]
+    assert "another host" in errors["/away"]
+    assert WORDS not in str(errors)
     assert sorted(space.run(run).progress["skippedReasons"].values()) == [1, 1, 1]
 
 
 def test_a_start_that_leads_to_another_host_makes_it_the_sites(space, crawler):
-    there = "https://93.184.216.35"
+    other_host = "https://93.184.216.35"
     crawler.obedient = False
     crawler.web = {
-        f"{SITE}/": Seen(page("/", [f"{there}/a"]).html, final=f"{there}/"),
-        f"{there}/a": page("/a", []),
+        f"{SITE}/": Seen(page("/", [f"{other_host}/a"]).html, final=f"{other_host}/"),
+        f"{other_host}/a": page("/a", []),
         "http://169.254.169.254/x": page("/x", []),
     }
     run = crawl(space, "WEBSITE", url=f"{SITE}/")
-    assert names(space, run) == [f"{there}/", f"{there}/a"]
+    assert names(space, run) == [f"{other_host}/", f"{other_host}/a"]
 
 
 def test_a_start_that_leads_to_a_private_address_is_not_taken(space, crawler):
@@ -211,12 +209,12 @@ def test_trouble_in_the_middle_costs_no_page_and_no_second_crawl(space, crawler,
 def test_an_account_without_credit_and_a_refused_key_end_the_run_with_the_reason(space, crawler):
     crawler.credits = 0
     run = accept(space, "WEBSITE", url=f"{SITE}/")
-    found = listing(space)
+    discovery = listing(space)
     with pytest.raises(Fatal, match="no credit left") as caught:
-        steps.discover(found)
+        steps.discover(discovery)
     assert WORDS not in str(caught.value)
     assert crawler.starts() == 1
-    discover.fail_listing(space.db, found.lease, found.listing, str(caught.value))
+    discover.fail_listing(space.db, discovery.lease, discovery.listing, str(caught.value))
     assert "no credit left" in "".join(reasons(space, run).values())
     crawler.always.append(faults.status(401, WORDS))
     accept(space, "WEBSITE", url=f"{SITE}/")
@@ -266,32 +264,32 @@ class Killed(BaseException):
     pass
 
 
-def dying(monkeypatch, after):
+def dying(monkeypatch, pages):
     """The worker dies once so many pages of the listing are saved."""
     record, saved = discover._record_page, []
 
-    def recorded(*given):
-        if len(saved) == after:
+    def recorded(*arguments):
+        if len(saved) == pages:
             raise Killed
-        saved.append(record(*given))
+        saved.append(record(*arguments))
         return saved[-1]
 
     monkeypatch.setattr(discover, "_record_page", recorded)
     return lambda: monkeypatch.setattr(discover, "_record_page", record)
 
 
-@pytest.mark.parametrize("after", [1, 2, 3])
-def test_a_worker_that_dies_is_followed_by_one_that_pays_nothing_twice(space, crawler, monkeypatch, after):
+@pytest.mark.parametrize("pages", [1, 2, 3])
+def test_a_worker_that_dies_is_followed_by_one_that_pays_nothing_twice(space, crawler, monkeypatch, pages):
     run = accept(space, "WEBSITE", url=f"{SITE}/", maxDepth=5)
-    found = listing(space)
-    revive = dying(monkeypatch, after)
+    discovery = listing(space)
+    revive = dying(monkeypatch, pages)
     with pytest.raises(Killed):
-        steps.discover(found)
+        steps.discover(discovery)
     revive()
-    before = paths(space, run)
-    assert len(before) < 7
+    paths_before = paths(space, run)
+    assert len(paths_before) < 7
     assert crawler.given_up == []
-    steps.discover(found)
+    steps.discover(discovery)
     assert paths(space, run) == sorted(TREE)
     assert failed(space, run) == {}
     assert space.run(run).progress["skippedReasons"] == {}
@@ -305,21 +303,21 @@ def test_a_namespace_that_changes_its_scraper_in_the_middle_ends_with_every_page
     crawler.web = web(site=site.url)
     site.pages = {path: page(path, links).html for path, links in TREE.items()}
     chosen = {name: {"provider": name, "apiKey": crawler.key} for name in ("BUILTIN", "FIRECRAWL")}
-    (other,) = set(chosen) - {first}
+    (second,) = set(chosen) - {first}
     scraper = chosen[first]
     monkeypatch.setattr(
         namespaces, "load_namespace", lambda *given, **more: replace(load(*given, **more), web_scraper=scraper)
     )
     run = accept(space, "WEBSITE", url=f"{site.url}/", maxDepth=5)
-    found = listing(space)
+    discovery = listing(space)
     monkeypatch.setattr(website, "PIECE_PAGES", 2)
     revive = dying(monkeypatch, 2)
     with pytest.raises(Killed):
-        steps.discover(found)
+        steps.discover(discovery)
     revive()
     assert len(paths(space, run, site.url)) < 7
-    scraper = chosen[other]
-    steps.discover(found)
+    scraper = chosen[second]
+    steps.discover(discovery)
     assert paths(space, run, site.url) == sorted(TREE)
     assert failed(space, run) == {}
 
@@ -329,29 +327,29 @@ def test_a_cancelled_job_run_ends_the_crawl_at_the_service(space, crawler, monke
     run = accept(space, "WEBSITE", url=f"{SITE}/p0", maxDepth=5, maxLinks=1000)
     record = discover._record_page
 
-    def cancelling(*given):
-        on = record(*given)
+    def cancelling(*arguments):
+        on = record(*arguments)
         space.db.rows("update job_runs set cancel_requested = true where id = %(run)s", {"run": run})
         return on
 
     monkeypatch.setattr(discover, "_record_page", cancelling)
-    found = listing(space)
-    steps.discover(found)
+    discovery = listing(space)
+    steps.discover(discovery)
     assert crawler.given_up == ["crawl-1"]
-    space.take(found.lease)
+    space.take(discovery.lease)
     assert space.run(run).status == "COMPLETED"
 
 
 def test_a_crawl_that_the_service_forgot_is_said_and_not_paid_again(space, crawler, monkeypatch):
     accept(space, "WEBSITE", url=f"{SITE}/", maxDepth=5)
-    found = listing(space)
+    discovery = listing(space)
     revive = dying(monkeypatch, 2)
     with pytest.raises(Killed):
-        steps.discover(found)
+        steps.discover(discovery)
     revive()
     crawler.crawls.clear()
     with pytest.raises(Skippable, match="ingest again"):
-        steps.discover(found)
+        steps.discover(discovery)
     assert crawler.starts() == 1
 
 
@@ -403,18 +401,18 @@ SERVICES = {
 
 @pytest.fixture(params=sorted(SERVICES))
 def service(request, at, db):
-    """Each service with a namespace of its own."""
+    """Each service with its namespace."""
     endpoint, standin = SERVICES[request.param]
-    with standin.running() as found:
-        at(endpoint, found)
-        found.name = request.param
-        found.space = Configured(db, webScraperConfig={"provider": request.param, "apiKey": found.key})
-        yield found
+    with standin.running() as server:
+        at(endpoint, server)
+        server.name = request.param
+        server.space = Configured(db, webScraperConfig={"provider": request.param, "apiKey": server.key})
+        yield server
 
 
 @pytest.fixture
 def site(at, monkeypatch):
-    """It has a robots.txt and a sitemap; its pages are to be seen by the services alone."""
+    """Site with robots.txt and a sitemap; only the services see its pages."""
     monkeypatch.setenv("RETRIEVAL_FETCH_ROBOTS", "true")
     forget()
     site = Site()
@@ -428,8 +426,8 @@ def test_a_list_is_fetched_by_each_service(service):
     run = ingest(service.space, f"{SITE}/owls", f"{SITE}/gone", "http://10.0.0.1/x")
     assert run.status == "COMPLETED"
     assert service.space.search("owls and mice") == [f"{SITE}/owls"]
-    told = sorted(entry.error for entry in run.failed)
-    assert ["404" in told[1], "public internet" in told[0]] == [True, True]
+    errors = sorted(entry.error for entry in run.failed)
+    assert ["404" in errors[1], "public internet" in errors[0]] == [True, True]
     assert "10.0.0.1" not in str(service.asked)
 
 
@@ -450,10 +448,10 @@ def test_a_busy_service_delays_a_walk_and_loses_nothing(service, site):
     site.pages = {"/robots.txt": answer(b"", content_type="text/plain")}
     service.faults += [faults.status(429, WORDS, Retry_After="0.2"), faults.reset, faults.status(429, WORDS)]
     run = accept(service.space, "WEBSITE", url=f"{site.url}/", maxDepth=5)
-    found = listing(service.space)
+    discovery = listing(service.space)
     for _ in range(2):
         try:
-            steps.discover(found)
+            steps.discover(discovery)
             break
         except Retryable:
             continue

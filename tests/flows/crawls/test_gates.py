@@ -1,4 +1,4 @@
-"""Pages that lead on, sites that want a cookie, and what a crawl does not reach."""
+"""Paginated news, cookie walls, and limits of a crawl."""
 
 import pytest
 
@@ -84,7 +84,7 @@ def test_a_page_of_27_megabytes_names_the_limit(space, site):
 
 
 def chain(site, length):
-    """Pages of news, each of which leads to the older one."""
+    """News pages, each with a link to older ones."""
     site.pages = {f"/news/{number}": linked(f"/news/{number}", [f"/news/{number + 1}"]) for number in range(length)}
     site.pages["/"] = linked("/", ["/news/0"])
 
@@ -107,15 +107,15 @@ def test_what_lies_beyond_the_limit_is_counted_with_what_to_set(space, site):
     assert "set maxLinks to 10" in notice.reason
 
 
-@pytest.mark.parametrize(("config", "found"), [({}, 21), ({"useSitemap": False}, 6), ({"maxLinks": 9}, 9)])
-def test_pages_of_the_sitemaps_that_robots_names_are_ingested_too(space, site, config, found):
+@pytest.mark.parametrize(("config", "page_count"), [({}, 21), ({"useSitemap": False}, 6), ({"maxLinks": 9}, 9)])
+def test_pages_of_the_sitemaps_that_robots_names_are_ingested_too(space, site, config, page_count):
     chain(site, 20)
     site.pages["/map.xml"] = xml(pages(site, *[path for path in site.pages if path != "/"]))
     robots = f"User-agent: *\nDisallow:\nSitemap: {site.url}/map.xml\n"
     site.pages["/robots.txt"] = answer(robots.encode(), content_type="text/plain")
     lists._forget()
     run = crawl(space, "WEBSITE", ingest=True, url=f"{site.url}/", maxDepth=5, **config)
-    assert len(names(space, run)) == found
+    assert len(names(space, run)) == page_count
     assert ("maxLinks" in "".join(notice.reason for notice in space.run(run).notices)) == ("maxLinks" in config)
 
 

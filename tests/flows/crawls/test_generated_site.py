@@ -1,4 +1,4 @@
-"""A generated site with the traps of real ones: what three crawls ingest, request and remove."""
+"""Generated site with real traps: three crawls with their requests and removals."""
 
 import hashlib
 from collections import Counter
@@ -15,7 +15,7 @@ FORM = '<form><input name="user"><input type="password" name="secret"></form>'
 
 
 class GeneratedSite:
-    """Articles by number. Each is linked by several spellings and names the start page as its canonical address."""
+    """Articles by number, linked by several spellings, with the start page as canonical."""
 
     def __init__(self, articles):
         text = "Article {} describes species {} of the valley."
@@ -91,15 +91,15 @@ def test_three_crawls_of_a_site_with_traps(space, allowed, articles):
         conditional = {path for path, headers in generated.requests if "if-none-match" in headers}
         assert conditional >= set(generated.texts)
 
-        gone, moved, edited, unlinked = list(generated.texts)[1:5]
-        generated.answers[gone] = generated.answers[f"{gone}/print"] = answer(status="410 Gone")
+        removed, moved, edited, unlinked = list(generated.texts)[1:5]
+        generated.answers[removed] = generated.answers[f"{removed}/print"] = answer(status="410 Gone")
         generated.answers[moved] = answer(status="301 Moved", location="/articles/9001")
         generated.texts["/articles/9001"] = generated.texts[moved]
         generated.texts[edited] = "Herons stand in the shallow water."
         generated.texts["/articles/9002"] = "This article is new."
         generated.unlinked.add(unlinked)
         ingest()
-        assert set(ingested()) == generated.pages() - {gone, moved}
+        assert set(ingested()) == generated.pages() - {removed, moved}
         assert space.search("herons water", semantic_weight=0.0, keyword_weight=1.0)[0] == f"{server.url}{edited}"
         ingest()
-        assert set(ingested()) == generated.pages() - {gone, moved, unlinked}
+        assert set(ingested()) == generated.pages() - {removed, moved, unlinked}

@@ -1,4 +1,4 @@
-"""One page, one document: aliases by text, canonical addresses, and gates that a site answers with."""
+"""One page, one document: aliases by text, canonical addresses, and gate pages."""
 
 from itertools import count
 
@@ -28,7 +28,7 @@ def page(text, title="Animals", links=(), head="", tail=""):
 
 
 def animals(site, **fields):
-    """Serve a start page that leads to a page for each sentence."""
+    """Serve a start page with links to a page per sentence."""
     site.pages = {path: page(text, **fields) for path, text in zip(ANIMALS, SENTENCES, strict=True)}
     site.pages["/"] = page("All animals of the valley are described on these pages.", links=ANIMALS)
 
@@ -133,8 +133,8 @@ def test_addresses_with_the_page_for_missing_ones_are_none_and_are_counted(space
 
     def served(path, headers):
         site.asked.append((path, headers))
-        found = site.pages.get(path)
-        return html(found or page(f"There is nothing at {path}. Look at our start page.", title="Page not found"))
+        known_page = site.pages.get(path)
+        return html(known_page or page(f"There is nothing at {path}. Look at our start page.", title="Page not found"))
 
     animals(site)
     site.pages["/"] = page("All animals of the valley are described here.", links=[*ANIMALS, *dead])
@@ -163,6 +163,6 @@ def test_a_page_is_found_by_each_of_its_addresses(space, site):
     }
     ingest(space, site)
     for path in spellings:
-        named = DocumentFilter(external_ids=(f"{site.url}{path}",))
-        found = space.call(resync.start_resync(space.db, space.scope, named, dry_run=True))
-        assert len(found.documents) == 1
+        page_filter = DocumentFilter(external_ids=(f"{site.url}{path}",))
+        matches = space.call(resync.start_resync(space.db, space.scope, page_filter, dry_run=True))
+        assert len(matches.documents) == 1

@@ -1,4 +1,4 @@
-"""Pages that leave their site: when they are removed, when a person is asked, and what the run says."""
+"""Pages missing from their site: removal, confirmation, notices."""
 
 import pytest
 
@@ -29,7 +29,7 @@ def link(site, *paths):
 
 @pytest.fixture(params=["WEBSITE", "SITEMAP", "URLS_LIST"])
 def ingest(space, site, request):
-    """A function that ingests the site in one of the three ways and returns the run."""
+    """Return a function: ingest the site by one source and return the run."""
 
     def once():
         if request.param == "URLS_LIST":
@@ -41,7 +41,7 @@ def ingest(space, site, request):
     return once
 
 
-def found(space, name):
+def is_searchable(space, name):
     return bool(space.search(name, **BY_WORDS))
 
 
@@ -56,11 +56,15 @@ def test_a_page_that_is_gone_leaves_at_once_and_a_missing_one_with_the_second_ru
     second = ingest()
     assert second.progress["removed"] == 1
     assert removals(second) == {f"1 page was removed. The site answers 410: the page is gone. {site.url}/owls": 1}
-    assert (found(space, "owls"), found(space, "bats"), found(space, "seals")) == (False, True, True)
+    assert (is_searchable(space, "owls"), is_searchable(space, "bats"), is_searchable(space, "seals")) == (
+        False,
+        True,
+        True,
+    )
     third = ingest()
     assert third.progress["removed"] == 1
     assert "404" in "".join(removals(third))
-    assert (found(space, "bats"), found(space, "seals")) == (False, True)
+    assert (is_searchable(space, "bats"), is_searchable(space, "seals")) == (False, True)
 
 
 def test_a_missing_page_that_is_back_begins_anew(space, site, ingest):
@@ -70,7 +74,7 @@ def test_a_missing_page_that_is_back_begins_anew(space, site, ingest):
     for answered in (MISSING, whole, MISSING):
         site.pages["/bats"] = answered
         assert ingest().progress["removed"] == 0
-    assert found(space, "bats")
+    assert is_searchable(space, "bats")
 
 
 def test_more_than_a_fifth_waits_for_a_person(space, site, ingest):
@@ -81,10 +85,10 @@ def test_more_than_a_fifth_waits_for_a_person(space, site, ingest):
     run = ingest()
     assert (run.progress["removed"], run.progress["awaitingConfirmation"]) == (0, 4)
     assert any("confirmDeletions" in notice.reason for notice in run.notices)
-    assert found(space, "owls")
+    assert is_searchable(space, "owls")
     fill(site)
     assert ingest().progress["awaitingConfirmation"] == 0
-    assert found(space, "owls")
+    assert is_searchable(space, "owls")
 
 
 @pytest.mark.parametrize("ingest", ["WEBSITE", "SITEMAP"], indirect=True)
@@ -95,8 +99,8 @@ def test_a_page_that_nothing_names_leaves_with_the_second_run(space, site, inges
     assert ingest().progress["removed"] == 0
     run = ingest()
     assert run.progress["removed"] == 1
-    assert found(space, "bats")
-    assert not found(space, "owls")
+    assert is_searchable(space, "bats")
+    assert not is_searchable(space, "owls")
 
 
 @pytest.mark.parametrize("ingest", ["WEBSITE"], indirect=True)
@@ -108,7 +112,7 @@ def test_a_page_that_is_gone_and_not_linked_leaves_at_once(space, site, ingest):
     run = ingest()
     assert run.progress["removed"] == 1
     assert run.failed == []
-    assert not found(space, "owls")
+    assert not is_searchable(space, "owls")
 
 
 @pytest.mark.parametrize("is_linked", [True, False])
@@ -133,7 +137,7 @@ def test_a_page_that_became_an_error_page_leaves_with_the_second_run(space, site
     site.pages["/owls"] = page("Sorry, this article is no longer available.", title="Page not found")
     assert ingest().progress["removed"] == 0
     assert ingest().progress["removed"] == 1
-    assert not found(space, "owls")
+    assert not is_searchable(space, "owls")
 
 
 @pytest.mark.parametrize("ingest", ["WEBSITE"], indirect=True)
@@ -143,4 +147,4 @@ def test_pages_that_a_limit_leaves_out_stay(space, site, ingest):
     for _ in range(2):
         run = space.run(crawl(space, "WEBSITE", ingest=True, url=f"{site.url}/", maxLinks=3))
         assert run.progress["removed"] == 0
-    assert all(found(space, name) for name in ANIMALS)
+    assert all(is_searchable(space, name) for name in ANIMALS)

@@ -1,4 +1,4 @@
-"""Crawls that do not know all links of their site remove no page that still exists."""
+"""Incomplete crawls remove no existing page."""
 
 import pytest
 
@@ -8,7 +8,7 @@ from retrieval.errors import Retryable
 from tests.flows.crawling import accept, listing
 from tests.flows.crawls import test_url_list as lists
 from tests.flows.crawls.test_identity import page
-from tests.flows.crawls.test_page_removals import BY_WORDS, PATHS, fill, found, link
+from tests.flows.crawls.test_page_removals import BY_WORDS, PATHS, fill, is_searchable, link
 from tests.flows.crawls.test_sitemap import pages, xml
 from tests.flows.crawls.test_url_list import answer, html
 
@@ -23,7 +23,7 @@ def robots(site, *lines):
 
 
 def ingest(space, site, source="WEBSITE", start="/", **config):
-    """The run of a crawl that is listed again while the site does not answer, as a flow run does it."""
+    """Retry a crawl while the site is down, as a flow run does."""
     run = accept(space, source, url=site.url + start, **config)
     discovery = listing(space)
     for _ in range(TRIES + 2):
@@ -56,7 +56,7 @@ def test_pages_behind_a_page_whose_links_cannot_be_read_stay(space, site, fault)
     refuse(site, "/rare", fault)
     for _ in range(2):
         assert ingest(space, site).progress["removed"] == 0
-    assert found(space, "lynx")
+    assert is_searchable(space, "lynx")
 
 
 @pytest.mark.parametrize("fault", ["down", "sign-in", "forbidden"])
@@ -67,7 +67,7 @@ def test_pages_stay_while_the_start_page_cannot_be_read(space, site, fault):
     refuse(site, "/", fault)
     for _ in range(2):
         assert ingest(space, site).progress["removed"] == 0
-    assert found(space, "owls")
+    assert is_searchable(space, "owls")
 
 
 @pytest.mark.parametrize("fault", ["down", "no sitemap", "robots"])
@@ -77,14 +77,14 @@ def test_pages_of_a_sitemap_that_cannot_be_read_stay(space, site, fault):
     site.pages["/map.xml"] = xml(pages(site, *PATHS))
     robots(site, f"Sitemap: {site.url}/map.xml")
     ingest(space, site)
-    assert found(space, "owls")
+    assert is_searchable(space, "owls")
     if fault == "robots":
         robots(site, f"Sitemap: {site.url}/map.xml", "Disallow: /owls")
     else:
         site.pages["/map.xml"] = DOWN if fault == "down" else html("We are back soon.")
     for _ in range(2):
         assert ingest(space, site).progress["removed"] == 0
-    assert found(space, "owls")
+    assert is_searchable(space, "owls")
 
 
 def test_pages_of_a_sitemap_stay_when_a_crawl_leaves_it_out(space, site):
@@ -95,7 +95,7 @@ def test_pages_of_a_sitemap_stay_when_a_crawl_leaves_it_out(space, site):
     ingest(space, site)
     for _ in range(2):
         assert ingest(space, site, useSitemap=False).progress["removed"] == 0
-    assert found(space, "owls")
+    assert is_searchable(space, "owls")
 
 
 def test_pages_stay_that_a_resumed_crawl_found_beyond_its_depth(space, site):
@@ -110,7 +110,7 @@ def test_pages_stay_that_a_resumed_crawl_found_beyond_its_depth(space, site):
         toads = page("Everything that is known of toads in this valley.", title="toads")
         site.pages["/toads"] = lambda _, answers=answers, toads=toads: next(answers, html(toads))
         assert ingest(space, site, maxDepth=2).progress["removed"] == 0
-    assert found(space, "shells")
+    assert is_searchable(space, "shells")
 
 
 def test_a_page_stays_while_the_page_that_it_moved_to_cannot_be_ingested(space, site):
@@ -121,7 +121,7 @@ def test_a_page_stays_while_the_page_that_it_moved_to_cannot_be_ingested(space, 
     for _ in range(2):
         run = ingest(space, site)
         assert [failed.name for failed in run.failed] == [f"{site.url}/birds/owls"]
-    assert found(space, "owls")
+    assert is_searchable(space, "owls")
     site.pages["/birds/owls"] = page("Everything that is known of owls in this valley.", title="owls")
     assert ingest(space, site).progress["removed"] == 1
     assert space.search("owls", **BY_WORDS) == [f"{site.url}/birds/owls"]
@@ -143,7 +143,7 @@ def test_a_page_that_robots_refuses_stays_with_its_sitemap(space, site):
     robots(site, "Disallow: /owls")
     for _ in range(2):
         assert ingest(space, site, "SITEMAP", "/sitemap.xml").progress["removed"] == 0
-    assert found(space, "owls")
+    assert is_searchable(space, "owls")
 
 
 def test_a_page_with_the_error_of_another_page_stays_for_one_run(space, site):
@@ -154,7 +154,7 @@ def test_a_page_with_the_error_of_another_page_stays_for_one_run(space, site):
     assert ingest(space, site).progress["removed"] == 0
     site.pages["/bats"] = bats
     assert ingest(space, site).progress["removed"] == 0
-    assert found(space, "bats")
+    assert is_searchable(space, "bats")
 
 
 def test_an_error_page_that_nothing_names_leaves_with_the_second_run(space, site):
@@ -164,7 +164,7 @@ def test_an_error_page_that_nothing_names_leaves_with_the_second_run(space, site
     site.pages["/owls"] = page("Sorry, this article is no longer available.", title="Page not found")
     assert ingest(space, site).progress["removed"] == 0
     assert ingest(space, site).progress["removed"] == 1
-    assert not found(space, "owls")
+    assert not is_searchable(space, "owls")
 
 
 def test_pages_behind_a_page_beyond_the_limit_stay(space, site):
@@ -175,7 +175,7 @@ def test_pages_behind_a_page_beyond_the_limit_stay(space, site):
     ingest(space, site)
     for _ in range(2):
         assert ingest(space, site, maxLinks=5).progress["removed"] == 0
-    assert found(space, "lynx")
+    assert is_searchable(space, "lynx")
 
 
 def test_a_crawl_that_is_resumed_after_its_last_page_counts_one_miss(space, site):
@@ -193,7 +193,7 @@ def test_a_crawl_that_is_resumed_after_its_last_page_counts_one_miss(space, site
     space.take(discovery.lease)
     assert site.paths().count("/owls") == 2
     assert space.run(run).progress["removed"] == 0
-    assert found(space, "owls")
+    assert is_searchable(space, "owls")
 
 
 def test_an_unlinked_page_that_does_not_answer_fails_no_crawl(space, site):
@@ -204,4 +204,4 @@ def test_an_unlinked_page_that_does_not_answer_fails_no_crawl(space, site):
     for _ in range(2):
         run = ingest(space, site)
         assert (run.outcome, run.failed, run.progress["removed"]) == ("SUCCEEDED", [], 0)
-    assert found(space, "owls")
+    assert is_searchable(space, "owls")

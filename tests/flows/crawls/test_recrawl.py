@@ -1,4 +1,4 @@
-"""Crawls of what was crawled before: what has not changed costs a question at most, and no parsing or embedding."""
+"""Repeated crawls: an unchanged page costs one conditional request, no parsing, no embedding."""
 
 import hashlib
 
@@ -17,7 +17,7 @@ MODIFIED = "Wed, 21 Oct 2026 07:28:00 GMT"
 
 
 class Marked:
-    """A page that goes by a mark, or by its date; `sent` counts how often it came whole."""
+    """Page with an ETag or a date; `sent` counts full responses."""
 
     def __init__(self, text, header="etag"):
         self.text = text
@@ -26,8 +26,8 @@ class Marked:
 
     def __call__(self, headers):
         mark = f'"{hashlib.sha256(self.text.encode()).hexdigest()[:8]}"' if self.header == "etag" else MODIFIED
-        asked = headers.get("if-none-match" if self.header == "etag" else "if-modified-since")
-        if asked == mark:
+        mark_sent = headers.get("if-none-match" if self.header == "etag" else "if-modified-since")
+        if mark_sent == mark:
             return answer(status="304 Not Modified")
         self.sent += 1
         return html(self.text, **{self.header: mark})
@@ -37,12 +37,12 @@ def grow(site, header="etag"):
     site.pages = {path: Marked(linked(path, links), header) for path, links in TREE.items()}
 
 
-def sent(site):
+def times_sent(site):
     return {path: page.sent for path, page in site.pages.items() if isinstance(page, Marked)}
 
 
 def did(space, run):
-    """How many documents came how far, and what was found."""
+    """Counts of documents by step."""
     done = space.run(run)
     assert done.status == "COMPLETED"
     assert reasons(space, run) == {}
@@ -56,14 +56,14 @@ NOTHING_NEW = {"found": 4, "parsed": 0, "embedded": 0, "done": 4}
 def test_an_unchanged_website_is_asked_for_its_marks_and_walked_as_before(space, site, header):
     grow(site, header)
     crawl(space, "WEBSITE", ingest=True, url=f"{site.url}/")
-    before = documents(space)
+    documents_before = documents(space)
     site.asked.clear()
     for _ in range(2):
-        again = crawl(space, "WEBSITE", ingest=True, url=f"{site.url}/")
-        assert did(space, again) == NOTHING_NEW
-    assert sent(site) == dict.fromkeys(TREE, 1)
+        recrawl = crawl(space, "WEBSITE", ingest=True, url=f"{site.url}/")
+        assert did(space, recrawl) == NOTHING_NEW
+    assert times_sent(site) == dict.fromkeys(TREE, 1)
     assert sorted(site.paths()) == sorted([*TREE, *TREE])
-    assert documents(space) == before
+    assert documents(space) == documents_before
 
 
 def test_a_page_that_changed_is_ingested_and_the_others_are_not(space, site):
@@ -71,9 +71,9 @@ def test_a_page_that_changed_is_ingested_and_the_others_are_not(space, site):
     crawl(space, "WEBSITE", ingest=True, url=f"{site.url}/")
     site.pages["/a"].text = linked("/a", ["/deep", "/new"]).replace("This is /a.", "Owls hunt mice at night.")
     site.pages["/new"] = Marked(linked("/new", []))
-    again = crawl(space, "WEBSITE", ingest=True, url=f"{site.url}/")
-    assert did(space, again) == {"found": 5, "parsed": 2, "embedded": 2, "done": 5}
-    assert sent(site) == {"/": 1, "/a": 2, "/b": 1, "/deep": 1, "/new": 1}
+    recrawl = crawl(space, "WEBSITE", ingest=True, url=f"{site.url}/")
+    assert did(space, recrawl) == {"found": 5, "parsed": 2, "embedded": 2, "done": 5}
+    assert times_sent(site) == {"/": 1, "/a": 2, "/b": 1, "/deep": 1, "/new": 1}
     assert space.search("owls and mice")[0] == f"{site.url}/a"
 
 
@@ -90,7 +90,7 @@ def test_a_removed_page_comes_back_whole(space, site):
     row = space.db.row("select id from documents where external_id = %(url)s", {"url": f"{site.url}/a"})
     space.delete(row["id"])
     crawl(space, "WEBSITE", ingest=True, url=f"{site.url}/")
-    assert sent(site) == {"/": 1, "/a": 2, "/b": 1, "/deep": 1}
+    assert times_sent(site) == {"/": 1, "/a": 2, "/b": 1, "/deep": 1}
     assert f"{site.url}/a" in space.search("This is /a")
 
 
@@ -102,21 +102,21 @@ def test_an_unchanged_sitemap_page_costs_no_more(space, site, kind):
         grow(site, kind)
     site.pages["/sitemap.xml"] = xml(urlset(*((f"{site.url}{path}", "") for path in TREE)))
     crawl(space, "SITEMAP", ingest=True, url=f"{site.url}/sitemap.xml")
-    again = crawl(space, "SITEMAP", ingest=True, url=f"{site.url}/sitemap.xml")
-    assert did(space, again) == NOTHING_NEW
-    assert set(sent(site).values()) <= {1}
+    recrawl = crawl(space, "SITEMAP", ingest=True, url=f"{site.url}/sitemap.xml")
+    assert did(space, recrawl) == NOTHING_NEW
+    assert set(times_sent(site).values()) <= {1}
 
 
 def test_a_crawl_of_unchanged_pages_can_die_and_go_on(space, site):
     grow(site)
     crawl(space, "WEBSITE", ingest=True, url=f"{site.url}/")
     run = accept(space, "WEBSITE", url=f"{site.url}/")
-    found = listing(space)
+    discovery = listing(space)
     whole, site.pages["/deep"] = site.pages["/deep"], answer(status="503 Busy")
     with pytest.raises(steps.Retryable):
-        steps.discover(found)
+        steps.discover(discovery)
     site.pages["/deep"] = whole
-    steps.discover(found)
-    space.take(found.lease)
+    steps.discover(discovery)
+    space.take(discovery.lease)
     assert sorted(names(space, run)) == sorted(f"{site.url}{path}" for path in TREE)
-    assert sent(site) == dict.fromkeys(TREE, 1)
+    assert times_sent(site) == dict.fromkeys(TREE, 1)

@@ -1,4 +1,4 @@
-"""What its source says is gone: out of both kinds of search with the page that says so, out of every store in time."""
+"""Deleted items leave both searches at once and every store in time."""
 
 import pytest
 
@@ -15,7 +15,7 @@ BY_WORDS = {"semantic_weight": 0.0, "keyword_weight": 1.0}
 
 
 class Memory:
-    """A source that lists what it is given and fetches from a dict."""
+    """Source with scripted listings and contents from a dict."""
 
     def __init__(self):
         self.items = []
@@ -35,15 +35,15 @@ def memory(monkeypatch):
     return source
 
 
-def listed(space, memory, *items):
-    """A job run over what the source lists, all through; its id."""
+def ingest_items(space, memory, *items):
+    """Ingest the listed items; return the job run's id."""
     from flows import steps
 
     memory.items = items
     run = accept(space, "WEBSITE", url=SITE)
-    found = listing(space)
-    steps.discover(found)
-    space.take(found.lease)
+    discovery = listing(space)
+    steps.discover(discovery)
+    space.take(discovery.lease)
     assert space.run(run).status == "COMPLETED"
     return run
 
@@ -60,25 +60,25 @@ def document(space, url):
     )
 
 
-def kept(space, document_id):
-    """Where something of the document still lies."""
+def places_of(space, document_id):
+    """Stores with data of the document."""
     tables = {"documents": "id", "chunks": "document_id", "run_documents": "document_id", "inbox": "document_id"}
-    named = {"id": document_id, "prefix": f"{document_id}#"}
-    found = {
+    values = {"id": document_id, "prefix": f"{document_id}#"}
+    places = {
         table
         for table, column in tables.items()
-        if space.db.rows(f"select 1 as yes from {table} where {column} = %(id)s", named)
+        if space.db.rows(f"select 1 as yes from {table} where {column} = %(id)s", values)
     }
-    if list(registry.make_vector_store(space.config, space.db).ids(space.scope, named["prefix"])):
-        found.add("vector store")
+    if list(registry.make_vector_store(space.config, space.db).ids(space.scope, values["prefix"])):
+        places.add("vector store")
     root = registry.make_file_store(space.config)._root
     if any(path.is_file() and document_id in str(path) for path in root.rglob("*")):
-        found.add("files")
-    return found
+        places.add("files")
+    return places
 
 
 def counted(space):
-    """What the scope's own rows hold that names no document: embeddings, words and their counts."""
+    """Rows of the scope without a document: embeddings, words, counters."""
     rows = space.db.rows(
         """
         select p.chunks, p.terms, (select count(*) from embeddings e where e.partition_id = p.id) as embeddings,
@@ -93,33 +93,33 @@ def counted(space):
 
 
 def test_what_is_gone_at_its_source_leaves_both_searches_at_once_and_every_store_in_time(space, memory):
-    listed(space, memory, item(BATS))
+    ingest_items(space, memory, item(BATS))
     alone = counted(space)
-    listed(space, memory, item(OWLS), item(BATS))
+    ingest_items(space, memory, item(OWLS), item(BATS))
     owls, bats = document(space, OWLS)["id"], document(space, BATS)["id"]
     assert space.search("owls and mice")[0] == OWLS
     assert space.search("owls mice", **BY_WORDS) == [OWLS]
-    assert {"documents", "chunks", "vector store", "files"} <= kept(space, owls)
-    gone = listed(space, memory, item(OWLS, deleted=True), item(BATS))
+    assert {"documents", "chunks", "vector store", "files"} <= places_of(space, owls)
+    deletion_run = ingest_items(space, memory, item(OWLS, deleted=True), item(BATS))
     assert space.search("owls and mice") == [BATS]
     assert space.search("owls mice", **BY_WORDS) == []
     assert space.search("bats moths", **BY_WORDS) == [BATS]
     assert document(space, OWLS) is None
-    assert len(space.run(gone).completed) == 1
+    assert len(space.run(deletion_run).completed) == 1
     space.sweep()
-    assert kept(space, owls) <= {"run_documents"}  # the history of the runs
-    assert {"documents", "chunks", "vector store", "files"} <= kept(space, bats)
+    assert places_of(space, owls) <= {"run_documents"}  # the history of the runs
+    assert {"documents", "chunks", "vector store", "files"} <= places_of(space, bats)
     assert counted(space) == alone
     assert space.search("owls and mice") == [BATS]
 
 
 def test_what_is_gone_twice_or_was_never_there_is_no_trouble_and_may_come_back(space, memory):
-    listed(space, memory, item(OWLS))
+    ingest_items(space, memory, item(OWLS))
     for _ in range(2):
-        run = listed(space, memory, item(OWLS, deleted=True), item(BATS, deleted=True))
+        run = ingest_items(space, memory, item(OWLS, deleted=True), item(BATS, deleted=True))
         assert (space.run(run).completed, space.run(run).failed) == ([], [])
     assert space.search("owls and mice") == []
-    listed(space, memory, item(OWLS))
+    ingest_items(space, memory, item(OWLS))
     assert space.search("owls and mice") == [OWLS]
     space.sweep()
     assert space.search("owls and mice") == space.search("owls mice", **BY_WORDS) == [OWLS]

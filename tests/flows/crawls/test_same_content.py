@@ -1,4 +1,4 @@
-"""Sites that answer many addresses with one text: soft 404 pages and application shells, by each way to the web."""
+"""Sites with one text at many addresses: soft 404 pages and application shells."""
 
 import pytest
 
@@ -20,7 +20,7 @@ def page(text, nonce):
 
 
 def fill(site, source, pages):
-    """Serve pages under the paths; return the configuration that leads `source` to all of them."""
+    """Serve pages under the paths; return a configuration of `source` for all."""
     site.pages = dict(zip(PATHS, pages, strict=False))
     urls = [f"{site.url}{path}" for path in site.pages]
     if source == "URLS_LIST":

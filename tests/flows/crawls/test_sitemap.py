@@ -1,4 +1,4 @@
-"""Sitemaps on loopback: what is listed, what is left out and why, and files that mean no good."""
+"""Sitemaps on loopback: listed and excluded URLs, hostile files."""
 
 import gzip
 
@@ -85,7 +85,7 @@ def test_thousands_of_entries_are_listed_and_go_on_where_they_broke_off(space, s
 
     site.pages = {"/sitemap.xml": xml(pages(site, *(f"/{number}" for number in range(3000))), packed=True)}
     run = accept(space, "SITEMAP", url=f"{site.url}/sitemap.xml", maxLinks=5000)
-    found, whole = listing(space), Sitemap.discover
+    discovery, whole = listing(space), Sitemap.discover
     cursors = []
 
     def broken(self, request, cursor):
@@ -96,7 +96,7 @@ def test_thousands_of_entries_are_listed_and_go_on_where_they_broke_off(space, s
 
     monkeypatch.setattr(Sitemap, "discover", broken)
     with pytest.raises(Skippable):
-        steps.discover(found)
+        steps.discover(discovery)
     assert len(names(space, run)) == 1000
 
     def watched(self, request, cursor):
@@ -106,7 +106,7 @@ def test_thousands_of_entries_are_listed_and_go_on_where_they_broke_off(space, s
             yield page
 
     monkeypatch.setattr(Sitemap, "discover", watched)
-    steps.discover(found)
+    steps.discover(discovery)
     assert list_of(space, site, run) == [f"/{number}" for number in range(3000)]
     assert cursors[0] == "1000"
     assert sum(cursors[1:]) == 2000

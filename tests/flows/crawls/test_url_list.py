@@ -1,4 +1,4 @@
-"""URLs of a list, from a server on loopback to the search: what is taken, what fails alone, what is never dialled."""
+"""URL lists from a loopback server to search: successes, failures, refused addresses."""
 
 import io
 import socket
@@ -12,6 +12,7 @@ from retrieval import settings
 from retrieval.errors import Retryable
 from retrieval.job_config import Ingestion
 from retrieval.jobs import runs
+from tests import registry_instances
 from tests.connectors.web.test_web_client import answer, serving
 from tests.flows.configured import Configured
 from tests.flows.jobs.test_breakers import Worker
@@ -22,7 +23,7 @@ the full moon.</p><p class="ad">Buy a sofa.</p></main></body></html>"""
 
 
 class Site:
-    """Pages by path: bytes are an HTML page, lists are whole answers. Everything else is 404."""
+    """Pages by path: bytes are HTML, lists are raw responses, the rest is 404."""
 
     def __init__(self):
         self.pages = {}
@@ -30,10 +31,12 @@ class Site:
 
     def play(self, path, headers):
         self.asked.append((path, headers))
-        found = self.pages.get(path)
-        if found is None:
+        page_here = self.pages.get(path)
+        if page_here is None:
             return answer(status="404 Not Found")
-        return found(headers) if callable(found) else found if isinstance(found, list) else html(found)
+        return (
+            page_here(headers) if callable(page_here) else page_here if isinstance(page_here, list) else html(page_here)
+        )
 
     def paths(self):
         return [path for path, _ in self.asked if path != "/robots.txt"]
@@ -47,7 +50,7 @@ def _forget():
     settings.load_settings.cache_clear()
     client.shared_client.cache_clear()
     robots.shared_robots.cache_clear()
-    registry._instances.clear()
+    registry_instances.forget_instances()
 
 
 @pytest.fixture
@@ -74,8 +77,8 @@ def space(db, allowed):
 
 
 def ingest(space, *urls, **config):
-    given = {"urls": list(urls), **config}
-    receipt = space.call(runs.accept_urls(space.db, space.scope, urls=urls, config=given, ingestion=Ingestion()))
+    url_config = {"urls": list(urls), **config}
+    receipt = space.call(runs.accept_urls(space.db, space.scope, urls=urls, config=url_config, ingestion=Ingestion()))
     space.work()
     return space.run(receipt.job_run_id)
 
@@ -113,8 +116,8 @@ def test_pages_and_files_of_a_list_are_found(space, site):
     assert space.search("bats and moths")[0] == urls[2]
     tides = documents(space)[urls[0]]
     assert tides["document_type"] == "URL"
-    said = {"language": "en", "description": "About the sea", "canonicalUrl": f"{site.url}/tides"}
-    assert tides["properties"].items() >= {"mimeType": "text/html", **said}.items()
+    properties = {"language": "en", "description": "About the sea", "canonicalUrl": f"{site.url}/tides"}
+    assert tides["properties"].items() >= {"mimeType": "text/html", **properties}.items()
     assert documents(space)[urls[2]]["properties"]["mimeType"] == "application/pdf"
 
 
@@ -139,8 +142,8 @@ def test_selectors_of_the_request_choose_what_is_taken(space, site):
 
 
 def test_what_cannot_be_had_fails_alone_with_its_reason(space, site):
-    with socket.create_server(("127.0.0.1", 0)) as gone:
-        away = f"http://127.0.0.1:{gone.getsockname()[1]}/"
+    with socket.create_server(("127.0.0.1", 0)) as closed_server:
+        away = f"http://127.0.0.1:{closed_server.getsockname()[1]}/"
     site.pages = {"/tides": PAGE, "/empty": answer(), "/script": "<body><script>x()</script></body>"}
     site.pages["/owls"] = PAGE
     bad = [f"{site.url}/none", f"{site.url}/empty", f"{site.url}/script", "http://10.0.0.1/"]
@@ -186,17 +189,17 @@ def test_an_unchanged_page_is_asked_for_by_its_mark_and_costs_no_more(space, sit
     site.pages = {"/tides": page}
     url = f"{site.url}/tides"
     ingest(space, url)
-    before = documents(space)[url]
+    document_before = documents(space)[url]
     run = ingest(space, url)
     assert len(run.completed) == 1
     assert site.asked[-1][1]["if-none-match"] == '"1"'
-    assert documents(space)[url]["active_generation"] == before["active_generation"]
+    assert documents(space)[url]["active_generation"] == document_before["active_generation"]
     ingest(space, url, scrapeOptions={"excludeSelectors": [".ad"]})
     assert "sofa" not in text_of(space, url), "the page did not change, but what is to be taken of it did"
 
 
 def test_each_address_of_a_list_is_a_document_and_one_that_stands_twice_is_one(space, site):
-    """Two addresses of the same page, by its canonical address and by its bytes: both were asked for by name."""
+    # Both addresses of the page were requested by name.
     site.pages = {"/tides": PAGE, "/tides?from=mail": PAGE}
     urls = [f"{site.url}/tides", f"{site.url}/tides?from=mail"]
     run = ingest(space, urls[0], urls[1], urls[0])

@@ -1,4 +1,4 @@
-"""Pages of a sitemap and of a website, resynced: fetched anew, replaced, and kept where they can be had no more."""
+"""Resync of web pages: refetch, replace, keep on failure."""
 
 import pytest
 
@@ -16,7 +16,7 @@ WAYS = pytest.mark.parametrize(("source", "start"), [("WEBSITE", "/"), ("SITEMAP
 
 @pytest.fixture
 def ingested(space, site):
-    """A function that brings the pages in that way and forgets what was asked for."""
+    """Return a function: ingest the pages and clear the log of requests."""
 
     def bring(source, start):
         site.pages = {"/": linked("/", ["/owls", "/bats"])}
@@ -30,11 +30,11 @@ def ingested(space, site):
     return bring
 
 
-def again(space, url):
-    """Resync that document alone; its job run."""
+def resync_page(space, url):
+    """Resync the document; return its job run."""
     chosen = DocumentFilter(external_ids=(url,))
     started = space.call(resync.start_resync(space.db, space.scope, chosen))
-    assert [one.status for one in started.documents] == ["QUEUED_FOR_RESYNC"]
+    assert [document.status for document in started.documents] == ["QUEUED_FOR_RESYNC"]
     space.work()
     return space.run(started.job_runs[0])
 
@@ -44,7 +44,7 @@ def test_a_changed_page_is_replaced_and_no_other_is_asked_for(space, site, inges
     ingested(source, start)
     url = f"{site.url}/owls"
     site.pages["/owls"] = linked("/owls", []).replace("This is /owls.", "Herons catch frogs in ponds.")
-    done = again(space, url)
+    done = resync_page(space, url)
     assert (done.status, len(done.completed), done.progress["embedded"]) == ("COMPLETED", 1, 1)
     assert space.search("herons and frogs")[0] == url
     assert "mice" not in lists.text_of(space, url)
@@ -52,22 +52,22 @@ def test_a_changed_page_is_replaced_and_no_other_is_asked_for(space, site, inges
     assert {row["status"] for row in documents(space).values()} == {"SUCCESS"}
 
 
-@pytest.mark.parametrize("gone", ["404 Not Found", "410 Gone"])
+@pytest.mark.parametrize("error_status", ["404 Not Found", "410 Gone"])
 @WAYS
-def test_a_page_that_is_gone_fails_and_stays_searchable(space, site, ingested, source, start, gone):
-    """A resync is no removal: what is searched is lost only where a person, or the source's own listing, says so."""
+def test_a_page_that_is_gone_fails_and_stays_searchable(space, site, ingested, source, start, error_status):
+    # Only a user or a listing removes a document.
     ingested(source, start)
     url, whole = f"{site.url}/owls", site.pages["/owls"]
-    site.pages["/owls"] = answer(status=gone)
-    done = again(space, url)
+    site.pages["/owls"] = answer(status=error_status)
+    done = resync_page(space, url)
     assert done.status == "COMPLETED"
-    assert [gone[:3] in entry.error for entry in done.failed] == [True]
+    assert [error_status[:3] in entry.error for entry in done.failed] == [True]
     row = documents(space)[url]
-    assert (row["status"], gone[:3] in row["error"]) == ("FAILED", True)
+    assert (row["status"], error_status[:3] in row["error"]) == ("FAILED", True)
     assert space.search("owls and mice")[0] == url
     assert space.search("owls mice", semantic_weight=0.0, keyword_weight=1.0)[0] == url
     site.pages["/owls"] = whole
-    assert len(again(space, url).completed) == 1
+    assert len(resync_page(space, url).completed) == 1
     assert documents(space)[url]["status"] == "SUCCESS"
 
 
@@ -77,6 +77,6 @@ def test_rules_bind_a_resync_as_they_bound_the_crawl(space, site, ingested, sour
     site.pages["/robots.txt"] = answer(b"User-agent: *\nDisallow: /bats\n", content_type="text/plain")
     site.pages["/owls"] = answer(status="302 Found", location="http://127.0.0.1:1/elsewhere")
     lists._forget()
-    assert "robots.txt" in again(space, f"{site.url}/bats").failed[0].error
-    assert "another host" in again(space, f"{site.url}/owls").failed[0].error
+    assert "robots.txt" in resync_page(space, f"{site.url}/bats").failed[0].error
+    assert "another host" in resync_page(space, f"{site.url}/owls").failed[0].error
     assert space.search("owls and mice")[0] == f"{site.url}/owls"

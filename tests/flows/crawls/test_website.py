@@ -1,4 +1,4 @@
-"""Websites on loopback: what is kept, what is never asked for, and crawls that die in the middle."""
+"""Websites on loopback: limits, exclusions, and deaths during crawls."""
 
 import pytest
 
@@ -40,7 +40,7 @@ def paths(space, site, run):
 
 
 @pytest.mark.parametrize(
-    ("config", "kept"),
+    ("config", "expected_paths"),
     [
         ({"maxDepth": 1}, ["/", "/a/1", "/b/1", "/c"]),
         ({"maxDepth": 2}, ["/", "/a/1", "/b/1", "/c", "/a/2", "/a/4"]),
@@ -51,10 +51,10 @@ def paths(space, site, run):
         ({"maxDepth": 5, "includePaths": ["/a/"], "excludePaths": ["/a/3"]}, ["/a/1", "/a/2"]),
     ],
 )
-def test_depth_links_and_paths_decide_what_is_kept(space, site, config, kept):
+def test_depth_links_and_paths_decide_what_is_kept(space, site, config, expected_paths):
     grow(site)
     run = crawl(space, "WEBSITE", url=f"{site.url}/", **config)
-    assert paths(space, site, run) == kept
+    assert paths(space, site, run) == expected_paths
     assert len(site.paths()) == len(set(site.paths()))
     assert reasons(space, run) == {}
 
@@ -145,11 +145,11 @@ def test_a_page_that_is_busy_is_tried_again_later_and_then_fails_alone(space, si
         "/fine": linked("/fine", []),
     }
     run = accept(space, "WEBSITE", url=f"{site.url}/")
-    found = listing(space)
+    discovery = listing(space)
     for _ in range(2):
         with pytest.raises(Retryable, match="503"):
-            steps.discover(found)
-    steps.discover(found)
+            steps.discover(discovery)
+    steps.discover(discovery)
     assert paths(space, site, run) == ["/", "/fine"]
     assert list(reasons(space, run)) == [f"{site.url}/busy"]
     assert (site.paths().count("/"), site.paths().count("/fine")) == (1, 1)
@@ -196,7 +196,7 @@ def test_spellings_of_one_page_are_one_document(space, site):
 
 def wide(site, pages):
     links = {f"/p{number}": [f"/p{number * 3 + step}" for step in (1, 2, 3)] for number in range(pages)}
-    tree = {path: [link for link in found if link in links] for path, found in links.items()}
+    tree = {path: [link for link in targets if link in links] for path, targets in links.items()}
     grow(site, tree)
     return set(tree)
 
@@ -204,28 +204,28 @@ def wide(site, pages):
 def test_a_crawl_that_dies_goes_on_without_fetching_again_what_it_has(space, site, monkeypatch):
     everything = wide(site, 120)
     run = accept(space, "WEBSITE", url=f"{site.url}/p0", maxDepth=5, maxLinks=500)
-    found = listing(space)
+    discovery = listing(space)
     record, saved = discover._record_page, []
 
     class Killed(BaseException):
         pass
 
-    def dying(*given):
+    def dying(*arguments):
         if len(saved) == 2:
             raise Killed
-        saved.append(record(*given))
+        saved.append(record(*arguments))
         return saved[-1]
 
     monkeypatch.setattr(discover, "_record_page", dying)
     with pytest.raises(Killed):
-        steps.discover(found)
+        steps.discover(discovery)
     monkeypatch.setattr(discover, "_record_page", record)
-    had = set(paths(space, site, run))
-    assert 10 < len(had) < len(everything)
-    before = len(site.paths())
-    steps.discover(found)
+    paths_before = set(paths(space, site, run))
+    assert 10 < len(paths_before) < len(everything)
+    requests_before = len(site.paths())
+    steps.discover(discovery)
     assert set(paths(space, site, run)) == everything
-    assert not had & set(site.paths()[before:])
+    assert not paths_before & set(site.paths()[requests_before:])
     space.db.rows("update job_runs set finished_at = now() where id = %(run)s", {"run": run})
     garbage.delete_expired(space.db)
     assert frontier.load_frontier(space.db, run) == []
@@ -236,16 +236,16 @@ def test_a_cancelled_crawl_stops_asking(space, site, monkeypatch):
     run = accept(space, "WEBSITE", url=f"{site.url}/p0", maxDepth=5, maxLinks=500)
     record = discover._record_page
 
-    def cancelling(*given):
-        on = record(*given)
+    def cancelling(*arguments):
+        on = record(*arguments)
         space.db.rows("update job_runs set cancel_requested = true where id = %(run)s", {"run": run})
         return on
 
     monkeypatch.setattr(discover, "_record_page", cancelling)
-    found = listing(space)
-    steps.discover(found)
+    discovery = listing(space)
+    steps.discover(discovery)
     assert 0 < len(site.paths()) < len(everything)
-    space.take(found.lease)
-    after = space.run(run)
-    assert after.status == "COMPLETED"
-    assert len(after.cancelled) == len(names(space, run))
+    space.take(discovery.lease)
+    cancelled_run = space.run(run)
+    assert cancelled_run.status == "COMPLETED"
+    assert len(cancelled_run.cancelled) == len(names(space, run))

@@ -21,7 +21,7 @@ site = crawls.site
 
 @contextmanager
 def receiving():
-    """A chat service's incoming webhook: its URL, and the texts posted to it."""
+    """Incoming webhook of a chat service: URL and posted texts."""
     texts = []
 
     class Endpoint(Handler):
@@ -50,8 +50,8 @@ def shop(db, monkeypatch, prefect_server, prefect_server_environment, tmp_path):
     assert prefect_server
     with workshop.opened(
         db, monkeypatch, prefect_server_environment, tmp_path, grace_seconds=0, webScraperConfig={"provider": "BUILTIN"}
-    ) as made:
-        yield made
+    ) as opened:
+        yield opened
 
 
 @pytest.mark.slow

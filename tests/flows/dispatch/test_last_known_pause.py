@@ -1,4 +1,4 @@
-"""A deployment that was paused in Prefect holds its job runs until Prefect says that it was resumed."""
+"""A deployment paused in Prefect holds its job runs until resumed."""
 
 import asyncio
 import contextlib

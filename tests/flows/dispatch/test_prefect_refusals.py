@@ -1,4 +1,4 @@
-"""A Prefect that answers with a refusal: the queue and job runs say so, and not that it does not answer."""
+"""A refusing Prefect is reported as refusing, not as silent."""
 
 import asyncio
 

@@ -1,4 +1,4 @@
-"""What is told of the dispatchers: the age of each loop's last success, and whether accepted work is on its way."""
+"""Readiness of dispatchers: age of each loop's success and state of accepted work."""
 
 import asyncio
 import json
@@ -21,7 +21,7 @@ from retrieval.settings import Settings
 
 
 def beats(**ages):
-    """All loops, young but for those that are named with their age."""
+    """Fresh heartbeats of all loops except those with an age."""
     return [LoopReport(name, ages.get(name, 1.0), 10_000.0) for name in LATE_AFTER_SECONDS]
 
 
@@ -36,26 +36,26 @@ def post(db, scope, *, minutes_ago=0):
 
 
 def test_nothing_is_stalled_where_nothing_was_ever_dispatched(db):
-    found = readiness.read_dispatch(db)
-    assert (found.waiting, found.loops, found.stalled) == (None, (), False)
+    dispatch = readiness.read_dispatch(db)
+    assert (dispatch.waiting, dispatch.loops, dispatch.stalled) == (None, (), False)
 
 
 def test_what_waits_without_a_dispatcher_is_told(db, new_scope):
     post(db, new_scope(), minutes_ago=5)
-    found = readiness.read_dispatch(db)
-    assert found.waiting == pytest.approx(300, abs=10)
-    assert "no dispatcher reports" in found.reasons[0]
+    dispatch = readiness.read_dispatch(db)
+    assert dispatch.waiting == pytest.approx(300, abs=10)
+    assert "no dispatcher reports" in dispatch.reasons[0]
 
 
 def test_flow_runs_that_no_worker_begins_are_told(db, new_scope):
-    """As while Prefect's server is lost after it has created them."""
+    # Prefect may lose runs after it has created them.
     post(db, new_scope())
     batches.form_batches(db, size=64, batches=8)
     readiness.record_loops(db, "here:1", beats())
-    for seconds, told in ((10, ()), (90, ("No worker has begun a flow run that was created 90 s ago",))):
+    for seconds, reasons in ((10, ()), (90, ("No worker has begun a flow run that was created 90 s ago",))):
         db.rows("update batches set dispatched_at = now() - make_interval(secs => %(s)s)", {"s": seconds})
-        found = readiness.read_dispatch(db)
-        assert [reason.partition(":")[0] for reason in found.reasons] == list(told)
+        dispatch = readiness.read_dispatch(db)
+        assert [reason.partition(":")[0] for reason in dispatch.reasons] == list(reasons)
     db.rows("update batches set started_at = now(), lease_until = now() + interval '30 s'")
     assert not readiness.read_dispatch(db).stalled
 
@@ -63,16 +63,18 @@ def test_flow_runs_that_no_worker_begins_are_told(db, new_scope):
 def test_a_loop_that_has_not_succeeded_for_long_stalls_dispatch_and_says_since_when(db):
     late = [beat for beat in beats() if beat.loop != "dispatch"]
     readiness.record_loops(db, "here:1", [*late, LoopReport("dispatch", 95.0, 200.0, "PoolTimeout")])
-    found = readiness.read_dispatch(db)
-    assert found.stalled
-    assert found.reasons == ("The dispatcher's loop `dispatch` has not succeeded for 95 s, since then: PoolTimeout.",)
+    dispatch = readiness.read_dispatch(db)
+    assert dispatch.stalled
+    assert dispatch.reasons == (
+        "The dispatcher's loop `dispatch` has not succeeded for 95 s, since then: PoolTimeout.",
+    )
 
 
 def test_a_late_sweep_is_shown_and_stops_nobody(db):
     readiness.record_loops(db, "here:1", beats(sweep=5_000.0))
-    found = readiness.read_dispatch(db)
-    assert not found.stalled
-    assert [loop.name for loop in found.late] == ["sweep"]
+    dispatch = readiness.read_dispatch(db)
+    assert not dispatch.stalled
+    assert [loop.name for loop in dispatch.late] == ["sweep"]
 
 
 def test_work_that_waits_behind_running_work_is_not_stalled(db, new_scope):
@@ -85,29 +87,29 @@ def test_work_that_waits_behind_running_work_is_not_stalled(db, new_scope):
         "insert into batches (id, partition_id, source, dispatched_at) values ('bat_x', %(id)s, 'TEXT', now())",
         {"id": partition},
     )
-    found = readiness.read_dispatch(db)
-    assert found.waiting is not None
-    assert not found.stalled
+    dispatch = readiness.read_dispatch(db)
+    assert dispatch.waiting is not None
+    assert not dispatch.stalled
 
 
 @pytest.mark.usefixtures("prefect_server")
 def test_the_dispatcher_writes_its_pulse_and_takes_it_away_in_the_end(db, database_url, monkeypatch):
     monkeypatch.setattr(dispatcher.context, "open_database", lambda: Database(database_url))
     monkeypatch.setattr(dispatcher.context, "open_stores", lambda _: None)
-    told = []
+    pulses = []
 
     async def watch():
         running = asyncio.create_task(dispatcher.run_dispatcher())
         for _ in range(100):
             await asyncio.sleep(0.1)
-            told[:] = readiness.read_dispatch(db).loops
-            if {"dispatch", "sweep"} <= {loop.name for loop in told if loop.age < loop.running}:
+            pulses[:] = readiness.read_dispatch(db).loops
+            if {"dispatch", "sweep"} <= {loop.name for loop in pulses if loop.age < loop.running}:
                 break
         os.kill(os.getpid(), dispatcher.signal.SIGTERM)
         await asyncio.wait_for(running, 30)
 
     asyncio.run(watch())
-    assert {loop.name for loop in told} == set(LATE_AFTER_SECONDS)
+    assert {loop.name for loop in pulses} == set(LATE_AFTER_SECONDS)
     assert readiness.read_dispatch(db).loops == ()
 
 
@@ -122,10 +124,10 @@ def test_status_shows_a_dispatcher_that_is_up_but_stalled(db, database_url, tmp_
     assert "dispatch: running" in capsys.readouterr().out
     readiness.record_loops(db, "here:1", beats(dispatch=90.0))
     assert health.print_status(Namespace(json=True), settings) == 3
-    shown = json.loads(capsys.readouterr().out)
-    assert shown["roles"][0]["state"] == "stalled"
-    assert shown["dispatch"]["stalled"]
-    assert shown["dispatch"]["loops"][0] == {
+    status = json.loads(capsys.readouterr().out)
+    assert status["roles"][0]["state"] == "stalled"
+    assert status["dispatch"]["stalled"]
+    assert status["dispatch"]["loops"][0] == {
         "loop": "dispatch",
         "lastSuccessSeconds": pytest.approx(90, abs=5),
         "late": True,

@@ -1,4 +1,4 @@
-"""What the reconciler makes of a batch and its flow run's state in Prefect."""
+"""Decisions of the reconciler by batch and flow run state."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -24,7 +24,7 @@ EXCEPTION = "Flow run encountered an exception: ValueError"
 
 
 @pytest.mark.parametrize(
-    ("held", "seen", "action"),
+    ("batch_state", "flow_run_state", "action"),
     [
         (batch(), state("SCHEDULED", 3600), "wait"),
         (batch(), state("PENDING", 5), "wait"),
@@ -70,12 +70,12 @@ EXCEPTION = "Flow run encountered an exception: ValueError"
         (batch(claimed=True, lease_lost=True), None, "lost"),
     ],
 )
-def test_every_state_leads_somewhere(held, seen, action):
-    assert decide_batch(held, seen, NOW, lease=LEASE) == action
+def test_every_state_leads_somewhere(batch_state, flow_run_state, action):
+    assert decide_batch(batch_state, flow_run_state, NOW, lease=LEASE) == action
 
 
 @pytest.mark.parametrize(
-    ("held", "seen", "action"),
+    ("batch_state", "flow_run_state", "action"),
     [
         (batch(), state("PENDING", -3600), "lost"),
         (batch(claimed=True), state("RUNNING", -3600), "wait"),
@@ -83,6 +83,6 @@ def test_every_state_leads_somewhere(held, seen, action):
         (batch(age=-5), None, "wait"),
     ],
 )
-def test_moments_that_are_still_to_come_were_written_before_a_clock_went_back(held, seen, action):
-    """Neither is waited for, however long it takes the clock to come there again."""
-    assert decide_batch(held, seen, NOW, lease=LEASE) == action
+def test_moments_that_are_still_to_come_were_written_before_a_clock_went_back(batch_state, flow_run_state, action):
+    """Future timestamps are not awaited."""
+    assert decide_batch(batch_state, flow_run_state, NOW, lease=LEASE) == action

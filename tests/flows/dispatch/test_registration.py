@@ -1,4 +1,4 @@
-"""Registering with Prefect: repeated without undoing what operators changed, and refused in words."""
+"""Registration with Prefect is repeatable, keeps operators' changes and reports refusals."""
 
 from __future__ import annotations
 
@@ -41,8 +41,8 @@ def test_what_an_operator_set_in_the_pool_stays(pool):
     async def story():
         async with get_client() as client:
             await register.register_deployments()
-            made = await client.read_work_pool(pool)
-            template = made.base_job_template
+            work_pool = await client.read_work_pool(pool)
+            template = work_pool.base_job_template
             variables = template["variables"]["properties"]
             variables["grace_seconds"]["default"] = 120
             del variables["labels"], template["job_configuration"]["labels"]  # as in an older version's pool
@@ -53,11 +53,11 @@ def test_what_an_operator_set_in_the_pool_stays(pool):
             await register.register_deployments()
             return await client.read_work_pool(pool)
 
-    there = asyncio.run(story())
-    variables = there.base_job_template["variables"]["properties"]
+    work_pool = asyncio.run(story())
+    variables = work_pool.base_job_template["variables"]["properties"]
     assert variables["grace_seconds"]["default"] == 120
     assert "labels" in variables
-    assert (there.concurrency_limit, there.is_paused, there.description) == (3, True, "ours")
+    assert (work_pool.concurrency_limit, work_pool.is_paused, work_pool.description) == (3, True, "ours")
 
 
 def test_a_registration_is_complete_only_with_each_name_in_its_version(pool, prefect_server):
@@ -75,7 +75,7 @@ def test_a_registration_is_complete_only_with_each_name_in_its_version(pool, pre
 
 def test_a_dispatcher_registers_what_prefect_has_forgotten(pool, db, monkeypatch):
     monkeypatch.setattr(dispatcher, "REGISTER_DELAY_SECONDS", 0.0)
-    names = [one["name"] for one in deployments.read_plan()["deployments"]]
+    names = [deployment["name"] for deployment in deployments.read_plan()["deployments"]]
 
     async def story():
         looking = dispatcher.Dispatcher(settings.load_settings(), db)
@@ -90,21 +90,21 @@ def test_a_dispatcher_registers_what_prefect_has_forgotten(pool, db, monkeypatch
                 await client.delete_deployment((await client.read_deployment_by_name(f"{name}/{name}")).id)
             await look()
             woken = looking.wake.is_set()
-            there = {one.name: one for one in await client.read_deployments(limit=200)}
+            registered = {deployment.name: deployment for deployment in await client.read_deployments(limit=200)}
             await client.delete_work_pool(pool)  # and all deployments with their database
             for name in names:
                 await client.delete_deployment((await client.read_deployment_by_name(f"{name}/{name}")).id)
             await look()
-            made = await client.read_deployment_by_name("ingest-box/ingest-box")
+            recreated = await client.read_deployment_by_name("ingest-box/ingest-box")
             queues = {queue.name for queue in await client.read_work_queues(work_pool_name=pool)}
         for thread in looking.threads.values():
             thread.close()
-        return woken, there, made, queues
+        return woken, registered, recreated, queues
 
-    woken, there, made, queues = asyncio.run(story())
-    assert set(names) <= there.keys()
+    woken, registered, recreated, queues = asyncio.run(story())
+    assert set(names) <= registered.keys()
     assert woken
-    assert made.work_pool_name == pool
+    assert recreated.work_pool_name == pool
     assert set(fair_queue.WORK_QUEUES) <= queues
 
 
@@ -136,12 +136,14 @@ def test_prefect_deploy_makes_the_deployments_that_are_registered(
 
     async def read():
         async with get_client() as client:
-            found = [await client.read_deployment_by_name(name) for name in names]
-        return {one.name: (one.id, one.model_dump(include=COMPARED)) for one in found}
+            read_deployments = [await client.read_deployment_by_name(name) for name in names]
+        return {
+            deployment.name: (deployment.id, deployment.model_dump(include=COMPARED)) for deployment in read_deployments
+        }
 
-    async def delete(found):
+    async def delete(registered):
         async with get_client() as client:
-            for deployment_id, _ in found.values():
+            for deployment_id, _ in registered.values():
                 await client.delete_deployment(deployment_id)
 
     names = asyncio.run(register.register_deployments("retrieval"))
@@ -183,13 +185,17 @@ def test_deployments_have_no_pull_steps_even_if_an_older_version_made_some(pool)
     async def story():
         await register.register_deployments()
         async with get_client() as client:
-            for one in deployments.read_plan()["deployments"]:
-                there = await client.read_deployment_by_name(f"{one['name']}/{one['name']}")
-                await client._client.patch(f"/deployments/{there.id}", json={"pull_steps": [{"x": {}}]})
+            for planned in deployments.read_plan()["deployments"]:
+                deployment = await client.read_deployment_by_name(f"{planned['name']}/{planned['name']}")
+                await client._client.patch(f"/deployments/{deployment.id}", json={"pull_steps": [{"x": {}}]})
         await register.register_deployments()
         async with get_client() as client:
-            found = await client.read_deployments()
-        return {one.entrypoint: one.pull_steps for one in found if one.entrypoint in warm_worker.allowed_entrypoints()}
+            registered = await client.read_deployments()
+        return {
+            planned.entrypoint: planned.pull_steps
+            for planned in registered
+            if planned.entrypoint in warm_worker.allowed_entrypoints()
+        }
 
     steps = asyncio.run(story())
     assert set(steps) == warm_worker.allowed_entrypoints()
@@ -223,9 +229,18 @@ def test_a_prefect_that_refuses_us_is_told_in_a_sentence(program, status, tmp_pa
     server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     url = f"http://127.0.0.1:{server.server_port}/api"
-    given = os.environ | {"PREFECT_API_URL": url, "PREFECT_HOME": str(tmp_path), "PREFECT_API_AUTH_STRING": "a:canary"}
+    refused_environment = os.environ | {
+        "PREFECT_API_URL": url,
+        "PREFECT_HOME": str(tmp_path),
+        "PREFECT_API_AUTH_STRING": "a:canary",
+    }
     done = subprocess.run(
-        [sys.executable, *PROGRAMS[program]], env=given, capture_output=True, text=True, timeout=120, check=False
+        [sys.executable, *PROGRAMS[program]],
+        env=refused_environment,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
     )
     server.shutdown()
     server.server_close()

@@ -1,4 +1,4 @@
-"""Flow runs that a person, a schedule or an automation in Prefect starts, with a real server, worker and client."""
+"""Flow runs started in Prefect by users, schedules and automations."""
 
 from __future__ import annotations
 
@@ -34,15 +34,15 @@ PAGE = "<html><title>Owls</title><main><p>Owls hunt mice at night, and sleep by 
 
 @pytest.fixture
 def site():
-    """The address of a site with a page and its sitemap."""
+    """URL of a site with a page and a sitemap."""
 
     class Site(Handler):
         def do_GET(self):  # noqa: N802
             address = f"http://{self.headers['Host']}"
             sitemap = f"<urlset><url><loc>{address}/owls</loc></url></urlset>"
-            found = {"/": PAGE, "/owls": PAGE, "/sitemap.xml": sitemap}.get(self.path)
+            body = {"/": PAGE, "/owls": PAGE, "/sitemap.xml": sitemap}.get(self.path)
             kind = {"Content-Type": "text/xml" if "xml" in self.path else "text/html"}
-            self.reply(200 if found else 404, (found or "").encode(), kind)
+            self.reply(200 if body else 404, (body or "").encode(), kind)
 
     with served(Site) as port:
         yield f"http://127.0.0.1:{port}"
@@ -60,10 +60,10 @@ def shop(db, prefect_server, prefect_server_environment, tmp_path_factory):
             tmp_path_factory.mktemp("shop"),
             grace_seconds=0,
             webScraperConfig={"provider": "BUILTIN"},
-        ) as made,
+        ) as opened,
     ):
-        made.pool.start_workers(limit=2)
-        yield made
+        opened.pool.start_workers(limit=2)
+        yield opened
 
 
 def deployment_of(shop, flow):
@@ -72,8 +72,8 @@ def deployment_of(shop, flow):
 
 def quick_run(shop, flow, /, **parameters):
     """Start a flow run as the form of Prefect's UI does."""
-    given = {"namespace": shop.space.scope.namespace} | parameters
-    return shop.pool.client.create_flow_run_from_deployment(deployment_of(shop, flow).id, parameters=given).id
+    parameters_sent = {"namespace": shop.space.scope.namespace} | parameters
+    return shop.pool.client.create_flow_run_from_deployment(deployment_of(shop, flow).id, parameters=parameters_sent).id
 
 
 def job_runs(shop, source):
@@ -97,7 +97,7 @@ def audit_entries(shop):
 
 
 def wait_for_job_run(shop, source):
-    """The first job run of a source that no other test of this module has, once it is COMPLETED."""
+    """Wait for the first completed job run of the source."""
 
     def completed():
         return [run for run in job_runs(shop, source) if run["status"] == "COMPLETED"]
@@ -114,9 +114,9 @@ def test_a_quick_run_of_a_text_is_the_flow_run_of_its_job_run(shop):
     (job_run,) = job_runs_of(shop, flow_run)
     assert job_run["status"] == "COMPLETED"
     assert shop.space.search("owls at night") == ["owls"]
-    seen = shop.pool.run(flow_run)
-    assert seen.state.message.startswith(f"Job run {job_run['id']}: 1 document")
-    assert {job_run["id"], shop.space.scope.namespace} <= set(seen.tags)
+    flow_run_read = shop.pool.run(flow_run)
+    assert flow_run_read.state.message.startswith(f"Job run {job_run['id']}: 1 document")
+    assert {job_run["id"], shop.space.scope.namespace} <= set(flow_run_read.tags)
     artifacts = shop.pool.client.read_artifacts(flow_run_filter=FlowRunFilter(id=FlowRunFilterId(any_=[flow_run])))
     assert any(job_run["id"] in str(artifact.data) for artifact in artifacts)
     entry = audit_entries(shop)[-1]
@@ -168,16 +168,16 @@ def test_invalid_parameters_fail_with_the_message_of_the_api(shop):
 
 @pytest.mark.slow
 def test_a_name_that_several_namespaces_have_is_refused(shop):
-    shared, own = f"shared {uuid.uuid4()}", f"own {uuid.uuid4()}"
+    shared, own_name = f"shared {uuid.uuid4()}", f"own {uuid.uuid4()}"
     rename = "update namespaces set name = %(name)s where id = %(id)s"
-    other = workshop.Configured(shop.db)
-    for space in (shop.space, other):
+    neighbour = workshop.Configured(shop.db)
+    for space in (shop.space, neighbour):
         shop.db.execute(rename, {"name": shared, "id": space.scope.namespace})
     refused = quick_run(shop, "ingest-text", namespace=shared, text="x")
     assert shop.pool.finish(refused, 60) == "Failed"
     assert "Give the id" in shop.pool.run(refused).state.message
-    shop.db.execute(rename, {"name": own, "id": shop.space.scope.namespace})
-    accepted = quick_run(shop, "ingest-text", namespace=own, text="Bats hear well.", name="bats")
+    shop.db.execute(rename, {"name": own_name, "id": shop.space.scope.namespace})
+    accepted = quick_run(shop, "ingest-text", namespace=own_name, text="Bats hear well.", name="bats")
     assert shop.pool.finish(accepted, 60) == "Completed"
     assert len(job_runs_of(shop, accepted)) == 1
 

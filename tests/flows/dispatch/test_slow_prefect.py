@@ -1,4 +1,4 @@
-"""A Prefect server that answers late: flow runs are created all the same, and levers say that it is slow."""
+"""A slow Prefect server still gets its flow runs; levers report the delay."""
 
 import asyncio
 import contextlib
@@ -20,7 +20,7 @@ DELAY_SECONDS = 8.0
 
 
 class SlowProxy:
-    """Proxy on loopback that passes requests on at once and answers `seconds` later."""
+    """Proxy on loopback with responses delayed by `seconds`."""
 
     def __init__(self, port, seconds):
         self.port, self.seconds = port, seconds
@@ -74,7 +74,7 @@ class SlowProxy:
 
 @pytest.fixture(params=[pytest.param(scale, marks=pytest.mark.slow) for scale in (0.1, 1.0)])
 def slow_prefect(request, db, prefect_server, monkeypatch):
-    """Address of a Prefect that answers late, with all times at a tenth in CI."""
+    """Address of a slow Prefect; in CI a tenth of all times."""
     scale = request.param
     asyncio.run(register.register_deployments())
     monkeypatch.setattr(call_deadline, "MIN_DEADLINE_SECONDS", 5.0 * scale)
@@ -89,7 +89,7 @@ def slow_prefect(request, db, prefect_server, monkeypatch):
 
 
 async def run_dispatcher(db, seconds, is_done):
-    """Run the loops that dispatch and read levers until `is_done`, at most some seconds."""
+    """Run the dispatch and lever loops until `is_done` or a timeout."""
     dispatcher, stop = Dispatcher(settings.load_settings(), db), asyncio.Event()
     dispatcher.loops = {name: dispatcher.loops[name] for name in ("dispatch", "reconcile")}
     running = asyncio.create_task(dispatcher.run(stop))

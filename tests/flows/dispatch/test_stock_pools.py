@@ -32,8 +32,8 @@ def shop(db, monkeypatch, prefect_server, prefect_server_environment, tmp_path):
     assert prefect_server
     with workshop.opened(
         db, monkeypatch, prefect_server_environment, tmp_path, webScraperConfig={"provider": "BUILTIN"}
-    ) as made:
-        yield made
+    ) as opened:
+        yield opened
 
 
 def run_register(shop, *arguments):
@@ -49,7 +49,7 @@ def run_register(shop, *arguments):
 
 @pytest.fixture
 def process_pool(shop):
-    """A work pool of type process to which the deployments are registered."""
+    """Work pool of type process with the deployments registered."""
     name = f"process-{uuid.uuid4().hex[:8]}"
     shop.pool.client.create_work_pool(WorkPoolCreate(name=name, type="process"))
     done = run_register(shop, "--pool", name)
@@ -143,22 +143,22 @@ def test_a_pool_that_is_missing_or_of_another_type_is_refused(shop, kind, reason
 
 
 def test_a_dispatcher_follows_the_deployments_to_another_pool_and_back(shop, process_pool, monkeypatch):
-    """Without a pause between its looks; the pool of type process has no worker, and is deleted at last."""
+    # The process pool has no worker and is deleted at the end.
     monkeypatch.setattr(dispatcher, "BUSY_LEVERS_CHECK_SECONDS", 0.01)
-    made = dispatcher.Dispatcher(settings.load_settings(), shop.db)
+    running_dispatcher = dispatcher.Dispatcher(settings.load_settings(), shop.db)
 
     async def look():
-        await asyncio.wait_for(made.read_levers(made.threads[dispatcher.LEVERS_LOOP]), 3)
+        await asyncio.wait_for(running_dispatcher.read_levers(running_dispatcher.threads[dispatcher.LEVERS_LOOP]), 3)
 
     try:
         with pytest.raises(TimeoutError):
             asyncio.run(look())
-        assert made.pool == process_pool
+        assert running_dispatcher.pool == process_pool
         shop.pool.client.delete_work_pool(process_pool)
         with pytest.raises(ObjectNotFound):
             asyncio.run(look())
-        assert made.pool == shop.pool.name
+        assert running_dispatcher.pool == shop.pool.name
     finally:
-        for thread in made.threads.values():
+        for thread in running_dispatcher.threads.values():
             thread.close()
     shop.pool.client.create_work_pool(WorkPoolCreate(name=process_pool, type="process"))

@@ -1,4 +1,4 @@
-"""Access of what is found out on the way: members of archives, items of a listing."""
+"""Access of archive members and of listed items."""
 
 import asyncio
 
@@ -20,16 +20,16 @@ ADA, BOB = Access(users=("ada",)), Access(users=("bob",))
 
 
 def accesses(db, scope):
-    """By external id, the users whom each document is for; None for an open one."""
-    found = db.rows(
+    """Users by external id; None for an open document."""
+    stored = db.rows(
         "select d.external_id, d.access, d.allowed as names from documents d join partitions p on p.id = d.partition_id"
         " where p.namespace_id = %(namespace)s and d.deleted_at is null",
         {"namespace": scope.namespace},
     )
-    for row in found:
-        said = None if row["access"] is None else Access.load(row["access"])
-        assert row["names"] == (["@"] if said is None else [f"u:{name}" for name in said.users])
-    return {row["external_id"]: row["access"] and row["access"]["users"] for row in found}
+    for row in stored:
+        access = None if row["access"] is None else Access.load(row["access"])
+        assert row["names"] == (["@"] if access is None else [f"u:{name}" for name in access.users])
+    return {row["external_id"]: row["access"] and row["access"]["users"] for row in stored}
 
 
 def test_members_of_an_archive_inherit_and_follow_it(house):  # noqa: F811
@@ -38,38 +38,38 @@ def test_members_of_an_archive_inherit_and_follow_it(house):  # noqa: F811
     ingest(house, "boat.zip", data, access=ADA)
     names = {"boat.zip", "boat.zip/tides.txt", "boat.zip/inner.zip", "boat.zip/inner.zip/deep.txt"}
     assert accesses(house.db, house.scope) == {key: ["ada"] for key in names}
-    where = DocumentFilter(external_ids=("boat.zip",))
-    house.call(documents.patch_metadata(house.db, house.scope, where, {}, {}, {}, access=NewAccess(BOB)))
+    archive_filter = DocumentFilter(external_ids=("boat.zip",))
+    house.call(documents.patch_metadata(house.db, house.scope, archive_filter, {}, {}, {}, access=NewAccess(BOB)))
     assert accesses(house.db, house.scope) == {key: ["bob"] for key in names}
-    more = packed([("tides.txt", TIDES), ("inner.zip", inner), ("crew.txt", b"The crew is six.")])
-    ingest(house, "boat.zip", more)
+    longer_archive = packed([("tides.txt", TIDES), ("inner.zip", inner), ("crew.txt", b"The crew is six.")])
+    ingest(house, "boat.zip", longer_archive)
     assert accesses(house.db, house.scope) == {key: ["bob"] for key in {*names, "boat.zip/crew.txt"}}
 
 
-def listed(db, scope, *pages, **said):
-    """A website's job whose run lists these pages, and nothing more."""
-    return found(db, *accepted(db, scope, **said), *pages)
+def list_pages(db, scope, *pages, **fields):
+    """Run a website's job with these pages."""
+    return record_pages(db, *accepted(db, scope, **fields), *pages)
 
 
-def accepted(db, scope, **said):
-    """A website's job whose run has begun."""
+def accepted(db, scope, **fields):
+    """Claim a website's job run."""
 
     async def post():
-        made = await runs.accept_discovery(
-            db, scope, source="WEBSITE", config={"url": SITE}, ingestion=Ingestion(**said)
+        job_run = await runs.accept_discovery(
+            db, scope, source="WEBSITE", config={"url": SITE}, ingestion=Ingestion(**fields)
         )
         await db.async_close()
-        return made
+        return job_run
 
     asyncio.run(post())
     lease = claimed(db)
-    (wanted,) = listings.pending_listings(db, lease)
-    return lease, wanted
+    (listing,) = listings.pending_listings(db, lease)
+    return lease, listing
 
 
-def found(db, lease, wanted, *pages):
-    """What this run lists."""
-    discover.record_listing(db, lease, wanted, Listing(*pages))
+def record_pages(db, lease, listing, *pages):
+    """Record the pages of this run."""
+    discover.record_listing(db, lease, listing, Listing(*pages))
     with db.transaction() as connection:
         connection.execute("update job_runs set finished_at = now() where batch_id = %(b)s", {"b": lease.batch_id})
     batches.finish_batch(db, lease)
@@ -78,18 +78,18 @@ def found(db, lease, wanted, *pages):
         for row in db.rows(
             "select d.external_id from run_documents m join documents d on d.id = m.document_id"
             " where m.job_run_id = %(run)s order by 1",
-            {"run": wanted.job_run_id},
+            {"run": listing.job_run_id},
         )
     ]
 
 
 def test_a_listing_gives_access_to_what_it_finds_and_undoes_no_later_change(db, new_scope):
     scope = new_scope()
-    listed(db, scope, "a", "b", access=ADA)
+    list_pages(db, scope, "a", "b", access=ADA)
     assert accesses(db, scope) == {f"{SITE}/a": ["ada"], f"{SITE}/b": ["ada"]}
-    listed(db, scope, "a", "c")
+    list_pages(db, scope, "a", "c")
     assert accesses(db, scope) == {f"{SITE}/a": ["ada"], f"{SITE}/b": ["ada"], f"{SITE}/c": None}
-    lease, wanted = accepted(db, scope, access=Access(users=("cyd", "ada")))
+    lease, listing = accepted(db, scope, access=Access(users=("cyd", "ada")))
     (row,) = db.rows(
         "select d.id from documents d join partitions p on p.id = d.partition_id where d.external_id = %(a)s"
         " and p.namespace_id = %(namespace)s",
@@ -97,11 +97,11 @@ def test_a_listing_gives_access_to_what_it_finds_and_undoes_no_later_change(db, 
     )
     with db.transaction() as connection:
         lists.set_lists(connection, {row["id"]: BOB})
-    found(db, lease, wanted, "a", "b")
+    record_pages(db, lease, listing, "a", "b")
     pending = db.rows(
         "select d.external_id, m.access is not null as comes from run_documents m join documents d"
         " on d.id = m.document_id where m.job_run_id = %(run)s order by 1",
-        {"run": wanted.job_run_id},
+        {"run": listing.job_run_id},
     )
     assert [row["comes"] for row in pending] == [False, True]
     assert accesses(db, scope) == {f"{SITE}/a": ["bob"], f"{SITE}/b": ["ada"], f"{SITE}/c": None}

@@ -1,4 +1,4 @@
-"""A document that is deleted while its run is at work ends as cancelled, with no advice to bring it back."""
+"""A document deleted during its run ends as cancelled, without advice."""
 
 from __future__ import annotations
 
@@ -21,14 +21,16 @@ def test_a_document_that_is_deleted_and_cleared_before_a_step_is_cancelled(house
         content = f"The {name} one speaks of seals and of tides, at some length."
         accepted = house.text(content, name) if kind == "text" else house.file(f"{name}.txt", content.encode())
         runs.append(accepted.job_run_id)
-    (gone,) = house.db.rows("select document_id as id from run_documents where job_run_id = %(run)s", {"run": runs[0]})
+    (deleted,) = house.db.rows(
+        "select document_id as id from run_documents where job_run_id = %(run)s", {"run": runs[0]}
+    )
 
-    def before(name):
+    def delete_before_step(name):
         if name == step:
-            house.delete(gone["id"])
+            house.delete(deleted["id"])
             house.sweep()
 
-    house.work(before=before)
+    house.work(before_step=delete_before_step)
     entries = house.db.rows(
         "select d.status, d.error from run_documents d join job_runs r on r.id = d.job_run_id"
         " where d.job_run_id = any(%(runs)s) order by r.number",

@@ -1,4 +1,4 @@
-"""Job runs that find out what to ingest: listed page by page, cancelled, failed, and given up."""
+"""Discovering job runs: paging, cancellation, failure, abandonment."""
 
 import asyncio
 import base64
@@ -30,7 +30,7 @@ SITE = "https://example.org"
 
 
 class Listing:
-    """A source that lists the given items, one a page; an exception among them is raised when its turn comes."""
+    """Source with one item a page; exceptions are raised in turn."""
 
     def __init__(self, *items):
         self.items = items
@@ -43,8 +43,8 @@ class Listing:
         for number, item in enumerate(self.items[int(cursor or 0) :], int(cursor or 0) + 1):
             if isinstance(item, Exception):
                 raise item
-            listed = item if isinstance(item, SourceItem) else SourceItem(f"{SITE}/{item}", f"page {item}")
-            yield Page([listed], str(number), done=False)
+            source_item = item if isinstance(item, SourceItem) else SourceItem(f"{SITE}/{item}", f"page {item}")
+            yield Page([source_item], str(number), done=False)
         yield Page([], str(len(self.items)), done=True)
 
 
@@ -64,20 +64,20 @@ def test_a_run_lists_its_documents_and_goes_through_pre_processing(db, new_scope
     run = accept(db, scope, connection_id=None)
     assert read(db, scope, run).status == "QUEUED"
     lease = claimed(db)
-    (wanted,) = listings.pending_listings(db, lease)
+    (listing,) = listings.pending_listings(db, lease)
     source = Listing("a", "b")
-    seen = []
+    statuses_seen = []
 
     class Watched(Listing):
         def discover(self, request, cursor):
-            seen.append(read(db, scope, run).status)
+            statuses_seen.append(read(db, scope, run).status)
             yield from source.discover(request, cursor)
 
-    discover.record_listing(db, lease, wanted, Watched())
-    after = read(db, scope, run)
-    assert seen == ["PRE_PROCESSING"]
-    assert after.status == "PROCESSING"
-    assert [entry.status for entry in after.queued] == ["QUEUED", "QUEUED"]
+    discover.record_listing(db, lease, listing, Watched())
+    run_after = read(db, scope, run)
+    assert statuses_seen == ["PRE_PROCESSING"]
+    assert run_after.status == "PROCESSING"
+    assert [entry.status for entry in run_after.queued] == ["QUEUED", "QUEUED"]
     assert source.asked[0].config == {"url": SITE}
     assert source.asked[0].scope == scope
     assert listings.pending_listings(db, lease) == []
@@ -97,9 +97,15 @@ def test_nothing_to_list_is_a_completed_run_without_documents(db, new_scope):
     lease = claimed(db)
     discover.record_listing(db, lease, listings.pending_listings(db, lease)[0], Listing())
     results.settle_runs(db, lease)
-    after = read(db, scope, run)
-    assert after.status == "COMPLETED"
-    assert [*after.queued, *after.processing, *after.completed, *after.failed, *after.cancelled] == []
+    run_after = read(db, scope, run)
+    assert run_after.status == "COMPLETED"
+    assert [
+        *run_after.queued,
+        *run_after.processing,
+        *run_after.completed,
+        *run_after.failed,
+        *run_after.cancelled,
+    ] == []
 
 
 def test_a_run_that_has_not_found_out_everything_is_not_completed(db, new_scope):
@@ -116,22 +122,22 @@ def test_what_could_not_be_found_out_is_one_failed_entry(db, new_scope):
     lease = claimed(db)
     discover.fail_listing(db, lease, listings.pending_listings(db, lease)[0], "The site did not answer.")
     results.settle_runs(db, lease)
-    after = read(db, scope, run)
-    assert after.status == "COMPLETED"
-    assert [entry.error for entry in after.failed] == ["The site did not answer."]
+    run_after = read(db, scope, run)
+    assert run_after.status == "COMPLETED"
+    assert [entry.error for entry in run_after.failed] == ["The site did not answer."]
 
 
 def test_a_listing_that_breaks_off_keeps_what_it_found_and_goes_on_there(db, new_scope):
     scope = new_scope()
     run = accept(db, scope)
     lease = claimed(db)
-    (wanted,) = listings.pending_listings(db, lease)
+    (listing,) = listings.pending_listings(db, lease)
     with pytest.raises(Fatal):
-        discover.record_listing(db, lease, wanted, Listing("a", Fatal("The listing broke off.")))
+        discover.record_listing(db, lease, listing, Listing("a", Fatal("The listing broke off.")))
     assert len(read(db, scope, run).queued) == 1
-    again = Listing("a", "b")
-    discover.record_listing(db, lease, wanted, again)
-    assert again.cursors == ["1"]
+    second_listing = Listing("a", "b")
+    discover.record_listing(db, lease, listing, second_listing)
+    assert second_listing.cursors == ["1"]
     assert len(read(db, scope, run).queued) == 2
 
 
@@ -139,16 +145,16 @@ def test_a_listing_without_an_end_is_not_taken_for_a_complete_one(db, new_scope)
     scope = new_scope()
     run = accept(db, scope)
     lease = claimed(db)
-    (wanted,) = listings.pending_listings(db, lease)
+    (listing,) = listings.pending_listings(db, lease)
 
     class Cut(Listing):
         def discover(self, request, cursor):
             yield next(super().discover(request, cursor))
 
     with pytest.raises(Retryable, match="broke off"):
-        discover.record_listing(db, lease, wanted, Cut("a", "b"))
+        discover.record_listing(db, lease, listing, Cut("a", "b"))
     assert read(db, scope, run).status == "PRE_PROCESSING"
-    assert listings.pending_listings(db, lease) == [wanted]
+    assert listings.pending_listings(db, lease) == [listing]
 
 
 def test_what_cannot_be_had_is_a_failed_entry_beside_the_others(db, new_scope):
@@ -157,9 +163,9 @@ def test_what_cannot_be_had_is_a_failed_entry_beside_the_others(db, new_scope):
     lease = claimed(db)
     broken = SourceItem(f"{SITE}/x", "page x", error="The page is gone.")
     discover.record_listing(db, lease, listings.pending_listings(db, lease)[0], Listing("a", broken, "b"))
-    after = read(db, scope, run)
-    assert len(after.queued) == 2
-    assert [entry.error for entry in after.failed] == ["The page is gone."]
+    run_after = read(db, scope, run)
+    assert len(run_after.queued) == 2
+    assert [entry.error for entry in run_after.failed] == ["The page is gone."]
     assert len(db.rows("select id from documents where job_run_id = %(run)s", {"run": run.job_run_id})) == 2
 
 
@@ -167,22 +173,22 @@ def test_a_cancelled_run_asks_for_no_more(db, new_scope):
     scope = new_scope()
     run = accept(db, scope)
     lease = claimed(db)
-    (wanted,) = listings.pending_listings(db, lease)
-    asked = count()
+    (listing,) = listings.pending_listings(db, lease)
+    page_count = count()
 
     class Endless:
         def discover(self, _request, _cursor):
-            for number in asked:
+            for number in page_count:
                 assert number < 5, "listed on after the run was cancelled"
                 if number == 2:
                     db.rows("update job_runs set cancel_requested = true where id = %(id)s", {"id": run.job_run_id})
                 yield Page([SourceItem(f"{SITE}/{number}", "page")], str(number), done=False)
 
-    discover.record_listing(db, lease, wanted, Endless())
+    discover.record_listing(db, lease, listing, Endless())
     results.settle_runs(db, lease)
-    after = read(db, scope, run)
-    assert after.status == "COMPLETED"
-    assert len(after.cancelled) == 2
+    run_after = read(db, scope, run)
+    assert run_after.status == "COMPLETED"
+    assert len(run_after.cancelled) == 2
 
 
 def test_what_is_gone_at_its_source_is_removed_and_what_is_left_out_is_counted(db, new_scope):
@@ -201,14 +207,14 @@ def test_what_is_gone_at_its_source_is_removed_and_what_is_left_out_is_counted(d
             yield Page([], "1", done=False, skipped={"Too old.": 1})
             yield from super().discover(request, None)
 
-    gone = SourceItem(f"{SITE}/a", "page a", deleted=True)
-    discover.record_listing(db, lease, listings.pending_listings(db, lease)[0], Counting(gone, "b"))
-    left = db.rows(
+    deleted_item = SourceItem(f"{SITE}/a", "page a", deleted=True)
+    discover.record_listing(db, lease, listings.pending_listings(db, lease)[0], Counting(deleted_item, "b"))
+    remaining = db.rows(
         "select d.external_id from documents d join partitions p on p.id = d.partition_id"
         " where p.namespace_id = %(id)s and d.deleted_at is null",
         {"id": scope.namespace},
     )
-    assert left == [{"external_id": f"{SITE}/b"}]
+    assert remaining == [{"external_id": f"{SITE}/b"}]
     progress = read(db, scope, run).progress
     assert progress["skipped"] == 4
     assert progress["skippedReasons"] == {"Too old.": 3, "Hidden.": 1}
@@ -217,15 +223,15 @@ def test_what_is_gone_at_its_source_is_removed_and_what_is_left_out_is_counted(d
 
 def test_a_page_listed_again_is_the_same_document(db, new_scope):
     scope = new_scope()
-    found = []
+    ids_found = []
     for _ in range(2):
         run = accept(db, scope)
         lease = claimed(db)
         discover.record_listing(db, lease, listings.pending_listings(db, lease)[0], Listing("a", "a"))
-        found.append([entry.id for entry in read(db, scope, run).queued])
+        ids_found.append([entry.id for entry in read(db, scope, run).queued])
         batches.finish_batch(db, lease)
-    assert len(found[0]) == 1
-    assert found[0] == found[1]
+    assert len(ids_found[0]) == 1
+    assert ids_found[0] == ids_found[1]
 
 
 def test_a_batch_that_is_given_up_while_listing_says_why(db, new_scope):
@@ -234,13 +240,13 @@ def test_a_batch_that_is_given_up_while_listing_says_why(db, new_scope):
     lease = claimed(db)
     given_up = OpenBatch(lease.batch_id, 1, "run", claimed=True, lease_lost=True, dispatched=0.0)
     batches.end_batch(db, given_up, status="FAILED", error="It was tried 3 times.")
-    after = read(db, scope, run)
-    assert after.status == "COMPLETED"
-    assert [entry.error for entry in after.failed] == ["It was tried 3 times."]
+    run_after = read(db, scope, run)
+    assert run_after.status == "COMPLETED"
+    assert [entry.error for entry in run_after.failed] == ["It was tried 3 times."]
 
 
 class Pages(Listing):
-    """A source whose pages hold their own address; one that is named `gone` cannot be had."""
+    """Source of pages with their address as text; `gone` fails."""
 
     def fetch(self, item, request, to):
         assert request.config == {"url": SITE}
@@ -304,7 +310,7 @@ def test_a_flow_whose_source_is_not_there_fails_with_one_reason(db, new_scope, m
     with pytest.raises(FailedRun, match="1 failed"):
         asyncio.run(source_flows.ingest_sitemap(batch.id, batch.attempt))
     gc.collect()
-    after = read(db, scope, run)
-    assert after.status == "COMPLETED"
-    (entry,) = after.failed
+    run_after = read(db, scope, run)
+    assert run_after.status == "COMPLETED"
+    (entry,) = run_after.failed
     assert "SITEMAP is not available" in entry.error

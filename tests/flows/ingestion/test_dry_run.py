@@ -1,4 +1,4 @@
-"""A dry run reports what the ingestion that follows does, and leaves nothing but its report."""
+"""A dry run predicts the next ingestion and stores only its report."""
 
 import asyncio
 import hashlib
@@ -26,6 +26,7 @@ from retrieval.jobs import runs as job_runs
 from retrieval.jobs.queries import batches
 from retrieval.jobs.queries.batches import Lease
 from retrieval.ports import RawContent, SourceItem
+from tests import registry_instances
 from tests.flows.configured import STEPS, Configured
 from tests.flows.connected import connected_space
 from tests.flows.crawling import accept as crawl_request
@@ -42,11 +43,11 @@ LONG = "\n\n".join(f"Paragraph {n} tells how owl number {n} hunts mice by the ri
 
 @pytest.fixture
 def space(db, monkeypatch, allowed):
-    registry._instances.clear()
-    made = Configured(db, webScraperConfig={"provider": "BUILTIN"})
-    watch(made, monkeypatch)
-    yield made
-    registry._instances.clear()
+    registry_instances.forget_instances()
+    configured = Configured(db, webScraperConfig={"provider": "BUILTIN"})
+    watch(configured, monkeypatch)
+    yield configured
+    registry_instances.forget_instances()
 
 
 def watch(space, monkeypatch):
@@ -57,20 +58,24 @@ def watch(space, monkeypatch):
 
 
 def rows(space):
-    there = {row["name"] for row in space.db.rows("select relname as name from pg_class where relkind in ('r', 'p')")}
-    return {table: space.db.row(f"select count(*) as n from {table}")["n"] for table in TABLES if table in there}
+    existing_tables = {
+        row["name"] for row in space.db.rows("select relname as name from pg_class where relkind in ('r', 'p')")
+    }
+    return {
+        table: space.db.row(f"select count(*) as n from {table}")["n"] for table in TABLES if table in existing_tables
+    }
 
 
-def tried(space, source, request, connection_id=None, content=None, **asked):
-    """The run of a dry run, which has left nothing and embedded nothing."""
-    before = rows(space)
+def run_dry(space, source, request, connection_id=None, content=None, **ingestion):
+    """Dry run without any stored or embedded data."""
+    rows_before = rows(space)
     receipt = space.call(
         dry_runs.accept_dry_run(
             space.db,
             space.scope,
             source=source,
             request=request,
-            ingestion=Ingestion(**asked),
+            ingestion=Ingestion(**ingestion),
             connection_id=connection_id,
             content=content,
         )
@@ -84,21 +89,21 @@ def tried(space, source, request, connection_id=None, content=None, **asked):
         asyncio.run(dry_run._estimate_run(RunContext(space.db, space.ring, lease), run))
     dry_runs.close_cancelled(space.db, lease)
     batches.finish_batch(space.db, lease)
-    assert rows(space) == before
-    seen = space.run(receipt.job_run_id)
-    assert (seen.status, seen.dry_run) == ("COMPLETED", True)
-    return seen
+    assert rows(space) == rows_before
+    job_run = space.run(receipt.job_run_id)
+    assert (job_run.status, job_run.dry_run) == ("COMPLETED", True)
+    return job_run
 
 
-def report_of(*args, **named):
-    seen = tried(*args, **named)
-    report = seen.progress["report"]
-    assert seen.outcome == ("COMPLETED_WITH_FAILURES" if report["failed"] else "SUCCEEDED"), seen.notices
+def report_of(*args, **fields):
+    job_run = run_dry(*args, **fields)
+    report = job_run.progress["report"]
+    assert job_run.outcome == ("COMPLETED_WITH_FAILURES" if report["failed"] else "SUCCEEDED"), job_run.notices
     return report
 
 
 class Counted:
-    """What the model is asked for."""
+    """Model with counted requests."""
 
     def __init__(self, monkeypatch):
         self.calls, self.texts, embed = 0, [], local.WordLlama.embed
@@ -112,9 +117,9 @@ class Counted:
 
 
 def real(space, run, monkeypatch):
-    """What a job run did: as a report says it."""
-    seen = space.run(run)
-    found = space.db.row(
+    """Counts of a job run in the format of a report."""
+    job_run = space.run(run)
+    counts = space.db.row(
         "select count(*) filter (where w.stage <> 'unchanged') as made,"
         " count(*) filter (where w.stage = 'unchanged') as unchanged,"
         " coalesce(sum((w.properties ->> 'embeddingCount')::int) filter (where w.stage <> 'unchanged'), 0) as chunks,"
@@ -122,7 +127,7 @@ def real(space, run, monkeypatch):
         " from run_documents w where w.job_run_id = %(run)s and w.status = 'SUCCESS'",
         {"run": run},
     )
-    return {**found, "failed": len(seen.failed), "removed": seen.progress["removed"]}
+    return {**counts, "failed": len(job_run.failed), "removed": job_run.progress["removed"]}
 
 
 def agree(report, did, counted):
@@ -139,18 +144,18 @@ def agree(report, did, counted):
 
 def test_a_text_is_new_then_unchanged_then_another(space, monkeypatch):
     for text, create, update in ((LONG, 1, 0), (LONG, 0, 0), (LONG + " More.", 0, 1)):
-        asked = {"externalId": "owls", "name": "Owls at night"}
+        config = {"externalId": "owls", "name": "Owls at night"}
         counted = Counted(monkeypatch)
-        report = report_of(space, "TEXT", asked, content=text)
+        report = report_of(space, "TEXT", config, content=text)
         assert counted.calls == 0
         assert (report["create"], report["update"]) == (create, update)
-        given = space.call(
+        receipt = space.call(
             job_runs.accept_text(
                 space.db, space.scope, text=text, name="Owls at night", external_id="owls", ingestion=Ingestion()
             )
         )
         space.work()
-        agree(report, real(space, given.job_run_id, monkeypatch), counted)
+        agree(report, real(space, receipt.job_run_id, monkeypatch), counted)
 
 
 def archive():
@@ -173,13 +178,13 @@ def test_an_archive_with_its_members(space, monkeypatch):
     for _ in range(2):
         key = f"{space.scope.namespace}/{hashlib.sha256(content).hexdigest()}"
         registry.make_file_store(space.config).put(key, [content])
-        sent = {"rawKey": key, "mediaType": "application/zip", "size": len(content)}
+        upload = {"rawKey": key, "mediaType": "application/zip", "size": len(content)}
         counted = Counted(monkeypatch)
-        report = report_of(space, "LOCAL_FILE", {"externalId": "all.zip", "name": "all.zip", **sent})
+        report = report_of(space, "LOCAL_FILE", {"externalId": "all.zip", "name": "all.zip", **upload})
         assert counted.calls == 0
-        given = space.file("all.zip", content, "application/zip")
+        receipt = space.file("all.zip", content, "application/zip")
         work(space)
-        agree(report, real(space, given.job_run_id, monkeypatch), counted)
+        agree(report, real(space, receipt.job_run_id, monkeypatch), counted)
     assert report["unchanged"] == 1
 
 
@@ -200,28 +205,30 @@ def test_pages_of_a_list_a_sitemap_and_a_website(space, site, monkeypatch):
         "/sitemap.xml": xml(pages(site, "/a", "/b", "/missing")),
     }
     urls = [f"{site.url}/a", f"{site.url}/missing"]
-    asked = {
+    configs = {
         "URLS_LIST": {"urls": urls},
         "SITEMAP": {"url": f"{site.url}/sitemap.xml", "maxLinks": 10},
         "WEBSITE": {"url": f"{site.url}/", "maxLinks": 10, "maxDepth": 2},
     }
-    for source, config in asked.items():
+    for source, config in configs.items():
         for unchanged in (False, True):
             counted = Counted(monkeypatch)
-            seen = tried(space, source, config)
-            report = seen.progress["report"]
-            assert seen.name.startswith("127.0.0.1") or seen.name.startswith("localhost"), seen.name
-            assert seen.source == source
+            job_run = run_dry(space, source, config)
+            report = job_run.progress["report"]
+            assert job_run.name.startswith("127.0.0.1") or job_run.name.startswith("localhost"), job_run.name
+            assert job_run.source == source
             if source == "URLS_LIST":
-                given = space.call(runs.accept_urls(space.db, space.scope, urls=urls, config={}, ingestion=Ingestion()))
-                run = given.job_run_id
+                receipt = space.call(
+                    runs.accept_urls(space.db, space.scope, urls=urls, config={}, ingestion=Ingestion())
+                )
+                run = receipt.job_run_id
                 space.work()
             else:
                 run = crawl_request(space, source, **config)
                 work(space)
             agree(report, real(space, run, monkeypatch), counted)
             assert bool(report["unchanged"]) == unchanged, source
-            assert seen.outcome == space.run(run).outcome == "COMPLETED_WITH_FAILURES"
+            assert job_run.outcome == space.run(run).outcome == "COMPLETED_WITH_FAILURES"
             (failed,) = [entry for entry in report["documents"] if entry["action"] == "FAILED"]
             assert failed["name"] == f"{site.url}/missing"
             assert "404" in failed["error"]
@@ -232,8 +239,8 @@ def test_pages_of_a_list_a_sitemap_and_a_website(space, site, monkeypatch):
 
 def work(space):
     lease = space.lease()
-    for wanted in listings.pending_listings(space.db, lease):
-        steps.discover(steps.Discovery(space.db, space.ring, lease, wanted))
+    for listing in listings.pending_listings(space.db, lease):
+        steps.discover(steps.Discovery(space.db, space.ring, lease, listing))
     while windows := run_documents.list_windows(space.db, lease, documents=64, size=1 << 24):
         for window in windows:
             for step in STEPS:
@@ -244,16 +251,16 @@ def work(space):
 
 def test_one_that_cannot_look_says_why(space, site):
     site.pages = {}
-    seen = tried(space, "SITEMAP", {"url": f"{site.url}/sitemap.xml"})
-    assert seen.outcome == "FAILED"
-    assert seen.notices[0].reason
-    assert seen.progress.get("report") is None
+    job_run = run_dry(space, "SITEMAP", {"url": f"{site.url}/sitemap.xml"})
+    assert job_run.outcome == "FAILED"
+    assert job_run.notices[0].reason
+    assert job_run.progress.get("report") is None
 
 
 @pytest.fixture(params=nightly_except(sorted(ACCOUNTS), "BOX", "NOTION"))
 def account(request):
-    with serving_account(request.param) as made:
-        yield made
+    with serving_account(request.param) as opened:
+        yield opened
 
 
 def test_a_connection_at_first_and_after_changes(db, account, monkeypatch):
@@ -267,8 +274,8 @@ def test_a_connection_at_first_and_after_changes(db, account, monkeypatch):
             counted = Counted(monkeypatch)
             report = report_of(space, account.connector, {}, connection_id=space.connection)
             assert counted.calls == 0
-            seen = space.ingest()
-            agree(report, real(space, seen.id, monkeypatch), counted)
+            job_run = space.ingest()
+            agree(report, real(space, job_run.id, monkeypatch), counted)
             if turn == 0:
                 assert (report["create"], report["remove"]) == (6, 0)
                 account.change(files["fox"], "The fox has moved to the hills.")
@@ -285,11 +292,11 @@ def test_whom_a_connections_documents_are_for_stays_as_it_is(db, account, monkey
     with connected_space(db, account, monkeypatch) as space:
         watch(space, monkeypatch)
         db.rows("update connections set permissions = 'SOURCE' where id = %(id)s", {"id": space.connection})
-        one = account.put("it.txt", "For Bob.")
-        account.grant(one, "bob@example.com")
+        file = account.put("it.txt", "For Bob.")
+        account.grant(file, "bob@example.com")
         space.ingest()
-        account.grant(one)
-        account.change(one, "Not for Bob.")
+        account.grant(file)
+        account.change(file, "Not for Bob.")
         assert report_of(space, "BOX", {}, connection_id=space.connection)["update"] == 1
         (row,) = db.rows("select access from documents where connection_id = %(id)s", {"id": space.connection})
         assert "bob@example.com" in row["access"]["users"]
@@ -297,10 +304,10 @@ def test_whom_a_connections_documents_are_for_stays_as_it_is(db, account, monkey
 
 def test_calls_of_a_vendor_are_counted_by_what_its_requests_hold(space, monkeypatch, tmp_path):
     """Three thousand tokens a request: not as many texts as a call could hold."""
-    asked = []
+    requests = []
 
     def ask(texts, kind):
-        asked.append(texts)
+        requests.append(texts)
         return [[1.0] + [0.0] * 255 for _ in texts], 0
 
     small = VendorEmbedder(
@@ -317,17 +324,17 @@ def test_calls_of_a_vendor_are_counted_by_what_its_requests_hold(space, monkeypa
     monkeypatch.setattr(registry, "make_embedder", lambda config: small)
     text = "\n\n".join(LONG.replace("owl", f"{animal} owl") for animal in ("snowy", "tawny", "barn", "eagle", "scops"))
     report = report_of(space, "TEXT", {"externalId": "owls", "name": "Owls"}, content=text)
-    assert not asked
+    assert not requests
     space.call(
         job_runs.accept_text(space.db, space.scope, text=text, name="Owls", external_id="owls", ingestion=Ingestion())
     )
     space.work()
-    assert len(asked) > 2
-    assert report["embeddingCalls"] == len(asked)
+    assert len(requests) > 2
+    assert report["embeddingCalls"] == len(requests)
 
 
 def partition(space):
-    """The number of the scope's partition, which a first text has made."""
+    """Number of the scope's partition."""
     space.call(
         job_runs.accept_text(space.db, space.scope, text="One.", name="one", external_id=None, ingestion=Ingestion())
     )
@@ -337,7 +344,7 @@ def partition(space):
 
 
 class Many:
-    """A source that lists more than is sampled; its documents differ in size, some cannot be had."""
+    """Source with more items than the sample, of various sizes and some broken."""
 
     def __init__(self, number):
         self.items = [SourceItem(f"doc {n}", f"doc {n}.txt") for n in range(number)]
@@ -346,12 +353,12 @@ class Many:
     def text(number):
         return "\n\n".join(f"Owl {number} hunts by river {part}." for part in range(1 + number * 7 % 40))
 
-    def fetch(self, item, request, place):
+    def fetch(self, item, request, path):
         number = int(item.external_id.split()[1])
         if number % 20 == 0:
             raise Skippable("The file cannot be downloaded.")
-        place.write_text(self.text(number))
-        return RawContent(place, item.name, "text/plain", place.stat().st_size)
+        path.write_text(self.text(number))
+        return RawContent(path, item.name, "text/plain", path.stat().st_size)
 
 
 def test_a_large_listing_is_sampled_to_within_15_percent(space):

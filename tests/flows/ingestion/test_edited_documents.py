@@ -1,4 +1,4 @@
-"""An edit costs what it changes: the texts that the model is asked for when one part of a long document is edited."""
+"""Embedding requests after an edit of one part of a long document."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import pytest
 from tests.flows.ingestion.test_pipeline import house  # noqa: F401
 from tests.standins.edited_texts import CHUNKS, EDITS, KINDS, edited
 
+# Places of each edit, cumulative.
 PLACES = 2
-"""Of each edit, each on top of those before it."""
 
 
 @pytest.mark.slow
@@ -24,12 +24,12 @@ def test_an_edit_costs_at_most_three_embeddings_of_two_hundred_and_a_move_five(h
     assert len(house.contents()) >= CHUNKS
     costs: dict[str, list[int]] = {edit: [] for edit in EDITS}
     for edit in EDITS * PLACES:
-        before = len(house.model.texts)
+        embedded_before = len(house.model.texts)
         parts = edited(parts, edit, kind, chance)
         house.ingest(text := kind.between.join(parts), "long")
-        costs[edit].append(len(house.model.texts) - before)
+        costs[edit].append(len(house.model.texts) - embedded_before)
     assert all(content in text for content in house.contents())
     assert set(costs["two words"]) <= {1, 2}
     assert max(costs["move"]) <= 5, "a move is a removal and an insertion"
     assert max(max(cost) for edit, cost in costs.items() if edit != "move") <= 3, costs
-    assert median(one for cost in costs.values() for one in cost) <= 2, costs
+    assert median(embedded for cost in costs.values() for embedded in cost) <= 2, costs

@@ -1,4 +1,4 @@
-"""No embedding is left of a text that is gone, whoever writes and whoever deletes at that moment."""
+"""Deleted texts leave no embedding under concurrent writers and sweepers."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from retrieval.ingestion import embed
 from retrieval.maintenance.fsck import check, tables
 from retrieval.maintenance.fsck.findings import Instance
 from retrieval.readiness import files_folder
+from tests import registry_instances
 from tests.flows.configured import Configured
 
 SEED = 20_261_123
@@ -25,16 +26,16 @@ SECONDS = 6.0
 
 @pytest.fixture
 def space(monkeypatch, tmp_path, fresh_database, request):
-    """In a database of its own: the check looks at all of it."""
+    # The check reads the whole database.
     monkeypatch.setenv("RETRIEVAL_FILES_DIRECTORY", str(tmp_path))
     settings.load_settings.cache_clear()
-    registry._instances.clear()
+    registry_instances.forget_instances()
     (tmp_path / files_folder.MARKER_NAME).write_text("a folder in use\n")
     db = Database(fresh_database(f"left_{abs(hash(request.node.name)) % 10**9}"), size=8)
     yield Configured(db)
     db.close()
     settings.load_settings.cache_clear()
-    registry._instances.clear()
+    registry_instances.forget_instances()
 
 
 def instance(space):
@@ -48,15 +49,15 @@ def embeddings(space):
 
 
 def test_of_a_text_that_is_deleted_while_the_model_is_at_work(space, monkeypatch):
-    """Its chunks are swept before the vectors come."""
-    made = space.text("Bats hunt moths.", "bats").document_id
+    # The sweep deletes the chunks before the vectors arrive.
+    document_id = space.text("Bats hunt moths.", "bats").document_id
     space.text("Owls hunt mice.", "owls")
     whole = embed._check_vectors
 
-    def late(*given):
-        space.delete(made)
+    def late(*arguments):
+        space.delete(document_id)
         space.sweep()
-        return whole(*given)
+        return whole(*arguments)
 
     monkeypatch.setattr(embed, "_check_vectors", late)
     space.work()
@@ -70,12 +71,12 @@ def test_of_a_text_that_is_deleted_while_its_embedding_is_put_back(space):
     space.work()
     space.db.rows("delete from embeddings")
     whole = instance(space)
-    found = [one for one in check.find_all(whole) if one.kind == "MISSING_EMBEDDING"]
-    assert len(found) == 1
+    missing = [finding for finding in check.find_all(whole) if finding.kind == "MISSING_EMBEDDING"]
+    assert len(missing) == 1
     with psycopg.connect(space.db.url) as sweep:  # what the sweep of the deleted document does, slowly
         sweep.execute("select pg_advisory_xact_lock(partition_id) from chunks")
         sweep.execute("delete from chunks where document_id = %s", [document])
-        repair = threading.Thread(target=tables._copy_embeddings, args=(whole, found))
+        repair = threading.Thread(target=tables._copy_embeddings, args=(whole, missing))
         repair.start()
         time.sleep(0.5)
         sweep.commit()
@@ -84,28 +85,28 @@ def test_of_a_text_that_is_deleted_while_its_embedding_is_put_back(space):
 
 
 def test_of_a_chunk_of_no_document(space):
-    """The repair itself takes it away with its chunk."""
+    """The repair deletes it with its chunk."""
     space.text("Bats hunt moths.", "bats")
     space.work()
     space.db.rows("delete from connection_documents")
     space.db.rows("delete from run_documents")
     space.db.rows("delete from documents")
     whole = instance(space)
-    found = check.find_all(whole)
-    assert "ORPHAN_CHUNK" in {one.kind for one in found}
-    check.repair_all(whole, [one for one in found if one.kind == "ORPHAN_CHUNK"])
+    findings = check.find_all(whole)
+    assert "ORPHAN_CHUNK" in {finding.kind for finding in findings}
+    check.repair_all(whole, [finding for finding in findings if finding.kind == "ORPHAN_CHUNK"])
     assert embeddings(space) == 0
 
 
 def test_while_texts_come_and_go_and_are_checked(space, monkeypatch):
-    """Texts that share words and texts that come again, one worker, one sweeper, deletions and repairs."""
+    """Concurrent uploads, deletions, sweeps and repairs of overlapping texts."""
     chance, until = random.Random(SEED), time.monotonic() + SECONDS
-    known, lock, trouble = [], threading.Lock(), []
+    known_ids, lock, trouble = [], threading.Lock(), []
     whole = embed._check_vectors
 
-    def slowly(*given):
+    def slowly(*arguments):
         time.sleep(0.1)
-        return whole(*given)
+        return whole(*arguments)
 
     monkeypatch.setattr(embed, "_check_vectors", slowly)
 
@@ -122,16 +123,16 @@ def test_while_texts_come_and_go_and_are_checked(space, monkeypatch):
     def come():
         number = chance.randrange(30)
         words = f"Owl {number % 10} hunts mouse {chance.randrange(2) * number}."
-        made = space.text(words, f"owl {number}").document_id
+        document_id = space.text(words, f"owl {number}").document_id
         with lock:
-            known.append(made)
+            known_ids.append(document_id)
         space.work()
 
     def go():
         with lock:
-            some = [known.pop(chance.randrange(len(known))) for _ in range(min(2, len(known)))]
-        if some:
-            space.delete(*some)
+            chosen_ids = [known_ids.pop(chance.randrange(len(known_ids))) for _ in range(min(2, len(known_ids)))]
+        if chosen_ids:
+            space.delete(*chosen_ids)
         time.sleep(0.02)
 
     def lose():
@@ -149,4 +150,6 @@ def test_while_texts_come_and_go_and_are_checked(space, monkeypatch):
     assert trouble == []
     space.work()
     space.sweep()
-    assert [one for one in check.run_check(instance(space)).findings if one.kind == "ORPHAN_EMBEDDING"] == []
+    assert [
+        finding for finding in check.run_check(instance(space)).findings if finding.kind == "ORPHAN_EMBEDDING"
+    ] == []

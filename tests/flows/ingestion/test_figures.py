@@ -1,4 +1,4 @@
-"""What Prometheus is told after a run is what the database holds, and what vendors were asked."""
+"""Prometheus metrics equal the database and the vendors' requests."""
 
 from __future__ import annotations
 
@@ -41,28 +41,28 @@ def test_after_a_thousand_documents_every_figure_is_the_databases(db):
     space.work()
     samples = figures(space)
 
-    def one(statement):
+    def read_number(statement):
         (row,) = db.rows(statement, {"namespace": space.scope.namespace})
         return row["n"]
 
     of_space = "join partitions p on p.id = t.partition_id where p.namespace_id = %(namespace)s"
     assert samples["retrieval_documents", ("status", "SUCCESS")] == DOCUMENTS
-    assert one(f"select count(*) as n from documents t {of_space} and status = 'SUCCESS'") == DOCUMENTS
+    assert read_number(f"select count(*) as n from documents t {of_space} and status = 'SUCCESS'") == DOCUMENTS
     assert samples["retrieval_job_runs", ("status", "COMPLETED")] == DOCUMENTS
-    assert one(f"select count(*) as n from job_runs t {of_space} and status = 'COMPLETED'") == DOCUMENTS
+    assert read_number(f"select count(*) as n from job_runs t {of_space} and status = 'COMPLETED'") == DOCUMENTS
     assert samples[("retrieval_queue_oldest_seconds",)] == 0
-    tokens = one(f"select sum(tokens) as n from chunks t {of_space}")
+    tokens = read_number(f"select sum(tokens) as n from chunks t {of_space}")
     assert samples[("retrieval_tokens_embedded_total",)] == tokens > DOCUMENTS
     for step in STEPS:
         assert samples["retrieval_stage_seconds_count", ("stage", step)] == DOCUMENTS
-        seconds = one(f"select sum((timings ->> '{step}')::float8) as n from job_runs t {of_space}")
+        seconds = read_number(f"select sum((timings ->> '{step}')::float8) as n from job_runs t {of_space}")
         assert samples["retrieval_stage_seconds_sum", ("stage", step)] == pytest.approx(seconds, abs=0.0006 * DOCUMENTS)
 
 
 def test_each_request_to_a_vendor_is_counted_by_what_came_of_it(db, openai, allowed):  # noqa: F811
     allowed(openai)
     space = Configured(db, embeddingModelConfig=openai.config())
-    before = len(openai.times)
+    requests_before = len(openai.times)
     openai.faults = [faults.status(429, Retry_After="0"), faults.status(500)]
     space.text("The seal was seen in the harbour.", "seal")
     space.work()
@@ -71,5 +71,5 @@ def test_each_request_to_a_vendor_is_counted_by_what_came_of_it(db, openai, allo
         for key, value in figures(space).items()
         if key[0] == "retrieval_vendor_requests_total"
     }
-    asked = len(openai.times) - before
-    assert counted == {("OPENAI", "rate_limited"): 1, ("OPENAI", "failed"): 1, ("OPENAI", "ok"): asked - 2}
+    request_count = len(openai.times) - requests_before
+    assert counted == {("OPENAI", "rate_limited"): 1, ("OPENAI", "failed"): 1, ("OPENAI", "ok"): request_count - 2}

@@ -1,4 +1,4 @@
-"""The check of tables, files and vector stores: what is planted is found, all of it, and repaired."""
+"""The check finds and repairs all planted damage in tables, files and vector stores."""
 
 import shutil
 
@@ -15,6 +15,7 @@ from retrieval.maintenance.stores import Stores
 from retrieval.ports import Vector
 from retrieval.principals import Access
 from retrieval.readiness import files_folder
+from tests import registry_instances
 from tests.flows.configured import Configured
 from tests.standins import s3_server
 
@@ -29,24 +30,24 @@ def quiet(monkeypatch, tmp_path, fresh_database, request):
     monkeypatch.setenv("RETRIEVAL_FETCH_ALLOW", "127.0.0.0/8")
     monkeypatch.setenv("RETRIEVAL_FILES_DIRECTORY", str(tmp_path / "files"))
     settings.load_settings.cache_clear()
-    registry._instances.clear()
+    registry_instances.forget_instances()
     (tmp_path / "files").mkdir()
     (tmp_path / "files" / files_folder.MARKER_NAME).write_text("a folder in use\n")
     db = Database(fresh_database(f"fsck_{abs(hash(request.node.name)) % 10**9}"), size=4)
     yield db
     db.close()
     settings.load_settings.cache_clear()
-    registry._instances.clear()
+    registry_instances.forget_instances()
 
 
 def filled(space, documents=DOCUMENTS):
     """Texts of three chunks each, ingested; the ids of the documents."""
-    made = []
+    document_ids = []
     for number in range(documents):
         words = "\n\n".join(f"Owl {number} hunts mouse {n} in valley{number}x{n} at night." for n in range(PARAGRAPHS))
-        made.append(space.text(words, f"owl {number}").document_id)
+        document_ids.append(space.text(words, f"owl {number}").document_id)
     space.work()
-    return made
+    return document_ids
 
 
 def instance(space):
@@ -72,17 +73,17 @@ def partition(space):
 
 
 def plant(space, documents):
-    """A hundred things that are wrong; of each the kind, and a word that its finding holds."""
+    """Plant a hundred defects; return kind and search word of each."""
     store, files = registry.make_vector_store(space.config, space.db), registry.make_file_store(space.config)
-    planted, left, number = [], iter(documents), partition(space)
+    planted, remaining, number = [], iter(documents), partition(space)
     folder = f"{space.scope.namespace}/_"
     for n in range(10):  # vectors of no chunk: of unknown documents, of versions that are not visible
-        document = next(left) if n % 2 else ids.document_id()
+        document = next(remaining) if n % 2 else ids.document_id()
         name = ids.vector_id(document, 10**9 + n, 0)
         store.upsert(space.scope, [Vector(name, document, [1.0] * DIMENSIONS, {"document": document})])
         planted.append(("ORPHAN_VECTOR", name))
     for _ in range(10):
-        row = rows_of(space, next(left))[0]
+        row = rows_of(space, next(remaining))[0]
         name = ids.vector_id(row["document_id"], row["generation"], row["index"])
         store.delete(space.scope, [name])
         planted.append(("MISSING_VECTOR", name))
@@ -91,11 +92,11 @@ def plant(space, documents):
         files.put(key, [b"x"])
         planted.append(("ORPHAN_FILE", key))
     for _ in range(10):
-        key = rows_of(space, next(left))[0]["raw_key"]
+        key = rows_of(space, next(remaining))[0]["raw_key"]
         files.delete([key])
         planted.append(("MISSING_FILE", key))
     for n in range(10):
-        document = next(left) if n % 2 else ids.document_id()
+        document = next(remaining) if n % 2 else ids.document_id()
         only(
             space,
             'insert into chunks (partition_id, document_id, generation, index, start, "end", tokens, content,'
@@ -107,7 +108,7 @@ def plant(space, documents):
         )
         planted.append(("ORPHAN_CHUNK", document))
     for _ in range(10):
-        row = rows_of(space, next(left))[1]
+        row = rows_of(space, next(remaining))[1]
         only(space, "delete from chunks where id = %(id)s", id=row["id"])
         planted.append(("MISSING_CHUNKS", row["document_id"]))
     for n in range(10):
@@ -119,7 +120,7 @@ def plant(space, documents):
         )
         planted.append(("ORPHAN_POSTINGS", str(10**12 + n)))
     for _ in range(10):
-        row = rows_of(space, next(left))[0]
+        row = rows_of(space, next(remaining))[0]
         only(space, "delete from postings where chunk_id = %(c)s and term like 'valley%%'", c=row["id"])
         planted.append(("MISSING_POSTINGS", row["document_id"]))
     for n in range(10):
@@ -145,14 +146,14 @@ def plant(space, documents):
         )
         planted.append(("ORPHAN_EMBEDDING", f"no chunk {n}".encode().hex()))
     for _ in range(2):
-        document = next(left)
+        document = next(remaining)
         only(
             space, "insert into connection_documents (document_id, connection_id) values (%(d)s, 'conn_x')", d=document
         )
         planted.append(("ORPHAN_LINK", document))
     only(space, "update partitions set chunks = chunks + 7, terms = terms - 1 where id = %(p)s", p=number)
     planted.append(("WRONG_COUNTER", "counted"))
-    document = next(left)
+    document = next(remaining)
     only(space, "update documents set deleted_at = now() where id = %(d)s", d=document)
     planted.append(("UNSWEPT_DOCUMENT", document))
     only(space, "insert into term_counts (partition_id, term, chunks) values (10000000, 'x', 1)")
@@ -162,13 +163,13 @@ def plant(space, documents):
 
 
 def found_of(planted, findings):
-    """How many of what was planted are told, each by a finding of its own."""
-    left = list(findings)
+    """Number of planted defects with a finding."""
+    remaining = list(findings)
     count = 0
     for kind, word in planted:
-        for one in left:
-            if one.kind == kind and word in f"{one.document} {one.detail}":
-                left.remove(one)
+        for finding in remaining:
+            if finding.kind == kind and word in f"{finding.document} {finding.detail}":
+                remaining.remove(finding)
                 count += 1
                 break
     return count
@@ -184,10 +185,10 @@ def test_a_hundred_planted_in_the_embedded_stores_are_found_and_repaired(quiet):
     documents = filled(space)
     assert check.run_check(instance(space)).findings == []
     planted = plant(space, documents)
-    other = f"{ids.namespace_id()}/_/{ids.document_id()}/7/raw"
-    registry.make_file_store(space.config).put(other, [b"x"])
+    foreign_key = f"{ids.namespace_id()}/_/{ids.document_id()}/7/raw"
+    registry.make_file_store(space.config).put(foreign_key, [b"x"])
     outcome = check.run_check(instance(space))
-    assert found_of([*planted, ("ORPHAN_FILE", other)], outcome.findings) == 101
+    assert found_of([*planted, ("ORPHAN_FILE", foreign_key)], outcome.findings) == 101
     assert check.run_check(instance(space), repair=True).remaining == []
     space.work()
     space.sweep()
@@ -214,21 +215,21 @@ def test_a_hundred_planted_in_hosted_stores_are_found_and_repaired(quiet, pineco
         space.work()
         space.sweep()
         assert check.run_check(instance(space)).findings == []
-        registry._instances.clear()
+        registry_instances.forget_instances()
 
 
 def test_a_file_that_a_row_has_come_to_refer_to_is_not_removed(quiet):
     space = Configured(quiet)
-    kept, gone = filled(space, 2)
+    referenced, deleted = filled(space, 2)
     store = registry.make_file_store(space.config)
-    keys = [f"{space.scope.namespace}/_/{document}/999999/raw" for document in (kept, gone)]
+    keys = [f"{space.scope.namespace}/_/{document}/999999/raw" for document in (referenced, deleted)]
     for key in keys:
         store.put(key, [b"x"])
     whole = instance(space)
-    found = check.find_all(whole)
-    assert found_of([("ORPHAN_FILE", key) for key in keys], found) == 2
-    only(space, "update documents set raw_key = %(key)s where id = %(id)s", key=keys[0], id=kept)
-    check.repair_all(whole, found)
+    findings = check.find_all(whole)
+    assert found_of([("ORPHAN_FILE", key) for key in keys], findings) == 2
+    only(space, "update documents set raw_key = %(key)s where id = %(id)s", key=keys[0], id=referenced)
+    check.repair_all(whole, findings)
     assert [key for key in store.keys(f"{space.scope.namespace}/") if key in keys] == keys[:1]
 
 
@@ -237,14 +238,14 @@ def test_what_a_running_flow_writes_is_left_alone(quiet):
     filled(space, 3)
     space.text("Bats hunt moths.\n\n" * 30, "bats")
     lease = space.lease()
-    seen = []
+    step_findings = []
 
     def look(step):
-        seen.append((step, check.run_check(instance(space), repair=True).findings))
+        step_findings.append((step, check.run_check(instance(space), repair=True).findings))
 
-    space.take(lease, before=look)
-    assert len(seen) == 5
-    assert {step: found for step, found in seen if found} == {}
+    space.take(lease, before_step=look)
+    assert len(step_findings) == 5
+    assert {step: step_found for step, step_found in step_findings if step_found} == {}
     assert space.search("bats")[:1] == ["bats"]
     assert check.run_check(instance(space)).findings == []
 
@@ -265,16 +266,16 @@ def test_a_store_that_is_away_is_told_and_hides_nothing_else(quiet):
             return refuse
 
     def stores(namespace):
-        found = real.stores(namespace)
-        return Stores(Away(), found.files, found.end_authorizations)
+        real_stores = real.stores(namespace)
+        return Stores(Away(), real_stores.files, real_stores.end_authorizations)
 
     outcome = check.run_check(Instance(space.db, stores, "english", real.local_files), repair=True)
-    assert {one.kind for one in outcome.findings} == {"WRONG_COUNTER", "UNREADABLE_STORE"}
-    assert {one.kind for one in outcome.remaining} == {"UNREADABLE_STORE"}
+    assert {finding.kind for finding in outcome.findings} == {"WRONG_COUNTER", "UNREADABLE_STORE"}
+    assert {finding.kind for finding in outcome.remaining} == {"UNREADABLE_STORE"}
 
 
 def copied(db, name):
-    """Another database as this one is now, as a restored backup would be."""
+    """Copy of the database."""
     db.close()
     with psycopg.connect(db.url, autocommit=True, dbname="postgres") as connection:
         source = psycopg.conninfo.conninfo_to_dict(db.url)["dbname"]
@@ -284,9 +285,9 @@ def copied(db, name):
 
 
 def test_a_database_of_yesterday_beside_todays_files_is_repaired(quiet, tmp_path):
-    """Files that came since are nobody's; of a document that was deleted since, the rows are back, the file is not."""
+    # Files since then are orphans; a document deleted since then has rows without a file.
     space = Configured(quiet)
-    kept, deleted = filled(space, 1)[0], space.text("Seals sleep under water.", "seals").document_id
+    kept_document, deleted = filled(space, 1)[0], space.text("Seals sleep under water.", "seals").document_id
     space.work()
     yesterday = copied(quiet, f"{psycopg.conninfo.conninfo_to_dict(quiet.url)['dbname']}_y")
     newer = space.text("Bats hunt moths.", "bats").document_id
@@ -294,22 +295,22 @@ def test_a_database_of_yesterday_beside_todays_files_is_repaired(quiet, tmp_path
     space.delete(deleted)
     space.sweep()
     quiet.close()
-    registry._instances.clear()
+    registry_instances.forget_instances()
     space.db = Database(yesterday, size=4)
     try:
-        found = check.run_check(instance(space), repair=True)
-        assert sorted((one.kind, one.document) for one in found.findings) == sorted(
+        outcome = check.run_check(instance(space), repair=True)
+        assert sorted((finding.kind, finding.document) for finding in outcome.findings) == sorted(
             [("ORPHAN_FILE", newer), ("MISSING_FILE", deleted)]
         )
-        assert found.remaining == []
+        assert outcome.remaining == []
         assert space.search("owl 0 in valley")[0] == "owl 0"
         status = {row["id"]: row["status"] for row in only(space, "select id, status from documents")}
-        assert status == {kept: "SUCCESS", deleted: "FAILED"}
+        assert status == {kept_document: "SUCCESS", deleted: "FAILED"}
         assert not list((tmp_path / "files").glob(f"*/*/{newer}"))
-        again = space.text("Seals sleep under water.", "seals")
+        second_receipt = space.text("Seals sleep under water.", "seals")
         space.work()
         assert space.search("sleeping seals")[0] == "seals"
-        assert again.document_id == deleted
+        assert second_receipt.document_id == deleted
         assert check.run_check(instance(space)).findings == []
     finally:
         space.db.close()
@@ -323,9 +324,9 @@ def test_a_database_of_today_beside_yesterdays_files_is_repaired(quiet, tmp_path
     space.work()
     shutil.rmtree(tmp_path / "files")
     (tmp_path / "yesterday").rename(tmp_path / "files")
-    found = check.run_check(instance(space), repair=True)
-    assert {(one.kind, one.document) for one in found.findings} == {("MISSING_FILE", lost)}
-    assert found.remaining == []
+    outcome = check.run_check(instance(space), repair=True)
+    assert {(finding.kind, finding.document) for finding in outcome.findings} == {("MISSING_FILE", lost)}
+    assert outcome.remaining == []
     assert space.search("owl 0 in valley")[0] == "owl 0"
     assert only(space, "select status from documents where id = %(id)s", id=lost)[0]["status"] == "FAILED"
 
@@ -333,17 +334,21 @@ def test_a_database_of_today_beside_yesterdays_files_is_repaired(quiet, tmp_path
 def test_readers_that_are_not_those_of_the_list_are_found_and_repaired(quiet):
     space = Configured(quiet)
     access = Access(users=("ada",), groups=("staff",), denied_users=("bob",))
-    made = [space.text(f"Owl {n} hunts.", f"owl {n}", access=access).document_id for n in range(4)]
+    document_ids = [space.text(f"Owl {n} hunts.", f"owl {n}", access=access).document_id for n in range(4)]
     space.work()
-    _kept, lacking, more, limited = made
+    _kept, lacking, widened, limited = document_ids
     only(space, "update documents set allowed = '{g:staff}' where id = %(id)s", id=lacking)
-    only(space, "update documents set allowed = allowed || '{*}', denied = '{}' where id = %(id)s", id=more)
+    only(space, "update documents set allowed = allowed || '{*}', denied = '{}' where id = %(id)s", id=widened)
     only(space, "update documents set access_limit = access where id = %(id)s", id=limited)
-    found = check.run_check(instance(space)).findings
-    assert {(one.kind, one.document) for one in found} == {("WRONG_READERS", one) for one in (lacking, more, limited)}
+    findings = check.run_check(instance(space)).findings
+    assert {(finding.kind, finding.document) for finding in findings} == {
+        ("WRONG_READERS", finding) for finding in (lacking, widened, limited)
+    }
     assert check.run_check(instance(space), repair=True).remaining == []
     assert check.run_check(instance(space)).findings == []
-    rows = [row for one in made for row in only(space, "select * from documents where id = %(id)s", id=one)]
+    rows = [
+        row for finding in document_ids for row in only(space, "select * from documents where id = %(id)s", id=finding)
+    ]
     assert {(*row["allowed"], *row["denied"]) for row in rows} == {("u:ada", "g:staff", "u:bob")}
     assert {row["access_limit"] for row in rows} == {None}
 
@@ -352,32 +357,34 @@ def stored_at(tmp_path, key):
     return tmp_path / "files" / key
 
 
-def told(outcome):
-    return sorted((one.kind, one.document) for one in outcome)
+def kinds_and_documents(outcome):
+    return sorted((finding.kind, finding.document) for finding in outcome)
 
 
 def test_files_that_were_emptied_or_cut_are_found(quiet, tmp_path):
-    """What can be read again from the raw file is; a text whose only file is damaged is FAILED, and the file goes."""
+    # Parsed text is rebuilt from the raw file; a damaged raw text is FAILED.
     space = Configured(quiet)
-    emptied, cut, kept = filled(space, 3)
+    emptied, cut, intact = filled(space, 3)
     page = b"<html><body><h1>Seals</h1>" + b"<p>Seals sleep under water.</p>" * 40 + b"</body></html>"
-    read, gone = (space.file(f"{name}.html", page + name.encode(), "text/html").document_id for name in ("a", "b"))
+    read, deleted = (space.file(f"{name}.html", page + name.encode(), "text/html").document_id for name in ("a", "b"))
     space.work()
     assert check.run_check(instance(space)).findings == []
     keys = {row["id"]: row for row in only(space, "select id, raw_key, parsed_key from documents")}
     stored_at(tmp_path, keys[emptied]["raw_key"]).write_bytes(b"")
-    for document, key, size in ((cut, "raw_key", 100), (read, "parsed_key", 100), (gone, "raw_key", len(page))):
+    for document, key, size in ((cut, "raw_key", 100), (read, "parsed_key", 100), (deleted, "raw_key", len(page))):
         file = stored_at(tmp_path, keys[document][key])
         file.write_bytes(file.read_bytes()[:size])
-    found = check.run_check(instance(space)).findings
-    assert told(found) == sorted(("WRONG_FILE", one) for one in (emptied, cut, read, gone))
-    assert {one.document: one.detail.partition(" holds ")[2] for one in found}[emptied].startswith("0 bytes, not ")
+    findings = check.run_check(instance(space)).findings
+    assert kinds_and_documents(findings) == sorted(("WRONG_FILE", finding) for finding in (emptied, cut, read, deleted))
+    assert {finding.document: finding.detail.partition(" holds ")[2] for finding in findings}[emptied].startswith(
+        "0 bytes, not "
+    )
     assert check.run_check(instance(space), repair=True).remaining == []
     space.work()
     space.sweep()
     assert check.run_check(instance(space)).findings == []
     status = {row["id"]: row["status"] for row in only(space, "select id, status from documents")}
-    assert status == {emptied: "FAILED", cut: "FAILED", kept: "SUCCESS", read: "SUCCESS", gone: "FAILED"}
+    assert status == {emptied: "FAILED", cut: "FAILED", intact: "SUCCESS", read: "SUCCESS", deleted: "FAILED"}
     assert not stored_at(tmp_path, keys[emptied]["raw_key"]).exists()
     assert space.search("owl 0 in valley")[0] == "owl 0"
 
@@ -388,15 +395,17 @@ def test_a_cut_file_in_a_bucket_is_found(quiet):
         cut, _ = filled(space, 2)
         key = rows_of(space, cut)[0]["raw_key"]
         registry.make_file_store(space.config).put(key, [b"Owl"])
-        assert told(check.run_check(instance(space)).findings) == [("WRONG_FILE", cut)]
-        registry._instances.clear()
+        assert kinds_and_documents(check.run_check(instance(space)).findings) == [("WRONG_FILE", cut)]
+        registry_instances.forget_instances()
 
 
 def test_chunks_whose_text_was_changed_are_found_and_repaired(quiet):
-    """Of another length or of the same; put back from the parsed text, words and all, without asking the model."""
+    # Text of the same or another length is restored from the parsed file without the model.
     space = Configured(quiet)
-    longer, same, kept = filled(space, 3)
-    before = {one: [row["content"] for row in rows_of(space, one)] for one in (longer, same, kept)}
+    longer, same, unchanged = filled(space, 3)
+    contents_before = {
+        document: [row["content"] for row in rows_of(space, document)] for document in (longer, same, unchanged)
+    }
     only(
         space,
         "update chunks set content = content || ' and Rome' where id = %(id)s",
@@ -408,27 +417,33 @@ def test_chunks_whose_text_was_changed_are_found_and_repaired(quiet):
         id=rows_of(space, same)[1]["id"],
     )
     spent = only(space, "select coalesce(sum(tokens), 0) as tokens from token_usage")
-    assert told(check.run_check(instance(space)).findings) == sorted([("WRONG_TEXT", longer), ("WRONG_TEXT", same)])
+    assert kinds_and_documents(check.run_check(instance(space)).findings) == sorted(
+        [("WRONG_TEXT", longer), ("WRONG_TEXT", same)]
+    )
     assert check.run_check(instance(space), repair=True).remaining == []
     space.work()
-    assert {one: [row["content"] for row in rows_of(space, one)] for one in before} == before
+    assert {
+        document: [row["content"] for row in rows_of(space, document)] for document in contents_before
+    } == contents_before
     assert only(space, "select coalesce(sum(tokens), 0) as tokens from token_usage") == spent
     assert check.run_check(instance(space)).findings == []
 
 
 def test_vectors_of_other_dimensions_are_found_and_repaired(quiet):
-    """A search passes over them without a word; the embedding is written again, or made again where it is one too."""
+    # Search ignores such vectors; the repair writes or recomputes them.
     space = Configured(quiet)
-    one, other, _ = filled(space, 3)
-    for document, table in ((one, ("vectors",)), (other, ("vectors", "embeddings"))):
+    first, second, _ = filled(space, 3)
+    for document, table in ((first, ("vectors",)), (second, ("vectors", "embeddings"))):
         row = rows_of(space, document)[0]
         if "vectors" in table:
             name = ids.vector_id(document, row["generation"], row["index"])
             only(space, "update vectors set values = '[1,2,3]' where id = %(id)s", id=name)
         if "embeddings" in table:
             only(space, "update embeddings set values = '[1,2,3]' where key = %(key)s", key=row["embedding_key"])
-    found = check.run_check(instance(space)).findings
-    assert told(found) == sorted([("WRONG_EMBEDDING", other), ("WRONG_VECTOR", one), ("WRONG_VECTOR", other)])
+    findings = check.run_check(instance(space)).findings
+    assert kinds_and_documents(findings) == sorted(
+        [("WRONG_EMBEDDING", second), ("WRONG_VECTOR", first), ("WRONG_VECTOR", second)]
+    )
     assert check.run_check(instance(space), repair=True).remaining == []
     space.work()
     space.sweep()
@@ -445,7 +460,7 @@ def test_an_index_of_other_dimensions_is_told(quiet, pinecone_index):
     filled(space, 1)
     assert check.run_check(instance(space)).findings == []
     index.dimension = 16
-    found = check.run_check(instance(space)).findings
+    findings = check.run_check(instance(space)).findings
     assert ("UNREADABLE_STORE", "The index has 16 dimensions, the model makes 256.") in {
-        (one.kind, one.detail) for one in found
+        (finding.kind, finding.detail) for finding in findings
     }

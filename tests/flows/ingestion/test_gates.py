@@ -1,4 +1,4 @@
-"""A new model is judged by questions beside what is searched, and refused where it answers them worse."""
+"""A new model is evaluated before the swap and refused if worse."""
 
 import asyncio
 import json
@@ -20,6 +20,7 @@ from retrieval.jobs import control
 from retrieval.jobs.queries import batches
 from retrieval.search import search
 from retrieval.search.search import Query
+from tests import registry_instances
 from tests.flows.configured import EMBEDDED, Configured
 from tests.flows.plain_steps import without_prefect
 from tests.standins import embedding_server
@@ -34,32 +35,30 @@ def space(db, monkeypatch, tmp_path):
     monkeypatch.setenv("RETRIEVAL_FILES_DIRECTORY", str(tmp_path / "files"))
     monkeypatch.setenv("RETRIEVAL_FETCH_ALLOW", "127.0.0.0/8")
     settings.load_settings.cache_clear()
-    registry._instances.clear()
-    made = Configured(db)
-    without_prefect(monkeypatch, db, made.ring)
+    registry_instances.forget_instances()
+    configured = Configured(db)
+    without_prefect(monkeypatch, db, configured.ring)
     monkeypatch.setattr(reembed, "judge_generation", reembed.judge_new_generation)
     for animal in ANIMALS:
-        made.text(f"The {animal} hunts by the river at night. A {animal} sleeps by day.", animal)
-    made.work()
-    yield made
-    registry._instances.clear()
+        configured.text(f"The {animal} hunts by the river at night. A {animal} sleeps by day.", animal)
+    configured.work()
+    yield configured
+    registry_instances.forget_instances()
     settings.load_settings.cache_clear()
 
 
 @contextmanager
 def next_model(monkeypatch, **options):
-    """Its config, while it can be reached."""
+    """Config of the next model during the test."""
     with embedding_server.running("OPENAI", **options) as vendor:
         monkeypatch.setenv("RETRIEVAL_ENDPOINTS", json.dumps({"OPENAI": {"base_url": vendor.base_url}}))
         settings.load_settings.cache_clear()
         yield vendor.config()
-        for made in list(registry._instances.values()):
-            if hasattr(made, "close") and hasattr(made, "provider"):
-                made.close()
+        registry_instances.close_instances()
 
 
 def shuffled(vectors):
-    """Nothing that was near stays near: the vectors of a request change places, and no two requests agree."""
+    """Sabotaged model: vectors of a request are permuted."""
     rng = np.random.default_rng(len(vectors) + int(np.abs(vectors[0]).sum() * 1000))
     return [rng.permutation(rng.permutation(vectors)[at]) for at in range(len(vectors))]
 
@@ -74,16 +73,18 @@ def judged(space, tenant=""):
     return space.call(evaluations.create_evaluation(space.db, scope, "animals", questions)).id
 
 
-def begin(space, model, evaluation, **asked):
-    now = space.config
-    wanted = gate.dump_gate(Gate(evaluation, asked.pop("metric", "ndcgAt10"), **asked))
-    later = replace(now, embedding_model=model)
-    return space.call(reembedding.begin_reembedding(space.db, space.ring, now, later, wanted))[1]
+def begin(space, model, evaluation, **gate_fields):
+    config = space.config
+    gate_body = gate.dump_gate(Gate(evaluation, gate_fields.pop("metric", "ndcgAt10"), **gate_fields))
+    later = replace(config, embedding_model=model)
+    return space.call(reembedding.begin_reembedding(space.db, space.ring, config, later, gate_body))[1]
 
 
 def rebuild(space):
     batches.form_batches(space.db, size=64, batches=8)
-    (batch,) = [one for one in batches.undispatched_batches(space.db) if one.source == "REEMBED"]
+    (batch,) = [
+        waiting_batch for waiting_batch in batches.undispatched_batches(space.db) if waiting_batch.source == "REEMBED"
+    ]
     batches.record_flow_run(space.db, batch, "run")
     lease = batches.claim_lease(space.db, batch.id, batch.attempt, seconds=30)
     run = RunContext(space.db, space.ring, lease)
@@ -95,59 +96,61 @@ def rebuild(space):
 
 
 def answers(space):
-    """All that searches of every kind answer."""
-    config, found = space.config, []
+    """Results of all kinds of search."""
+    config, hits = space.config, []
     for weight in (1.0, 0.5, 0.0):
         for animal in ANIMALS[:4]:
             query = Query(f"where does the {animal} hunt", semantic_weight=weight, keyword_weight=1 - weight)
             vectors = registry.make_vector_store(config, space.db)
             embedder = registry.make_embedder(config)
-            found.append(
+            hits.append(
                 search.run_search(space.db, space.scope, query, viewer=None, embedder=embedder, vectors=vectors).hits
             )
-    return repr(found)
+    return repr(hits)
 
 
-@pytest.mark.parametrize(("sabotage", "asked"), [(shuffled, {"minimum": 0.75}), (constant, {"not_worse_than": 0.05})])
-def test_a_sabotaged_model_is_refused_and_search_stays_as_it_was(space, monkeypatch, sabotage, asked):
+@pytest.mark.parametrize(
+    ("sabotage", "gate_fields"), [(shuffled, {"minimum": 0.75}), (constant, {"not_worse_than": 0.05})]
+)
+def test_a_sabotaged_model_is_refused_and_search_stays_as_it_was(space, monkeypatch, sabotage, gate_fields):
     evaluation = judged(space)
-    before = answers(space)
+    answers_before = answers(space)
     with next_model(monkeypatch, change=sabotage) as model:
-        run = begin(space, model, evaluation, **asked)
+        run = begin(space, model, evaluation, **gate_fields)
         assert rebuild(space) is False
-        seen = space.run(run)
-        assert (seen.status, seen.outcome) == ("COMPLETED", "FAILED")
-        (notice,) = seen.notices
+        job_run = space.run(run)
+        assert (job_run.status, job_run.outcome) == ("COMPLETED", "FAILED")
+        (notice,) = job_run.notices
         assert notice.count == len(ANIMALS)
         assert "refused" in notice.reason
         assert "ndcgAt10 is 0." in notice.reason
         assert evaluation in notice.reason
         assert space.config.embedding_model == TODAY
-        assert answers(space) == before
+        assert answers(space) == answers_before
         space.sweep()
-        assert answers(space) == before
+        assert answers(space) == answers_before
         page, _ = space.call(control.list_page(space.db, space.scope, outcome="FAILED"))
-        assert [one.id for one in page.items] == [run]
+        assert [listed_run.id for listed_run in page.items] == [run]
 
 
-@pytest.mark.parametrize("asked", [{"minimum": 0.9}, {"not_worse_than": 0.01}], ids=["minimum", "tolerance"])
-def test_a_model_that_answers_as_well_is_swapped_in_with_the_figures(space, monkeypatch, asked):
-    before, meanwhile, ask = answers(space), [], judge.judge_setting
+@pytest.mark.parametrize("gate_fields", [{"minimum": 0.9}, {"not_worse_than": 0.01}], ids=["minimum", "tolerance"])
+def test_a_model_that_answers_as_well_is_swapped_in_with_the_figures(space, monkeypatch, gate_fields):
+    answers_before, meanwhile, ask = answers(space), [], judge.judge_setting
 
     def watched(*args):
         measured = ask(*args)
-        with ThreadPoolExecutor(1) as others:
-            meanwhile.append(others.submit(answers, space).result())
+        with ThreadPoolExecutor(1) as pool:
+            meanwhile.append(pool.submit(answers, space).result())
         return measured
 
     monkeypatch.setattr(judge, "judge_setting", watched)
     with next_model(monkeypatch) as model:
-        run = begin(space, model, judged(space), **asked)
+        run = begin(space, model, judged(space), **gate_fields)
         assert rebuild(space) is True
-        assert set(meanwhile) == {before}, "others search what is visible while the shadow is judged"
-        seen = space.run(run)
-        assert (seen.status, seen.outcome) == ("COMPLETED", "SUCCEEDED")
-        assert "passed its gate" in seen.notices[0].reason
+        assert set(meanwhile) == {answers_before}, "others search what is visible while the shadow is judged"
+        job_run = space.run(run)
+        assert (job_run.status, job_run.outcome) == ("COMPLETED", "SUCCEEDED")
+        assert "passed its gate" in job_run.notices[0].reason
         assert space.config.embedding_model["model"] == model["model"]
         assert space.search("where does the heron hunt")[0] == "heron"
 

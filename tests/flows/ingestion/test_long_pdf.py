@@ -1,4 +1,4 @@
-"""A PDF of thousands of pages is read to its end within a child's memory, and its batch stays this worker's."""
+"""A PDF of thousands of pages fits a child's memory and its batch keeps the lease."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def house(db):
 
 
 class Watch:
-    """How much memory the parser's children took at most, and whether the lease ever ran out."""
+    """Peak memory of the parser's children, and losses of the lease."""
 
     def __init__(self, db, lease):
         self.memory, self.lost = 0, False
@@ -53,8 +53,8 @@ class Watch:
 
 
 def children():
-    found = (path.read_text().split() for path in Path(f"/proc/{os.getpid()}/task").glob("*/children"))
-    return [int(pid) for pids in found for pid in pids]
+    child_lists = (path.read_text().split() for path in Path(f"/proc/{os.getpid()}/task").glob("*/children"))
+    return [int(pid) for pids in child_lists for pid in pids]
 
 
 @pytest.mark.slow
@@ -74,7 +74,7 @@ def test_five_thousand_pages_are_seen_to_the_end(house, tmp_path):
                 step(steps.Work(house.db, house.ring, lease, window))
         results.settle_runs(house.db, lease)
         batches.finish_batch(house.db, lease)
-    assert [one.status for one in results.list_outcomes(house.db, lease)] == ["SUCCESS"]
+    assert [outcome.status for outcome in results.list_outcomes(house.db, lease)] == ["SUCCESS"]
     assert house.run(run).status == "COMPLETED"
     assert not watch.lost
     assert 0 < watch.memory < MOST_BYTES

@@ -1,16 +1,16 @@
-"""`model: auto` of the LOCAL provider: chosen by the first documents, and by all of them on request."""
+"""`model: auto` of the LOCAL provider: chosen by the first documents, or by all on request."""
 
 import sys
 from dataclasses import replace
 
 import pytest
 
-from connectors import registry
 from flows import steps
 from retrieval.ingestion import model_choice, reembedding
 from retrieval.ingestion.queries import run_documents
 from retrieval.jobs import run_outcome
 from retrieval.statuses import Stage
+from tests import registry_instances
 from tests.flows.configured import Configured
 
 AUTO = {"provider": "LOCAL", "model": "auto"}
@@ -25,13 +25,13 @@ def space(db, monkeypatch, tmp_path):
     from retrieval import settings
 
     settings.load_settings.cache_clear()
-    registry._instances.clear()
+    registry_instances.forget_instances()
     yield Configured(db, embeddingModelConfig=AUTO)
     settings.load_settings.cache_clear()
 
 
 def cut(space, config=None):
-    """Take what waits up to the cutting of texts, as one window; the work, which has chosen the model."""
+    """Take waiting work up to chunking as one window; return the work."""
     lease = space.lease()
     (window,) = run_documents.list_windows(space.db, lease, documents=64, size=1 << 24)
     steps.fetch(steps.Work(space.db, space.ring, lease, window))
@@ -41,8 +41,8 @@ def cut(space, config=None):
     return work
 
 
-def resolve(space, *, again):
-    return space.call(model_choice.resolve_model(space.db, space.config, force=again))
+def resolve(space, *, force):
+    return space.call(model_choice.resolve_model(space.db, space.config, force=force))
 
 
 def test_one_document_in_five_that_is_not_in_english_needs_the_multilingual_model():
@@ -75,17 +75,17 @@ def test_the_first_documents_decide_and_others_later_are_a_notice(space):
     cut(space)
     model = space.config.embedding_model
     assert model == {**AUTO, "model": MINILM, "learned": {"choice": "first documents by language: en 1"}}
-    sent = space.text(GERMAN, "katze")
+    receipt = space.text(GERMAN, "katze")
     cut(space)
     assert space.config.embedding_model == model, "once chosen it stays"
-    assert any("model auto" in notice.reason for notice in space.run(sent.job_run_id).notices)
+    assert any("model auto" in notice.reason for notice in space.run(receipt.job_run_id).notices)
 
 
 def test_a_blank_document_does_not_decide(space):
     space.text("  \n \u00a0\n", "blank")
     cut(space)
     assert space.config.embedding_model == AUTO
-    assert resolve(space, again=True) == AUTO
+    assert resolve(space, force=True) == AUTO
     space.text(GERMAN, "katze")
     assert cut(space).embedder.model == E5
 
@@ -120,9 +120,9 @@ def test_documents_that_are_embedded_again_do_not_choose(space):
 
 
 def test_a_store_that_was_sent_before_the_choice_does_not_undo_it(space):
-    now = space.config
-    space.call(reembedding.begin_reembedding(space.db, space.ring, now, now))
-    pending = space.db.row("select pending from namespaces where id = %(id)s", {"id": now.id})["pending"]
+    config = space.config
+    space.call(reembedding.begin_reembedding(space.db, space.ring, config, config))
+    pending = space.db.row("select pending from namespaces where id = %(id)s", {"id": config.id})["pending"]
     space.text(GERMAN, "katze")
     lease = None
     while lease is None or lease.source != "TEXT":
@@ -140,5 +140,5 @@ def test_german_documents_are_embedded_by_the_multilingual_model(space):
     assert space.search("the cat on the roof") == ["katze"]
     space.text(ENGLISH, "owls")
     space.work()
-    assert resolve(space, again=False) == space.config.embedding_model
-    assert resolve(space, again=True)["learned"] == {"choice": "all documents by language: de 1, en 1"}
+    assert resolve(space, force=False) == space.config.embedding_model
+    assert resolve(space, force=True)["learned"] == {"choice": "all documents by language: de 1, en 1"}

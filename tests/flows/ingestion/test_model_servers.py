@@ -1,4 +1,4 @@
-"""Servers with OpenAI's API and limits of their own: a namespace takes 200 chunks, and few requests are refused."""
+"""OpenAI-compatible servers with limits: 200 chunks with few refused requests."""
 
 from dataclasses import replace
 
@@ -7,8 +7,8 @@ import pytest
 from connectors import registry
 from connectors.embedders import endpoint, server_probe
 from connectors.http import retries
-from retrieval import settings
 from retrieval.errors import Retryable
+from tests import registry_instances
 from tests.flows.configured import Configured
 from tests.standins import faults, model_server
 from tests.standins.model_server import KEY, ModelServer
@@ -72,7 +72,7 @@ LEARNED = {
 
 @pytest.fixture
 def opened(db, monkeypatch, tmp_path):
-    """A namespace on a server, as the API makes it: with what its check has learned."""
+    """Namespace on a server, created with its learned limits."""
     monkeypatch.setenv("RETRIEVAL_HOME", str(tmp_path))
     monkeypatch.setenv("RETRIEVAL_FETCH_ALLOW", "127.0.0.0/8")
     monkeypatch.setattr(endpoint, "CHECK_SECONDS", 60.0)
@@ -91,11 +91,7 @@ def opened(db, monkeypatch, tmp_path):
 
 
 def new_process():
-    for made in list(registry._instances.values()):
-        if hasattr(made, "close") and hasattr(made, "provider"):
-            made.close()
-    registry._instances.clear()
-    settings.load_settings.cache_clear()
+    registry_instances.close_instances()
 
 
 def chunks(count, about="Chapter"):

@@ -1,4 +1,4 @@
-"""A namespace exported and imported: the same hits, and nothing but that."""
+"""Export and import of a namespace: equal hits."""
 
 import gzip
 import hashlib
@@ -31,6 +31,7 @@ from retrieval.readiness import files_folder
 from retrieval.search import search
 from retrieval.search.search import Query
 from retrieval.settings import PROJECT_ROOT
+from tests import registry_instances
 from tests.flows.configured import Configured
 from tests.flows.ingestion.test_unpack import packed
 from tests.library import viewer_of
@@ -42,7 +43,7 @@ MODES = ((1.0, 0.0), (0.0, 1.0), (0.5, 0.5))
 
 @pytest.fixture
 def home(monkeypatch, tmp_path):
-    """A function that makes the present home another one, with a folder of files of its own."""
+    """Return a function: switch to another home with its file folder."""
 
     def enter(name):
         folder = tmp_path / name
@@ -50,22 +51,22 @@ def home(monkeypatch, tmp_path):
         (folder / files_folder.MARKER_NAME).write_text("a folder in use\n")
         monkeypatch.setenv("RETRIEVAL_FILES_DIRECTORY", str(folder))
         settings.load_settings.cache_clear()
-        registry._instances.clear()
+        registry_instances.forget_instances()
         return folder
 
     yield enter
     settings.load_settings.cache_clear()
-    registry._instances.clear()
+    registry_instances.forget_instances()
 
 
 @pytest.fixture
 def two(fresh_database, request):
-    """Two databases: the one that is exported from, and a fresh one."""
+    """The exporting database and a fresh one."""
     name = f"moving_{abs(hash(request.node.name)) % 10**9}"
     opened = [Database(fresh_database(f"{name}_{end}"), size=4) for end in "ab"]
     yield opened
-    for one in opened:
-        one.close()
+    for database in opened:
+        database.close()
 
 
 def filled(db, documents=12):
@@ -81,20 +82,20 @@ def filled(db, documents=12):
 def answers(db, ring, namespace, tenant=""):
     config = namespaces.load_namespace(db, ring, namespace)
     scope = Scope(config.organization_id, namespace, tenant)
-    found = []
+    rankings = []
     for query in QUERIES:
         for semantic, keyword in MODES:
-            asked = Query(query, semantic_weight=semantic, keyword_weight=keyword)
+            search_query = Query(query, semantic_weight=semantic, keyword_weight=keyword)
             result = search.run_search(
                 db,
                 scope,
-                asked,
+                search_query,
                 viewer=None,
                 embedder=registry.make_embedder(config),
                 vectors=registry.make_vector_store(config, db),
             )
-            found.append([(h.document_id, h.score, h.start, h.end, h.content) for h in result.hits])
-    return found
+            rankings.append([(h.document_id, h.score, h.start, h.end, h.content) for h in result.hits])
+    return rankings
 
 
 def exported(space, tmp_path):
@@ -108,9 +109,9 @@ def exported(space, tmp_path):
 def imported(db, ring, file, organization=None, name="copy"):
     organization = organization or ids.organization_id()
     db.rows("insert into organizations (id, name) values (%(id)s, 'x') on conflict do nothing", {"id": organization})
-    with archive.open_archive(file) as found:
-        _, configs = importing.read_configs(found)
-        config = importing.draft_namespace(organization, name, configs, {}, importing.read_language(found))
+    with archive.open_archive(file) as opened_archive:
+        _, configs = importing.read_configs(opened_archive)
+        config = importing.draft_namespace(organization, name, configs, {}, importing.read_language(opened_archive))
         target = frame.ImportTarget(
             db,
             ring,
@@ -119,7 +120,7 @@ def imported(db, ring, file, organization=None, name="copy"):
             vectors=lambda size: registry.make_vector_store(replace(config, dimensions=size), db),
             language="english",
         )
-        return importing.import_namespace(target, found)
+        return importing.import_namespace(target, opened_archive)
 
 
 def checked(db, ring):
@@ -134,18 +135,18 @@ def visible(db):
 def test_an_import_into_a_fresh_home_answers_as_before_and_embeds_nothing(two, home, tmp_path, monkeypatch):
     home("old")
     space = filled(two[0])
-    before = answers(two[0], space.ring, space.scope.namespace)
-    assert sum(map(bool, before)) >= 12
+    answers_before = answers(two[0], space.ring, space.scope.namespace)
+    assert sum(map(bool, answers_before)) >= 12
     file, done = exported(space, tmp_path)
     assert (done.documents, done.files, done.left_out, done.missing) == (13, 14, 0, 0)
     home("new")
     with monkeypatch.context() as patch:
         patch.setattr(registry, "make_embedder", lambda _: pytest.fail("something is embedded"))
-        made = imported(two[1], space.ring, file)
-    assert not made.renamed
-    assert answers(two[1], space.ring, made.namespace) == before
+        target = imported(two[1], space.ring, file)
+    assert not target.renamed
+    assert answers(two[1], space.ring, target.namespace) == answers_before
     assert checked(two[1], space.ring) == []
-    assert [row["id"] for row in visible(two[1])] == [made.namespace]
+    assert [row["id"] for row in visible(two[1])] == [target.namespace]
     old, new = (
         db.rows("select id, external_id, name, metadata, created_at, status from documents order by id", {})
         for db in two
@@ -154,24 +155,24 @@ def test_an_import_into_a_fresh_home_answers_as_before_and_embeds_nothing(two, h
 
 
 def judged(space):
-    """An evaluation whose question names a document by its id, and a run that has ended beside one that has not."""
+    """Evaluation of a question by document id, with an ended and an open run."""
     document = space.db.row("select id from documents where name = 'owl 3'", {})["id"]
     relevant = [{"documentId": document, "grade": 2}, {"externalId": "owl-9"}]
     question = {"query": "owl 3", "relevant": relevant, "filter": {"documentIds": [document]}}
-    made = space.call(
+    evaluation = space.call(
         evaluations.create_evaluation(space.db, space.scope, "questions", [question, {**question, "query": "b"}])
     )
     for run, ended in (("evr_1", "now()"), ("evr_2", "null")):
         space.db.rows(
             "insert into evaluation_runs (id, evaluation_id, status, settings, result, finished_at) values"
             f" (%(run)s, %(evaluation)s, 'COMPLETED', '[]', '{{\"questions\": []}}', {ended})",
-            {"run": run, "evaluation": made.id},
+            {"run": run, "evaluation": evaluation.id},
         )
     return document
 
 
-def told(db, namespace):
-    """What its evaluations say."""
+def read_evaluations(db, namespace):
+    """Evaluations of the namespace."""
     return db.rows(
         "select e.id, e.name, q.query, q.relevant, q.filter, (select array_agg(r.id) from evaluation_runs r"
         " where r.evaluation_id = e.id) as runs from evaluations e join partitions p on p.id = e.partition_id"
@@ -184,36 +185,40 @@ def test_evaluations_travel_with_what_they_say_of_documents(two, home, tmp_path)
     home("old")
     space = filled(two[0], 4)
     document = judged(space)
-    before = told(two[0], space.scope.namespace)
+    evaluations_before = read_evaluations(two[0], space.scope.namespace)
     file, _ = exported(space, tmp_path)
     beside = imported(two[0], space.ring, file)
-    there = two[0].row(
+    original_id = two[0].row(
         "select d.id from documents d join partitions p on p.id = d.partition_id"
         " where p.namespace_id = %(id)s and d.name = 'owl 3'",
         {"id": beside.namespace},
     )["id"]
-    found = told(two[0], beside.namespace)
-    assert [one["query"] for one in found] == ["owl 3", "b"]
-    assert {found[0]["id"], *found[0]["runs"]}.isdisjoint({before[0]["id"], "evr_1", "evr_2"})
-    assert found[0]["relevant"] == [{"documentId": there, "grade": 2}, {"externalId": "owl-9"}]
-    assert found[0]["filter"] == {"documentIds": [there]}
-    assert there != document
+    evaluations = read_evaluations(two[0], beside.namespace)
+    assert [evaluation["query"] for evaluation in evaluations] == ["owl 3", "b"]
+    assert {evaluations[0]["id"], *evaluations[0]["runs"]}.isdisjoint({evaluations_before[0]["id"], "evr_1", "evr_2"})
+    assert evaluations[0]["relevant"] == [{"documentId": original_id, "grade": 2}, {"externalId": "owl-9"}]
+    assert evaluations[0]["filter"] == {"documentIds": [original_id]}
+    assert original_id != document
     home("new")
     fresh = imported(two[1], space.ring, file)
-    assert told(two[1], fresh.namespace) == [{**one, "runs": ["evr_1"]} for one in before]
+    assert read_evaluations(two[1], fresh.namespace) == [
+        {**evaluation, "runs": ["evr_1"]} for evaluation in evaluations_before
+    ]
 
 
 def test_beside_the_original_documents_get_new_ids(two, home, tmp_path):
     home("old")
     space = filled(two[0])
-    before = answers(two[0], space.ring, space.scope.namespace)
+    answers_before = answers(two[0], space.ring, space.scope.namespace)
     file, _ = exported(space, tmp_path)
-    made = imported(two[0], space.ring, file, space.scope.organization)
-    assert made.renamed
-    after = answers(two[0], space.ring, made.namespace)
-    assert [[hit[1:] for hit in hits] for hits in after] == [[hit[1:] for hit in hits] for hits in before]
-    assert not {hit[0] for hits in after for hit in hits} & {hit[0] for hits in before for hit in hits}
-    assert answers(two[0], space.ring, space.scope.namespace) == before
+    target = imported(two[0], space.ring, file, space.scope.organization)
+    assert target.renamed
+    answers_after = answers(two[0], space.ring, target.namespace)
+    assert [[hit[1:] for hit in hits] for hits in answers_after] == [
+        [hit[1:] for hit in hits] for hits in answers_before
+    ]
+    assert not {hit[0] for hits in answers_after for hit in hits} & {hit[0] for hits in answers_before for hit in hits}
+    assert answers(two[0], space.ring, space.scope.namespace) == answers_before
     assert checked(two[0], space.ring) == []
 
 
@@ -242,14 +247,14 @@ def test_an_import_that_ends_in_the_middle_leaves_nothing(two, home, tmp_path, m
     assert checked(db, space.ring) == []
     assert db.rows("select 1 from sweeps where due_at > now() + interval '10 minutes'", {})
     db.rows("update sweeps set due_at = now()", {})
-    garbage.collect_garbage(db, lambda one: admin.build_stores(db, space.ring, one))
+    garbage.collect_garbage(db, lambda path: admin.build_stores(db, space.ring, path))
     for table in ("partitions", "documents", "chunks", "embeddings", "vectors", "postings", "jobs", "sweeps"):
         assert db.rows(f"select 1 from {table} limit 1", {}) == [], table
-    assert [one.name for one in folder.iterdir()] == [files_folder.MARKER_NAME]
+    assert [path.name for path in folder.iterdir()] == [files_folder.MARKER_NAME]
 
 
 def changed(file, target, change):
-    """The archive with its members changed: `change(members)` on a dict of name to bytes; a true manifest, if left."""
+    """Archive after `change(members)`, with a valid manifest unless removed."""
     with tarfile.open(file) as tar:
         members = {info.name: tar.extractfile(info).read() for info in tar}
     change(members)
@@ -296,15 +301,15 @@ BAD = {
 
 @pytest.mark.parametrize(("area", "field"), [("fileStorageConfig", "type"), ("vectorStorageConfig", "provider")])
 def test_stores_that_are_not_here_are_refused_before_anything_is_made(two, home, tmp_path, area, field):
-    """Garbage collection would try to clear them for ever."""
+    # Garbage collection would retry an absent store for ever.
     home("old")
     space = filled(two[0], 2)
     file, _ = exported(space, tmp_path)
 
     def elsewhere(members):
-        said = json.loads(members["namespace.json"])
-        said["config"][area] = {field: "TAPE"}
-        members["namespace.json"] = json.dumps(said).encode()
+        manifest = json.loads(members["namespace.json"])
+        manifest["config"][area] = {field: "TAPE"}
+        members["namespace.json"] = json.dumps(manifest).encode()
         resealed(members)
 
     home("new")
@@ -337,7 +342,7 @@ def test_what_is_no_export_is_refused_with_a_sentence(two, home, tmp_path):
 
 
 def test_tenants_connections_and_a_file_that_is_gone(two, home, tmp_path):
-    """Tenants stay apart, connections come without tokens, and a missing file keeps nobody from exporting."""
+    """Tenants stay separate, connections lose tokens, a missing file is skipped."""
     folder = home("old")
     space = filled(two[0], 2)
     scope = space.scope
@@ -362,8 +367,8 @@ def test_tenants_connections_and_a_file_that_is_gone(two, home, tmp_path):
     assert b"canary-token" not in file.read_bytes()
     assert b"canary-token".hex().encode() not in file.read_bytes()
     home("new")
-    made = imported(two[1], space.ring, file)
-    assert answers(two[1], space.ring, made.namespace, "alice") == answers_in(home, "new", two[1], space, made)
+    target = imported(two[1], space.ring, file)
+    assert answers(two[1], space.ring, target.namespace, "alice") == answers_in(home, "new", two[1], space, target)
     row = two[1].row("select * from connections", {})
     assert (row["id"], row["status"], row["credentials"], row["cursor"]) == ("conn_1", "FAILED", None, None)
     assert "authorize" in row["status_reason"]
@@ -373,14 +378,14 @@ def test_tenants_connections_and_a_file_that_is_gone(two, home, tmp_path):
 
 
 def test_what_is_replaced_and_deleted_during_an_export_is_in_it_whole(two, home, tmp_path):
-    """Its files stay until the export has come to them; garbage collection deletes them after it."""
+    # Garbage collection waits for the end of the export.
     folder = home("old")
     space = filled(two[0], 3)
     page = b"<html><body><p>Seals sleep under water.</p></body></html>"
     read = space.file("page.html", page, "text/html").document_id
     space.work()
-    before = answers(two[0], space.ring, space.scope.namespace)
-    kept = {path.relative_to(folder) for path in folder.rglob("raw")}
+    answers_before = answers(two[0], space.ring, space.scope.namespace)
+    files_before = {path.relative_to(folder) for path in folder.rglob("raw")}
 
     def files():
         return Meanwhile(registry.make_file_store(space.config), change)
@@ -397,19 +402,19 @@ def test_what_is_replaced_and_deleted_during_an_export_is_in_it_whole(two, home,
     file = tmp_path / "namespace.tar"
     done = exporting.export_namespace(two[0], space.scope.namespace, files, file)
     assert (done.documents, done.missing) == (5, 0)
-    assert kept <= {path.relative_to(folder) for path in folder.rglob("raw")}
+    assert files_before <= {path.relative_to(folder) for path in folder.rglob("raw")}
     space.sweep()
-    assert not kept <= {path.relative_to(folder) for path in folder.rglob("raw")}
+    assert not files_before <= {path.relative_to(folder) for path in folder.rglob("raw")}
     assert checked(two[0], space.ring) == []
     home("new")
-    made = imported(two[1], space.ring, file)
-    assert answers(two[1], space.ring, made.namespace) == before
+    target = imported(two[1], space.ring, file)
+    assert answers(two[1], space.ring, target.namespace) == answers_before
     assert two[1].rows("select 1 from documents where raw_key is null or parsed_key is null", {}) == []
     assert checked(two[1], space.ring) == []
 
 
 class Meanwhile:
-    """A file store; the first time that a file is read, something happens before."""
+    """File store with a hook before the first read."""
 
     def __init__(self, store, change):
         self._store, self._change = store, change
@@ -420,10 +425,10 @@ class Meanwhile:
         return self._store.open(key)
 
 
-def answers_in(home, name, db, space, made):
+def answers_in(home, name, db, space, target):
     home(name)
-    hits = answers(db, space.ring, made.namespace, "alice")
-    assert {hit[4] for found in hits for hit in found} == {"Bats hunt moths."}
+    hits = answers(db, space.ring, target.namespace, "alice")
+    assert {hit[4] for ranking in hits for hit in ranking} == {"Bats hunt moths."}
     return hits
 
 
@@ -454,8 +459,8 @@ def test_whom_documents_are_for_and_groups_travel_along(two, home, tmp_path):
     space.call(groups.put_group(two[0], space.scope, "staff", ["bob"], ["board"]))
     space.call(groups.put_group(two[0], space.scope, "board", ["cyd"], ["staff"]))
     users = ("ada", "bob", "cyd", "eve")
-    before = {user: seen_by(two[0], space.scope, user) for user in users}
-    assert before == {
+    visible_before = {user: seen_by(two[0], space.scope, user) for user in users}
+    assert visible_before == {
         "ada": {"open", "ada", "public"},
         "bob": {"open"},
         "cyd": {"open", "staff"},
@@ -463,10 +468,10 @@ def test_whom_documents_are_for_and_groups_travel_along(two, home, tmp_path):
     }
     file, _ = exported(space, tmp_path)
     home("new")
-    made = imported(two[1], space.ring, file)
-    (row,) = two[1].rows("select organization_id from namespaces where id = %(id)s", {"id": made.namespace})
-    there = Scope(row["organization_id"], made.namespace)
-    assert {user: seen_by(two[1], there, user) for user in users} == before
+    target = imported(two[1], space.ring, file)
+    (row,) = two[1].rows("select organization_id from namespaces where id = %(id)s", {"id": target.namespace})
+    target_scope = Scope(row["organization_id"], target.namespace)
+    assert {user: seen_by(two[1], target_scope, user) for user in users} == visible_before
     assert checked(two[1], space.ring) == []
 
 
@@ -483,32 +488,32 @@ def test_what_is_packed_into_a_file_shows_its_old_version_to_nobody_else_after_a
         space.work()
     file, _ = exported(space, tmp_path)
     home("new")
-    made = imported(two[1], space.ring, file)
-    (row,) = two[1].rows("select organization_id from namespaces where id = %(id)s", {"id": made.namespace})
-    there = copy(space)
-    there.db, there.scope = two[1], Scope(row["organization_id"], made.namespace)
-    there.file("a.zip", broken, access=Access(users=("ada", "bob")))
-    there.work()
+    target = imported(two[1], space.ring, file)
+    (row,) = two[1].rows("select organization_id from namespaces where id = %(id)s", {"id": target.namespace})
+    moved = copy(space)
+    moved.db, moved.scope = two[1], Scope(row["organization_id"], target.namespace)
+    moved.file("a.zip", broken, access=Access(users=("ada", "bob")))
+    moved.work()
     everything = {"a.zip", "two.txt", "inner.zip", "deep.txt", "one.txt"}
-    assert seen_by(two[1], there.scope, "ada") == everything
-    assert seen_by(two[1], there.scope, "bob") == everything - {"one.txt"}
-    there.file("a.zip", packed([("one.txt", b"For Bob."), *stays]))
-    there.work()
-    assert seen_by(two[1], there.scope, "bob") == everything
+    assert seen_by(two[1], moved.scope, "ada") == everything
+    assert seen_by(two[1], moved.scope, "bob") == everything - {"one.txt"}
+    moved.file("a.zip", packed([("one.txt", b"For Bob."), *stays]))
+    moved.work()
+    assert seen_by(two[1], moved.scope, "bob") == everything
 
 
 def export_of_0_1_0(build, tmp_path):
-    """A file that a build of 0.1.0 wrote: the first with exports, the last with the first access lists, the last."""
+    """Exports by builds of 0.1.0: first format, first access lists, last."""
     file = tmp_path / f"{build}.tar"
     file.write_bytes(gzip.decompress((PROJECT_ROOT / "tests/fixtures/exports" / f"{build}.tar.gz").read_bytes()))
     return file
 
 
 def moved_in(db, ring, file):
-    """The scope of the namespace that an import makes of a file."""
-    made = imported(db, ring, file)
-    (row,) = db.rows("select organization_id from namespaces where id = %(id)s", {"id": made.namespace})
-    return Scope(row["organization_id"], made.namespace)
+    """Scope of the imported namespace."""
+    target = imported(db, ring, file)
+    (row,) = db.rows("select organization_id from namespaces where id = %(id)s", {"id": target.namespace})
+    return Scope(row["organization_id"], target.namespace)
 
 
 @pytest.mark.parametrize("build", ["first", "first_access", "last"])
@@ -532,7 +537,7 @@ def test_exports_of_0_1_0_are_imported(build, two, home, tmp_path):
 
 
 def test_guessed_pages_and_missing_digests_of_0_1_0_are_converted(two, home, tmp_path):
-    """A document without `pageMap` has no pages; a packed one came out of the file that its container shows."""
+    """A document without `pageMap` has no pages; members get their origin from the container."""
     home("new")
     digests = set()
 

@@ -1,4 +1,4 @@
-"""A row in every table of namespaces goes with its namespace, unless the list of owners says why it stays."""
+"""Deleting a namespace deletes its rows in every table except the listed owners."""
 
 from sqlalchemy import ARRAY, BigInteger, Boolean, Date, DateTime, Float, Integer, LargeBinary, Text
 from sqlalchemy.dialects.postgresql import JSONB
@@ -20,15 +20,15 @@ IDS = {
     "deletions": "x",
     "webhooks": "w",
 }
+# Columns with a reference to the table.
 NAMED = {f"{table.removesuffix('s')}_id": table for table in IDS} | {"group_id": "access_groups"}
-"""Columns that refer to a row of the table."""
 
 
-def value_of(column, place):
-    """Something that the column takes: what it refers to, or any value of its type; None where it may be left out."""
+def value_of(column, owners):
+    """Value for the column: a reference, any value of its type, or None."""
     name, table = column.name, column.table.name
-    if name in place:
-        return place[name]
+    if name in owners:
+        return owners[name]
     if (table, name) == ("sweeps", "deletion_id"):
         return None  # a deletion that a client waits for comes before its namespace's
     if (table, name) == ("schedules", "minutes"):
@@ -50,29 +50,32 @@ def value_of(column, place):
     return next(value for kind, value in values if isinstance(column.type, kind))
 
 
-def plant(db, place):
+def plant(db, owners):
     """A row in each table of namespaces."""
     for name, table in TABLES.items():
         if name not in ownership.NAMESPACE_TABLES or name in {"namespaces", "partitions"}:
             continue
-        values = {column.name: value_of(column, place) for column in table.columns}
-        given = {column: value for column, value in values.items() if value is not None}
-        columns, marks = ", ".join(f'"{column}"' for column in given), ", ".join(f"%({column})s" for column in given)
-        db.rows(f"insert into {name} ({columns}) overriding system value values ({marks})", given)
+        values = {column.name: value_of(column, owners) for column in table.columns}
+        filled_values = {column: value for column, value in values.items() if value is not None}
+        columns, marks = (
+            ", ".join(f'"{column}"' for column in filled_values),
+            ", ".join(f"%({column})s" for column in filled_values),
+        )
+        db.rows(f"insert into {name} ({columns}) overriding system value values ({marks})", filled_values)
 
 
-def left(db, place):
+def tables_with_rows(db, owners):
     """Tables with rows of the namespace."""
-    found = set()
+    leftover = set()
     for name, table in TABLES.items():
-        of = {"partition_id": place["partition_id"], "namespace_id": place["namespace_id"]}
-        of |= {column: f"{other}-planted" for column, other in NAMED.items()}
+        of = {"partition_id": owners["partition_id"], "namespace_id": owners["namespace_id"]}
+        of |= {column: f"{named_column}-planted" for column, named_column in NAMED.items()}
         if name == "partitions":
-            of = {"id": place["partition_id"]}
+            of = {"id": owners["partition_id"]}
         columns = [column for column in of if column in table.columns]
         if columns and db.rows(f"select 1 from {name} where " + " or ".join(f"{c} = %({c})s" for c in columns), of):
-            found.add(name)
-    return found
+            leftover.add(name)
+    return leftover
 
 
 def test_a_deleted_namespace_leaves_nothing_in_any_table(quiet):  # noqa: F811
@@ -81,17 +84,17 @@ def test_a_deleted_namespace_leaves_nothing_in_any_table(quiet):  # noqa: F811
     space.work()
     scope = space.scope
     partition = quiet.row("select id from partitions where namespace_id = %(id)s", {"id": scope.namespace})["id"]
-    place = {
+    owners = {
         "partition_id": partition,
         "namespace_id": scope.namespace,
         "organization_id": scope.organization,
         "tenant": "",
     }
-    plant(quiet, place)
-    owned = {name for name, one in ownership.NAMESPACE_TABLES.items() if name != "namespaces"}
-    assert left(quiet, place) == owned
+    plant(quiet, owners)
+    owned = {name for name, owner in ownership.NAMESPACE_TABLES.items() if name != "namespaces"}
+    assert tables_with_rows(quiet, owners) == owned
     space.call(namespaces.delete_namespace(quiet, scope.organization, scope.namespace))
     for _ in range(3):
         space.sweep()
-    stays = {name for name, one in ownership.NAMESPACE_TABLES.items() if one.stays and name != "namespaces"}
-    assert left(quiet, place) == stays
+    stays = {name for name, owner in ownership.NAMESPACE_TABLES.items() if owner.stays and name != "namespaces"}
+    assert tables_with_rows(quiet, owners) == stays

@@ -12,15 +12,15 @@ from tests.flows.ingestion.test_unpack import house, ids_of, ingest, rows, work 
 NOTE = b"The harbour seal sleeps under water and surfaces without waking."
 
 
-@pytest.mark.parametrize("way", ["resync", "ingest"])
-def test_a_changed_parser_reads_unchanged_content_again_and_once(house, monkeypatch, way):  # noqa: F811
-    with monkeypatch.context() as before:
-        before.setattr(fetch, "PARSER_VERSION", fetch.PARSER_VERSION - 1)
+@pytest.mark.parametrize("change_kind", ["resync", "ingest"])
+def test_a_changed_parser_reads_unchanged_content_again_and_once(house, monkeypatch, change_kind):  # noqa: F811
+    with monkeypatch.context() as old_parser:
+        old_parser.setattr(fetch, "PARSER_VERSION", fetch.PARSER_VERSION - 1)
         ingest(house, "seal.txt", NOTE)
         house.db.rows("update documents set properties = properties - 'textQuality'")
 
-    def again():
-        if way == "ingest":
+    def resync_document():
+        if change_kind == "ingest":
             return ingest(house, "seal.txt", NOTE)
         house.call(
             resync.start_resync(house.db, house.scope, DocumentFilter(document_ids=(ids_of(house)["seal.txt"],)))
@@ -29,7 +29,7 @@ def test_a_changed_parser_reads_unchanged_content_again_and_once(house, monkeypa
 
     embedded = "select count(*) as n from embeddings"
     vectors = house.db.row(embedded)
-    assert again() == {"seal.txt": ("SUCCESS", "upserted", None)}
+    assert resync_document() == {"seal.txt": ("SUCCESS", "upserted", None)}
     assert rows(house)["seal.txt"]["properties"]["textQuality"] == 1.0
     assert house.db.row(embedded) == vectors
-    assert again() == {"seal.txt": ("SUCCESS", "unchanged", None)}
+    assert resync_document() == {"seal.txt": ("SUCCESS", "unchanged", None)}

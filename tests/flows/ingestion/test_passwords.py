@@ -1,4 +1,4 @@
-"""A protected file that failed is read by a retry with its password, as often as it takes; none is kept."""
+"""A protected file is read by a retry with its password; passwords are not stored."""
 
 from __future__ import annotations
 

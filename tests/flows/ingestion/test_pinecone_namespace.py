@@ -1,4 +1,4 @@
-"""The main job on a namespace whose vectors lie in an index at Pinecone, by its configuration alone."""
+"""The main job on a namespace with vectors in Pinecone."""
 
 import io
 
@@ -44,8 +44,8 @@ def pdf(line):
 
 
 def patch(space, document_id, **metadata):
-    where = DocumentFilter(document_ids=(document_id,))
-    return space.call(documents.patch_metadata(space.db, space.scope, where, metadata, {}, {}))
+    document_filter = DocumentFilter(document_ids=(document_id,))
+    return space.call(documents.patch_metadata(space.db, space.scope, document_filter, metadata, {}, {}))
 
 
 def records(space, index):
@@ -89,8 +89,8 @@ def test_filters_narrow_in_the_index_where_many_documents_match(space, index, mo
     for number in range(6):
         space.text(f"{OWLS} Owl number {number}.", f"n{number}", metadata={"even": number % 2 == 0})
     space.work()
-    where = DocumentFilter(metadata={"even": True})
-    assert sorted(space.search("owls", document_filter=where, **weights)) == ["n0", "n2", "n4"]
+    even_filter = DocumentFilter(metadata={"even": True})
+    assert sorted(space.search("owls", document_filter=even_filter, **weights)) == ["n0", "n2", "n4"]
     assert all(body["filter"]["$and"] for body in index.bodies("/query"))
     assert space.search("owls", document_filter=DocumentFilter(statuses=("FAILED",)), **weights) == []
 
@@ -157,7 +157,7 @@ def test_a_run_under_way_cannot_bring_a_deleted_document_back(space, index, step
 
     if step == "between":
         index.faults.append(("/vectors/upsert", delete))
-    space.work(before=lambda name: name == step and delete(None))
+    space.work(before_step=lambda name: name == step and delete(None))
     space.sweep()
     assert space.search("owls") == []
     assert records(space, index) == {}
@@ -231,28 +231,38 @@ def test_a_deleted_namespace_leaves_what_is_not_ours(space, index):
 @pytest.mark.parametrize("weights", [{}, {"semantic_weight": 0.5, "keyword_weight": 0.5}])
 def test_whatever_the_index_answers_shows_nobody_what_is_not_for_them(db, space, index, weights):
     """Records of another namespace and version, of deleted and hidden documents, and of none, nearest of all."""
-    other = Configured(db, vectorStorageConfig=index.config())
-    other.text("Another namespace's owls.", "foreign")
-    other.work()
-    made = {name: space.text(f"{OWLS} They are {name}.", name) for name in ("hidden", "deleted", "replaced", "open")}
+    neighbour = Configured(db, vectorStorageConfig=index.config())
+    neighbour.text("Another namespace's owls.", "foreign")
+    neighbour.work()
+    receipts_by_name = {
+        name: space.text(f"{OWLS} They are {name}.", name) for name in ("hidden", "deleted", "replaced", "open")
+    }
     space.work()
-    space.delete(made["deleted"].document_id)
-    stale = next(one for one in records(space, index) if one.startswith(made["replaced"].document_id))
+    space.delete(receipts_by_name["deleted"].document_id)
+    stale = next(
+        record_id
+        for record_id in records(space, index)
+        if record_id.startswith(receipts_by_name["replaced"].document_id)
+    )
     space.text("Bats, not birds.", "replaced")
     space.work()
-    where = DocumentFilter(document_ids=(made["hidden"].document_id,))
+    hidden_filter = DocumentFilter(document_ids=(receipts_by_name["hidden"].document_id,))
     access = documents.NewAccess(Access(("ada",)))
-    space.call(documents.patch_metadata(db, space.scope, where, {}, {}, {}, access=access))
-    (record,) = [one for name, one in records(space, index).items() if name.startswith(made["open"].document_id)]
+    space.call(documents.patch_metadata(db, space.scope, hidden_filter, {}, {}, {}, access=access))
+    (record,) = [
+        record_id
+        for name, record_id in records(space, index).items()
+        if name.startswith(receipts_by_name["open"].document_id)
+    ]
     forged = [
-        *index.space(other.scope.namespace),
+        *index.space(neighbour.scope.namespace),
         *records(space, index),
         stale,
-        f"{made['deleted'].document_id}#1#0",
-        f"{made['open'].document_id}#{'9' * 40}#0",
-        f"{made['open'].document_id}#1#{2**31}",
-        f"{made['open'].document_id}#{'9' * 5000}#0"[:512],
-        f"{made['open'].document_id}#\u0661#\u0660",
+        f"{receipts_by_name['deleted'].document_id}#1#0",
+        f"{receipts_by_name['open'].document_id}#{'9' * 40}#0",
+        f"{receipts_by_name['open'].document_id}#1#{2**31}",
+        f"{receipts_by_name['open'].document_id}#{'9' * 5000}#0"[:512],
+        f"{receipts_by_name['open'].document_id}#\u0661#\u0660",
         "{}#1#0",
         'a"}#1#0',
         "##",

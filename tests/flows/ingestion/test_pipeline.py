@@ -1,4 +1,4 @@
-"""The steps on a real database and file store, with a model that counts its work."""
+"""The steps on a real database and file store with a counting model."""
 
 import base64
 import hashlib
@@ -26,7 +26,7 @@ MODEL = {"provider": "LOCAL", "model": "counting", "dimensions": 8}
 
 
 class CountingModel:
-    """A vector for each text from its hash; remembers every text it was asked for."""
+    """Deterministic vectors by hash; records every text."""
 
     provider, model, dimensions, batch_size, calls, max_tokens = "LOCAL", "counting", 8, 16, 1, 64
     passage_prefix = ""
@@ -41,7 +41,7 @@ class CountingModel:
 
 
 class House:
-    """One scope with its stores, and a worker's hands."""
+    """One scope with its stores and a worker."""
 
     def __init__(self, db, scope, folder):
         self.db, self.scope = db, scope
@@ -81,7 +81,7 @@ class House:
                 return
 
     def work(self, **options):
-        """Take everything that waits through all steps."""
+        """Take all waiting work through the steps."""
         lease = self.lease()
         for window in run_documents.list_windows(self.db, lease, documents=64, size=1 << 24):
             self.steps(lease, window, **options)
@@ -99,7 +99,7 @@ class House:
             pass
 
     def contents(self):
-        """What a reader sees: the chunks of visible generations, in order."""
+        """Visible chunks in order."""
         rows = self.db.rows(
             """
             select c.content from documents d
@@ -138,9 +138,9 @@ def paragraphs(count, changed=None):
 
 def test_the_same_text_again_embeds_nothing_and_brings_its_metadata(house):
     house.ingest("one two three", "a", metadata={"v": 1})
-    before = len(house.model.texts)
+    embedded_before = len(house.model.texts)
     house.ingest("one two three", "a", metadata={"v": 2})
-    assert len(house.model.texts) == before
+    assert len(house.model.texts) == embedded_before
     rows = house.db.rows("select metadata, status from documents where name = 'a' order by created_at desc limit 1")
     assert rows == [{"metadata": {"v": 2}, "status": "SUCCESS"}]
 
@@ -189,10 +189,10 @@ def test_after_replacing_and_sweeping_only_the_new_version_is_left_anywhere(hous
     house.ingest(paragraphs(20), "doc")
     house.ingest(paragraphs(9, changed=2), "doc")
     house.sweep()
-    left, expected = house.footprint(), clean.footprint()
+    footprint, expected = house.footprint(), clean.footprint()
     # The cuts of the former version stay, so single words are in other chunks than those of a new document.
-    assert abs(left.pop("postings") - expected.pop("postings")) <= 3
-    assert left == expected
+    assert abs(footprint.pop("postings") - expected.pop("postings")) <= 3
+    assert footprint == expected
     assert len(list((house.files._root / house.scope.namespace).rglob("raw"))) == 1
 
 
@@ -212,8 +212,8 @@ def test_a_document_deleted_in_flight_stays_deleted(house):
     lease = house.lease()
     (window,) = run_documents.list_windows(house.db, lease, documents=64, size=1 << 24)
     house.steps(lease, window, until="embed")
-    where = DocumentFilter(document_ids=(accepted.document_id,))
-    assert house.run_async(documents.delete_documents(house.db, house.scope, where)).documents == 1
+    document_filter = DocumentFilter(document_ids=(accepted.document_id,))
+    assert house.run_async(documents.delete_documents(house.db, house.scope, document_filter)).documents == 1
     house.steps(lease, window)
     results.settle_runs(house.db, lease)
     run = house.run_async(runs.read_run(house.db, house.scope, accepted.job_run_id))

@@ -1,4 +1,4 @@
-"""Receipts of deletions: confirmed once every store was emptied and asked again, and not before."""
+"""Receipts of deletions are confirmed after every store was emptied and read back."""
 
 import time
 from dataclasses import replace
@@ -17,6 +17,7 @@ from retrieval.jobs.queries import batches, breaker_timeout, breakers, leases
 from retrieval.namespaces import namespaces
 from retrieval.ports import Vector
 from retrieval.readiness import files_folder
+from tests import registry_instances
 from tests.flows.configured import Configured
 from tests.standins import s3_server
 from tests.standins.pinecone import status
@@ -32,20 +33,20 @@ def quiet(db, monkeypatch, tmp_path):
     settings.load_settings.cache_clear()
     (tmp_path / "files").mkdir()
     (tmp_path / "files" / files_folder.MARKER_NAME).write_text("a folder in use\n")
-    registry._instances.clear()
+    registry_instances.forget_instances()
     yield db
     settings.load_settings.cache_clear()
-    registry._instances.clear()
+    registry_instances.forget_instances()
 
 
 def receipt(space, deletion=None):
     scope = space.scope
-    asked = {"organization": scope.organization, "namespace": None, "tenant": "", "all_tenants": True}
-    return space.call(receipts.find_receipt(space.db, deletion or space.deletion, **asked))
+    query = {"organization": scope.organization, "namespace": None, "tenant": "", "all_tenants": True}
+    return space.call(receipts.find_receipt(space.db, deletion or space.deletion, **query))
 
 
-def stores(found):
-    return {one.store: (one.removed, one.read_back_at is not None) for one in found.stores}
+def stores(receipt):
+    return {store.store: (store.removed, store.read_back_at is not None) for store in receipt.stores}
 
 
 def chunks_of(space):
@@ -63,14 +64,19 @@ def test_the_embedded_stores_are_emptied_and_read_back(quiet):
     chunks = chunks_of(space)
     assert chunks > 2
     assert space.delete(text.document_id, file.document_id) == 2
-    before = receipt(space)
-    assert (before.status, before.documents, before.confirmed_at) == ("PENDING", 2, None)
+    pending = receipt(space)
+    assert (pending.status, pending.documents, pending.confirmed_at) == ("PENDING", 2, None)
     space.sweep()
-    after = receipt(space)
-    assert (after.status, after.documents, after.chunks, after.vectors) == ("CONFIRMED", 2, chunks, chunks)
-    assert after.files == 3  # a text is its own parsed text
-    assert stores(after) == {"DATABASE": (chunks, True), "PGVECTOR": (chunks, True), "LOCAL": (3, True)}
-    assert after.confirmed_at >= max(one.read_back_at for one in after.stores)
+    confirmed = receipt(space)
+    assert (confirmed.status, confirmed.documents, confirmed.chunks, confirmed.vectors) == (
+        "CONFIRMED",
+        2,
+        chunks,
+        chunks,
+    )
+    assert confirmed.files == 3  # a text is its own parsed text
+    assert stores(confirmed) == {"DATABASE": (chunks, True), "PGVECTOR": (chunks, True), "LOCAL": (3, True)}
+    assert confirmed.confirmed_at >= max(store.read_back_at for store in confirmed.stores)
 
 
 def test_a_namespace_has_one_receipt_for_all_of_it(quiet):
@@ -84,8 +90,13 @@ def test_a_namespace_has_one_receipt_for_all_of_it(quiet):
     for _ in range(3):  # the namespace waits for the document that was deleted before
         space.sweep()
     assert receipt(space).status == "CONFIRMED"
-    found = receipt(space, whole)
-    assert (found.status, found.documents, found.chunks, found.files) == ("CONFIRMED", 1, chunks - 1, 1)
+    namespace_receipt = receipt(space, whole)
+    assert (
+        namespace_receipt.status,
+        namespace_receipt.documents,
+        namespace_receipt.chunks,
+        namespace_receipt.files,
+    ) == ("CONFIRMED", 1, chunks - 1, 1)
     assert receipt(space).chunks == 1
 
 
@@ -103,9 +114,9 @@ def test_an_index_that_is_away_confirms_nothing_until_it_is_back(quiet, pinecone
     assert receipt(space).status == "FAILED"
     index.always.clear()
     space.sweep()
-    found = receipt(space)
-    assert (found.status, found.vectors) == ("CONFIRMED", chunks)
-    assert stores(found)["PINECONE"] == (chunks, True)
+    confirmed = receipt(space)
+    assert (confirmed.status, confirmed.vectors) == ("CONFIRMED", chunks)
+    assert stores(confirmed)["PINECONE"] == (chunks, True)
     assert index.space(space.scope.namespace) == {}
 
 
@@ -121,7 +132,7 @@ def test_a_bucket_is_listed_before_its_files_count_as_gone(quiet):
         storage.always = None
         space.sweep()
         assert stores(receipt(space))["S3_COMPATIBLE"] == (1, True)
-        registry._instances.clear()
+        registry_instances.forget_instances()
 
 
 def test_a_bucket_that_may_not_be_listed_is_emptied_and_said_to_be_unread(quiet):
@@ -133,11 +144,11 @@ def test_a_bucket_that_may_not_be_listed_is_emptied_and_said_to_be_unread(quiet)
         refused = s3_server.answer(403, "AccessDenied")
         storage.always = lambda handler: "list-type" in handler.path and refused(handler)
         space.sweep()
-        found = receipt(space)
-        assert (found.status, found.confirmed_at) == ("FAILED", None)
-        assert stores(found)["S3_COMPATIBLE"] == (1, False)
+        failed = receipt(space)
+        assert (failed.status, failed.confirmed_at) == ("FAILED", None)
+        assert stores(failed)["S3_COMPATIBLE"] == (1, False)
         assert storage.listed(name) == []
-        registry._instances.clear()
+        registry_instances.forget_instances()
 
 
 def files_of(space, tmp_path):
@@ -157,7 +168,7 @@ def test_nothing_is_confirmed_while_a_worker_may_store_more_of_a_document(quiet,
             space.sweep()
             assert receipt(space).status == "PENDING"
 
-    space.take(lease, before=deleted)
+    space.take(lease, before_step=deleted)
     assert receipt(space).status == "PENDING"
     space.sweep()
     assert receipt(space).status == "CONFIRMED"
@@ -165,7 +176,7 @@ def test_nothing_is_confirmed_while_a_worker_may_store_more_of_a_document(quiet,
 
 
 def test_a_namespace_is_not_confirmed_before_an_upsert_under_way(quiet, pinecone_index):
-    """The worker has lost its batch, and its request to the vendor is on the way for longer than its lease."""
+    # The lost worker's upsert outlives its lease.
     index = pinecone_index(dimension=DIMENSIONS)
     space = Configured(quiet, vectorStorageConfig=index.config())
     text, late = space.text(LONG, "owls"), []
@@ -184,7 +195,7 @@ def test_a_namespace_is_not_confirmed_before_an_upsert_under_way(quiet, pinecone
             registry.make_vector_store(config, quiet).upsert(space.scope, vectors)
 
     with pytest.raises(Fatal, match="namespace was deleted"), lease_renewal.keep_lease(quiet, lease, seconds=1):
-        space.take(lease, before=on_its_way)
+        space.take(lease, before_step=on_its_way)
     assert index.space(space.scope.namespace)
     space.sweep()
     assert receipt(space, late[0]).status == "CONFIRMED"
@@ -207,12 +218,12 @@ def cancelled(space, run):
 
 
 def given_up(space, run):
-    asked = breakers.BreakerTarget(space.scope.organization, "Pinecone", {"kind": "vectors"}, 60)
-    breakers.record_failure(space.db, asked, "bat_1", seconds=60, reason="It hangs.")
-    space.db.rows("update breakers set opened_at = now() - interval '1 hour' where key = %(key)s", {"key": asked.key})
+    target = breakers.BreakerTarget(space.scope.organization, "Pinecone", {"kind": "vectors"}, 60)
+    breakers.record_failure(space.db, target, "bat_1", seconds=60, reason="It hangs.")
+    space.db.rows("update breakers set opened_at = now() - interval '1 hour' where key = %(key)s", {"key": target.key})
     space.db.rows(
         "update job_runs set waits_for = %(key)s, created_at = now() - interval '1 hour' where id = %(id)s",
-        {"key": asked.key, "id": run},
+        {"key": target.key, "id": run},
     )
     assert breaker_timeout.expire_runs(space.db) == 1
 
@@ -231,9 +242,9 @@ def test_the_store_of_a_move_that_was_ended_from_outside_holds_up_no_deletion(qu
     space = Configured(quiet)
     text = space.text("Owls hunt mice at night.", "owls")
     space.work()
-    now = space.config
+    config = space.config
     _, run = space.call(
-        reembedding.begin_reembedding(quiet, space.ring, now, replace(now, vector_storage=index.config()))
+        reembedding.begin_reembedding(quiet, space.ring, config, replace(config, vector_storage=index.config()))
     )
     end(space, run)
     assert space.run(run).status == "COMPLETED"

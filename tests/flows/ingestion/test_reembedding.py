@@ -15,6 +15,7 @@ from retrieval.ingestion.queries import run_documents
 from retrieval.jobs import control
 from retrieval.jobs.queries import batches
 from retrieval.namespaces import namespaces
+from tests import registry_instances
 from tests.flows.configured import STEPS, Configured
 from tests.flows.plain_steps import without_prefect
 from tests.standins import pinecone
@@ -35,13 +36,13 @@ def space(db, monkeypatch, tmp_path):
     from retrieval import settings
 
     settings.load_settings.cache_clear()
-    registry._instances.clear()
-    made = Configured(db, embeddingModelConfig=MINILM)
+    registry_instances.forget_instances()
+    configured = Configured(db, embeddingModelConfig=MINILM)
     monkeypatch.setattr(context, "open_database", lambda: db)
-    monkeypatch.setattr(context, "load_keys", lambda: made.ring)
-    made.ids = {name: made.text(text, name).document_id for name, text in TEXTS.items()}
-    made.work()
-    yield made
+    monkeypatch.setattr(context, "load_keys", lambda: configured.ring)
+    configured.ids = {name: configured.text(text, name).document_id for name, text in TEXTS.items()}
+    configured.work()
+    yield configured
     settings.load_settings.cache_clear()
 
 
@@ -52,17 +53,19 @@ def by_hand(space, monkeypatch):
     class Hand:
         hook = staticmethod(lambda _step, _work: None)
 
-        def before(self, step, work):
+        def run_hook(self, step, work):
             self.hook(step, work)
 
     hand = Hand()
-    without_prefect(monkeypatch, space.db, space.ring, before=hand.before)
+    without_prefect(monkeypatch, space.db, space.ring, before_step=hand.run_hook)
     return hand
 
 
 def begin(space, model=WORDS):
-    now = space.config
-    _, run = space.call(reembedding.begin_reembedding(space.db, space.ring, now, replace(now, embedding_model=model)))
+    config = space.config
+    _, run = space.call(
+        reembedding.begin_reembedding(space.db, space.ring, config, replace(config, embedding_model=model))
+    )
     return run
 
 
@@ -84,16 +87,16 @@ def rebuild(space, lease=None):
 
 
 def stored(space):
-    """How many vectors of each size lie in the store, and embeddings beside it."""
-    found = {}
+    """Number of vectors by size in the store and in embeddings."""
+    sizes = {}
     for table in ("vectors", "embeddings"):
         rows = space.db.rows(
             f"select vector_dims(t.values) as size, count(*) as n from {table} t"
             " join partitions p on p.id = t.partition_id where p.namespace_id = %(id)s group by 1",
             {"id": space.scope.namespace},
         )
-        found[table] = {row["size"]: row["n"] for row in rows}
-    return found
+        sizes[table] = {row["size"]: row["n"] for row in rows}
+    return sizes
 
 
 def models(space):
@@ -115,22 +118,22 @@ def finds_all(space):
 
 def test_search_goes_on_with_the_old_model_and_changes_all_at_once(space, by_hand):
     run = begin(space)
-    seen = []
+    steps_seen = []
 
     def look(step, _work):
-        seen.append((step, space.config.embedding_model["model"], models(space)))
+        steps_seen.append((step, space.config.embedding_model["model"], models(space)))
         finds_all(space)
 
     by_hand.hook = look
     assert rebuild(space)
-    assert [step for step, _, _ in seen] == ["chunk", "embed", "shadow"]
-    assert {model for _, model, _ in seen} == {MINILM["model"]}
+    assert [step for step, _, _ in steps_seen] == ["chunk", "embed", "shadow"]
+    assert {model for _, model, _ in steps_seen} == {MINILM["model"]}
     assert space.config.embedding_model == WORDS
     assert models(space) == {WORDS["model"]}
     finds_all(space)
-    after = space.run(run)
-    assert after.status == "COMPLETED"
-    assert len(after.completed) == 3
+    job_run = space.run(run)
+    assert job_run.status == "COMPLETED"
+    assert len(job_run.completed) == 3
     space.sweep()
     assert stored(space) == {"vectors": {256: 3}, "embeddings": {256: 3}}
     finds_all(space)
@@ -166,7 +169,7 @@ def test_a_lost_worker_costs_only_what_was_not_done(space, by_hand):
     space.db.rows(
         "update batches set lease_until = now() - interval '1 second' where id = %(id)s", {"id": lease.batch_id}
     )
-    (lost,) = [one for one in batches.open_batches(space.db) if one.id == lease.batch_id]
+    (lost,) = [open_batch for open_batch in batches.open_batches(space.db) if open_batch.id == lease.batch_id]
     poison_detection.restart_batch(space.db, lost)
     done = []
     by_hand.hook = lambda step, work: done.append(
@@ -217,9 +220,9 @@ def test_an_ingestion_that_embedded_for_the_old_model_embeds_again(space, by_han
     with pytest.raises(ConfigChanged):
         steps.upsert(work)
     assert "ice" not in space.search("glaciers and valleys")
-    again = steps.Work(space.db, space.ring, slow, window)
+    slow_work = steps.Work(space.db, space.ring, slow, window)
     for step in STEPS:
-        step(again)
+        step(slow_work)
     assert space.search("glaciers and valleys")[0] == "ice"
     assert models(space) == {WORDS["model"]}
 
@@ -264,20 +267,20 @@ def test_into_a_store_of_another_house_and_out_of_it(space, by_hand, monkeypatch
     monkeypatch.setenv("RETRIEVAL_FETCH_ALLOW", "127.0.0.0/8")
     settings.load_settings.cache_clear()
     with pinecone.running(dimension=256, metric="cosine") as index:
-        now = space.config
+        config = space.config
         theirs = index.config()
-        later = replace(now, embedding_model=WORDS, vector_storage=theirs)
-        space.call(reembedding.begin_reembedding(space.db, space.ring, now, later))
+        later = replace(config, embedding_model=WORDS, vector_storage=theirs)
+        space.call(reembedding.begin_reembedding(space.db, space.ring, config, later))
         assert rebuild(space)
         finds_all(space)
         space.sweep()
         assert stored(space)["vectors"] == {}
-        now = space.config
-        back = replace(now, vector_storage={"provider": "PGVECTOR"})
-        space.call(reembedding.begin_reembedding(space.db, space.ring, now, back))
+        config = space.config
+        back = replace(config, vector_storage={"provider": "PGVECTOR"})
+        space.call(reembedding.begin_reembedding(space.db, space.ring, config, back))
         assert rebuild(space)
         finds_all(space)
-        store = registry.make_vector_store(now, space.db)
+        store = registry.make_vector_store(config, space.db)
         assert len(list(store.ids(space.scope, ""))) == 3
         space.sweep()
         assert list(store.ids(space.scope, "")) == []
@@ -291,9 +294,11 @@ def test_a_key_that_is_changed_meanwhile_is_the_one_that_is_kept(space, by_hand,
     """Before the first step, and before others."""
 
     def set_key(key):
-        now = space.config
+        config = space.config
         space.call(
-            namespaces.update_namespace(space.db, space.ring, replace(now, embedding_model={**MINILM, "apiKey": key}))
+            namespaces.update_namespace(
+                space.db, space.ring, replace(config, embedding_model={**MINILM, "apiKey": key})
+            )
         )
 
     set_key("a")

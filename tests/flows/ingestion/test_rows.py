@@ -57,13 +57,13 @@ def house(db):
     return house
 
 
-def find(house, query, where=None, *, semantic=0.5, top_k=10):
-    filtered = None if where is None else parse_filter({"where": where}, INVALID)
+def find(house, query, where_filter=None, *, semantic=0.5, top_k=10):
+    filtered = None if where_filter is None else parse_filter({"where": where_filter}, INVALID)
     config = house.config
-    asked = Query(query, top_k, document_filter=filtered, semantic_weight=semantic, keyword_weight=1 - semantic)
+    search_query = Query(query, top_k, document_filter=filtered, semantic_weight=semantic, keyword_weight=1 - semantic)
     vectors = registry.make_vector_store(config, house.db)
     return search.run_search(
-        house.db, house.scope, asked, viewer=None, embedder=registry.make_embedder(config), vectors=vectors
+        house.db, house.scope, search_query, viewer=None, embedder=registry.make_embedder(config), vectors=vectors
     ).hits
 
 
@@ -112,9 +112,9 @@ def test_a_record_is_found_by_its_fields(house):
 
 
 def test_documents_are_listed_by_their_rows_and_facets_count_rows(house):
-    where = parse_filter({"where": {"row.status": "open"}}, INVALID)
-    listed = house.call(documents.list_page(house.db, house.scope, where, viewer=None))
-    assert {row.name for row in listed.items} == {"orders.csv", "stock.jsonl"}
+    document_filter = parse_filter({"where": {"row.status": "open"}}, INVALID)
+    page = house.call(documents.list_page(house.db, house.scope, document_filter, viewer=None))
+    assert {row.name for row in page.items} == {"orders.csv", "stock.jsonl"}
     fields = facets.parse_fields(["row.status", "document.name"], INVALID, path="facets")
     everything = parse_filter({}, INVALID)
     counts = house.call(facets.count_values(house.db, house.scope, everything, fields, viewer=None))
@@ -129,9 +129,9 @@ def test_documents_are_listed_by_their_rows_and_facets_count_rows(house):
 
 
 def test_a_file_sent_again_is_not_embedded_again(house):
-    before = house.db.row("select count(*) as n from embeddings")
+    embeddings_before = house.db.row("select count(*) as n from embeddings")
     house.file("orders.csv", (CSV + "\nKunde 401;000401;open;1,00").encode())
     house.work()
-    after = house.db.row("select count(*) as n from embeddings")
-    assert after["n"] - before["n"] <= 1
+    embeddings_after = house.db.row("select count(*) as n from embeddings")
+    assert embeddings_after["n"] - embeddings_before["n"] <= 1
     assert find(house, "Kunde 401", {"row.order_no": "000401"})

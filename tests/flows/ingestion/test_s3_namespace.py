@@ -1,4 +1,4 @@
-"""The main job on a namespace whose files lie in a bucket, by its configuration alone."""
+"""The main job on a namespace with files in a bucket."""
 
 import io
 
@@ -80,5 +80,5 @@ def test_a_storage_in_trouble_delays_and_loses_nothing(space, storage):
 
 
 def keys(storage, bucket):
-    """What lies in the bucket."""
+    """Keys of the bucket."""
     return sorted(storage.listed(bucket))

@@ -1,4 +1,4 @@
-"""A request's trace goes on through its job run and the steps of the flow run, and its id is on what they log."""
+"""A request's trace continues through the job run and its steps, with its id in the logs."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ TRACE = "0af7651916cd43dd8448eb211c80319c"
 
 @pytest.fixture
 def receiver(monkeypatch):
-    with otlp_receiver.running() as found:
-        monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", found.url)
+    with otlp_receiver.running() as server:
+        monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", server.url)
         tracing.end_tracing()
-        yield found
+        yield server
         tracing.end_tracing()
 
 
@@ -35,7 +35,7 @@ def work(space):
 
 
 def posted(space, text, request, traceparent):
-    """As the API accepts it in the context of a request."""
+    """Accept a text within the context of a request."""
 
     async def accept():
         from retrieval.job_config import Ingestion
@@ -59,19 +59,19 @@ def test_each_request_of_a_batch_is_traced_to_the_end_of_its_own_work(db, openai
     work(space)
     tracing.end_tracing()
     for number, run in runs.items():
-        found = receiver.of(f"{TRACE[:-1]}{number}")
-        flow = found["flow run TEXT"]
+        spans = receiver.of(f"{TRACE[:-1]}{number}")
+        flow = spans["flow run TEXT"]
         assert flow.parent == f"b7ad6b716920333{number}"
         assert flow.about["retrieval.job_run"] == run.job_run_id
         assert flow.about["service.name"] == "retrieval"
-        assert {found[step].parent for step in (*STEPS, "queue")} == {flow.id}
-        assert not any(span.failed for name, span in found.items() if name != "request to OpenAI")
-    asked = [span for span in receiver.spans if span.name == "request to OpenAI"]
-    assert {span.parent for span in asked} < {span.id for span in receiver.spans if span.name == "embed"}
-    assert [span.failed for span in asked].count(True) == 1
-    assert {span.about["gen_ai.operation.name"] for span in asked} == {"embeddings"}
-    assert {span.about["gen_ai.provider.name"] for span in asked} == {"openai"}
-    assert {span.about["gen_ai.request.model"] for span in asked} == {openai.config()["model"]}
+        assert {spans[step].parent for step in (*STEPS, "queue")} == {flow.id}
+        assert not any(span.failed for name, span in spans.items() if name != "request to OpenAI")
+    request_spans = [span for span in receiver.spans if span.name == "request to OpenAI"]
+    assert {span.parent for span in request_spans} < {span.id for span in receiver.spans if span.name == "embed"}
+    assert [span.failed for span in request_spans].count(True) == 1
+    assert {span.about["gen_ai.operation.name"] for span in request_spans} == {"embeddings"}
+    assert {span.about["gen_ai.provider.name"] for span in request_spans} == {"openai"}
+    assert {span.about["gen_ai.request.model"] for span in request_spans} == {openai.config()["model"]}
     assert receiver.of(f"{TRACE[:-1]}9") == {}
     assert "Text" not in str([span.about for span in receiver.spans])
     assert "canary" not in str(receiver.spans)
@@ -124,12 +124,12 @@ def test_a_receiver_that_is_away_holds_nothing_up(db, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("error", "told"), [(Retryable("The site answers 500."), False), (ValueError("a fault"), True)]
+    ("error", "has_traceback"), [(Retryable("The site answers 500."), False), (ValueError("a fault"), True)]
 )
-def test_known_trouble_leaves_no_stack_trace_in_the_logs(db, error, told):
+def test_known_trouble_leaves_no_stack_trace_in_the_logs(db, error, has_traceback):
     space = Configured(db)
     space.text("Owls.", "owls")
     record = logging.LogRecord("prefect.task_runs", logging.ERROR, "", 0, "It failed.", (), (type(error), error, None))
     with bind_requests(db, space.lease()):
         assert logging.getLogger("prefect.task_runs").filter(record)
-    assert bool(record.exc_info) is told
+    assert bool(record.exc_info) is has_traceback

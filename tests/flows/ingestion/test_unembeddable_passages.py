@@ -1,4 +1,4 @@
-"""Passages that a model server cannot embed: each fails its own document, and the rest of the batch completes."""
+"""Texts refused by a model server fail their document only."""
 
 import json
 
@@ -9,9 +9,9 @@ from connectors import registry
 from connectors.embedders import endpoint, openai_protocol, server_probe
 from connectors.http import retries
 from flows import evaluate
-from retrieval import settings
 from retrieval.errors import Fatal, NotEmbedded
 from retrieval.evaluations import evaluations, runs
+from tests import registry_instances
 from tests.flows.configured import Configured
 from tests.flows.plain_steps import without_prefect
 from tests.standins import embedding_server, faults, model_server
@@ -23,7 +23,7 @@ PER_DOCUMENT = 10
 
 @pytest.fixture
 def open_space(db, monkeypatch, tmp_path):
-    """Make a namespace on a model server, checked as the API checks it."""
+    """Namespace on a model server, created as by the API."""
     monkeypatch.setenv("RETRIEVAL_HOME", str(tmp_path))
     monkeypatch.setenv("RETRIEVAL_FETCH_ALLOW", "127.0.0.0/8")
     monkeypatch.setattr(endpoint, "CHECK_SECONDS", 60.0)
@@ -42,11 +42,7 @@ def open_space(db, monkeypatch, tmp_path):
 
 
 def close_clients():
-    for client in registry._instances.values():
-        if hasattr(client, "close") and hasattr(client, "provider"):
-            client.close()
-    registry._instances.clear()
-    settings.load_settings.cache_clear()
+    registry_instances.close_instances()
 
 
 def passages(document, *, bad=()):
@@ -58,7 +54,7 @@ def passages(document, *, bad=()):
 
 
 def send_documents(space, bad):
-    """Send 600 passages in documents of ten; `bad`: numbers of those passages that cannot be embedded."""
+    """Send 600 passages in documents of ten; `bad` lists the refused numbers."""
     return [
         space.text(
             passages(document, bad={number - document * PER_DOCUMENT for number in bad}),
@@ -70,8 +66,8 @@ def send_documents(space, bad):
     ]
 
 
-def outcomes(space, sent):
-    return [space.run(run.job_run_id).outcome for run in sent]
+def outcomes(space, receipts):
+    return [space.run(run.job_run_id).outcome for run in receipts]
 
 
 @pytest.mark.parametrize("failure", sorted(FAILURES))
@@ -79,10 +75,10 @@ def test_one_bad_passage_of_600_fails_its_document_and_the_others_are_searchable
     with model_server.running(ModelServer("own", failure=failure)) as server:
         space = open_space(server)
         requests = len(server.sizes)
-        sent = send_documents(space, {317})
+        receipts = send_documents(space, {317})
         space.work()
-        assert outcomes(space, sent).count("SUCCEEDED") == 59
-        failed = space.run(sent[31].job_run_id).failed[0].error
+        assert outcomes(space, receipts).count("SUCCEEDED") == 59
+        failed = space.run(receipts[31].job_run_id).failed[0].error
         assert failed.startswith("embed: The model cannot embed this passage (characters ")
         assert "It embeds other texts." in failed
         assert "ingest the document again" in failed
@@ -105,18 +101,18 @@ def test_a_bad_passage_that_two_documents_share_fails_both(open_space):
     with model_server.running(ModelServer("own")) as server:
         space = open_space(server)
         text = f"A page that is {UNEMBEDDABLE} for this model."
-        sent = [space.text(text, "first"), space.text(text, "second"), space.text("Owls hunt mice.", "owls")]
+        receipts = [space.text(text, "first"), space.text(text, "second"), space.text("Owls hunt mice.", "owls")]
         space.work()
-        assert outcomes(space, sent) == ["FAILED", "FAILED", "SUCCEEDED"]
+        assert outcomes(space, receipts) == ["FAILED", "FAILED", "SUCCEEDED"]
 
 
 def test_several_bad_passages_are_found_by_few_requests(open_space):
     bad = {5, 70, 71, 240, 455, 599}
     with model_server.running(ModelServer("own")) as server:
         space = open_space(server)
-        sent = send_documents(space, bad)
+        receipts = send_documents(space, bad)
         space.work()
-        assert outcomes(space, sent).count("FAILED") == 5
+        assert outcomes(space, receipts).count("FAILED") == 5
         assert server.failed <= len(bad) * 9
 
 
@@ -124,9 +120,9 @@ def test_a_model_that_embeds_no_passage_costs_fewer_requests_than_passages(open_
     with model_server.running(ModelServer("own")) as server:
         space = open_space(server)
         requests = len(server.sizes)
-        sent = send_documents(space, set(range(PASSAGES)))
+        receipts = send_documents(space, set(range(PASSAGES)))
         space.work()
-        assert set(outcomes(space, sent)) == {"FAILED"}
+        assert set(outcomes(space, receipts)) == {"FAILED"}
         assert len(server.sizes) - requests < PASSAGES
 
 
@@ -168,9 +164,9 @@ def test_a_passage_that_openai_refuses_fails_its_document(db, monkeypatch, tmp_p
         close_clients()
         space = Configured(db, embeddingModelConfig=vendor.config())
         vendor.unembeddable = UNEMBEDDABLE
-        sent = [space.text(f"An {UNEMBEDDABLE} text.", "bad"), space.text("Owls hunt mice.", "owls")]
+        receipts = [space.text(f"An {UNEMBEDDABLE} text.", "bad"), space.text("Owls hunt mice.", "owls")]
         space.work()
-        assert outcomes(space, sent) == ["FAILED", "SUCCEEDED"]
+        assert outcomes(space, receipts) == ["FAILED", "SUCCEEDED"]
     close_clients()
 
 
@@ -185,7 +181,7 @@ def test_a_refused_model_still_stops_the_run(open_space):
 
 def test_a_question_that_cannot_be_embedded_fails_within_its_evaluation(open_space, monkeypatch):
     relevant = [{"externalId": "owls", "grade": 1}]
-    asked = [{"query": query, "relevant": relevant} for query in ("owls", f"owls {UNEMBEDDABLE}", "night")]
+    judged_questions = [{"query": query, "relevant": relevant} for query in ("owls", f"owls {UNEMBEDDABLE}", "night")]
     settings_of_run = [
         {"name": "meaning", "semanticWeight": 1.0, "keywordWeight": 0.0},
         {"name": "words", "semanticWeight": 0.0, "keywordWeight": 1.0},
@@ -203,17 +199,17 @@ def test_a_question_that_cannot_be_embedded_fails_within_its_evaluation(open_spa
         without_prefect(monkeypatch, space.db, space.ring)
         space.text("Owls hunt at night.", "owls")
         space.work()
-        run = run_evaluation(space, asked)
-        shown = compare_settings(run, EvaluationRunQuery(namespace_id=space.scope.namespace, question_limit=3))
+        run = run_evaluation(space, judged_questions)
+        comparison = compare_settings(run, EvaluationRunQuery(namespace_id=space.scope.namespace, question_limit=3))
         assert (run.status, run.error) == ("COMPLETED", None)
-        assert [question.ranks for question in shown.questions] == [
+        assert [question.ranks for question in comparison.questions] == [
             {"meaning": [1], "words": [1]},
             {},
             {"meaning": [1], "words": [1]},
         ]
-        assert OLLAMA_NAN in shown.questions[1].error
-        assert [setting.metrics.mrr.value for setting in shown.settings] == [1.0, 1.0]
-        assert shown.settings[1].compared.same == 2
-        failed = run_evaluation(space, asked[1:2])
+        assert OLLAMA_NAN in comparison.questions[1].error
+        assert [setting.metrics.mrr.value for setting in comparison.settings] == [1.0, 1.0]
+        assert comparison.settings[1].compared.same == 2
+        failed = run_evaluation(space, judged_questions[1:2])
         assert (failed.status, failed.result) == ("FAILED", None)
         assert OLLAMA_NAN in failed.error

@@ -1,4 +1,4 @@
-"""What is packed into archives and mails becomes documents of its own; what is dangerous is refused in words."""
+"""Archive and mail members become documents; dangerous ones are refused with a reason."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def packed(members):
 
 
 def ingest(house, name, data, **ingestion):
-    """Take one file and all that is packed into it through the steps; name to (status, error) of each entry."""
+    """Ingest one file with its members; return (status, error) by name."""
     accept(house, name, data, **ingestion)
     return work(house)
 
@@ -105,12 +105,12 @@ def test_each_member_is_a_document_with_its_path_and_the_archive_lists_them(hous
     assert {name: status for name, (status, _, _) in ended.items()} == dict.fromkeys(
         ("boat.zip", "tides.txt", "crew.md"), "SUCCESS"
     )
-    found = rows(house)
-    assert set(found) == {"boat.zip", "boat.zip/docs/tides.txt", "boat.zip/docs/crew.md"}
-    member = found["boat.zip/docs/tides.txt"]
+    documents_by_id = rows(house)
+    assert set(documents_by_id) == {"boat.zip", "boat.zip/docs/tides.txt", "boat.zip/docs/crew.md"}
+    member = documents_by_id["boat.zip/docs/tides.txt"]
     assert member["metadata"] == {"team": "north", "archivePath": "docs/tides.txt"}
     assert member["properties"]["archivePath"] == "docs/tides.txt"
-    assert found["boat.zip"]["metadata"] == {"team": "north"}
+    assert documents_by_id["boat.zip"]["metadata"] == {"team": "north"}
 
 
 def test_a_member_whose_external_id_is_too_long_fails_alone(house):
@@ -156,7 +156,7 @@ def test_members_of_members_are_read_up_to_a_depth(house):
 
 @pytest.fixture
 def bounds(monkeypatch):
-    """The bounds of one archive with all that is within it, as an operator sets them."""
+    """Limits of one archive, set by an operator."""
 
     def change(**chosen):
         for name, value in chosen.items():
@@ -196,12 +196,12 @@ def test_what_one_archive_becomes_with_those_within_it_is_bounded_in_bytes(house
     for error in failed.values():
         assert "becomes more than 5 MB" in error
         assert "RETRIEVAL_ARCHIVE_ALL_BYTES" in error
-    left = house.db.rows(
+    remaining = house.db.rows(
         "select k.raw_key from run_documents k join job_runs r on r.id = k.job_run_id join partitions p"
         " on p.id = r.partition_id where p.namespace_id = %(n)s and k.raw_key like '%%members%%'",
         {"n": house.scope.namespace},
     )
-    assert len(left) == 4 + 4
+    assert len(remaining) == 4 + 4
 
 
 def test_path_tricks_and_links_are_refused_in_words_and_their_neighbours_go_on(house):
@@ -268,12 +268,12 @@ def test_a_version_that_cannot_be_read_takes_nothing_away(house):
 
 
 def ids_of(house):
-    found = house.db.rows(
+    stored = house.db.rows(
         "select d.id, d.external_id from documents d join partitions p on p.id = d.partition_id"
         " where p.namespace_id = %(namespace)s and d.deleted_at is null",
         {"namespace": house.scope.namespace},
     )
-    return {row["external_id"]: row["id"] for row in found}
+    return {row["external_id"]: row["id"] for row in stored}
 
 
 def test_deleting_an_archive_deletes_what_was_packed_into_it_and_says_so(house):
@@ -295,10 +295,10 @@ def test_an_archive_that_is_deleted_while_it_is_unpacked_leaves_no_member(house)
     accept(house, "boat.zip", packed([("a.txt", TIDES)]))
     lease = leased(house)
     for window in run_documents.list_windows(house.db, lease, documents=64, size=1 << 24):
-        one = steps.Work(house.db, house.ring, lease, window)
-        steps.fetch(one)
+        archive_work = steps.Work(house.db, house.ring, lease, window)
+        steps.fetch(archive_work)
         house.delete(ids_of(house)["boat.zip"])
-        steps.parse(one)
+        steps.parse(archive_work)
     batches.finish_batch(house.db, lease)
     assert rows(house) == {}
     unused = house.db.rows(
@@ -310,23 +310,26 @@ def test_an_archive_that_is_deleted_while_it_is_unpacked_leaves_no_member(house)
 
 
 def resynced(house, *external_ids):
-    known = ids_of(house)
-    where = DocumentFilter(document_ids=tuple(known[name] for name in external_ids))
-    asked = house.call(resync.start_resync(house.db, house.scope, where))
-    names = {value: key for key, value in known.items()}
-    return {names[one.id]: (one.status, one.error) for one in asked.documents}
+    document_ids = ids_of(house)
+    document_filter = DocumentFilter(document_ids=tuple(document_ids[name] for name in external_ids))
+    response = house.call(resync.start_resync(house.db, house.scope, document_filter))
+    names = {value: key for key, value in document_ids.items()}
+    return {names[document.id]: (document.status, document.error) for document in response.documents}
 
 
 def test_a_member_is_resynced_from_its_stored_file_and_keeps_its_place(house):
     ingest(house, "boat.zip", packed([("docs/a.txt", TIDES), ("b.txt", b"The hull is blue.")]))
-    before = rows(house)["boat.zip/docs/a.txt"]
+    document_before = rows(house)["boat.zip/docs/a.txt"]
     house.db.rows("update documents set fingerprint = null where id = %(id)s",
                   {"id": ids_of(house)["boat.zip/docs/a.txt"]})  # fmt: skip
     assert resynced(house, "boat.zip/docs/a.txt") == {"boat.zip/docs/a.txt": ("QUEUED_FOR_RESYNC", None)}
     assert work(house) == {"a.txt": ("SUCCESS", "upserted", None)}
-    after = rows(house)["boat.zip/docs/a.txt"]
-    assert after["active_generation"] > before["active_generation"]
-    assert (after["metadata"], after["properties"]["archivePath"]) == (before["metadata"], "docs/a.txt")
+    document_after = rows(house)["boat.zip/docs/a.txt"]
+    assert document_after["active_generation"] > document_before["active_generation"]
+    assert (document_after["metadata"], document_after["properties"]["archivePath"]) == (
+        document_before["metadata"],
+        "docs/a.txt",
+    )
     ingest(house, "boat.zip", packed([("b.txt", b"The hull is blue.")]))
     assert set(rows(house)) == {"boat.zip", "boat.zip/b.txt"}
 
@@ -335,8 +338,8 @@ def test_a_resync_of_an_archive_takes_its_members_along_and_does_nothing_twice(h
     ingest(house, "boat.zip", packed([("a.txt", TIDES), ("b.txt", b"The hull is blue.")]))
     house.db.rows("update documents set fingerprint = null where id = %(id)s",
                   {"id": ids_of(house)["boat.zip/b.txt"]})  # fmt: skip
-    asked = resynced(house, "boat.zip", "boat.zip/a.txt")
-    assert {status for status, _ in asked.values()} == {"QUEUED_FOR_RESYNC"}
+    statuses = resynced(house, "boat.zip", "boat.zip/a.txt")
+    assert {status for status, _ in statuses.values()} == {"QUEUED_FOR_RESYNC"}
     ended = work(house)
     assert {name: stage for name, (_, stage, _) in ended.items()} == {
         "boat.zip": "upserted",
@@ -355,21 +358,23 @@ def mail_with(*attachments):
     return mail.as_bytes()
 
 
-@pytest.mark.parametrize(("name", "made"), [("boat.zip", lambda *files: packed(files)), ("boat.eml", mail_with)])
-def test_a_deleted_member_comes_back_only_with_another_version_of_its_archive(house, name, made):
+@pytest.mark.parametrize(
+    ("name", "make_archive"), [("boat.zip", lambda *files: packed(files)), ("boat.eml", mail_with)]
+)
+def test_a_deleted_member_comes_back_only_with_another_version_of_its_archive(house, name, make_archive):
     inner = packed([("deep.txt", b"The deep text."), ("hold.txt", b"The hold is dry.")])
     files = [("a.txt", TIDES), ("b.txt", b"The hull is blue."), ("in.zip", inner), ("out.zip", packed([("c", TIDES)]))]
-    ingest(house, name, made(*files))
-    gone = {f"{name}/a.txt", f"{name}/in.zip/deep.txt", f"{name}/out.zip"}
-    house.delete(*(ids_of(house)[member] for member in gone))
-    left = {name, f"{name}/b.txt", f"{name}/in.zip", f"{name}/in.zip/hold.txt"}
+    ingest(house, name, make_archive(*files))
+    deleted = {f"{name}/a.txt", f"{name}/in.zip/deep.txt", f"{name}/out.zip"}
+    house.delete(*(ids_of(house)[member] for member in deleted))
+    expected = {name, f"{name}/b.txt", f"{name}/in.zip", f"{name}/in.zip/hold.txt"}
     for _ in range(2):
         resynced(house, name)
         assert {status for status, _, _ in work(house).values()} == {"SUCCESS"}
         house.sweep()
-        assert set(rows(house)) == left
-    ingest(house, name, made(*files, ("new.txt", b"The mast is new.")))
+        assert set(rows(house)) == expected
+    ingest(house, name, make_archive(*files, ("new.txt", b"The mast is new.")))
     assert set(rows(house)) == {name, f"{name}/a.txt", f"{name}/b.txt", f"{name}/new.txt", f"{name}/in.zip",
                                 f"{name}/in.zip/hold.txt", f"{name}/out.zip", f"{name}/out.zip/c"}  # fmt: skip
-    ingest(house, name, made(*files))
+    ingest(house, name, make_archive(*files))
     assert f"{name}/a.txt" in rows(house), "a version that has changed, though it is one that there was"

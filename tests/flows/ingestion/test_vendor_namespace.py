@@ -6,10 +6,10 @@ import json
 import pytest
 from reportlab.pdfgen.canvas import Canvas
 
-from connectors import registry
 from connectors.http import retries
 from retrieval import settings
 from retrieval.errors import Fatal, Retryable
+from tests import registry_instances
 from tests.flows.configured import Configured
 from tests.nightly import nightly_except
 from tests.standins import embedding_server, faults, pinecone, s3_server
@@ -25,14 +25,14 @@ def storage():
 
 @pytest.fixture(params=sorted(embedding_server.KEYS))
 def vendor(request):
-    with embedding_server.running(request.param) as found:
-        yield found
+    with embedding_server.running(request.param) as server:
+        yield server
 
 
 @pytest.fixture
 def openai():
-    with embedding_server.running("OPENAI") as found:
-        yield found
+    with embedding_server.running("OPENAI") as server:
+        yield server
 
 
 @pytest.fixture
@@ -47,11 +47,7 @@ def allowed(monkeypatch, tmp_path):
         settings.load_settings.cache_clear()
 
     yield at
-    for made in list(registry._instances.values()):
-        if hasattr(made, "close") and hasattr(made, "provider"):
-            made.close()
-    registry._instances.clear()
-    settings.load_settings.cache_clear()
+    registry_instances.close_instances()
 
 
 @pytest.fixture
@@ -146,9 +142,9 @@ def test_vectors_of_a_wrong_size_are_stored_nowhere(space, openai):
     space.text("Owls hunt mice at night.", "owls")
     with pytest.raises(Fatal, match="dimensions"):
         space.work()
-    held = space.db.row(
+    stored = space.db.row(
         "select count(*) as count from embeddings e join partitions p on p.id = e.partition_id"
         " where p.namespace_id = %(id)s",
         {"id": space.scope.namespace},
     )
-    assert held["count"] == 0
+    assert stored["count"] == 0

@@ -1,4 +1,4 @@
-"""Batches: formed from what waits, held under a lease, fenced, tried again, ended."""
+"""Batches: forming, leases, fences, retries, ends."""
 
 import asyncio
 
@@ -26,9 +26,9 @@ def post(db, scope, *texts):
 
 def read(db, scope, run):
     async def look():
-        found = await runs.read_run(db, scope, run.job_run_id)
+        job_run = await runs.read_run(db, scope, run.job_run_id)
         await db.async_close()
-        return found
+        return job_run
 
     return asyncio.run(look())
 
@@ -49,9 +49,9 @@ def test_waiting_job_runs_of_one_scope_share_a_batch_up_to_its_size(db, new_scop
 
 
 def test_two_scopes_never_share_a_batch(db, new_scope):
-    one, other = new_scope(), new_scope()
-    post(db, one, "a")
-    post(db, other, "b")
+    first, second = new_scope(), new_scope()
+    post(db, first, "a")
+    post(db, second, "b")
     assert batches.form_batches(db, size=64, batches=8) == 2
 
 
@@ -69,9 +69,9 @@ def test_a_worker_taken_for_dead_can_write_no_more(db, new_scope):
     with pytest.raises(Superseded):
         run_documents.start_window(db, lease, [])
     assert not leases.renew_lease(db, lease, seconds=30)
-    (again,) = batches.undispatched_batches(db)
-    assert again.attempt == 2
-    assert again.idempotency_key != f"{lease.batch_id}:1"
+    (second_attempt,) = batches.undispatched_batches(db)
+    assert second_attempt.attempt == 2
+    assert second_attempt.idempotency_key != f"{lease.batch_id}:1"
 
 
 def test_a_lost_lease_shows(db, new_scope):
@@ -80,8 +80,8 @@ def test_a_lost_lease_shows(db, new_scope):
     (batch,) = batches.undispatched_batches(db)
     batches.record_flow_run(db, batch, "run")
     batches.claim_lease(db, batch.id, 1, seconds=-1)
-    (seen,) = batches.open_batches(db)
-    assert seen.lease_lost
+    (open_batch,) = batches.open_batches(db)
+    assert open_batch.lease_lost
 
 
 def test_giving_up_fails_what_is_not_done_and_completes_the_job_run(db, new_scope):
@@ -90,20 +90,20 @@ def test_giving_up_fails_what_is_not_done_and_completes_the_job_run(db, new_scop
     claimed(db)
     (batch,) = batches.open_batches(db)
     batches.end_batch(db, batch, status="FAILED", error="The worker died 3 times on this.")
-    seen = read(db, scope, run)
-    assert seen.status == "COMPLETED"
-    assert [entry.error for entry in seen.failed] == ["The worker died 3 times on this."]
+    job_run = read(db, scope, run)
+    assert job_run.status == "COMPLETED"
+    assert [entry.error for entry in job_run.failed] == ["The worker died 3 times on this."]
 
 
 def test_cancelling_one_job_run_leaves_its_neighbour_alone(db, new_scope):
     scope = new_scope()
-    one, other = post(db, scope, "a", "b")
+    first, second = post(db, scope, "a", "b")
     lease = claimed(db)
-    db.rows("update job_runs set cancel_requested = true where id = %(id)s", {"id": one.job_run_id})
+    db.rows("update job_runs set cancel_requested = true where id = %(id)s", {"id": first.job_run_id})
     results.settle_runs(db, lease)
-    assert len(read(db, scope, one).cancelled) == 1
-    assert read(db, scope, one).status == "COMPLETED"
-    assert len(read(db, scope, other).queued) == 1
+    assert len(read(db, scope, first).cancelled) == 1
+    assert read(db, scope, first).status == "COMPLETED"
+    assert len(read(db, scope, second).queued) == 1
 
 
 def test_windows_are_cut_by_count_and_by_size(db, new_scope):
@@ -119,7 +119,7 @@ def test_windows_are_cut_by_count_and_by_size(db, new_scope):
 
 
 def test_new_documents_and_new_versions_that_arrive_by_turns_fill_two_windows(db, new_scope):
-    """After an outage 108 texts, 40 of them versions of one document, went through in 46 windows."""
+    # After an outage 108 texts, 40 versions of one document, took 46 windows.
     post(db, new_scope(), *map(str, range(20)))
     lease = claimed(db)
     db.rows(
@@ -131,7 +131,7 @@ def test_new_documents_and_new_versions_that_arrive_by_turns_fill_two_windows(db
     assert [len(window) for window in windows] == [10, 10]
     (all_of_them,) = run_documents.list_windows(db, lease, documents=64, size=1 << 24)
     assert set(all_of_them) == {*windows[0], *windows[1]}
-    order = {key: place for place, key in enumerate(all_of_them)}
+    order = {key: position for position, key in enumerate(all_of_them)}
     assert all(window == sorted(window, key=order.__getitem__) for window in windows)
 
 

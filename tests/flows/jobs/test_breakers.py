@@ -1,4 +1,4 @@
-"""A vendor or site that hangs is found out and keeps no place in a worker; what waits goes on when it answers."""
+"""A hung vendor or site is detected and releases its worker; waiting work resumes after recovery."""
 
 import asyncio
 import json
@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from connectors import registry
 from connectors.http import retries
 from flows import circuit_breaking, pipeline, steps
 from flows.run_context import RunContext
@@ -23,6 +22,7 @@ from retrieval.jobs.queries.batches import DocumentKey
 from retrieval.jobs.queries.breakers import BreakerTarget
 from retrieval.jobs.runs import Ingestion
 from retrieval.ports import DiscoveryRequest, SourceItem
+from tests import registry_instances
 from tests.flows.configured import Configured
 from tests.flows.plain_steps import without_prefect
 from tests.standins import embedding_server, faults
@@ -32,43 +32,39 @@ from tests.standins.model_server import UNEMBEDDABLE, ModelServer
 
 @pytest.fixture
 def vendor(monkeypatch):
-    """OpenAI's embeddings, asked for a fifth of a second."""
+    """OpenAI stand-in with a time-out of a fifth of a second."""
     monkeypatch.setenv("RETRIEVAL_FETCH_ALLOW", "127.0.0.0/8")
     monkeypatch.setattr(retries, "FIRST_PAUSE", 0.01)
     monkeypatch.setattr("connectors.embedders.openai_protocol.SECONDS", {"document": 0.2, "query": 0.2})
     monkeypatch.setattr(breakers, "MAX_FAILURE_SECONDS", 0.15)
     monkeypatch.setattr(breaker_watch, "STATE_REFRESH_SECONDS", 0.05)
-    with embedding_server.running("OPENAI") as found:
-        monkeypatch.setenv("RETRIEVAL_ENDPOINTS", json.dumps({"OPENAI": {"base_url": found.base_url}}))
+    with embedding_server.running("OPENAI") as server:
+        monkeypatch.setenv("RETRIEVAL_ENDPOINTS", json.dumps({"OPENAI": {"base_url": server.base_url}}))
         settings.load_settings.cache_clear()
-        yield found
-    for made in list(registry._instances.values()):
-        if hasattr(made, "close") and hasattr(made, "provider"):
-            made.close()
-    registry._instances.clear()
-    settings.load_settings.cache_clear()
+        yield server
+    registry_instances.close_instances()
 
 
 class Worker:
-    """The flows' own body on what waits, without Prefect. `asked`: what the vendor was asked, one entry a request."""
+    """The flow body on waiting work without Prefect; `asked` has one entry per request."""
 
-    def __init__(self, db, spaces, monkeypatch, asked=()):
+    def __init__(self, db, spaces, monkeypatch, requests=()):
         self.db = db
-        self._asked = asked
+        self._asked = requests
         without_prefect(monkeypatch, db, None)
         self._rings = {space.scope.namespace: space.ring for space in spaces}
 
     def turn(self):
-        """Take up every batch that may leave, one after the other: how often each asked the vendor, by namespace."""
-        asked = {}
+        """Run every dispatchable batch; return requests by namespace."""
+        requests_by_namespace = {}
         batches.form_batches(self.db, size=1000, batches=8)
         for batch in batches.undispatched_batches(self.db):
             batches.record_flow_run(self.db, batch, "run")
             lease = batches.claim_lease(self.db, batch.id, batch.attempt, seconds=30)
-            before = len(self._asked)
+            requests_before = len(self._asked)
             self.take(lease, self._rings[batch.namespace])
-            asked[batch.namespace] = len(self._asked) - before
-        return asked
+            requests_by_namespace[batch.namespace] = len(self._asked) - requests_before
+        return requests_by_namespace
 
     def take(self, lease, ring):
         run = RunContext(self.db, ring, lease)
@@ -77,23 +73,23 @@ class Worker:
 
 
 def hung(openai, over):
-    """Every request waits until `over` is set; then it is answered. A list that counts them."""
-    asked = []
-    openai.always.append(lambda _handler: asked.append(1) or (over.wait(60) and False))
-    return asked
+    """Hold every request until `over` is set; return a list with one entry per request."""
+    requests = []
+    openai.always.append(lambda _handler: requests.append(1) or (over.wait(60) and False))
+    return requests
 
 
 def failing(openai):
-    """Every request is answered with 500; a list that counts them."""
-    asked = []
+    """Answer every request with 500; return a list with one entry per request."""
+    requests = []
     refuse = faults.status(500)
-    openai.always.append(lambda handler: asked.append(1) or refuse(handler))
-    return asked
+    openai.always.append(lambda handler: requests.append(1) or refuse(handler))
+    return requests
 
 
 def statuses(space, run):
-    found = space.run(run.job_run_id)
-    return found.status, [document.status for document in (*found.queued, *found.processing, *found.completed)]
+    job_run = space.run(run.job_run_id)
+    return job_run.status, [document.status for document in (*job_run.queued, *job_run.processing, *job_run.completed)]
 
 
 @pytest.mark.slow
@@ -102,10 +98,10 @@ def test_twenty_hung_namespaces_keep_no_place_and_go_on_when_the_vendor_answers(
         breakers, "FIRST_OPEN_SECONDS", 600.0
     )  # however long twenty of them take, nobody probes meanwhile
     over = threading.Event()
-    asked = hung(vendor, over)
+    held_requests = hung(vendor, over)
     spaces = [Configured(db, embeddingModelConfig=vendor.config()) for _ in range(20)]
     local = Configured(db)
-    worker = Worker(db, [*spaces, local], monkeypatch, asked)
+    worker = Worker(db, [*spaces, local], monkeypatch, held_requests)
     waiting = [(space, space.text("about owls", "owls")) for space in spaces]
     waiting += [(spaces[0], spaces[0].text(f"text {number}", f"{number}")) for number in range(2)]
     requests = worker.turn()
@@ -118,9 +114,13 @@ def test_twenty_hung_namespaces_keep_no_place_and_go_on_when_the_vendor_answers(
     assert worker.turn() == {local.scope.namespace: 0}, "it waits for nobody"
     assert local.run(mine.job_run_id).status == "COMPLETED"
     for space, run in waiting:
-        told = space.run(run.job_run_id)
-        assert (told.status in ("QUEUED", "PROCESSING"), told.failed) == (True, [])
-    (notice,) = [one for one in waiting[0][0].run(waiting[0][1].job_run_id).notices if "has not answered" in one.reason]
+        job_run = space.run(run.job_run_id)
+        assert (job_run.status in ("QUEUED", "PROCESSING"), job_run.failed) == (True, [])
+    (notice,) = [
+        waiting_notice
+        for waiting_notice in waiting[0][0].run(waiting[0][1].job_run_id).notices
+        if "has not answered" in waiting_notice.reason
+    ]
     assert "OpenAI has not answered since" in notice.reason
     vendor.always.clear()
     over.set()
@@ -130,8 +130,8 @@ def test_twenty_hung_namespaces_keep_no_place_and_go_on_when_the_vendor_answers(
         db.rows("update breakers set open_until = now() where probe is null")  # the time until the next probe is over
         worker.turn()
     for space, run in waiting:
-        told = space.run(run.job_run_id)
-        assert (told.outcome, len(told.completed), told.notices) == ("SUCCEEDED", 1, [])
+        job_run = space.run(run.job_run_id)
+        assert (job_run.outcome, len(job_run.completed), job_run.notices) == ("SUCCEEDED", 1, [])
     assert len(spaces[0].search("text 1", top_k=10)) == 3
     assert spaces[-1].search("owls") == ["owls"]
     assert db.rows("select key from breakers") == []
@@ -144,15 +144,15 @@ def space(db, vendor):
 
 def test_nobody_asks_while_it_is_open_and_one_run_alone_probes(db, vendor, space, monkeypatch):
     monkeypatch.setattr(breakers, "FIRST_OPEN_SECONDS", 1.0)
-    asked = failing(vendor)
+    requests = failing(vendor)
     worker = Worker(db, [space], monkeypatch)
     waiting = [space.text(f"text {number}", f"{number}") for number in range(5)]
     worker.turn()
-    assert len(asked) == breakers.MAX_CONSECUTIVE_FAILURES
+    assert len(requests) == breakers.MAX_CONSECUTIVE_FAILURES
     later = space.text("a later one", "later")
     assert worker.turn() == {}, "what comes later waits, too"
-    assert len(asked) == breakers.MAX_CONSECUTIVE_FAILURES
-    waits = asyncio.run(place(db, later))
+    assert len(requests) == breakers.MAX_CONSECUTIVE_FAILURES
+    waits = asyncio.run(read_queue_place(db, later))
     assert waits.start is not None
     time.sleep(1.1)
     batches.form_batches(db, size=1000, batches=8)
@@ -162,14 +162,14 @@ def test_nobody_asks_while_it_is_open_and_one_run_alone_probes(db, vendor, space
     assert len(batches.undispatched_batches(db)) == 1, "one probe at a time"
     batches.record_flow_run(db, probe, "run")
     worker.take(batches.claim_lease(db, probe.id, 1, seconds=30), space.ring)
-    assert len(asked) == breakers.MAX_CONSECUTIVE_FAILURES + 2, "the text, and a known good word"
+    assert len(requests) == breakers.MAX_CONSECUTIVE_FAILURES + 2, "the text, and a known good word"
     assert statuses(space, waiting[0]) == ("PROCESSING", ["PROCESSING"])
     (row,) = db.rows("select opens, extract(epoch from open_until - now()) as left from breakers")
     assert row["opens"] == 2
     assert row["left"] > 1.2, "twice as long as before"
 
 
-async def place(db, run):
+async def read_queue_place(db, run):
     try:
         return await queueing.find_position(db, run.job_run_id)
     finally:
@@ -178,16 +178,16 @@ async def place(db, run):
 
 def test_no_key_is_kept_and_other_organizations_with_the_same_key_are_asked(db, vendor, space, monkeypatch):
     vendor.always.append(faults.status(500))
-    other = Configured(db, embeddingModelConfig=vendor.config())
-    worker = Worker(db, [space, other], monkeypatch)
+    neighbour = Configured(db, embeddingModelConfig=vendor.config())
+    worker = Worker(db, [space, neighbour], monkeypatch)
     space.text("mine", "mine")
     worker.turn()
     (row,) = db.rows("select to_jsonb(b)::text as all from breakers b")
     assert embedding_server.KEYS["OPENAI"] not in row["all"]
     vendor.always.clear()
-    theirs = other.text("theirs", "theirs")
+    theirs = neighbour.text("theirs", "theirs")
     worker.turn()
-    assert other.run(theirs.job_run_id).outcome == "SUCCEEDED"
+    assert neighbour.run(theirs.job_run_id).outcome == "SUCCEEDED"
 
 
 def test_a_run_that_waits_too_long_ends_with_the_reason_and_later_ones_go_on_waiting(db, vendor, space, monkeypatch):
@@ -199,9 +199,9 @@ def test_a_run_that_waits_too_long_ends_with_the_reason_and_later_ones_go_on_wai
     db.rows("update job_runs set created_at = now() - interval '2 hours' where id = %(id)s", {"id": old.job_run_id})
     young = space.text("young", "young")
     assert breaker_timeout.expire_runs(db) == 1
-    told = space.run(old.job_run_id)
-    assert (told.status, told.outcome) == ("COMPLETED", "FAILED")
-    assert "OpenAI has not answered for 120 minutes" in told.failed[0].error
+    job_run = space.run(old.job_run_id)
+    assert (job_run.status, job_run.outcome) == ("COMPLETED", "FAILED")
+    assert "OpenAI has not answered for 120 minutes" in job_run.failed[0].error
     assert space.run(young.job_run_id).status == "QUEUED"
 
 
@@ -218,18 +218,18 @@ def site(space, host="slow.example"):
     return BreakerTarget(space.scope.organization, f"The site {host}", {"site": host}, 300)
 
 
-def listed(space, *urls):
-    asked = runs.accept_discovery(
+def request_urls(space, *urls):
+    acceptance = runs.accept_discovery(
         space.db, space.scope, source="URLS_LIST", config={"urls": list(urls)}, ingestion=Ingestion()
     )
-    return space.call(asked).job_run_id
+    return space.call(acceptance).job_run_id
 
 
 def test_a_site_holds_only_the_runs_that_need_it(db, space):
-    slow, other = listed(space, "https://slow.example/"), listed(space, "https://quick.example/")
+    slow, healthy = request_urls(space, "https://slow.example/"), request_urls(space, "https://quick.example/")
     batches.form_batches(db, size=64, batches=8)
     waiting = {batch.job_runs: batch for batch in batches.undispatched_batches(db)}
-    assert set(waiting) == {(slow,), (other,)}, "job runs that find out what to ingest have a flow run each"
+    assert set(waiting) == {(slow,), (healthy,)}, "job runs that find out what to ingest have a flow run each"
     batch = waiting[slow,]
     batches.record_flow_run(db, batch, "run")
     lease = batches.claim_lease(db, batch.id, 1, seconds=30)
@@ -239,7 +239,7 @@ def test_a_site_holds_only_the_runs_that_need_it(db, space):
         raise AssertionError("it is asked")
     batches.return_runs(db, lease, blocked_runs=mine.blocked_runs, scope_breakers=mine.scope_breakers, suspended=True)
     batches.form_batches(db, size=64, batches=8)
-    assert [batch.job_runs for batch in batches.undispatched_batches(db)] == [(other,)]
+    assert [batch.job_runs for batch in batches.undispatched_batches(db)] == [(healthy,)]
     breakers.record_success(db, site(space).key)
     batches.form_batches(db, size=64, batches=8)
     (resumed,) = [batch for batch in batches.undispatched_batches(db) if batch.job_runs == (slow,)]
@@ -247,7 +247,7 @@ def test_a_site_holds_only_the_runs_that_need_it(db, space):
 
 
 class OneDeadPort:
-    """Web pages of which those at port 8081 never answer."""
+    """Web pages; port 8081 never answers."""
 
     def fetch(self, item, _request, _to):
         if ":8081/" in item.external_id:
@@ -256,7 +256,7 @@ class OneDeadPort:
 
 def test_a_dead_port_of_a_host_holds_no_other_port(db, space, monkeypatch):
     monkeypatch.setattr(circuit_breaking, "HUNG_REQUEST_SECONDS", 0.0)
-    listed(space, "https://quick.example/")
+    request_urls(space, "https://quick.example/")
     batches.form_batches(db, size=64, batches=8)
     (batch,) = batches.undispatched_batches(db)
     batches.record_flow_run(db, batch, "run")
@@ -278,7 +278,7 @@ def test_a_dead_port_of_a_host_holds_no_other_port(db, space, monkeypatch):
 
 
 class OneBroken:
-    """A connected source where one item fails for ever, and others are answered meanwhile."""
+    """Connected source with one broken item."""
 
     def __init__(self):
         self.tries, self.others = 0, None
@@ -297,7 +297,7 @@ class OneBroken:
 
 def test_an_item_that_fails_while_others_are_answered_holds_no_run(db, space, monkeypatch):
     monkeypatch.setattr(retries, "FIRST_PAUSE", 0.01)
-    listed(space, "https://quick.example/")
+    request_urls(space, "https://quick.example/")
     batches.form_batches(db, size=64, batches=8)
     (batch,) = batches.undispatched_batches(db)
     batches.record_flow_run(db, batch, "run")
@@ -319,13 +319,13 @@ def test_an_item_that_fails_while_others_are_answered_holds_no_run(db, space, mo
 
 
 def test_a_connection_has_the_name_of_its_service(db, space):
-    listed(space, "https://quick.example/")
+    request_urls(space, "https://quick.example/")
     batches.form_batches(db, size=64, batches=8)
     (batch,) = batches.undispatched_batches(db)
     batches.record_flow_run(db, batch, "run")
     lease = batches.claim_lease(db, batch.id, 1, seconds=30)
-    asked = BreakerTarget(space.scope.organization, "", {"connection": "conn_x"}, 300)
-    breakers.record_failure(db, asked, "another batch", seconds=60, reason="It did not answer in time.")
+    target = BreakerTarget(space.scope.organization, "", {"connection": "conn_x"}, 300)
+    breakers.record_failure(db, target, "another batch", seconds=60, reason="It did not answer in time.")
     source = circuit_breaking.guard_source(None, space.config, Circuits(db, lease))
     request = DiscoveryRequest(space.scope, "GITHUB", {}, "conn_x")
     with pytest.raises(Unavailable, match="GitHub does not answer"):
@@ -333,43 +333,43 @@ def test_a_connection_has_the_name_of_its_service(db, space):
 
 
 def test_a_probe_that_dies_is_followed_by_another(db, space):
-    asked = site(space)
-    breakers.record_failure(db, asked, "bat_before", seconds=60, reason="It hangs.")
+    target = site(space)
+    breakers.record_failure(db, target, "bat_before", seconds=60, reason="It hangs.")
     db.rows("update breakers set open_until = now() - interval '1 second'")
-    assert breakers.breaker_state(db, asked.key, "bat_one").probe == "bat_one"
-    assert breakers.breaker_state(db, asked.key, "bat_two").probe == "bat_one"
+    assert breakers.breaker_state(db, target.key, "bat_one").probe == "bat_one"
+    assert breakers.breaker_state(db, target.key, "bat_two").probe == "bat_one"
     db.rows("update breakers set open_until = now() - interval '1 second'")
-    assert breakers.breaker_state(db, asked.key, "bat_two").probe == "bat_two"
+    assert breakers.breaker_state(db, target.key, "bat_two").probe == "bat_two"
 
 
-@pytest.mark.parametrize("way", ["lost", "closed", "finished", "handed back"])
-def test_the_probe_of_a_batch_that_is_gone_is_another_ones_at_once(db, space, way):
-    """Though its process died before it could say so."""
-    listed(space, "https://slow.example/")
+@pytest.mark.parametrize("end_of_batch", ["lost", "closed", "finished", "handed back"])
+def test_the_probe_of_a_batch_that_is_gone_is_another_ones_at_once(db, space, end_of_batch):
+    # The dead process could not release its probe.
+    request_urls(space, "https://slow.example/")
     batches.form_batches(db, size=64, batches=8)
     (batch,) = batches.undispatched_batches(db)
     batches.record_flow_run(db, batch, "run")
     lease = batches.claim_lease(db, batch.id, 1, seconds=30)
-    asked = site(space)
-    breakers.record_failure(db, asked, "bat_before", seconds=60, reason="It hangs.")
+    target = site(space)
+    breakers.record_failure(db, target, "bat_before", seconds=60, reason="It hangs.")
     db.rows("update breakers set open_until = now() - interval '1 second'")
-    assert breakers.breaker_state(db, asked.key, lease.batch_id).probe == lease.batch_id
-    assert breakers.breaker_state(db, asked.key, "bat_other").probe == lease.batch_id
-    (seen,) = batches.open_batches(db)
-    match way:
+    assert breakers.breaker_state(db, target.key, lease.batch_id).probe == lease.batch_id
+    assert breakers.breaker_state(db, target.key, "bat_other").probe == lease.batch_id
+    (open_batch,) = batches.open_batches(db)
+    match end_of_batch:
         case "lost":
-            assert poison_detection.restart_batch(db, seen, weight=poison_detection.LOSS_BLAME)
+            assert poison_detection.restart_batch(db, open_batch, weight=poison_detection.LOSS_BLAME)
         case "closed":
-            assert batches.end_batch(db, seen, status="CANCELLED", error=None)
+            assert batches.end_batch(db, open_batch, status="CANCELLED", error=None)
         case "finished":
             batches.finish_batch(db, lease)
         case "handed back":
             batches.return_runs(db, lease)
-    assert breakers.breaker_state(db, asked.key, "bat_other").probe == "bat_other"
+    assert breakers.breaker_state(db, target.key, "bat_other").probe == "bat_other"
 
 
 def test_what_fails_of_itself_takes_nothing_along_that_waits(db, space):
-    run = listed(space, "https://slow.example/")
+    run = request_urls(space, "https://slow.example/")
     batches.form_batches(db, size=64, batches=8)
     (batch,) = batches.undispatched_batches(db)
     batches.record_flow_run(db, batch, "run")
@@ -385,7 +385,7 @@ def test_what_fails_of_itself_takes_nothing_along_that_waits(db, space):
 
 @pytest.fixture
 def model_server(monkeypatch, tmp_path):
-    """A model server that does not embed texts with the word "unembeddable"."""
+    """Model server with failures for texts with "unembeddable"."""
     monkeypatch.setenv("RETRIEVAL_HOME", str(tmp_path))
     monkeypatch.setenv("RETRIEVAL_FETCH_ALLOW", "127.0.0.0/8")
     monkeypatch.setattr(retries, "FIRST_PAUSE", 0.01)
@@ -393,11 +393,7 @@ def model_server(monkeypatch, tmp_path):
     settings.load_settings.cache_clear()
     with model_servers.running(ModelServer("Ollama")) as server:
         yield server
-    for client in list(registry._instances.values()):
-        if hasattr(client, "close") and hasattr(client, "provider"):
-            client.close()
-    registry._instances.clear()
-    settings.load_settings.cache_clear()
+    registry_instances.close_instances()
 
 
 def on_server(db, server, neighbour=None, model="custom"):
@@ -409,7 +405,9 @@ def test_a_passage_that_cannot_be_embedded_holds_no_namespace_of_its_server(db, 
     first = on_server(db, model_server)
     spaces = [first, on_server(db, model_server, first), on_server(db, model_server, first)]
     worker = Worker(db, spaces, monkeypatch)
-    sent = [(space, space.text(f"Owls of night {number}.", f"{number}")) for space in spaces for number in range(20)]
+    receipts = [
+        (space, space.text(f"Owls of night {number}.", f"{number}")) for space in spaces for number in range(20)
+    ]
     bad = first.text(f"An {UNEMBEDDABLE} passage.", "bad")
     with ThreadPoolExecutor(1) as searching:
         over = threading.Event()
@@ -417,7 +415,7 @@ def test_a_passage_that_cannot_be_embedded_holds_no_namespace_of_its_server(db, 
         worker.turn()
         over.set()
         assert searches.result(30) > 0
-    assert {space.run(run.job_run_id).outcome for space, run in sent} == {"SUCCEEDED"}
+    assert {space.run(run.job_run_id).outcome for space, run in receipts} == {"SUCCEEDED"}
     assert "The model cannot embed this passage" in first.run(bad.job_run_id).failed[0].error
     assert db.rows("select key from breakers") == []
 
@@ -433,12 +431,12 @@ def search_until(over, space):
 
 def test_a_breaker_opens_when_a_known_good_word_fails_too_and_holds_its_model_only(db, model_server, monkeypatch):
     broken = on_server(db, model_server, model="broken")
-    other = on_server(db, model_server, broken, model="custom")
+    neighbour = on_server(db, model_server, broken, model="custom")
     model_server.broken_model = "broken"
-    worker = Worker(db, [broken, other], monkeypatch)
-    waiting, done = broken.text("Owls.", "owls"), other.text("Mice.", "mice")
+    worker = Worker(db, [broken, neighbour], monkeypatch)
+    waiting, done = broken.text("Owls.", "owls"), neighbour.text("Mice.", "mice")
     worker.turn()
-    assert other.run(done.job_run_id).outcome == "SUCCEEDED"
+    assert neighbour.run(done.job_run_id).outcome == "SUCCEEDED"
     assert broken.run(waiting.job_run_id).status in ("QUEUED", "PROCESSING")
     (row,) = db.rows("select name, reason, open_until is not null as open from breakers")
     assert row == {

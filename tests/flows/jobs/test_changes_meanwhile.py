@@ -1,4 +1,4 @@
-"""What a client changes while a job run is under way stays changed, wherever the run stands, killed or not."""
+"""A client's changes during a job run persist at any step and after kills."""
 
 from __future__ import annotations
 
@@ -25,8 +25,9 @@ FIRST = {"team": "red", "tags": ["old"], "kept": 1}
 SECOND = {"team": "green", "tags": ["new"], "own": 2}
 CHANGE = {"set": {"team": "blue"}, "append": {"tags": ["mine"]}, "remove": {"tags": ["old"]}}
 
+# Before each step, and within the last one.
 MOMENTS = ["accepted", *(step.__name__ for step in STEPS), "vectors are written", "flip", "done"]
-"""Before each step of the flow, and within the last one."""
+# Name: earlier metadata, then text and metadata of the request, then the result.
 KINDS = {
     "a new document": ([], AFTER, SECOND, {"team": "blue", "tags": ["new", "mine"], "own": 2}),
     "a new version with other metadata": ([FIRST], AFTER, SECOND, {"team": "blue", "tags": ["new", "mine"], "own": 2}),
@@ -38,11 +39,10 @@ KINDS = {
         {"team": "blue", "tags": ["new", "mine"], "own": 2},
     ),
 }
-"""By name: metadata of the version before, then text and metadata of the request, then what is to be in the end."""
 
 
 class Killed(BaseException):
-    """The process ends where it stands."""
+    """Stands for the death of the process."""
 
 
 @pytest.fixture
@@ -56,23 +56,23 @@ def index(pinecone_index, monkeypatch):
 
 @pytest.fixture
 def space(request, db):
-    """`request.param`: where the vectors lie."""
+    """Namespace with the vector store of `request.param`."""
     if request.param == "PGVECTOR":
         return Configured(db)
     return Configured(db, vectorStorageConfig=request.getfixturevalue("index").config())
 
 
 def change(space, document, **how):
-    """A PATCH, as the API makes it; what it answers."""
-    where = DocumentFilter(document_ids=(document,))
+    """PATCH a document as the API does; return the response."""
+    document_filter = DocumentFilter(document_ids=(document,))
     how = how or CHANGE
     parts = (how.get(name, {}) for name in ("set", "append", "remove"))
-    (row,) = space.call(documents.patch_metadata(space.db, space.scope, where, *parts))
+    (row,) = space.call(documents.patch_metadata(space.db, space.scope, document_filter, *parts))
     return row.metadata
 
 
 def at(moment, monkeypatch, do):
-    """Have `do` called once at that moment; the `before` for a space's `work`."""
+    """Hook for `work`: call `do` once at that moment."""
     todo = [do]
 
     def once(*_):
@@ -87,18 +87,18 @@ def at(moment, monkeypatch, do):
     return lambda name: once() if name == moment else None
 
 
-def _wrapped(monkeypatch, place, name, before):
-    whole = getattr(place, name)
+def _wrapped(monkeypatch, owner, name, call_before):
+    whole = getattr(owner, name)
 
-    def wrapper(*given, **named):
-        before()
-        return whole(*given, **named)
+    def wrapper(*arguments, **keywords):
+        call_before()
+        return whole(*arguments, **keywords)
 
-    monkeypatch.setattr(place, name, wrapper)
+    monkeypatch.setattr(owner, name, wrapper)
 
 
 def taken_up(space):
-    """The batch of a worker that was lost, by another one."""
+    """Take over the batch of a lost worker."""
     space.db.rows("update batches set lease_until = now() - interval '1 second' where finished_at is null")
     for row in space.db.rows("select id, attempt from batches where finished_at is null"):
         lease = batches.claim_lease(space.db, row["id"], row["attempt"], seconds=30)
@@ -110,8 +110,8 @@ def metadata(space, document):
     return space.db.row("select metadata from documents where id = %(id)s", {"id": document})["metadata"]
 
 
-def found(space, **wanted):
-    return space.search("hunting at night", top_k=9, document_filter=DocumentFilter(metadata=wanted))
+def search_names(space, **metadata_filter):
+    return space.search("hunting at night", top_k=9, document_filter=DocumentFilter(metadata=metadata_filter))
 
 
 @pytest.mark.slow
@@ -127,61 +127,61 @@ def found(space, **wanted):
 )
 def test_a_change_at_any_moment_survives(space, monkeypatch, kind, killed):
     """In the document, in the search filter and in the labels of the vectors."""
-    earlier, text, asked, wanted = KINDS[kind]
+    earlier, text, request_metadata, expected = KINDS[kind]
     monkeypatch.setattr(selectivity, "limit_exact", lambda *_: 0)  # the store's own labels are asked
     for moment in MOMENTS:
-        for one in earlier:
-            space.text(BEFORE, moment, metadata=one)
+        for metadata_before in earlier:
+            space.text(BEFORE, moment, metadata=metadata_before)
             space.work()
-        sent = space.text(text, moment, metadata=asked)
+        receipt = space.text(text, moment, metadata=request_metadata)
 
-        def patch(document=sent.document_id, moment=moment):
+        def patch(document=receipt.document_id, moment=moment):
             change(space, document)
             if killed and moment not in {"accepted", "done"}:
                 raise Killed
 
-        with monkeypatch.context() as here:
-            before = at(moment, here, patch)
-            before("accepted")
+        with monkeypatch.context() as patches:
+            hook = at(moment, patches, patch)
+            hook("accepted")
             with suppress(Killed):
-                space.work(before=before)
+                space.work(before_step=hook)
             taken_up(space)
             with suppress(Killed):  # unchanged text reaches no later step
-                before(moment)
+                hook(moment)
         space.sweep()
-        assert metadata(space, sent.document_id) == wanted, moment
-        assert moment in found(space, team="blue"), moment
-        assert moment in found(space, tags="mine"), moment
-        assert moment not in found(space, team="green"), moment
-        assert moment not in found(space, tags="old"), moment
-        assert space.run(sent.job_run_id).failed == []
+        assert metadata(space, receipt.document_id) == expected, moment
+        assert moment in search_names(space, team="blue"), moment
+        assert moment in search_names(space, tags="mine"), moment
+        assert moment not in search_names(space, team="green"), moment
+        assert moment not in search_names(space, tags="old"), moment
+        assert space.run(receipt.job_run_id).failed == []
 
 
 def test_a_later_request_wins_over_an_earlier_change(db):
     space = Configured(db)
-    sent = space.text(BEFORE, "owls", metadata=FIRST)
-    change(space, sent.document_id)
+    receipt = space.text(BEFORE, "owls", metadata=FIRST)
+    change(space, receipt.document_id)
     space.text(AFTER, "owls", metadata=SECOND)
     space.work()
-    assert metadata(space, sent.document_id) == SECOND
+    assert metadata(space, receipt.document_id) == SECOND
     space.text(BEFORE, "owls", metadata=FIRST)
     space.work()
-    assert metadata(space, sent.document_id) == FIRST
+    assert metadata(space, receipt.document_id) == FIRST
 
 
 def test_a_change_of_a_document_that_failed_survives_its_retry(db, monkeypatch):
     space = Configured(db)
-    sent = space.text(BEFORE, "owls", metadata=FIRST)
+    receipt = space.text(BEFORE, "owls", metadata=FIRST)
     space.work()
-    again = space.text(AFTER, "owls", metadata=SECOND)
+    second_receipt = space.text(AFTER, "owls", metadata=SECOND)
     with monkeypatch.context() as once:
         once.setattr("retrieval.ingestion.embed.embed_documents", _failing)
         space.work()
-    assert metadata(space, sent.document_id) == FIRST
-    change(space, sent.document_id)
-    space.call(control.retry_run(db, space.scope, again.job_run_id))
+    assert metadata(space, receipt.document_id) == FIRST
+    change(space, receipt.document_id)
+    space.call(control.retry_run(db, space.scope, second_receipt.job_run_id))
     space.work()
-    assert metadata(space, sent.document_id) == KINDS["a new version with other metadata"][3]
+    assert metadata(space, receipt.document_id) == KINDS["a new version with other metadata"][3]
 
 
 def _failing(db, lease, window, _embedder):
@@ -190,47 +190,47 @@ def _failing(db, lease, window, _embedder):
 
 def test_many_changes_are_kept_in_bounds_and_none_is_lost(db):
     space = Configured(db)
-    sent = space.text(BEFORE, "owls", metadata=FIRST)
+    receipt = space.text(BEFORE, "owls", metadata=FIRST)
     for number in range(40):
-        shown = change(space, sent.document_id, set={f"key{number}": number}, append={"tags": [number]})
+        document_metadata = change(space, receipt.document_id, set={f"key{number}": number}, append={"tags": [number]})
     space.work()
     assert (
-        metadata(space, sent.document_id)
-        == shown
+        metadata(space, receipt.document_id)
+        == document_metadata
         == {
             **FIRST,
             "tags": ["old", *range(40)],
             **{f"key{number}": number for number in range(40)},
         }
     )
-    kept = space.db.row("select changes from documents where id = %(id)s", {"id": sent.document_id})["changes"]
-    assert len(kept) <= 20
+    changes = space.db.row("select changes from documents where id = %(id)s", {"id": receipt.document_id})["changes"]
+    assert len(changes) <= 20
 
 
 @pytest.fixture
 def account(monkeypatch):
     monkeypatch.setitem(registry.CONNECTOR_FACTORIES, "BOX", "tests.standins.memory:make")
-    with memory.serving("BOX") as made:
-        yield made
+    with memory.serving("BOX") as opened:
+        yield opened
 
 
 @pytest.mark.parametrize("how", ["request", "schedule"])
 def test_a_change_before_an_item_is_listed_survives(db, account, monkeypatch, how):
-    """Also where a schedule goes on with the options of a request that was accepted long before."""
-    one = account.put("one.txt", BEFORE)
+    """Includes a schedule with options of an older request."""
+    file = account.put("one.txt", BEFORE)
     with connected_space(db, account, monkeypatch) as space:
         space.request(metadata=FIRST)
         space.work()
         document = space.db.row("select id from documents where connection_id = %(id)s", {"id": space.connection})["id"]
-        account.change(one, AFTER)
+        account.change(file, AFTER)
         if how == "request":
             space.request(metadata=SECOND)
             change(space, document)
-            wanted = KINDS["a new version with other metadata"][3]
+            expected = KINDS["a new version with other metadata"][3]
         else:
             change(space, document)
             assert space.repeat().job_run_id
-            wanted = KINDS["a new version without"][3]
+            expected = KINDS["a new version without"][3]
         space.work()
-        assert metadata(space, document) == wanted
+        assert metadata(space, document) == expected
         assert space.db.row("select active_generation > 1 as again from documents where id = %(id)s", {"id": document})

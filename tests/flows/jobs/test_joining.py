@@ -1,4 +1,4 @@
-"""What is sent while a batch is at work joins it: a stream of texts is few flow runs, and nothing of it is lost."""
+"""New texts join a running batch: a stream needs few flow runs and loses none."""
 
 import asyncio
 import logging
@@ -14,7 +14,7 @@ from retrieval.jobs.queries import batch_append, batches, job_queue
 from retrieval.jobs.queries.batches import Superseded
 from tests.flows.configured import Configured
 from tests.flows.plain_steps import without_prefect
-from tests.flows.test_time_slice import listed, open_runs, post
+from tests.flows.test_time_slice import open_runs, post, request_listing
 
 
 @pytest.fixture
@@ -28,9 +28,13 @@ def no_short(monkeypatch):
 
 
 def lease_of(db, space, *, attempt=1):
-    """Of the namespace's newest batch, formed and claimed here."""
+    """Lease of the namespace's newest batch."""
     batches.form_batches(db, size=1000, batches=8, worker_slots=2)
-    (batch,) = (one for one in batches.undispatched_batches(db) if one.namespace == space.scope.namespace)
+    (batch,) = (
+        waiting_batch
+        for waiting_batch in batches.undispatched_batches(db)
+        if waiting_batch.namespace == space.scope.namespace
+    )
     batches.record_flow_run(db, batch, "run")
     return batches.claim_lease(db, batch.id, attempt, seconds=30)
 
@@ -50,7 +54,7 @@ def test_what_is_sent_while_a_batch_is_at_work_is_done_by_it(db, space, no_short
             if late:
                 post(db, space.scope, *late.pop(0))
 
-    without_prefect(monkeypatch, db, space.ring, before=send_more)
+    without_prefect(monkeypatch, db, space.ring, before_step=send_more)
     post(db, space.scope, "one")
     lease = lease_of(db, space)
 
@@ -66,7 +70,7 @@ def test_what_is_sent_while_a_batch_is_at_work_is_done_by_it(db, space, no_short
 
 
 def test_work_that_is_done_does_not_fail_for_want_of_a_name(db, space, no_short, monkeypatch, caplog):
-    """The database is away for the moment in which the flow run would get its new name."""
+    # The database is down while the flow run gets its new name.
 
     def away(*_):
         raise psycopg.OperationalError("the connection is lost")
@@ -80,9 +84,9 @@ def test_work_that_is_done_does_not_fail_for_want_of_a_name(db, space, no_short,
     post(db, space.scope, "two")
 
     async def work():
-        async with Intake(db, lease) as taken:
-            await taken.append_waiting()
-            return taken.joined
+        async with Intake(db, lease) as intake:
+            await intake.append_waiting()
+            return intake.joined
 
     assert asyncio.run(work()) == 1
     assert "Its name was not changed: OperationalError" in caplog.text
@@ -93,7 +97,7 @@ def test_a_batch_grows_to_its_size_and_by_its_own_source_and_scope_alone(db, spa
     lease = lease_of(db, space)
     post(db, space.scope, "two", "three", "four")
     post(db, new_scope(), "theirs")
-    listed(space)
+    request_listing(space)
     assert len(batch_append.append_waiting(db, lease, size=3)) == 2
     assert batch_append.append_waiting(db, lease, size=3) == []
     assert len(batch_append.append_waiting(db, lease, size=9)) == 1
@@ -108,8 +112,8 @@ def test_nothing_joins_a_batch_that_another_worker_has(db, space, no_short):
     post(db, space.scope, "two")
     with pytest.raises(Superseded):
         batch_append.append_waiting(db, lease, size=9)
-    (left,) = db.rows("select batch_id from job_runs where finished_at is null order by number desc limit 1")
-    assert left["batch_id"] is None
+    (unfinished,) = db.rows("select batch_id from job_runs where finished_at is null order by number desc limit 1")
+    assert unfinished["batch_id"] is None
 
 
 def test_a_batch_whose_lease_is_lost_is_waited_for_by_nobody(db, space, no_short):

@@ -1,4 +1,4 @@
-"""What a step had done when its process was lost is not done again."""
+"""Finished work of a step survives the loss of its process."""
 
 import dataclasses
 import time
@@ -14,16 +14,16 @@ from retrieval.ports import Parsed
 from tests.flows.ingestion.test_pipeline import CountingModel, house, paragraphs  # noqa: F401  (a fixture)
 
 NAMES = ("a.txt", "b.txt", "c.txt", "poison.txt")
+# Seconds on the last document before the loss.
 LONG_SECONDS = 2.5
-"""For which the last document is worked on before the process is lost."""
 
 
 class Lost(BaseException):
-    """Stands for the loss of the process: no code of ours catches it."""
+    """Stands for the death of the process; our code catches no BaseException."""
 
 
 class DyingParser:
-    """Reads all but the last document at once; over that one the process is lost."""
+    """Parse all but the last document, then die."""
 
     def parse(self, raw, _ocr, _goes_on):
         if raw.name == NAMES[-1]:
@@ -33,7 +33,7 @@ class DyingParser:
 
 
 class DyingTokenizer:
-    """Takes a second for each document; over the last one the process is lost."""
+    """Take a second per document and die at the last."""
 
     name = "dying"
 
@@ -48,7 +48,7 @@ class DyingTokenizer:
 
 
 class DyingModel(CountingModel):
-    """Is lost in its second call, and asked in calls as large as those of the model that runs here."""
+    """Die in the second call."""
 
     batch_size = MiniLM.batch_size
 
@@ -64,7 +64,7 @@ class DyingModel(CountingModel):
 
 
 def begun(house, texts):  # noqa: F811
-    """A batch of documents, begun up to their fetching, and its only window."""
+    """Batch of fetched documents and its only window."""
     for name, text in texts.items():
         house.post(text, name)
     lease = house.lease()
@@ -73,8 +73,8 @@ def begun(house, texts):  # noqa: F811
     return lease, window
 
 
-def seen(house, lease):  # noqa: F811
-    """How far each document is, and what is held against it."""
+def read_stages(house, lease):  # noqa: F811
+    """Stage and crash record of each document."""
     rows = house.db.rows(
         "select d.name, d.stage, d.blame from run_documents d join job_runs r on r.id = d.job_run_id"
         " where r.batch_id = %(batch)s order by r.number",
@@ -95,7 +95,7 @@ def test_what_was_parsed_beside_a_file_that_kills_its_process_stays_parsed(house
     uploaded = dataclasses.replace(lease, source="LOCAL_FILE")
     with pytest.raises(Lost):
         parsing.parse_documents(house.db, uploaded, window, house.files, DyingParser(), ring=house.ring)
-    assert {name: stage for name, (stage, _) in seen(house, lease).items()} == {
+    assert {name: stage for name, (stage, _) in read_stages(house, lease).items()} == {
         **dict.fromkeys(NAMES[:-1], "parsed"),
         NAMES[-1]: "fetched",
     }
@@ -106,8 +106,8 @@ def test_what_was_cut_before_a_text_that_kills_its_process_stays_cut(house):  # 
     house.steps(lease, window, until="parse")
     with pytest.raises(Lost):
         chunk.chunk_documents(house.db, lease, window, house.files, DyingTokenizer(house.tokenizer), house.model)
-    kept = [name for name, (stage, _) in seen(house, lease).items() if stage == "chunked"]
-    assert kept[:2] == list(NAMES[:2])
+    kept_names = [name for name, (stage, _) in read_stages(house, lease).items() if stage == "chunked"]
+    assert kept_names[:2] == list(NAMES[:2])
 
 
 def test_a_long_document_is_embedded_on_from_where_its_process_was_lost(house):  # noqa: F811
@@ -118,8 +118,8 @@ def test_a_long_document_is_embedded_on_from_where_its_process_was_lost(house): 
     house.steps(lease, window, until="chunk")
     with pytest.raises(Lost):
         embed.embed_documents(house.db, lease, window, house.model)
-    kept = house.footprint()["embeddings"]
-    assert kept == len(house.model.texts) > 0
-    again = lose(house)
-    house.steps(again, window, until="embed")
-    assert len(house.model.texts) == len(set(house.model.texts)) > kept
+    embedded = house.footprint()["embeddings"]
+    assert embedded == len(house.model.texts) > 0
+    second_lease = lose(house)
+    house.steps(second_lease, window, until="embed")
+    assert len(house.model.texts) == len(set(house.model.texts)) > embedded

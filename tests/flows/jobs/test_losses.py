@@ -1,4 +1,4 @@
-"""Lost flow runs: an interruption costs nothing, and what takes its process with it fails alone."""
+"""Lost flow runs: an interruption is free, and a crashing document fails without its neighbours."""
 
 import asyncio
 import time
@@ -25,7 +25,7 @@ ATTEMPTS = 3
 
 
 def claim(db, seconds=30):
-    """The next attempt of what waits, as a worker takes it."""
+    """Claim the next attempt as a worker."""
     batches.form_batches(db, size=64, batches=8)
     (batch,) = batches.undispatched_batches(db)
     batches.record_flow_run(db, batch, "run")
@@ -140,8 +140,8 @@ def test_a_flow_that_is_asked_to_end_hands_its_lease_back(db, new_scope, ends_by
     lease = claim(db)
     with pytest.raises(ends_by), keep_lease(db, lease, seconds=30):
         raise ends_by
-    (seen,) = batches.open_batches(db)
-    assert seen.released is released
+    (batch,) = batches.open_batches(db)
+    assert batch.released is released
 
 
 @pytest.mark.parametrize(
@@ -164,8 +164,8 @@ def test_a_database_or_prefect_that_is_away_is_no_death_of_the_work(db, new_scop
         batches.record_flow_run(db, batch, "run")
         ended = asyncio.run(sources.ingest_text.fn(batch.id, batch.attempt))
         (opened,) = batches.open_batches(db)
-        seen = FlowRunState(ended.type.value, datetime.now(UTC), ended.name)
-        action = reconciliation.decide_batch(opened, seen, datetime.now(UTC), lease=timedelta(seconds=30))
+        flow_run_state = FlowRunState(ended.type.value, datetime.now(UTC), ended.name)
+        action = reconciliation.decide_batch(opened, flow_run_state, datetime.now(UTC), lease=timedelta(seconds=30))
         db.rows(
             "update batches set at_work = %(document)s where id = %(batch)s",
             {"document": run.document_id, "batch": batch.id},
@@ -181,8 +181,8 @@ def test_a_worker_whose_connections_are_all_at_work_keeps_its_lease(database_url
     with busy.transaction(), keep_lease(busy, lease, seconds=3):
         for _ in range(5):
             time.sleep(1)
-            (seen,) = batches.open_batches(db)
-            assert not seen.lease_lost
+            (batch,) = batches.open_batches(db)
+            assert not batch.lease_lost
     busy.close()
 
 
@@ -193,5 +193,5 @@ def test_a_worker_whose_connections_are_all_at_work_hands_its_lease_back(databas
     with pytest.raises(KeyboardInterrupt), busy.transaction(), keep_lease(busy, lease, seconds=30):
         raise KeyboardInterrupt
     busy.close()
-    (seen,) = batches.open_batches(db)
-    assert seen.released
+    (batch,) = batches.open_batches(db)
+    assert batch.released

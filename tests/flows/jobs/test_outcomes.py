@@ -1,4 +1,4 @@
-"""How job runs end and what they are called: a word, a reason for what found nothing, a name that tells no secret."""
+"""Outcomes, notices and names of job runs; names hold no secret."""
 
 import asyncio
 
@@ -29,8 +29,8 @@ def close(db, lease, **ends):
     batches.finish_batch(db, lease)
 
 
-def listed(db, scope, *names, **options):
-    """A website's run that found these pages, and its lease."""
+def list_pages(db, scope, *names, **options):
+    """Website's run with these pages, and its lease."""
     run = accept(db, scope, **options)
     lease = claimed(db)
     discover.record_listing(db, lease, listings.pending_listings(db, lease)[0], Listing(*names))
@@ -48,31 +48,31 @@ def listed(db, scope, *names, **options):
 )
 def test_the_outcome_follows_from_the_documents(db, new_scope, ends, outcome, state):
     scope = new_scope()
-    run, lease = listed(db, scope, "a", "b")
+    run, lease = list_pages(db, scope, "a", "b")
     assert read(db, scope, run).outcome is None
     close(db, lease, **ends)
-    after = read(db, scope, run)
-    assert (after.status, after.outcome, after.notices) == ("COMPLETED", outcome, [])
-    assert flow_states.final_state([after.outcome], "").name == state
+    job_run = read(db, scope, run)
+    assert (job_run.status, job_run.outcome, job_run.notices) == ("COMPLETED", outcome, [])
+    assert flow_states.final_state([job_run.outcome], "").name == state
 
 
-@pytest.mark.parametrize("found", [[], ["a", "b"]])
-def test_a_cancelled_run_is_cancelled_with_and_without_documents(db, new_scope, found):
+@pytest.mark.parametrize("with_documents", [[], ["a", "b"]])
+def test_a_cancelled_run_is_cancelled_with_and_without_documents(db, new_scope, with_documents):
     scope = new_scope()
     run = accept(db, scope)
     lease = claimed(db)
-    if found:
-        discover.record_listing(db, lease, listings.pending_listings(db, lease)[0], Listing(*found))
+    if with_documents:
+        discover.record_listing(db, lease, listings.pending_listings(db, lease)[0], Listing(*with_documents))
     control.cancel_run(db, scope, run.job_run_id)
     close(db, lease)
-    after = read(db, scope, run)
-    assert (after.status, after.outcome, after.notices) == ("COMPLETED", "CANCELLED", [])
-    assert flow_states.final_state([after.outcome], "").type == StateType.CANCELLED
+    job_run = read(db, scope, run)
+    assert (job_run.status, job_run.outcome, job_run.notices) == ("COMPLETED", "CANCELLED", [])
+    assert flow_states.final_state([job_run.outcome], "").type == StateType.CANCELLED
 
 
 def test_a_run_that_was_cancelled_too_late_succeeded(db, new_scope):
     scope = new_scope()
-    run, lease = listed(db, scope, "a")
+    run, lease = list_pages(db, scope, "a")
     db.rows("update run_documents set status = 'SUCCESS' where job_run_id = %(run)s", {"run": run.job_run_id})
     control.cancel_run(db, scope, run.job_run_id)
     close(db, lease)
@@ -109,12 +109,12 @@ def test_a_run_that_finds_nothing_says_why(db, new_scope, source, skipped, notic
 
     discover.record_listing(db, lease, listings.pending_listings(db, lease)[0], Empty())
     close(db, lease)
-    after = read(db, scope, run)
-    assert (after.outcome, [(one.reason, one.count) for one in after.notices]) == ("SUCCEEDED", notices)
+    job_run = read(db, scope, run)
+    assert (job_run.outcome, [(notice.reason, notice.count) for notice in job_run.notices]) == ("SUCCEEDED", notices)
 
 
 @pytest.mark.parametrize(
-    ("given", "shown"),
+    ("raw_name", "expected"),
     [
         ("https://me:pw@docs.example.org/a?sig=1#x", "https://docs.example.org/a"),
         ("report.pdf", "report.pdf"),
@@ -124,8 +124,8 @@ def test_a_run_that_finds_nothing_says_why(db, new_scope, source, skipped, notic
         ("x" * 500, "x" * 99 + "…"),
     ],
 )
-def test_names_are_bounded_and_tell_no_query(given, shown):
-    assert run_names.plain_name(given) == shown
+def test_names_are_bounded_and_tell_no_query(raw_name, expected):
+    assert run_names.plain_name(raw_name) == expected
 
 
 def test_a_run_is_called_by_what_it_is_about(db, new_scope):
@@ -136,9 +136,11 @@ def test_a_run_is_called_by_what_it_is_about(db, new_scope):
     assert read(db, scope, run).name == "docs.example.org"
     assert read(db, scope, text).name == "text 0"
     batches.form_batches(db, size=64, batches=8)
-    named = {batch.source: (batch.name, prefect_client.batch_tags(batch)) for batch in batches.undispatched_batches(db)}
-    assert named["WEBSITE"] == ("website docs.example.org", [scope.namespace, run.job_run_id])
-    assert named["TEXT"] == ("text 0", [scope.namespace, text.job_run_id])
+    batches_by_source = {
+        batch.source: (batch.name, prefect_client.batch_tags(batch)) for batch in batches.undispatched_batches(db)
+    }
+    assert batches_by_source["WEBSITE"] == ("website docs.example.org", [scope.namespace, run.job_run_id])
+    assert batches_by_source["TEXT"] == ("text 0", [scope.namespace, text.job_run_id])
 
 
 def test_a_flow_run_of_many_is_called_by_their_number_and_has_few_tags(db, new_scope):
@@ -160,9 +162,9 @@ def test_what_failed_in_a_batch_runs_again_in_the_same_flow_run(db, new_scope):
     db.rows(
         "update documents set status = 'FAILED' where job_run_id = any(%(ids)s)", {"ids": [r.job_run_id for r in runs]}
     )
-    again = retry.retry_batch(db, lease.batch_id, "flow")
-    assert retry.find_newest_batch(db, lease.batch_id, "flow") == again
-    second = batches.claim_lease(db, again, 1, seconds=30)
+    retried_batch = retry.retry_batch(db, lease.batch_id, "flow")
+    assert retry.find_newest_batch(db, lease.batch_id, "flow") == retried_batch
+    second = batches.claim_lease(db, retried_batch, 1, seconds=30)
     (window,) = run_documents.list_windows(db, second, documents=64, size=1 << 20)
     assert {key.document_id for key in window} == {runs[0].document_id, runs[2].document_id}
     close(db, second, **{"text 0": "SUCCESS", "text 2": "SUCCESS"})

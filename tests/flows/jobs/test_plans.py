@@ -1,8 +1,7 @@
-"""No statement of the sweep, the dispatcher and the hot paths reads more than it handles, however large tables are.
+"""Statements of sweep, dispatcher and hot paths read few rows, at any table size.
 
-The statements are recorded from what they do, so what is added later is looked at without a thought. They are run again
-and explained, planned for their values and for any values, in tables of 10,000 rows, as a slow test of 200,000 rows,
-and of as many as PLANS_ROWS names (1000000 takes ten minutes), half of them of the very scope, after `analyze`.
+Recorded statements are explained with custom and generic plans, on tables of 10,000 rows; slow: 200,000; PLANS_ROWS
+sets more.
 """
 
 import asyncio
@@ -44,6 +43,7 @@ BIG = {
     "term_counts",
     "vectors",
 }
+# Half of the rows belong to the newest scope, half to fifty others.
 FILL = """
     insert into partitions (namespace_id, tenant) select min(id), 'other' || n from namespaces,
         generate_series(1, 50) n group by n on conflict do nothing;
@@ -89,16 +89,14 @@ FILL = """
         '1 day' from generate_series(1, {rows}) n join others o on o.number = n % o.of;
     drop table others
 """
-"""Rows in every big table, half of them of the scope that was made last, half of fifty others; `{rows}`: how many."""
+# Rows per scan; the statements here handle a few documents and fifty scopes.
 MOST = 300
-"""Rows that one scan of a statement may look at; what is done here handles a few documents and fifty scopes."""
 
 
+# These plans need values: an unknown prefix has no range in an index. Role connections replan each time.
 BY_VALUES = {pgvector._IDS}
-"""Statements whose plans need their values: what starts with an unknown prefix has no end in an index. Each role's
-connections plan anew each time."""
+# The exact comparison, used for scopes too small for an index.
 EXACT = "+ 0, v.id"
-"""In the one statement that compares every vector of a scope: it is for scopes that are too small for an index."""
 SIZES = [
     10_000,
     pytest.param(200_000, marks=pytest.mark.slow),
@@ -124,25 +122,25 @@ def db(fresh_database, rows):
 
 @pytest.fixture
 def recorded(monkeypatch):
-    """Every statement with its values, once for each text."""
-    found = {}
+    """Each distinct statement with its values."""
+    plans = {}
 
     def recording(kind):
         real = kind.execute
 
         def execute(self, statement, params=None, **options):
-            found.setdefault(statement, params)
+            plans.setdefault(statement, params)
             return real(self, statement, params, **options)
 
         monkeypatch.setattr(kind, "execute", execute)
 
     recording(psycopg.Cursor)
     recording(psycopg.AsyncCursor)
-    return found
+    return plans
 
 
 class Given:
-    """Stands for the model: every query has one vector."""
+    """Model with one vector for every query."""
 
     provider, model, dimensions, batch_size, calls, max_tokens = "TEST", "given", 8, 8, 1, 256
     passage_prefix = ""
@@ -155,7 +153,7 @@ class Given:
 
 
 def everything(db, house):
-    """What the sweep, the dispatcher, ingestion and search ask the database."""
+    """Run the sweep, the dispatcher, ingestion and search."""
     document = house.ingest("owls hunt at night", "one")
     house.ingest("owls sleep by day", "one")
     house.ingest("a second text", "two")
@@ -172,16 +170,16 @@ def everything(db, house):
     waits = house.post("waits longer", "four")
     readiness.record_loops(db, "here:1", [LoopReport("dispatch", 1.0, 2.0)])
     readiness.read_dispatch(db)
-    asked = breakers.BreakerTarget(house.scope.organization, "OpenAI", {"apiKey": "x"}, 60)
-    breakers.record_failure(db, asked, "bat_1", seconds=60, reason="It hangs.")
+    target = breakers.BreakerTarget(house.scope.organization, "OpenAI", {"apiKey": "x"}, 60)
+    breakers.record_failure(db, target, "bat_1", seconds=60, reason="It hangs.")
     with db.transaction() as connection:
         partition = connection.execute("select max(id) as id from partitions").fetchone()["id"]
-        breakers.wait_for_breakers(connection, partition, [asked.key])
+        breakers.wait_for_breakers(connection, partition, [target.key])
     db.rows("update breakers set opened_at = now() - interval '1 hour', open_until = now() + interval '1 hour'")
     batches.form_batches(db, size=64, batches=4)
     readiness.read_dispatch(db)
     breaker_timeout.expire_runs(db)
-    breakers.record_success(db, asked.key)
+    breakers.record_success(db, target.key)
     frontier.delete_frontiers(db)
     garbage.delete_expired(db)
     with db.transaction() as connection:
@@ -189,8 +187,10 @@ def everything(db, house):
         bm25_scorer.rank_chunks(connection, bm25_scorer.read_terms(connection, partition, "owls sleep", "english"))
     posting_blocks.prune_changes(db)
     few = DocumentFilter(types=("TEXT",), document_ids=("doc_1",))
-    for semantic, where in ((0.5, None), (1.0, None), (0.0, None), (0.5, few), (1.0, few), (0.0, few)):
-        query = search.Query("owls sleep", semantic_weight=semantic, keyword_weight=1 - semantic, document_filter=where)
+    for semantic, filters in ((0.5, None), (1.0, None), (0.0, None), (0.5, few), (1.0, few), (0.0, few)):
+        query = search.Query(
+            "owls sleep", semantic_weight=semantic, keyword_weight=1 - semantic, document_filter=filters
+        )
         search.run_search(db, house.scope, query, viewer=None, embedder=Given(), vectors=house.vectors)
 
     async def read():
@@ -202,14 +202,14 @@ def everything(db, house):
 
 
 def nodes(plan):
-    """A plan and all below it."""
+    """A plan and its descendants."""
     yield plan
     for below in plan.get("Plans", ()):
         yield from nodes(below)
 
 
 def read_whole(plan):
-    """Big tables that a plan reads from end to end."""
+    """Big tables with a sequential scan in the plan."""
     return {
         node["Relation Name"]
         for node in nodes(plan)
@@ -218,32 +218,33 @@ def read_whole(plan):
 
 
 def visited(plan):
-    """The most rows that one scan of the plan looked at, whether it kept them or not, and where."""
-    found = {"nothing": 0}
+    """Largest number of rows of one scan, and its node."""
+    rows_by_node = {"nothing": 0}
     for node in nodes(plan):
         if "Scan" in node["Node Type"] and ("Relation Name" in node or "Index Name" in node):
-            kept, *dropped = (
-                node.get(what, 0) for what in ("Actual Rows", "Rows Removed by Filter", "Rows Removed by Index Recheck")
+            returned_rows, *dropped = (
+                node.get(column_name, 0)
+                for column_name in ("Actual Rows", "Rows Removed by Filter", "Rows Removed by Index Recheck")
             )
-            rows = round((kept + sum(dropped)) * node["Actual Loops"])
-            where = f"{node['Node Type']} of {node.get('Index Name') or node['Relation Name']}"
-            found[where] = max(rows, node.get("Index Searches", 0), found.get(where, 0))
-    return max(found.items(), key=lambda one: one[1])
+            rows = round((returned_rows + sum(dropped)) * node["Actual Loops"])
+            node_name = f"{node['Node Type']} of {node.get('Index Name') or node['Relation Name']}"
+            rows_by_node[node_name] = max(rows, node.get("Index Searches", 0), rows_by_node.get(node_name, 0))
+    return max(rows_by_node.items(), key=lambda one: one[1])
 
 
 def prepared(connection, name, text, values):
-    """Prepare the statement as psycopg would, by name; what executes it with its values."""
+    """Prepare the statement as psycopg does; return its EXECUTE."""
     query = PostgresQuery(Transformer(connection))
     query.convert(text, values)
     types = [connection.execute(f"select {oid or 705}::regtype::text").fetchone()[0] for oid in query.types]
     connection.execute(f"prepare {name} ({', '.join(types)}) as ".replace(" ()", "").encode() + query.query)
-    given = [values[one] for one in query._order] if query._order else values or ()
-    literals = ", ".join(sql.Literal(one).as_string(connection) for one in given)
+    arguments = [values[argument] for argument in query._order] if query._order else values or ()
+    literals = ", ".join(sql.Literal(argument).as_string(connection) for argument in arguments)
     return f"execute {name} ({literals})".replace(" ()", "").replace("%", "%%")
 
 
 def explained(connection, name, text, values):
-    """The plan of a statement as it was run just now, and undone; as it would be run where it cannot be repeated."""
+    """Plan of the executed statement, rolled back; estimated if not repeatable."""
     with connection.transaction(force_rollback=True):
         try:
             with connection.transaction():
@@ -256,12 +257,12 @@ def explained(connection, name, text, values):
 
 
 def is_explained(text):
-    """Of what was recorded: statements that read or change rows."""
+    """Return True for statements on rows."""
     return isinstance(text, str) and text.split(None, 1)[0].lower() in ("select", "insert", "update", "delete", "with")
 
 
 def test_scopes_that_come_due_all_at_once_are_found_by_one_row_each(fresh_database):
-    """Though the statistics say that nothing is due, as they do for a while."""
+    # Stale statistics claim no due rows.
     url, scopes = fresh_database("plans_due"), 2000
     with psycopg.connect(url, autocommit=True) as connection:
         connection.execute("set session_replication_role = replica")
@@ -276,10 +277,10 @@ def test_scopes_that_come_due_all_at_once_are_found_by_one_row_each(fresh_databa
         )
         connection.execute("vacuum analyze")
         connection.execute("update sweeps set due_at = now()")
-        asked = {"busy": [], "healthy": [], "blocked": [], "limit": 40, "partition": 1}
+        parameters = {"busy": [], "healthy": [], "blocked": [], "limit": 40, "partition": 1}
         for text in (queries.DUE_SCOPES_QUERY, queries.TAKE_SWEEP_STATEMENT):
-            where, most = visited(explained(connection, f"due_{len(text)}", text, asked))
-            assert most <= 2 * scopes + 2, f"{most} rows by {where}"
+            node_name, row_count = visited(explained(connection, f"due_{len(text)}", text, parameters))
+            assert row_count <= 2 * scopes + 2, f"{row_count} rows by {node_name}"
     with psycopg.connect(url.replace("/plans_due?", "/retrieval?"), autocommit=True) as connection:
         connection.execute("drop database plans_due with (force)")
 
@@ -304,8 +305,8 @@ def test_no_statement_reads_more_than_it_handles(db, new_scope, tmp_path, record
                 plan = explained(connection, f"{mode}_{number}", text, values)
                 if (mode == "force_generic_plan" and text in BY_VALUES) or EXACT in text:
                     continue
-                where, most = visited(plan) if "Actual Loops" in plan else ("nothing", 0)
-                if most > MOST or read_whole(plan):
-                    told = f"{sorted(read_whole(plan))}, {most} rows by {where}"
-                    trouble.append(f"{mode}: {told}: {' '.join(text.split())}")
+                node_name, row_count = visited(plan) if "Actual Loops" in plan else ("nothing", 0)
+                if row_count > MOST or read_whole(plan):
+                    description = f"{sorted(read_whole(plan))}, {row_count} rows by {node_name}"
+                    trouble.append(f"{mode}: {description}: {' '.join(text.split())}")
     assert not trouble, "\n\n".join(trouble)

@@ -1,4 +1,4 @@
-"""Whose turn it is to find out whether somebody answers again, and what those who wait meanwhile look like."""
+"""Probes of a breaker: order of namespaces, and state of waiting ones."""
 
 from retrieval.jobs.queries import batches, breakers
 from retrieval.metrics import exposition
@@ -7,22 +7,22 @@ from tests.flows.configured import Configured
 
 
 def hung(space, name="vendor"):
-    """A namespace all of whose ingestion waits for somebody who may be asked again from now on."""
-    asked = breakers.BreakerTarget(space.scope.organization, name, {"at": space.scope.namespace}, 3600)
-    breakers.record_failure(space.db, asked, "bat_before", seconds=60, reason="It hangs.")
+    """Namespace with ingestion behind a breaker due for a probe."""
+    target = breakers.BreakerTarget(space.scope.organization, name, {"at": space.scope.namespace}, 3600)
+    breakers.record_failure(space.db, target, "bat_before", seconds=60, reason="It hangs.")
     partition = space.db.row(
         "select id from partitions where namespace_id = %(namespace)s", {"namespace": space.scope.namespace}
     )["id"]
     space.db.rows(
         "update breakers set open_until = now() - interval '1 s', partitions = array[%(partition)s]::bigint[]"
         " where key = %(key)s",
-        {"key": asked.key, "partition": partition},
+        {"key": target.key, "partition": partition},
     )
-    return asked
+    return target
 
 
 def waiting(db, count=1, organization=None):
-    """So many namespaces, each with two texts that wait; of organizations of their own if of none is said."""
+    """Namespaces with two waiting texts each, of their own organizations by default."""
     spaces = [Configured(db) for _ in range(count)]
     for space in spaces:
         if organization is not None:
@@ -35,41 +35,41 @@ def waiting(db, count=1, organization=None):
     return spaces
 
 
-def left(db):
-    """Namespaces whose batch left, and how many job runs it took along."""
+def dispatched_runs(db):
+    """Dispatched job runs by namespace."""
     batches.form_batches(db, size=64, batches=8)
-    found = {}
+    counts = {}
     for batch in batches.undispatched_batches(db):
         batches.record_flow_run(db, batch, "run")
-        found[batch.namespace] = len(batch.job_runs)
-    return found
+        counts[batch.namespace] = len(batch.job_runs)
+    return counts
 
 
 def test_the_probe_of_one_organization_keeps_no_other_from_probing(db):
     (first,) = waiting(db)
-    assert left(db) == {first.scope.namespace: 1}
+    assert dispatched_runs(db) == {first.scope.namespace: 1}
     (second,) = waiting(db)
-    assert left(db) == {second.scope.namespace: 1}, "the first one's probe still hangs"
+    assert dispatched_runs(db) == {second.scope.namespace: 1}, "the first one's probe still hangs"
 
 
 def test_an_organization_probes_one_thing_at_a_time(db):
     (first,) = waiting(db)
-    assert left(db) == {first.scope.namespace: 1}
+    assert dispatched_runs(db) == {first.scope.namespace: 1}
     (second,) = waiting(db, organization=first.scope.organization)
-    assert left(db) == {}
+    assert dispatched_runs(db) == {}
     breakers.record_success(db, first.asked.key)
-    assert left(db)[second.scope.namespace] == 1
+    assert dispatched_runs(db)[second.scope.namespace] == 1
 
 
 def test_many_organizations_whose_vendors_hang_do_not_fill_the_workers(db):
     spaces = waiting(db, 5)
-    probing = left(db)
+    probing = dispatched_runs(db)
     assert list(probing.values()) == [1, 1]
     done = next(space for space in spaces if space.scope.namespace in probing)
     breakers.record_success(db, done.asked.key)
-    more = left(db)
-    assert more.pop(done.scope.namespace) == 1, "what is left of it goes, too"
-    assert list(more.values()) == [1]
+    remaining = dispatched_runs(db)
+    assert remaining.pop(done.scope.namespace) == 1, "what is left of it goes, too"
+    assert list(remaining.values()) == [1]
 
 
 def test_what_a_breaker_holds_does_not_ask_for_more_workers(db):
@@ -80,12 +80,12 @@ def test_what_a_breaker_holds_does_not_ask_for_more_workers(db):
     space = Configured(db)
     space.text("about owls", "owls")
     db.rows("update job_runs set created_at = now() - interval '90 s' where finished_at is null")
-    told = figures()
-    assert told["retrieval_queue_oldest_seconds"] >= 90
-    assert told["retrieval_queue_held_job_runs"] == 0
+    metrics = figures()
+    assert metrics["retrieval_queue_oldest_seconds"] >= 90
+    assert metrics["retrieval_queue_held_job_runs"] == 0
     hung(space)
     db.rows("update breakers set open_until = now() + interval '1 minute'")
-    told = figures()
-    assert told["retrieval_queue_oldest_seconds"] == 0
-    assert told["retrieval_queue_held_job_runs"] == 1
-    assert told['retrieval_job_runs{status="QUEUED"}'] == 1
+    metrics = figures()
+    assert metrics["retrieval_queue_oldest_seconds"] == 0
+    assert metrics["retrieval_queue_held_job_runs"] == 1
+    assert metrics['retrieval_job_runs{status="QUEUED"}'] == 1

@@ -1,4 +1,4 @@
-"""Batches that a flow run makes itself: nothing else takes them up, and a connection's job runs keep their order."""
+"""Batches made by a flow run: exclusive, in the order of their connection."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def accept_listing(space):
 
 
 def make_batch(space, job_run, size=1):
-    """The batch that a flow run makes for its job run."""
+    """Make the batch of a flow run for its job run."""
     flow_run = str(uuid.uuid4())
     space.call(requested_batches.make_batch(space.db, job_run, flow_run, size=size, seconds=60))
     return space.call(requested_batches.find_by_flow_run(space.db, flow_run))
@@ -47,9 +47,9 @@ def test_the_dispatcher_takes_up_no_batch_that_a_flow_run_made(space):
 def test_a_flow_run_that_another_replaced_has_no_attempt_left(space):
     job_run = space.text("Owls hunt at night.", "owls").job_run_id
     batch = make_batch(space, job_run)
-    again = space.call(requested_batches.find_by_job_run(space.db, job_run, str(uuid.uuid4())))
-    assert (again.id, again.attempt) == (batch.id, 0)
-    assert batches.claim_lease(space.db, again.id, again.attempt, seconds=60) is None
+    newest_batch = space.call(requested_batches.find_by_job_run(space.db, job_run, str(uuid.uuid4())))
+    assert (newest_batch.id, newest_batch.attempt) == (batch.id, 0)
+    assert batches.claim_lease(space.db, newest_batch.id, newest_batch.attempt, seconds=60) is None
 
 
 def test_a_request_waits_for_the_earlier_job_run_of_its_connection(space):

@@ -1,4 +1,4 @@
-"""A file that takes long holds nobody else of its batch: no neighbour, nothing packed into others, no newcomer."""
+"""A slow file delays no neighbour, archive member or newcomer of its batch."""
 
 import asyncio
 import threading
@@ -49,8 +49,8 @@ def packed(name, content):
 
 
 def test_what_is_done_is_completed_and_found_while_another_file_of_its_batch_is_read(db, space, monkeypatch):
-    held = Held()
-    monkeypatch.setattr(registry, "make_parser", lambda: held)
+    slow_parser = Held()
+    monkeypatch.setattr(registry, "make_parser", lambda: slow_parser)
     slow = space.file("slow.txt", b"The slow one speaks of glaciers.").job_run_id
     quick = [
         space.file("quick.txt", b"The quick one speaks of rivers.").job_run_id,
@@ -72,7 +72,7 @@ def test_what_is_done_is_completed_and_found_while_another_file_of_its_batch_is_
             until(lambda: space.run(quick[-1]).outcome == "SUCCEEDED")
         assert space.run(slow).outcome is None
     finally:
-        held.released.set()
+        slow_parser.released.set()
         worker.join(SECONDS)
     assert space.run(slow).outcome == "SUCCEEDED"
     batches.finish_batch(db, lease)

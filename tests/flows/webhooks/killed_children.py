@@ -1,6 +1,6 @@
-"""What `test_webhooks_killed` kills: a worker, a sender and an endpoint, each a process of its own.
+"""Processes of `test_webhooks_killed`: a worker, a sender and an endpoint.
 
-python -m tests.flows.webhooks.killed_children worker|sender|receiver, told by the environment what it needs
+python -m tests.flows.webhooks.killed_children worker|sender|receiver
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from tests.flows.configured import Configured
 
 
 def ready() -> None:
-    """Say that the process does its work from now on."""
+    """Report readiness of the process."""
     Path(os.environ["KILLED_LOG"]).with_name(f"ready-{os.getpid()}").touch()
 
 
 def work() -> None:
-    """Takes what waits through all steps, and what a killed one left."""
+    """Take all waiting work through the steps, including that of killed workers."""
     space = Configured.__new__(Configured)
     space.db, space.ring = Database(os.environ["KILLED_DATABASE"]), KeyRing.parse(os.environ["KILLED_KEYS"])
     space.scope = Scope(os.environ["KILLED_ORGANIZATION"], os.environ["KILLED_NAMESPACE"])
@@ -46,7 +46,7 @@ def work() -> None:
 
 
 def send() -> None:
-    """What a dispatcher does."""
+    """Send events as a dispatcher does."""
     ring = KeyRing.parse(os.environ["KILLED_KEYS"])
     sender = Sender(Database(os.environ["KILLED_DATABASE"]), lambda: ring, Guard((ip_network("127.0.0.0/8"),)))
     ready()
@@ -56,7 +56,7 @@ def send() -> None:
 
 
 def receive() -> None:
-    """Notes each event that it takes before it says so."""
+    """Record each event before acknowledging it."""
     log = Path(os.environ["KILLED_LOG"]).open("a", buffering=1)  # noqa: SIM115 - until it is killed
     secrets = json.loads(os.environ["KILLED_SECRETS"])
 
@@ -74,7 +74,7 @@ def receive() -> None:
             self.end_headers()
 
         def log_message(self, *_: object) -> None:
-            """Nothing."""
+            pass
 
     server = ThreadingHTTPServer(("127.0.0.1", int(os.environ["KILLED_PORT"])), Endpoint)
     ready()

@@ -1,4 +1,4 @@
-"""Prefect is told of job runs and connections by events, which automations can wait for."""
+"""Prefect events of job runs and connections, usable in automations."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ def space(fresh_database, tmp_path, monkeypatch):
     db.close()
 
 
-def told(url, about):
-    """The events that Prefect has of a resource, oldest first."""
-    asked = {"filter": {"any_resource": {"id": [about]}}, "limit": 50}
-    answer = httpx.post(f"{url}/events/filter", json=asked, timeout=10, trust_env=False)
+def read_events(url, about):
+    """Prefect's events of a resource, oldest first."""
+    event_filter = {"filter": {"any_resource": {"id": [about]}}, "limit": 50}
+    answer = httpx.post(f"{url}/events/filter", json=event_filter, timeout=10, trust_env=False)
     assert answer.status_code == 200, answer.text
     return sorted(answer.json()["events"], key=lambda one: one["occurred"])
 
@@ -49,17 +49,17 @@ def test_prefect_is_told_of_a_job_run(space, prefect_server):
     assert asyncio.run(emit_events(thread)) == 0
     thread.close()
     deadline = time.monotonic() + 30
-    while len(found := told(prefect_server, f"retrieval.run.{run}")) < 3 and time.monotonic() < deadline:
+    while len(events := read_events(prefect_server, f"retrieval.run.{run}")) < 3 and time.monotonic() < deadline:
         time.sleep(0.2)
-    assert [one["event"] for one in found] == [
+    assert [event["event"] for event in events] == [
         "retrieval.run.queued",
         "retrieval.run.processing",
         "retrieval.run.completed",
     ]
-    labels = found[-1]["resource"]
+    labels = events[-1]["resource"]
     assert (labels["retrieval.outcome"], labels["retrieval.source"]) == ("SUCCEEDED", "TEXT")
     assert labels["retrieval.namespaceId"] == space.scope.namespace
-    assert "seal" not in str(found)
+    assert "seal" not in str(events)
     queries_feed.switch_recording(space.db, on=False)
     space.text("told to nobody", "after")
     assert space.db.row("select count(*) as n from webhook_outbox")["n"] == 0
@@ -70,7 +70,7 @@ def test_the_examples_are_automations_that_wait_for_these_events(file):
     automation = AutomationCore.model_validate(yaml.safe_load(file.read_text()))
     assert isinstance(automation.trigger, EventTrigger)
     names = automation.trigger.expect | automation.trigger.after
-    assert names <= {f"retrieval.run.{one}" for one in ("queued", "pre-processing", "processing", "completed")}
+    assert names <= {f"retrieval.run.{status}" for status in ("queued", "pre-processing", "processing", "completed")}
     assert (automation.trigger.posture is Posture.Proactive) == bool(automation.trigger.after)
 
 

@@ -1,4 +1,4 @@
-"""What an endpoint is told of documents that go through the flows' own steps, and how it is sent."""
+"""Events of documents in the flows' steps, and their delivery."""
 
 from __future__ import annotations
 
@@ -48,9 +48,9 @@ def db(own_database):
 
 @pytest.fixture
 def receiver():
-    with receiving() as place:
-        yield place
-        assert place.forged == []
+    with receiving() as server:
+        yield server
+        assert server.forged == []
 
 
 @pytest.fixture
@@ -61,19 +61,19 @@ def space(db, tmp_path, monkeypatch):
 
 @pytest.fixture
 def sender(space):
-    made = Sender(space.db, lambda: space.ring, ALLOWED)
-    yield made
-    made.close()
-    settle(made)
+    opened_sender = Sender(space.db, lambda: space.ring, ALLOWED)
+    yield opened_sender
+    opened_sender.close()
+    settle(opened_sender)
 
 
 def hook(space, receiver, *names, tenant=None, whole=False):
-    """A webhook of the namespace, or of the whole organization, that leads to the receiver."""
+    """Webhook of the namespace, or of the organization, to the receiver."""
     reach = WebhookScope(space.scope.organization, None if whole else space.scope.namespace, tenant)
-    made, receiver.secret = space.call(
+    endpoint, receiver.secret = space.call(
         endpoints.create_webhook(space.db, space.ring, reach, url=receiver.url, events=names or ["*"], description=None)
     )
-    return made
+    return endpoint
 
 
 def reach(space):
@@ -81,7 +81,7 @@ def reach(space):
 
 
 def send(sender, until=lambda: False, seconds=20.0):
-    """What a dispatcher does, until there is nothing to do or what is waited for is there."""
+    """Send as a dispatcher until idle or `done`."""
     deadline = time.monotonic() + seconds
     quiet = 0
     while not until() and quiet < 3 and time.monotonic() < deadline:
@@ -89,30 +89,32 @@ def send(sender, until=lambda: False, seconds=20.0):
         time.sleep(0.01)
 
 
-def listed(space, made, **asked):
-    page = space.call(deliveries.list_deliveries(space.db, reach(space), made.id, deliveries.PageRequest(100), **asked))
+def list_deliveries(space, endpoint, **fields):
+    page = space.call(
+        deliveries.list_deliveries(space.db, reach(space), endpoint.id, deliveries.PageRequest(100), **fields)
+    )
     return page.items
 
 
-def age(db, made, seconds):
-    """Let time pass for what waits."""
+def age(db, endpoint, seconds):
+    """Age the waiting deliveries."""
     db.rows(
         "update webhook_deliveries set next_attempt_at = next_attempt_at - make_interval(secs => %(s)s),"
         " give_up_at = give_up_at - make_interval(secs => %(s)s) where webhook_id = %(id)s",
-        {"s": seconds, "id": made.id},
+        {"s": seconds, "id": endpoint.id},
     )
     db.rows(
         "update webhooks set alive_at = alive_at - make_interval(secs => %(s)s) where id = %(id)s",
-        {"s": seconds, "id": made.id},
+        {"s": seconds, "id": endpoint.id},
     )
 
 
-def waits(db, made):
-    """Seconds until what waits is tried."""
+def waits(db, endpoint):
+    """Seconds until the next attempt."""
     row = db.row(
         "select extract(epoch from next_attempt_at - now())::float8 as seconds from webhook_deliveries"
         " where webhook_id = %(id)s and status = 'PENDING'",
-        {"id": made.id},
+        {"id": endpoint.id},
     )
     return row["seconds"]
 
@@ -125,26 +127,30 @@ def settle(sender):
 
 
 def test_an_ingestion_is_told_from_its_beginning_to_its_end(space, receiver, sender):
-    made = hook(space, receiver)
+    endpoint = hook(space, receiver)
     accepted = space.text("The harbour seal dives.", "seals", metadata={"topic": "secret topic"})
     space.work()
     send(sender)
     assert receiver.types() == INGESTED
-    assert [one.data["sequence"] for one in receiver.taken] == [1, 2, 3, 4, 5, 6]
+    assert [event.data["sequence"] for event in receiver.taken] == [1, 2, 3, 4, 5, 6]
     first, queued, *_, ready, end = receiver.taken
-    known = {"organizationId": space.scope.organization, "namespaceId": space.scope.namespace, "tenantId": None}
-    for one in receiver.taken:
-        assert known.items() <= one.data.items()
-        assert one.data["ingestJobRunId"] == accepted.job_run_id
-        assert one.timestamp.endswith("Z")
+    ids_of_run = {"organizationId": space.scope.organization, "namespaceId": space.scope.namespace, "tenantId": None}
+    for event in receiver.taken:
+        assert ids_of_run.items() <= event.data.items()
+        assert event.data["ingestJobRunId"] == accepted.job_run_id
+        assert event.timestamp.endswith("Z")
     assert first.data["status"] == "QUEUED"
     document = {"id": accepted.document_id, "externalId": "seals", "error": None}
     assert queued.data["documents"] == [{**document, "status": "QUEUED"}]
     assert ready.data["documents"] == [{**document, "status": "SUCCESS"}]
     assert (end.data["status"], end.data["outcome"]) == ("COMPLETED", "SUCCEEDED")
     assert all(b"harbour" not in content and b"topic" not in content for _, _, content in receiver.seen)
-    assert [one.event_id for one in reversed(listed(space, made))] == [one.id for one in receiver.taken]
-    assert {(one.status, one.attempts, one.response_status) for one in listed(space, made)} == {("DELIVERED", 1, 204)}
+    assert [event.event_id for event in reversed(list_deliveries(space, endpoint))] == [
+        event.id for event in receiver.taken
+    ]
+    assert {(event.status, event.attempts, event.response_status) for event in list_deliveries(space, endpoint)} == {
+        ("DELIVERED", 1, 204)
+    }
 
 
 def test_updates_failures_and_deletions_are_told(space, receiver, sender):
@@ -160,14 +166,14 @@ def test_updates_failures_and_deletions_are_told(space, receiver, sender):
     types = receiver.types()
     assert types.count("DOCUMENTS_QUEUED_FOR_UPDATE") == 1
     assert types.count("DOCUMENTS_QUEUED_FOR_INGESTION") == 1
-    (failed,) = [one for one in receiver.taken if one.type == "DOCUMENTS_ERROR"]
+    (failed,) = [event for event in receiver.taken if event.type == "DOCUMENTS_ERROR"]
     assert failed.data["documents"][0]["error"]
-    ends = [one.data["outcome"] for one in receiver.taken if one.type == "INGEST_JOB_RUN_COMPLETED"]
+    ends = [event.data["outcome"] for event in receiver.taken if event.type == "INGEST_JOB_RUN_COMPLETED"]
     assert sorted(ends) == ["FAILED", "SUCCEEDED"]  # the order is kept for each run
     assert types.count("DOCUMENTS_QUEUED_FOR_DELETION") == 1
     assert types[-1] == "DOCUMENTS_DELETED"
-    gone = receiver.taken[-1].data
-    assert gone["documents"] == [
+    deletion = receiver.taken[-1].data
+    assert deletion["documents"] == [
         {"id": accepted.document_id, "externalId": "seals", "status": "DELETED", "error": None}
     ]
     space.sweep()
@@ -177,23 +183,25 @@ def test_updates_failures_and_deletions_are_told(space, receiver, sender):
 
 
 def test_who_hears_what(space, receiver, sender):
-    other = Configured(space.db)
-    made = hook(space, receiver, "DOCUMENTS_QUEUED_FOR_INGESTION", tenant="alice", whole=True)
+    neighbour = Configured(space.db)
+    endpoint = hook(space, receiver, "DOCUMENTS_QUEUED_FOR_INGESTION", tenant="alice", whole=True)
     home = space.scope
     for tenant in ("", "alice", "bob"):
         space.scope = Scope(home.organization, home.namespace, tenant)
         space.text("words", f"of {tenant}")
     space.scope = home
-    other.text("words", "of others")
+    neighbour.text("words", "of others")
     send(sender)
-    assert [(one.type, one.data["tenantId"]) for one in receiver.taken] == [("DOCUMENTS_QUEUED_FOR_INGESTION", "alice")]
-    space.call(endpoints.delete_webhook(space.db, reach(space), made.id))
+    assert [(event.type, event.data["tenantId"]) for event in receiver.taken] == [
+        ("DOCUMENTS_QUEUED_FOR_INGESTION", "alice")
+    ]
+    space.call(endpoints.delete_webhook(space.db, reach(space), endpoint.id))
     everything = hook(space, receiver, "INGEST_JOB_RUN_QUEUED", whole=True)
     space.scope = Scope(home.organization, home.namespace, "bob")
     space.text("words", "of bob again")
     space.scope = home
     send(sender)
-    assert [one.data["tenantId"] for one in receiver.taken] == ["alice", "bob"]
+    assert [event.data["tenantId"] for event in receiver.taken] == ["alice", "bob"]
     space.call(endpoints.delete_webhook(space.db, reach(space), everything.id))
     space.text("words", "told to nobody")
     assert space.db.row("select count(*) as n from webhook_outbox")["n"] == 0
@@ -215,18 +223,18 @@ def test_more_than_a_hundred_documents_are_several_events(space, receiver, sende
     )
     space.delete(*sorted(row["id"] for row in rows))
     send(sender)
-    assert [len(one.data["documents"]) for one in receiver.taken] == [100, 100, 50]
-    told = [document["id"] for one in receiver.taken for document in one.data["documents"]]
-    assert told == sorted(row["id"] for row in rows)
+    assert [len(event.data["documents"]) for event in receiver.taken] == [100, 100, 50]
+    document_ids = [document["id"] for event in receiver.taken for document in event.data["documents"]]
+    assert document_ids == sorted(row["id"] for row in rows)
 
 
 def test_what_is_not_taken_is_tried_again_and_keeps_its_id(space, receiver, sender):
-    made = hook(space, receiver, "INGEST_JOB_RUN_QUEUED", "DOCUMENTS_QUEUED_FOR_INGESTION")
+    endpoint = hook(space, receiver, "INGEST_JOB_RUN_QUEUED", "DOCUMENTS_QUEUED_FOR_INGESTION")
     receiver.answers = [503]
     space.text("words", "one")
     send(sender)
     assert receiver.types() == ["DOCUMENTS_QUEUED_FOR_INGESTION"]  # the one that failed holds nobody back
-    (waiting,) = listed(space, made, status="PENDING")
+    (waiting,) = list_deliveries(space, endpoint, status="PENDING")
     assert (waiting.attempts, waiting.response_status, waiting.reason) == (1, 503, "The endpoint answered 503.")
     first = receiver.seen[0][1]["webhook-id"]
     receiver.status = 500
@@ -236,121 +244,121 @@ def test_what_is_not_taken_is_tried_again_and_keeps_its_id(space, receiver, send
         sending.LATER_RETRY_SECONDS,
         sending.LATER_RETRY_SECONDS,
     ):
-        assert pause - 5 < waits(space.db, made) <= pause
-        before = len(receiver.seen)
-        age(space.db, made, pause)
-        send(sender, lambda count=before: len(receiver.seen) > count)
+        assert pause - 5 < waits(space.db, endpoint) <= pause
+        received_before = len(receiver.seen)
+        age(space.db, endpoint, pause)
+        send(sender, lambda count=received_before: len(receiver.seen) > count)
         settle(sender)
-        assert len(receiver.seen) == before + 1
+        assert len(receiver.seen) == received_before + 1
     assert {headers["webhook-id"] for _, headers, _ in receiver.seen[2:]} == {first}
-    hooked = space.call(endpoints.get_webhook(space.db, reach(space), made.id))
+    hooked = space.call(endpoints.get_webhook(space.db, reach(space), endpoint.id))
     assert hooked.status == "ACTIVE"
-    age(space.db, made, 5 * 3600)
+    age(space.db, endpoint, 5 * 3600)
     send(sender)
-    (failed,) = listed(space, made, status="FAILED")
+    (failed,) = list_deliveries(space, endpoint, status="FAILED")
     assert failed.next_attempt_at is None
-    hooked = space.call(endpoints.get_webhook(space.db, reach(space), made.id))
+    hooked = space.call(endpoints.get_webhook(space.db, reach(space), endpoint.id))
     assert (hooked.status, hooked.status_reason) == (
         "DISABLED",
         "Nothing was taken for 24 hours. The endpoint answered 500.",
     )
     receiver.status = 204
-    space.call(endpoints.change_webhook(space.db, reach(space), made.id, status="ACTIVE"))
-    space.call(deliveries.retry_delivery(space.db, reach(space), made.id, failed.id))
+    space.call(endpoints.change_webhook(space.db, reach(space), endpoint.id, status="ACTIVE"))
+    space.call(deliveries.retry_delivery(space.db, reach(space), endpoint.id, failed.id))
     send(sender)
     assert receiver.taken[-1].id == first
 
 
-def read_health(space, made):
-    return space.call(endpoints.get_webhook(space.db, reach(space), made.id)).health
+def read_health(space, endpoint):
+    return space.call(endpoints.get_webhook(space.db, reach(space), endpoint.id)).health
 
 
 def test_a_webhook_that_does_not_deliver_is_failing_until_it_does(space, receiver, sender):
-    made = hook(space, receiver, "INGEST_JOB_RUN_QUEUED")
-    assert read_health(space, made).state == "UNKNOWN"
+    endpoint = hook(space, receiver, "INGEST_JOB_RUN_QUEUED")
+    assert read_health(space, endpoint).state == "UNKNOWN"
     receiver.status = 500
     space.text("words", "one")
     send(sender)
-    age(space.db, made, 5)
+    age(space.db, endpoint, 5)
     send(sender)
     settle(sender)
-    failing = read_health(space, made)
+    failing = read_health(space, endpoint)
     assert (failing.state, failing.last_outcome, failing.consecutive_failures) == ("FAILING", "FAILED", 2)
     assert (failing.reason, failing.last_success_at) == ("The endpoint answered 500.", None)
     assert failing.failures_since < failing.next_attempt_at
     receiver.status = 204
-    age(space.db, made, 30)
+    age(space.db, endpoint, 30)
     send(sender)
     settle(sender)
-    healthy = read_health(space, made)
+    healthy = read_health(space, endpoint)
     assert (healthy.state, healthy.last_outcome, healthy.consecutive_failures) == ("HEALTHY", "DELIVERED", 0)
     assert (healthy.reason, healthy.failures_since, healthy.next_attempt_at) == (None, None, None)
     assert healthy.last_success_at > failing.failures_since
 
 
 def test_gone_switches_off_and_a_redirect_is_not_followed(space, receiver, sender):
-    made = hook(space, receiver, "INGEST_JOB_RUN_QUEUED")
+    endpoint = hook(space, receiver, "INGEST_JOB_RUN_QUEUED")
     receiver.answers, receiver.location = [302], receiver.url + "/elsewhere"
     space.text("words", "one")
     send(sender)
     assert [path for path, _, _ in receiver.seen] == ["/hook"]
-    (waiting,) = listed(space, made)
+    (waiting,) = list_deliveries(space, endpoint)
     assert (waiting.status, waiting.response_status) == ("PENDING", 302)
     receiver.answers = [410]
-    age(space.db, made, 6)
+    age(space.db, endpoint, 6)
     send(sender)
-    hooked = space.call(endpoints.get_webhook(space.db, reach(space), made.id))
+    hooked = space.call(endpoints.get_webhook(space.db, reach(space), endpoint.id))
     assert (hooked.status, hooked.status_reason) == ("DISABLED", "The endpoint answered 410 Gone.")
     count = len(receiver.seen)
-    age(space.db, made, 3600)
+    age(space.db, endpoint, 3600)
     space.text("words", "two")
     send(sender)
     assert len(receiver.seen) == count
-    space.call(deliveries.send_test(space.db, reach(space), made.id))
+    space.call(deliveries.send_test(space.db, reach(space), endpoint.id))
     send(sender)
     assert receiver.types() == ["WEBHOOK_TEST"]
 
 
 def test_both_secrets_sign_while_they_overlap(space, receiver, sender):
-    made = hook(space, receiver)
+    endpoint = hook(space, receiver)
     old = receiver.secret
-    _, new = space.call(endpoints.rotate_secret(space.db, space.ring, reach(space), made.id, 24))
+    _, new = space.call(endpoints.rotate_secret(space.db, space.ring, reach(space), endpoint.id, 24))
     for secret in (old, new):
         receiver.secret = secret
-        space.call(deliveries.send_test(space.db, reach(space), made.id))
+        space.call(deliveries.send_test(space.db, reach(space), endpoint.id))
         send(sender)
     assert receiver.types() == ["WEBHOOK_TEST", "WEBHOOK_TEST"]
     assert len(receiver.seen[0][1]["webhook-signature"].split()) == 2
-    space.db.rows("update webhooks set previous_until = now() where id = %(id)s", {"id": made.id})
-    space.call(deliveries.send_test(space.db, reach(space), made.id))
+    space.db.rows("update webhooks set previous_until = now() where id = %(id)s", {"id": endpoint.id})
+    space.call(deliveries.send_test(space.db, reach(space), endpoint.id))
     send(sender)
     assert len(receiver.seen[2][1]["webhook-signature"].split()) == 1
-    row = space.db.row("select * from webhooks where id = %(id)s", {"id": made.id})
+    row = space.db.row("select * from webhooks where id = %(id)s", {"id": endpoint.id})
     assert all(secret[6:].encode() not in bytes(row["secret"]) for secret in (old, new))
 
 
 def test_a_private_address_is_never_dialled(space, receiver):
-    made = hook(space, receiver, "INGEST_JOB_RUN_QUEUED")
+    endpoint = hook(space, receiver, "INGEST_JOB_RUN_QUEUED")
     guarded = Sender(space.db, lambda: space.ring, Guard())
     space.text("words", "one")
     send(guarded)
     guarded.close()
-    (waiting,) = listed(space, made)
+    (waiting,) = list_deliveries(space, endpoint)
     assert receiver.seen == []
     assert waiting.response_status is None
     assert "not on the public internet" in waiting.reason
 
 
 def test_a_sender_that_died_is_followed_by_another(space, receiver, sender):
-    made = hook(space, receiver)
+    endpoint = hook(space, receiver)
     space.text("words", "one")
     sending.publish_outbox(space.db)
     due = queries.list_due(space.db, full=[], each=4, limit=64)
-    taken = queries.take_deliveries(space.db, [delivery.id for delivery in due], sending.LEASE_SECONDS)
-    assert len(taken) == 1  # the first of its run; nobody sends it
+    taken_deliveries = queries.take_deliveries(space.db, [delivery.id for delivery in due], sending.LEASE_SECONDS)
+    assert len(taken_deliveries) == 1  # the first of its run; nobody sends it
     send(sender, seconds=0.3)
     assert receiver.taken == []
-    age(space.db, made, sending.LEASE_SECONDS)
+    age(space.db, endpoint, sending.LEASE_SECONDS)
     send(sender)
     assert receiver.types() == INGESTED[:2]
 
@@ -367,45 +375,49 @@ def test_a_cancelled_run_ends_and_a_deleted_namespace_is_not_told_of(space, rece
     space.call(namespaces.delete_namespace(space.db, space.scope.organization, space.scope.namespace))
     send(sender)
     assert len(receiver.taken) == count
-    own = hook(Configured(space.db), receiver)
-    assert own.status == "ACTIVE"
+    own_endpoint = hook(Configured(space.db), receiver)
+    assert own_endpoint.status == "ACTIVE"
 
 
 def test_what_was_sent_is_kept_for_days_only(space, receiver, sender):
-    made = hook(space, receiver)
+    endpoint = hook(space, receiver)
     space.text("words", "one")
     send(sender)
-    assert len(listed(space, made)) == 2
+    assert len(list_deliveries(space, endpoint)) == 2
     space.db.rows("update webhook_deliveries set created_at = now() - interval '8 days'")
     garbage.delete_expired(space.db)
-    assert listed(space, made) == []
+    assert list_deliveries(space, endpoint) == []
 
 
 def test_connections_are_told_of(space, receiver, sender, monkeypatch):
     names = ("CONNECTION_ACTIVE", "CONNECTION_FAILED", "CONNECTION_REMOVALS_WAITING")
-    with box.serving() as account, connected_space(space.db, account, monkeypatch) as place:
-        hook(place, receiver, *names)
-        keys = Sender(place.db, lambda: place.ring, ALLOWED)
-        made = place.connect()
+    with box.serving() as account, connected_space(space.db, account, monkeypatch) as connected:
+        hook(connected, receiver, *names)
+        keys = Sender(connected.db, lambda: connected.ring, ALLOWED)
+        connection = connected.connect()
         files = [account.put(f"{number}.txt", f"The text {number}.") for number in range(4)]
-        place.ingest()
-        for one in files[:2]:
-            account.delete(one)
-        place.ingest()
+        connected.ingest()
+        for event in files[:2]:
+            account.delete(event)
+        connected.ingest()
         reason = "Box does not accept the authorization any more."
-        place.db.rows(
+        connected.db.rows(
             "update connections set status = 'FAILED', status_reason = %(reason)s where id = %(id)s",
-            {"id": made, "reason": reason},
+            {"id": connection, "reason": reason},
         )
         send(keys)
         keys.close()
         settle(keys)
-        told = {one.type: one.data for one in receiver.taken}
-        of_made = [one.type for one in receiver.taken if one.data["connectionId"] == made]
+        event_data = {event.type: event.data for event in receiver.taken}
+        of_made = [event.type for event in receiver.taken if event.data["connectionId"] == connection]
         assert of_made == [names[0], names[1]]
-        assert sorted(one.type for one in receiver.taken) == sorted(names)
-        assert (told[names[0]]["connectionId"], told[names[0]]["status"]) == (made, "ACTIVE")
-        assert (told[names[2]]["connectionId"], told[names[2]]["removals"]) == (place.connection, 2)
-        assert (told[names[1]]["connectionId"], told[names[1]]["statusReason"]) == (made, reason)
-        for data in told.values():
-            assert (data["connector"], data["namespaceId"], data["tenantId"]) == ("BOX", place.scope.namespace, None)
+        assert sorted(event.type for event in receiver.taken) == sorted(names)
+        assert (event_data[names[0]]["connectionId"], event_data[names[0]]["status"]) == (connection, "ACTIVE")
+        assert (event_data[names[2]]["connectionId"], event_data[names[2]]["removals"]) == (connected.connection, 2)
+        assert (event_data[names[1]]["connectionId"], event_data[names[1]]["statusReason"]) == (connection, reason)
+        for data in event_data.values():
+            assert (data["connector"], data["namespaceId"], data["tenantId"]) == (
+                "BOX",
+                connected.scope.namespace,
+                None,
+            )

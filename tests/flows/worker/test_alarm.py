@@ -1,4 +1,4 @@
-"""The tasks that wake a worker do not end silently, whatever goes wrong in them."""
+"""Failures of the tasks of the wake-up loop do not pass silently."""
 
 import asyncio
 
@@ -25,12 +25,12 @@ def test_a_task_that_fails_in_an_unknown_way_is_begun_again(monkeypatch):
             looked.put_nowait(1)
             raise KeyError("nor of this")
 
-        made = PollTrigger(poll, look)
-        made.start()
+        trigger = PollTrigger(poll, look)
+        trigger.start()
         for _ in range(3):
-            made.trigger_soon()
+            trigger.trigger_soon()
             await polled.get()
             await looked.get()
-        await made.stop()
+        await trigger.stop()
 
     asyncio.run(asyncio.wait_for(through(), 10))

@@ -1,4 +1,4 @@
-"""A worker outlives what happens to a deployment between the poll and the submission of its flow run."""
+"""A worker survives changes of a deployment between poll and submission."""
 
 import json
 import subprocess
@@ -9,6 +9,7 @@ import pytest
 from tests.flows.worker.test_worker import OWN, PROJECT, eventually, new_pool
 
 pytestmark = pytest.mark.service
+# The worker, with these errors for the next requests of a deployment.
 PROGRAM = """
 import httpx
 from pathlib import Path
@@ -34,7 +35,6 @@ if __name__ == "__main__":
 
     program.main()
 """
-"""The worker, for which Prefect answers the next questions for a deployment by these errors."""
 
 
 @pytest.mark.slow

@@ -1,4 +1,4 @@
-"""A worker whose log goes to a full disk goes on; one that fails ends, whatever children it has."""
+"""A worker with a full log disk continues; a failing one ends with its children."""
 
 import json
 import subprocess
@@ -34,7 +34,7 @@ def test_a_worker_that_can_log_nothing_works_on(prefect_server, prefect_server_e
             command, env=environment, cwd=PROJECT, stdout=full, stderr=full, start_new_session=True
         )
         pool.workers.append(worker)
-        eventually(lambda: pool.name in {one.name for one in pool.client.read_work_pools()}, 120, str)
+        eventually(lambda: pool.name in {work_pool.name for work_pool in pool.client.read_work_pools()}, 120, str)
         runs = [pool.submit("note", text=str(number)) for number in range(3)]
         assert [pool.finish(run, seconds=60) for run in runs] == ["Completed"] * 3
         assert sorted(line.split()[1] for line in pool.lines()) == ["0", "1", "2"]

@@ -1,4 +1,4 @@
-"""Prefect's base worker cancels a pending flow run by its process, where PREFECT_WORKER_ENABLE_CANCELLATION is on."""
+"""Prefect's base worker cancels a pending flow run by its process, under PREFECT_WORKER_ENABLE_CANCELLATION."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a person does to a flow run in Prefect, with a real server and a real worker: cancel it, retry it."""
+"""A user cancels or retries a flow run in Prefect, with a real server and worker."""
 
 import pytest
 from prefect.client.schemas.responses import SetStateStatus
@@ -16,12 +16,12 @@ def shop(db, monkeypatch, prefect_server, prefect_server_environment, tmp_path):
     assert prefect_server
     with workshop.opened(
         db, monkeypatch, prefect_server_environment, tmp_path, webScraperConfig={"provider": "BUILTIN"}
-    ) as made:
-        yield made
+    ) as opened:
+        yield opened
 
 
 def final(shop, run):
-    """The flow run of the job run, once it has ended."""
+    """Ended flow run of the job run."""
     state = shop.flow_run(run).state
     return state if state.is_final() else None
 
@@ -63,8 +63,8 @@ def test_suspended_there_nothing_is_lost_and_the_worker_is_free(shop, site):
     shop.pool.start_workers()
     shop.until(lambda: shop.is_worked_on(crawl) and shop.space.run(crawl).progress["found"])
     first = shop.flow_run(crawl).id
-    asked = shop.pool.client.set_flow_run_state(first, Suspended(timeout_seconds=600))
-    assert asked.status == SetStateStatus.ACCEPT
+    response = shop.pool.client.set_flow_run_state(first, Suspended(timeout_seconds=600))
+    assert response.status == SetStateStatus.ACCEPT
     shop.until(lambda: not shop.is_worked_on(crawl), 20)
     ended = shop.until(lambda: shop.done(crawl), 120)
     assert (ended.outcome, ended.failed) == ("SUCCEEDED", [])
@@ -88,10 +88,10 @@ def test_retried_there_what_failed_runs_again_and_the_state_tells_the_outcome(sh
             " order by number desc limit 1",
             {"run": broken.job_run_id},
         )
-        again = rows[0]["id"]
-        return again if again not in seen and shop.done(again) else None
+        second_run = rows[0]["id"]
+        return second_run if second_run not in seen_runs and shop.done(second_run) else None
 
-    seen = {broken.job_run_id}
+    seen_runs = {broken.job_run_id}
     for content, outcome, state in ((None, "FAILED", "Failed"), (b"Bread rises.", "SUCCEEDED", "Completed")):
         if content is not None:
             row = shop.db.row("select raw_key from documents where id = %(id)s", {"id": broken.document_id})
@@ -101,11 +101,11 @@ def test_retried_there_what_failed_runs_again_and_the_state_tells_the_outcome(sh
             )
             mend(shop, (newest or row)["raw_key"], broken.document_id)
         shop.pool.client.set_flow_run_state(flow_run, AwaitingRetry())
-        again = shop.until(retried)
-        seen.add(again)
-        assert shop.done(again).outcome == outcome
-        assert shop.until(lambda again=again: final(shop, again)).name == state
-        assert shop.flow_run(again).id == flow_run
+        second_run = shop.until(retried)
+        seen_runs.add(second_run)
+        assert shop.done(second_run).outcome == outcome
+        assert shop.until(lambda second_run=second_run: final(shop, second_run)).name == state
+        assert shop.flow_run(second_run).id == flow_run
 
 
 def mend(shop, key, document_id):

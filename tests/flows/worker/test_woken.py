@@ -1,4 +1,4 @@
-"""A worker that polls Prefect once in two minutes: it is woken when work waits, and has a place for what is short."""
+"""A worker with a poll interval of two minutes wakes for new work and keeps a slot for short runs."""
 
 import pytest
 
@@ -13,8 +13,8 @@ site = crawls.site
 def shop(db, monkeypatch, prefect_server, prefect_server_environment, tmp_path):
     assert prefect_server
     environment = prefect_server_environment | {"PREFECT_WORKER_QUERY_SECONDS": "120"}
-    with workshop.opened(db, monkeypatch, environment, tmp_path, webScraperConfig={"provider": "BUILTIN"}) as made:
-        yield made
+    with workshop.opened(db, monkeypatch, environment, tmp_path, webScraperConfig={"provider": "BUILTIN"}) as opened:
+        yield opened
 
 
 @pytest.mark.slow

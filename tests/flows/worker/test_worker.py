@@ -1,4 +1,4 @@
-"""The `warm` worker against a real Prefect server: what becomes of a run that ends, fails, dies or is cancelled."""
+"""The `warm` worker on a real Prefect server: success, failure, death, cancellation."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ OWN = [f"{SAMPLES}:{name}" for name in ("note", "wait", "steps", "stubborn", "fa
 
 @dataclass
 class Pool:
-    """A work pool of one test, its workers, and a file that its flows write to."""
+    """Work pool of one test, its workers, and the log file of its flows."""
 
     client: SyncPrefectClient
     name: str
@@ -45,7 +45,7 @@ class Pool:
         return self.folder / "notes"
 
     def start_workers(self, count: int = 1, limit: int = 1) -> subprocess.Popen[bytes]:
-        """Workers in sessions of their own, ready to take runs; the first of them."""
+        """Start workers in their own sessions; return the first."""
         for number in range(count):
             self._start_worker(number, limit)
         for number in range(count):
@@ -71,7 +71,7 @@ class Pool:
         return (self.folder / f"worker-{worker}.log").read_text()
 
     def submit(self, flow: str, job_variables: dict[str, Any] | None = None, **parameters: Any) -> UUID:
-        """A run of one of the sample flows; its deployment is made on the way."""
+        """Submit a run of a sample flow; create its deployment if needed."""
         flow_id = self.client.create_flow_from_name(flow)
         deployment = self.client.create_deployment(
             flow_id,
@@ -80,8 +80,8 @@ class Pool:
             entrypoint=f"{SAMPLES}:{flow}",
             job_variables=job_variables or {},
         )
-        given = {"path": str(self.notes)} | parameters
-        return self.client.create_flow_run_from_deployment(deployment, parameters=given).id
+        run_parameters = {"path": str(self.notes)} | parameters
+        return self.client.create_flow_run_from_deployment(deployment, parameters=run_parameters).id
 
     def run(self, run_id: UUID) -> FlowRun:
         return self.client.read_flow_run(run_id)
@@ -107,7 +107,7 @@ class Pool:
         return self.lines()
 
     def processes(self) -> list[int]:
-        """Every process that our workers started, found by the mark in its environment."""
+        """Processes of our workers, found by a mark in their environment."""
         mark = f"WARM_TEST={self.name}".encode()
         return [int(path.parent.name) for path in Path("/proc").glob("[0-9]*/environ") if mark in _read(path)]
 
@@ -120,7 +120,7 @@ def _read(path: Path) -> list[bytes]:
 
 
 def eventually(condition: Callable[[], bool], seconds: float, explain: Callable[[], str]) -> None:
-    """Wait for something that another process does."""
+    """Poll until the condition holds."""
     deadline = time.monotonic() + seconds
     while not condition():
         if time.monotonic() > deadline:
@@ -129,14 +129,14 @@ def eventually(condition: Callable[[], bool], seconds: float, explain: Callable[
 
 
 def stop(worker: subprocess.Popen[bytes], seconds: float = 30) -> None:
-    """What a supervisor does."""
+    """Stop as a supervisor does."""
     worker.send_signal(signal.SIGTERM)
     worker.wait(seconds)
 
 
 @contextmanager
 def no_process_left(pool: Pool) -> Iterator[None]:
-    """Whatever happens to workers and children, nothing stays behind."""
+    """No process of workers or children remains."""
     try:
         yield
         for worker in pool.workers:
@@ -152,7 +152,7 @@ def no_process_left(pool: Pool) -> Iterator[None]:
 
 @contextmanager
 def new_pool(environment: dict[str, str], folder: Path) -> Iterator[Pool]:
-    """A pool that only its own workers poll."""
+    """Pool with its own workers."""
     with get_client(sync_client=True) as client:
         pool = Pool(client, f"pool-{uuid.uuid4().hex[:8]}", folder, environment)
         with no_process_left(pool):
@@ -161,7 +161,7 @@ def new_pool(environment: dict[str, str], folder: Path) -> Iterator[Pool]:
 
 @pytest.fixture
 def pool(prefect_server: str, prefect_server_environment: dict[str, str], tmp_path: Path) -> Iterator[Pool]:
-    """A pool for a test that ends its workers."""
+    """Pool for a test with killed workers."""
     assert prefect_server
     with new_pool(prefect_server_environment, tmp_path) as pool:
         yield pool
@@ -171,7 +171,7 @@ def pool(prefect_server: str, prefect_server_environment: dict[str, str], tmp_pa
 def shared_pool(
     prefect_server: str, prefect_server_environment: dict[str, str], tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Pool]:
-    """A pool with one worker with one child, for all tests that leave the worker alive."""
+    """Pool with one worker and one child for tests without kills."""
     assert prefect_server
     with new_pool(prefect_server_environment, tmp_path_factory.mktemp("shared")) as pool:
         pool.start_workers()
@@ -239,11 +239,11 @@ STRANGE: dict[str, tuple[dict[str, Any], str]] = {
 @pytest.mark.parametrize("kind", STRANGE)
 def test_a_strange_deployment_in_the_pool_is_refused_with_the_reason(warm: Pool, kind: str) -> None:
     changed, reason = STRANGE[kind]
-    given = {"entrypoint": f"{SAMPLES}:note", **changed}
-    if "storage_document_id" in given:
-        given["storage_document_id"] = block_document(warm.client)
+    changes = {"entrypoint": f"{SAMPLES}:note", **changed}
+    if "storage_document_id" in changes:
+        changes["storage_document_id"] = block_document(warm.client)
     flow = warm.client.create_flow_from_name("strange")
-    deployment = warm.client.create_deployment(flow, name=f"{kind} {warm.name}", work_pool_name=warm.name, **given)
+    deployment = warm.client.create_deployment(flow, name=f"{kind} {warm.name}", work_pool_name=warm.name, **changes)
     run = warm.client.create_flow_run_from_deployment(deployment, parameters={"path": str(warm.notes)}).id
     assert warm.finish(run) == "Refused"
     state = warm.run(run).state
@@ -254,19 +254,19 @@ def test_a_strange_deployment_in_the_pool_is_refused_with_the_reason(warm: Pool,
 
 
 def test_a_run_of_our_own_may_not_bring_variables_either(warm: Pool) -> None:
-    own = warm.run(warm.submit("note")).deployment_id
-    assert own is not None
-    run = warm.client.create_flow_run_from_deployment(own, job_variables={"env": {"A": "b"}}).id
+    deployment_id = warm.run(warm.submit("note")).deployment_id
+    assert deployment_id is not None
+    run = warm.client.create_flow_run_from_deployment(deployment_id, job_variables={"env": {"A": "b"}}).id
     assert warm.finish(run) == "Refused"
 
 
 def block_document(client: SyncPrefectClient) -> UUID:
-    """A storage block, as a stranger could make one."""
+    """Storage block as a stranger could create."""
     kind = {"name": "Strange", "slug": f"strange-{uuid.uuid4().hex[:6]}"}
-    made = client._client.post("/block_types/", json=kind).json()["id"]
-    schema = {"fields": {}, "block_type_id": made, "capabilities": ["get-directory"]}
+    block_type_id = client._client.post("/block_types/", json=kind).json()["id"]
+    schema = {"fields": {}, "block_type_id": block_type_id, "capabilities": ["get-directory"]}
     schema_id = client._client.post("/block_schemas/", json=schema).json()["id"]
-    document = {"name": "strange", "data": {}, "block_type_id": made, "block_schema_id": schema_id}
+    document = {"name": "strange", "data": {}, "block_type_id": block_type_id, "block_schema_id": schema_id}
     return uuid.UUID(client._client.post("/block_documents/", json=document).json()["id"])
 
 
@@ -323,18 +323,18 @@ def test_a_cancelled_run_is_cancelled_soon_and_its_child_is_gone(
 def test_a_suspended_run_stops_soon_and_begins_again_when_it_is_resumed(warm: Pool) -> None:
     run = warm.submit("steps", count=60)
     warm.wait_for_lines(3)
-    asked = warm.client.set_flow_run_state(run, Suspended(timeout_seconds=600))
-    assert asked.status == SetStateStatus.ACCEPT
+    response = warm.client.set_flow_run_state(run, Suspended(timeout_seconds=600))
+    assert response.status == SetStateStatus.ACCEPT
     written = len(warm.lines())
     assert warm.finish(warm.submit("note", text="meanwhile")) == "Completed", "its child is free"
-    before = [line.split(" ", 1)[1] for line in warm.lines()]
-    assert before[-1] == "meanwhile"
-    assert len(before) < written + 20, "within two seconds"
+    lines_before = [line.split(" ", 1)[1] for line in warm.lines()]
+    assert lines_before[-1] == "meanwhile"
+    assert len(lines_before) < written + 20, "within two seconds"
     assert warm.state(run) == "Suspended"
     warm.client.resume_flow_run(run)
     assert warm.finish(run, 40) == "Completed"
-    after = [line.split(" ", 1)[1] for line in warm.lines()[len(before) :]]
-    assert after == [f"step {number}" for number in range(60)]
+    lines_after = [line.split(" ", 1)[1] for line in warm.lines()[len(lines_before) :]]
+    assert lines_after == [f"step {number}" for number in range(60)]
     names = [state.name for state in warm.client.read_flow_run_states(run)]
     assert "Crashed" not in names
 
@@ -352,7 +352,7 @@ def test_sigterm_lets_a_short_run_end_and_never_leaves_a_long_one_running(pool: 
 
 @pytest.mark.slow
 def test_sigterm_leaves_nothing_running_that_was_just_claimed(pool: Pool) -> None:
-    """What has not begun stays as it is: the dispatcher misses it after a lease."""
+    # The dispatcher finds runs without a start after a lease.
     worker = pool.start_workers(limit=2)
     runs = [pool.submit("wait", {"grace_seconds": 0}, seconds=60) for _ in range(4)]
     unclaimed = {"Scheduled", "Late"}
