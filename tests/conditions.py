@@ -83,10 +83,10 @@ DOCS = st.builds(
 DATES = st.builds(lambda text: {"date": text}, DATE_TEXTS)
 
 
-def leaf(about, dates, others):
+def leaf(about, dates, values_of_others):
     """Leaves of one field, with values that fit each operator."""
-    values = dates | others
-    texts = TEXTS if others is not dates else None
+    values = dates | values_of_others
+    texts = TEXTS if values_of_others is not dates else None
     ways = [
         st.tuples(st.sampled_from(["eq", "ne"]), values),
         st.tuples(st.sampled_from(["in", "nin"]), st.lists(values, max_size=3)),

@@ -72,10 +72,10 @@ class Library:
                 values,
             )
             less = postings.remove_chunks(connection, [row["id"] for row in old])
-            more = postings.index_chunks(connection, self.partition, [row["id"] for row in new], "english")
+            added = postings.index_chunks(connection, self.partition, [row["id"] for row in new], "english")
             connection.execute(
                 "update partitions set chunks = chunks + %(chunks)s, terms = terms + %(terms)s where id = %(id)s",
-                {"chunks": more[0] - less[0], "terms": more[1] - less[1], "id": self.partition},
+                {"chunks": added[0] - less[0], "terms": added[1] - less[1], "id": self.partition},
             )
 
     def _document(self, fields):

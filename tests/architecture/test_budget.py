@@ -54,7 +54,7 @@ def test_a_release_has_few_lines_in_the_changelog():
 
 
 def test_generated_files_are_listed():
-    listed = subprocess.run(
+    generated = subprocess.run(
         ["git", "ls-files", ":(attr:linguist-generated)"], cwd=PROJECT_ROOT, capture_output=True, text=True, check=True
     ).stdout.split()
     marked = {
@@ -62,5 +62,5 @@ def test_generated_files_are_listed():
         for file in list_files("*.py", "*.md", "*.ts", "*.json", "*.toml", ".env.example")
         if GENERATED.search(file.read_text(encoding="utf-8")[:300])
     }
-    unlisted = sorted(marked - set(listed))
+    unlisted = sorted(marked - set(generated))
     assert not unlisted, "Add a line `FILE linguist-generated` for each of these to .gitattributes."

@@ -29,15 +29,15 @@ def slug(name):
 
 def test_every_list_of_connectors_names_the_same_ones():
     planned = deployments.read_plan()["deployments"]
-    wanted, connected = set(APP_CONFIGS), set(CONNECTED_SOURCES)
-    assert set(registry.load_connector_infos()) == wanted
+    expected, connected = set(APP_CONFIGS), set(CONNECTED_SOURCES)
+    assert set(registry.load_connector_infos()) == expected
     assert set(registry.CONNECTOR_FACTORIES) == set(registry.load_source_infos()) == connected
-    assert set(ACCOUNTS) == wanted
-    assert {one.value for one in ConnectorName} == connected
+    assert set(ACCOUNTS) == expected
+    assert {entry.value for entry in ConnectorName} == connected
     assert set(namespaces.CONNECTOR_CONFIGS) == set(APP_CONFIGS.values())
-    assert {f"ingest-{slug(name)}" for name in CONNECTED_SOURCES} <= {one["name"] for one in planned}
+    assert {f"ingest-{slug(name)}" for name in CONNECTED_SOURCES} <= {entry["name"] for entry in planned}
     assert connected <= set(deployments.FLOW_NAMES)
-    assert set(dict(api_schema.read_services(DOCUMENT))) == wanted
+    assert set(dict(api_schema.read_services(DOCUMENT))) == expected
 
 
 @pytest.mark.parametrize("name", APP_CONFIGS)
@@ -77,9 +77,11 @@ def test_a_name_stands_in_its_package_and_hardly_anywhere_else(name):
     files = [path for tree in TREES for path in (PROJECT / tree).rglob("*") if path.suffix in KINDS]
     files = [path for path in files if package not in path.parents] + [PROJECT / path for path in LISTED]
     assert len(files) > 100
-    wanted = spelled(name, registry.load_connector_infos()[name].title)
-    found = [str(path.relative_to(PROJECT)) for path in files if wanted.search(OTHER_WORDS.sub("", path.read_text()))]
-    assert "retrieval/sources.py" in found
-    assert len(found) <= 5, (
-        f"Name {name} only in its package, retrieval/sources.py, its flow, prefect.yaml and pyproject.toml: {found}"
+    spelling = spelled(name, registry.load_connector_infos()[name].title)
+    mentions = [
+        str(path.relative_to(PROJECT)) for path in files if spelling.search(OTHER_WORDS.sub("", path.read_text()))
+    ]
+    assert "retrieval/sources.py" in mentions
+    assert len(mentions) <= 5, (
+        f"Name {name} only in its package, retrieval/sources.py, its flow, prefect.yaml and pyproject.toml: {mentions}"
     )

@@ -43,11 +43,11 @@ def test_an_example_is_a_request_that_the_service_takes_and_its_answer(method, p
 
 @pytest.mark.parametrize("answer", ANSWERS, ids=lambda text: text[:60])
 def test_an_answer_has_the_envelope(answer):
-    shown = json.loads(answer)
-    if shown["success"]:
-        assert set(shown) == {"success", "message", "data"}
+    envelope = json.loads(answer)
+    if envelope["success"]:
+        assert set(envelope) == {"success", "message", "data"}
     else:
-        msgspec.convert(shown, ErrorAnswer)
+        msgspec.convert(envelope, ErrorAnswer)
 
 
 def test_every_scope_is_named():

@@ -25,28 +25,29 @@ def name_of(requirement: str) -> str:
 
 def imported() -> set[str]:
     """The third-party modules that the packages import, wherever they do."""
-    found = set()
+    modules = set()
     files = (file for package in (*PACKAGES, CLIENT) for file in (PROJECT / package).rglob("*.py"))
     for path in (file for file in files if file.parent.name != "integrations"):  # extras of the client's own package
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.Import):
-                found |= {alias.name.partition(".")[0] for alias in node.names}
+                modules |= {alias.name.partition(".")[0] for alias in node.names}
             elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
-                found.add(node.module.partition(".")[0])
-    return found - set(sys.stdlib_module_names) - {*PACKAGES, Path(CLIENT).name}
+                modules.add(node.module.partition(".")[0])
+    return modules - set(sys.stdlib_module_names) - {*PACKAGES, Path(CLIENT).name}
 
 
 def test_every_imported_package_is_declared():
-    declared = {name_of(one).replace("_", "-") for one in DECLARED}
+    declared = {name_of(package_name).replace("_", "-") for package_name in DECLARED}
     missing = {
         module
         for module in imported()
-        if not declared & {one.lower().replace("_", "-") for one in DISTRIBUTIONS.get(module, [module])}
+        if not declared
+        & {package_name.lower().replace("_", "-") for package_name in DISTRIBUTIONS.get(module, [module])}
     }
     assert missing == set(), "Add the packages of these to `dependencies` below [project] in pyproject.toml."
 
 
 @pytest.mark.parametrize("package", BREAKING)
 def test_what_breaks_with_its_next_version_is_bounded(package):
-    (requirement,) = [one for one in DECLARED if name_of(one) == package]
+    (requirement,) = [candidate for candidate in DECLARED if name_of(candidate) == package]
     assert "<" in requirement, f"Bound it in pyproject.toml: `{requirement},<…`."

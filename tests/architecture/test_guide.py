@@ -32,10 +32,10 @@ def apply(language, file, text):
         file.write_text(text)
         return
     lines = text.splitlines(keepends=True)
-    before, after = ("".join(line[1:] or "\n" for line in lines if line[0] != sign) for sign in "+-")
+    removed, added = ("".join(line[1:] or "\n" for line in lines if line[0] != sign) for sign in "+-")
     content = file.read_text()
-    assert content.count(before) == 1, f"{file.name} has no such lines: {before}"
-    file.write_text(content.replace(before, after))
+    assert content.count(removed) == 1, f"{file.name} has no such lines: {removed}"
+    file.write_text(content.replace(removed, added))
 
 
 @pytest.fixture(scope="module")

@@ -50,10 +50,10 @@ def commands():
 
 @pytest.mark.parametrize(("path", "body"), list(requests()))
 def test_a_request_of_the_guides_is_one_that_the_service_takes(path, body):
-    said = operation_of("POST", path)
-    taken = msgspec.convert(json.loads(body), said.body)
-    if hasattr(taken, "to_values"):
-        taken.to_values()
+    operation = operation_of("POST", path)
+    request = msgspec.convert(json.loads(body), operation.body)
+    if hasattr(request, "to_values"):
+        request.to_values()
 
 
 @pytest.mark.parametrize("arguments", list(commands()))

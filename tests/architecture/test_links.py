@@ -42,9 +42,9 @@ def test_links_lead_somewhere():
 
 def test_every_page_has_a_place_in_the_site():
     site = yaml.safe_load((PROJECT / "mkdocs.yml").read_text())
-    named = {page for page in re.findall(r"[\w/-]+\.md", str(site["nav"])) if not page.startswith("reference/")}
+    linked = {page for page in re.findall(r"[\w/-]+\.md", str(site["nav"])) if not page.startswith("reference/")}
     assert {str(page.relative_to(PROJECT / "docs")) for page in PAGES if page.is_relative_to(PROJECT / "docs")} == (
-        named - {"contributing.md", "changelog.md"}  # made of the files at the root
+        linked - {"contributing.md", "changelog.md"}  # made of the files at the root
     ), "Add the page to `nav` in mkdocs.yml, or remove its line there."
 
 
@@ -52,6 +52,6 @@ def test_the_site_loads_nothing_from_other_hosts():
     site = yaml.safe_load((PROJECT / "mkdocs.yml").read_text())
     assert site["theme"]["font"] is False
     assert not {"extra_css", "extra_javascript"} & set(site)
-    pictures = [one for page in PAGES for one in re.findall(r"!\[[^\]]*\]\(([^)]+)\)", page.read_text())]
+    pictures = [image_url for page in PAGES for image_url in re.findall(r"!\[[^\]]*\]\(([^)]+)\)", page.read_text())]
     remote = [picture for picture in pictures if "//" in picture]
     assert not remote, "Put these pictures into docs/pictures."

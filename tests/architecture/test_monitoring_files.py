@@ -27,19 +27,19 @@ TOLD = {name: metric for metric in CATALOG.values() for name in metric.told()}
 
 @pytest.mark.parametrize("expression", EXPRESSIONS)
 def test_each_figure_that_is_asked_for_is_told_with_the_labels_that_are_asked_for(expression):
-    named = re.findall(r"\b(retrieval_\w+)(?:\{([^}]*)\})?", expression)
-    assert named
-    for name, labels in named:
+    metrics = re.findall(r"\b(retrieval_\w+)(?:\{([^}]*)\})?", expression)
+    assert metrics
+    for name, labels in metrics:
         assert name in TOLD, f"{name} is no figure"
         metric = TOLD[name]
-        for label, comparison, wanted in re.findall(r'(\w+)\s*(=~|!=|=)\s*"([^"]*)"', labels):
+        for label, comparison, label_value in re.findall(r'(\w+)\s*(=~|!=|=)\s*"([^"]*)"', labels):
             assert label in metric.labels
-            assert comparison != "=" or wanted in metric.labels[label], f"{label} is never {wanted}"
-            assert comparison != "=~" or set(wanted.split("|")) <= set(metric.labels[label])
+            assert comparison != "=" or label_value in metric.labels[label], f"{label} is never {label_value}"
+            assert comparison != "=~" or set(label_value.split("|")) <= set(metric.labels[label])
         if metric.kind is not Kind.GAUGE:
             assert re.search(rf"(rate|increase)\({name}\b", expression), f"{name} only ever grows"
     by = {label.strip() for labels in re.findall(r"by \(([^)]*)\)", expression) for label in labels.split(",")}
-    assert by - {"le"} <= {label for name, _ in named for label in TOLD[name].labels}
+    assert by - {"le"} <= {label for name, _ in metrics for label in TOLD[name].labels}
     assert expression.count("(") == expression.count(")")
 
 
@@ -66,8 +66,8 @@ def test_the_dashboard_is_one_that_grafana_takes():
     assert DASHBOARD["uid"]
     assert len({panel["id"] for panel in DASHBOARD["panels"]}) == len(DASHBOARD["panels"])
     for panel in DASHBOARD["panels"]:
-        place = panel["gridPos"]
-        assert place["x"] + place["w"] <= 24
+        position = panel["gridPos"]
+        assert position["x"] + position["w"] <= 24
     assert {target["datasource"]["uid"] for panel in PANELS for target in panel["targets"]} == {"${datasource}"}
 
 
@@ -87,8 +87,8 @@ def test_prometheus_takes_its_configuration_with_the_rules():
 @needs_promtool
 def test_prometheus_can_evaluate_what_the_dashboard_asks(tmp_path):
     targets = [target["expr"] for panel in PANELS for target in panel["targets"]]
-    asked = [expression.replace("$__rate_interval", "5m").replace("$__range", "1h") for expression in targets]
-    rules = [{"record": f"panel:{number}", "expr": expression} for number, expression in enumerate(asked)]
+    expressions = [expression.replace("$__rate_interval", "5m").replace("$__range", "1h") for expression in targets]
+    rules = [{"record": f"panel:{number}", "expr": expression} for number, expression in enumerate(expressions)]
     file = tmp_path / "panels.yaml"
     file.write_text(yaml.safe_dump({"groups": [{"name": "panels", "rules": rules}]}))
     promtool("check", "rules", str(file))
@@ -106,8 +106,10 @@ def test_prometheus_can_evaluate_what_the_dashboard_asks(tmp_path):
 def test_an_alert_fires_half_an_hour_later(alert, series, values, tmp_path):
     (rule,) = (rule for rule in RULES if rule["alert"] == alert)
     loud = {"interval": "1m", "input_series": [{"series": series, "values": values}]}
-    told = f'count(ALERTS{{alertname="{alert}",alertstate="firing"}})'
-    loud["promql_expr_test"] = [{"expr": told, "eval_time": "29m", "exp_samples": [{"labels": "{}", "value": 1}]}]
+    firing_count = f'count(ALERTS{{alertname="{alert}",alertstate="firing"}})'
+    loud["promql_expr_test"] = [
+        {"expr": firing_count, "eval_time": "29m", "exp_samples": [{"labels": "{}", "value": 1}]}
+    ]
     file = tmp_path / "test.yaml"
     whole = {"rule_files": [str(DEPLOY / "prometheus" / "rules.yaml")], "tests": [loud]}
     file.write_text(yaml.safe_dump(whole))

@@ -83,15 +83,15 @@ def imported(tree: ast.AST) -> set[str]:
         for part in node.body
         for inner in ast.walk(part)
     }
-    found: set[str] = set()
+    modules: set[str] = set()
     for node in ast.walk(tree):
         if id(node) in skipped:
             continue
         if isinstance(node, ast.Import):
-            found |= {alias.name for alias in node.names}
+            modules |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
-            found |= {node.module} | {f"{node.module}.{alias.name}" for alias in node.names}
-    return found
+            modules |= {node.module} | {f"{node.module}.{alias.name}" for alias in node.names}
+    return modules
 
 
 def diallers(tree: ast.AST) -> set[str]:
@@ -104,14 +104,14 @@ def diallers(tree: ast.AST) -> set[str]:
     }
 
 
-def known(path: Path) -> bool:
+def is_known(path: Path) -> bool:
     return any(fnmatch(name(path), pattern) for pattern in (*THE_GUARD, *GUARDED, *TRUSTED))
 
 
 def test_only_named_modules_can_dial():
     for path in SOURCES:
         modules = diallers(ast.parse(path.read_text()))
-        assert known(path) or not modules, (
+        assert is_known(path) or not modules, (
             f"{name(path)} imports {sorted(modules)}: add a line for it to TRUSTED, or to GUARDED where users name the"
             " address, in tests/architecture/test_outbound.py."
         )

@@ -11,8 +11,8 @@ TABLES = {table.name: table for table in SQLModel.metadata.sorted_tables}
 
 
 def test_every_table_has_an_owner():
-    known = {**ownership.NAMESPACE_TABLES, **ownership.OTHER_TABLES}
-    assert TABLES.keys() == known.keys(), (
+    owned = {**ownership.NAMESPACE_TABLES, **ownership.OTHER_TABLES}
+    assert TABLES.keys() == owned.keys(), (
         "Add a line for the table to NAMESPACE_TABLES or OTHER_TABLES in retrieval/maintenance/ownership.py."
     )
     assert not ownership.NAMESPACE_TABLES.keys() & ownership.OTHER_TABLES.keys()
@@ -25,9 +25,9 @@ def test_every_table_that_travels_is_part_of_an_export():
 
 
 def test_rows_of_a_partition_that_is_not_there_cannot_be_or_are_found():
-    for name, one in ownership.NAMESPACE_TABLES.items():
+    for name, owner in ownership.NAMESPACE_TABLES.items():
         column = TABLES[name].columns.get("partition_id")
-        if column is not None and not column.foreign_keys and not column.nullable and not one.stays:
+        if column is not None and not column.foreign_keys and not column.nullable and not owner.stays:
             assert any(
                 check.kind == "ORPHAN_ROWS" and f"from {name} " in check.statement for check in tables.TABLE_CHECKS
             ), f"Add a check of kind ORPHAN_ROWS for {name} to TABLE_CHECKS in retrieval/maintenance/fsck/tables.py."

@@ -49,18 +49,22 @@ def internals_of(source: str) -> set[str]:
 
     members = {name for name in (*dir(BaseWorker), *vars(ProcessWorker(work_pool_name="none"))) if name[0] == "_"}
     inherits = "BaseWorker" in source
-    found = set()
+    internals = set()
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.ImportFrom) and (node.module or "").partition(".")[0] == "prefect":
             public = node.module in DOCUMENTED or (node.module or "").startswith("prefect.client.schemas.")
-            found |= {f"{node.module}:{one.name}" for one in node.names if not public or one.name.startswith("_")}
+            internals |= {
+                f"{node.module}:{alias.name}" for alias in node.names if not public or alias.name.startswith("_")
+            }
         elif isinstance(node, ast.Import):
-            found |= {one.name for one in node.names if one.name.startswith("prefect.") and one.name not in DOCUMENTED}
+            internals |= {
+                alias.name for alias in node.names if alias.name.startswith("prefect.") and alias.name not in DOCUMENTED
+            }
         elif isinstance(node, ast.Attribute) and node.attr.startswith("_") and not node.attr.startswith("__"):
             of = ast.unparse(node.value)
             if of == "super()" or (inherits and of == "self" and node.attr in members):
-                found.add(f"{of}.{node.attr}")
-    return found
+                internals.add(f"{of}.{node.attr}")
+    return internals
 
 
 def test_nothing_private_or_undocumented_of_prefect_is_used():
@@ -75,10 +79,10 @@ def test_no_private_method_of_a_worker_is_overridden():
 
     from flows.worker.warm_worker import WarmConfiguration, WarmWorker
 
-    for ours, base in ((WarmWorker, BaseWorker), (WarmConfiguration, BaseJobConfiguration)):
-        overridden = {name for name, value in vars(ours).items() if callable(value) and hasattr(base, name)}
+    for subclass, base in ((WarmWorker, BaseWorker), (WarmConfiguration, BaseJobConfiguration)):
+        overridden = {name for name, value in vars(subclass).items() if callable(value) and hasattr(base, name)}
         private = {name for name in overridden if name.startswith("_") and not name.startswith("__")}
-        assert not private, f"Rename these methods of {ours.__name__}: Prefect has private ones of that name."
+        assert not private, f"Rename these methods of {subclass.__name__}: Prefect has private ones of that name."
 
 
 def test_it_is_seen_where_it_is_used():
@@ -112,9 +116,9 @@ def test_the_guide_has_each_state_of_prefect_and_of_the_flows():
     from prefect import states
 
     of_prefect = {name for name, _ in inspect.getmembers(states, inspect.isfunction) if name[0].isupper()}
-    own = {name for path in (PROJECT / "flows").rglob("*.py") for name in given_names(path, of_prefect)}
-    assert {"Interrupted", "CompletedWithFailures", "Waiting"} <= own
+    flow_states = {name for path in (PROJECT / "flows").rglob("*.py") for name in given_names(path, of_prefect)}
+    assert {"Interrupted", "CompletedWithFailures", "Waiting"} <= flow_states
     guide = (PROJECT / "docs" / "guides" / "prefect.md").read_text(encoding="utf-8")
     section = guide.partition("## States")[2].partition("\n## ")[0]
     cells = " ".join(line.split("|")[1] for line in section.splitlines() if line.startswith("|"))
-    assert of_prefect | own <= set(re.findall(r"[A-Za-z]+", cells))
+    assert of_prefect | flow_states <= set(re.findall(r"[A-Za-z]+", cells))

@@ -66,7 +66,9 @@ class Source:
             if isinstance(base, ast.Name) and base.id in self.classes and base.id != node.name:
                 yield from self.library_bases(self.classes[base.id])
             elif isinstance(kind := find_object(self.dotted(base)), type):
-                yield from (each for each in kind.__mro__ if each is not object and not is_own(each.__module__))
+                yield from (
+                    ancestor for ancestor in kind.__mro__ if ancestor is not object and not is_own(ancestor.__module__)
+                )
 
 
 @functools.cache
@@ -149,10 +151,10 @@ def _replaced(source):
 
 @pytest.mark.slow
 def test_no_private_name_of_a_library_is_used():
-    found = [
+    uses = [
         f"{file.relative_to(PROJECT_ROOT)}:{use}" for file in FILES for use in private_uses(file.read_text("utf-8"))
     ]
-    assert not found, "Use the library's public names."
+    assert not uses, "Use the library's public names."
 
 
 PLANTED = {
@@ -178,9 +180,9 @@ PLANTED = {
 
 @pytest.mark.parametrize("text", PLANTED)
 def test_a_planted_private_name_is_found(text):
-    found = private_uses(text)
-    assert len(found) == bool(PLANTED[text])
-    assert not found or found[0].endswith(PLANTED[text])
+    uses = private_uses(text)
+    assert len(uses) == bool(PLANTED[text])
+    assert not uses or uses[0].endswith(PLANTED[text])
 
 
 def test_ruff_refuses_private_members_everywhere_but_in_tests():

@@ -23,8 +23,8 @@ def test_the_example_of_settings_is_up_to_date():
 
 
 def test_every_setting_is_described():
-    listed = {field for fields in settings_reference.list_settings().values() for field, _ in fields}
-    assert listed == set(Settings.model_fields)
+    documented = {field for fields in settings_reference.list_settings().values() for field, _ in fields}
+    assert documented == set(Settings.model_fields)
 
 
 def test_every_command_and_option_is_described():
@@ -51,8 +51,10 @@ def test_every_field_is_shown():
     text = "".join(PAGES.values())
     for name, schema in DOCUMENT["components"]["schemas"].items():
         for field in schema.get("properties", {}):
-            shown = f">{field}</code>" in text
-            assert shown or field in ("success", "message", "data") or name.startswith(("Error", "TenantError")), field
+            is_documented = f">{field}</code>" in text
+            assert (
+                is_documented or field in ("success", "message", "data") or name.startswith(("Error", "TenantError"))
+            ), field
 
 
 def test_the_navigation_names_every_page_that_is_made():

@@ -93,16 +93,16 @@ def linted(folder):
 
 
 def test_imports_go_down_only():
-    code, said = linted(PROJECT)
-    assert code == 0, said
+    code, output = linted(PROJECT)
+    assert code == 0, output
 
 
 @pytest.mark.parametrize(("contract", "module", "imported"), PLANTED)
 def test_a_forbidden_import_is_refused(planted, contract, module, imported):
-    code, said = planted
+    code, output = planted
     assert code == 1
-    assert f"{contract} BROKEN" in said
-    assert (f"{module} -> {imported} (l." if imported else f"{module} ") in said
+    assert f"{contract} BROKEN" in output
+    assert (f"{module} -> {imported} (l." if imported else f"{module} ") in output
 
 
 def test_every_contract_has_an_import_that_breaks_it():

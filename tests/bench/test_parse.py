@@ -45,8 +45,8 @@ KINDS = ["columns", "tables", "right_to_left", "clauses", "charts", "odd_pages",
 @pytest.mark.service
 @pytest.mark.parametrize("kind", nightly_except(KINDS, "tables"))
 def test_a_drawn_file_holds_the_words_of_its_truth(tmp_path, kind):
-    made = list(getattr(drawn, f"draw_{kind}")(tmp_path, Random(7)))
-    assert len({path for path, _ in made}) >= 4
-    for path, drawing in made:
-        expected, found = set(split_words(drawing.words)), set(split_words(engines.parse_with_pdfium(path)))
-        assert len(expected - found) <= 0.02 * len(expected), (drawing.name, expected - found)
+    drawings = list(getattr(drawn, f"draw_{kind}")(tmp_path, Random(7)))
+    assert len({path for path, _ in drawings}) >= 4
+    for path, drawing in drawings:
+        expected, parsed = set(split_words(drawing.words)), set(split_words(engines.parse_with_pdfium(path)))
+        assert len(expected - parsed) <= 0.02 * len(expected), (drawing.name, expected - parsed)

@@ -23,5 +23,5 @@ def test_a_collection_is_searched_as_well_as_before(db, shared_data, tmp_path, m
     embedder, collection = quality.CachedEmbedder(model, MODEL), quality.Collection(folder)
     embedder.learn([question["text"] for question in collection.questions], "query")
     figures = quality.judge_collection(quality.IndexedCollection(db, collection, embedder, tokenizer), collection)
-    lost = {way: row["mean"] for way, row in figures.items() if row["mean"] < VALUES[name][way] - LOSS}
+    lost = {setting: row["mean"] for setting, row in figures.items() if row["mean"] < VALUES[name][setting] - LOSS}
     assert not lost, f"{name} had {VALUES[name]}"

@@ -34,19 +34,19 @@ def test_chart_and_client_have_the_version_of_the_service():
 def test_every_value_that_is_used_has_a_default_and_every_default_is_used():
     used = {name for text in TEMPLATES.values() for name in re.findall(r"\.Values\.([\w.]+)", text)}
     for name in used:
-        found = VALUES
+        node = VALUES
         for part in name.split("."):
-            assert part in found, name
-            found = found[part]
+            assert part in node, name
+            node = node[part]
     assert {name.partition(".")[0] for name in used} == set(VALUES)
 
 
 def test_settings_and_roles_are_those_of_the_service():
-    known = {f"RETRIEVAL_{field}".upper() for field in Settings.model_fields}
-    named = {name for text in TEMPLATES.values() for name in re.findall(r"name: (RETRIEVAL_[A-Z_]+),", text)}
-    assert named | set(VALUES["settings"]) <= known | {"RETRIEVAL_API_URL"}
-    secrets = {one for text in TEMPLATES.values() for row in re.findall(r'"secrets" \(list ([^)]+)\)', text)
-               for one in re.findall(r"\w+", row)}  # fmt: skip
+    setting_names = {f"RETRIEVAL_{field}".upper() for field in Settings.model_fields}
+    referenced = {name for text in TEMPLATES.values() for name in re.findall(r"name: (RETRIEVAL_[A-Z_]+),", text)}
+    assert referenced | set(VALUES["settings"]) <= setting_names | {"RETRIEVAL_API_URL"}
+    secrets = {word for text in TEMPLATES.values() for row in re.findall(r'"secrets" \(list ([^)]+)\)', text)
+               for word in re.findall(r"\w+", row)}  # fmt: skip
     assert secrets <= set(SECRET_FIELDS)
     for role in re.findall(r"args: \[(\w+)\]", "".join(TEMPLATES.values())):
         assert cli._parse_arguments([role]).command == role
@@ -54,14 +54,14 @@ def test_settings_and_roles_are_those_of_the_service():
 
 @pytest.mark.skipif(shutil.which("helm") is None, reason="helm is not installed")
 @pytest.mark.parametrize(
-    "given", [(), ALL, ("prefect.enabled=false", "prefect.apiUrl=http://p/api", "app.enabled=false")]
+    "values", [(), ALL, ("prefect.enabled=false", "prefect.apiUrl=http://p/api", "app.enabled=false")]
 )
-def test_helm_renders_pods_that_may_nothing(given):
-    options = [word for one in given for word in ("--set", one)]
+def test_helm_renders_pods_that_may_nothing(values):
+    options = [word for manifest in values for word in ("--set", manifest)]
     subprocess.run(["helm", "lint", "--strict", CHART, *options], check=True, capture_output=True)
     done = subprocess.run(["helm", "template", "x", CHART, *options], check=True, capture_output=True, text=True)
-    made = [one for one in yaml.safe_load_all(done.stdout) if one]
-    pods = [one["spec"]["template"]["spec"] for one in made if one["kind"] in ("Deployment", "Job")]
+    manifests = [manifest for manifest in yaml.safe_load_all(done.stdout) if manifest]
+    pods = [manifest["spec"]["template"]["spec"] for manifest in manifests if manifest["kind"] in ("Deployment", "Job")]
     assert len(pods) >= 5
     for pod in pods:
         assert pod["automountServiceAccountToken"] is False
@@ -70,5 +70,5 @@ def test_helm_renders_pods_that_may_nothing(given):
         assert container["securityContext"]["readOnlyRootFilesystem"] is True
         assert container["resources"]["limits"]["memory"]
         assert {"/tmp", "/var/lib/retrieval"} <= {mount["mountPath"] for mount in container["volumeMounts"]}
-    kinds = [one["kind"] for one in made]
-    assert ("ScaledObject" in kinds) == ("worker.autoscaling.enabled=true" in given)
+    kinds = [manifest["kind"] for manifest in manifests]
+    assert ("ScaledObject" in kinds) == ("worker.autoscaling.enabled=true" in values)

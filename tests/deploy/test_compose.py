@@ -17,7 +17,7 @@ from retrieval.settings import SECRET_FIELDS, Settings
 PROJECT = Path(__file__).resolve().parents[2]
 COMPOSE = PROJECT / "deploy" / "compose"
 SERVICES = yaml.safe_load((PROJECT / "compose.yaml").read_text())["services"]
-OURS = {name: one for name, one in SERVICES.items() if one["image"] == "retrieval"}
+OURS = {name: service for name, service in SERVICES.items() if service["image"] == "retrieval"}
 ONCE = {"migrate", "register", "objects-owner"}
 HAPROXY = shutil.which("haproxy") or shutil.which("haproxy", path="/usr/sbin")
 
@@ -37,20 +37,20 @@ def test_every_service_is_asked_for_its_health_and_waited_for(name):
     service = SERVICES[name]
     has_probe = "test" in service.get("healthcheck", {}) or service["image"] == "retrieval-app"
     assert has_probe != (name in ONCE)
-    for other, how in service.get("depends_on", {}).items():
-        wanted = "service_completed_successfully" if other in ONCE else "service_healthy"
-        assert how["condition"] == wanted, (name, other)
+    for dependency, how in service.get("depends_on", {}).items():
+        condition = "service_completed_successfully" if dependency in ONCE else "service_healthy"
+        assert how["condition"] == condition, (name, dependency)
 
 
 @pytest.mark.parametrize("name", OURS)
 def test_roles_and_settings_are_those_of_the_service(name, capsys):
     (command,) = OURS[name]["command"]
     assert cli._parse_arguments([command]).command == command
-    known = {f"RETRIEVAL_{field}".upper() for field in Settings.model_fields}
+    setting_names = {f"RETRIEVAL_{field}".upper() for field in Settings.model_fields}
     files = {f"RETRIEVAL_{field}_FILE".upper() for field in SECRET_FIELDS}
-    given = OURS[name]["environment"]
-    assert set(given) <= known | files
-    mounted = {Path(given[one]).name for one in files & set(given)}
+    environment = OURS[name]["environment"]
+    assert set(environment) <= setting_names | files
+    mounted = {Path(environment[variable]).name for variable in files & set(environment)}
     assert mounted == set(OURS[name]["secrets"])
 
 
@@ -58,7 +58,7 @@ def test_there_are_two_apis_behind_the_proxy_and_only_it_and_prefect_are_reached
     config = (COMPOSE / "haproxy.cfg").read_text()
     backends = set(re.findall(r"^    server (\w+) (?:\w+):\d+", config, re.MULTILINE))
     assert backends == {"api1", "api2", "app"} <= set(SERVICES)
-    published = {name: one["ports"] for name, one in SERVICES.items() if "ports" in one}
+    published = {name: service["ports"] for name, service in SERVICES.items() if "ports" in service}
     assert set(published) == {"proxy", "prefect"}
     assert published["prefect"] == ["127.0.0.1:4200:4200"]
     address = SERVICES["proxy"]["networks"]["front"]["ipv4_address"]
@@ -80,8 +80,8 @@ def secrets(tmp_path_factory):
 
 
 def test_every_secret_is_made_once_and_can_be_used(secrets, monkeypatch):
-    named = yaml.safe_load((PROJECT / "compose.yaml").read_text())["secrets"]
-    assert {Path(one["file"]).name for one in named.values()} <= {path.name for path in secrets.iterdir()}
+    secret_files = yaml.safe_load((PROJECT / "compose.yaml").read_text())["secrets"]
+    assert {Path(entry["file"]).name for entry in secret_files.values()} <= {path.name for path in secrets.iterdir()}
     assert secrets.stat().st_mode & 0o077 == 0
     for field in ("database_url", "secret_key", "prefect_login", "prefect_database_url"):
         monkeypatch.setenv(f"RETRIEVAL_{field.upper()}_FILE", str(secrets / field))

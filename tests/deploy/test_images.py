@@ -37,25 +37,27 @@ def test_the_build_sees_what_it_copies_and_nothing_else():
 
 def test_every_package_of_the_project_is_in_an_image():
     packages = tomllib.loads((PROJECT / "pyproject.toml").read_text())["tool"]["hatch"]["build"]
-    assert not [one for one in packages["only-include"] if not any(f"{one}/".startswith(f"{c}/") for c in copied())]
+    assert not [
+        package for package in packages["only-include"] if not any(f"{package}/".startswith(f"{c}/") for c in copied())
+    ]
 
 
 def test_what_is_left_out_of_the_service_is_locked_under_that_name():
-    (listed,) = re.findall(r"set -- ([\w -]+);", DOCKERFILE)
+    (packages,) = re.findall(r"set -- ([\w -]+);", DOCKERFILE)
     locked = {package["name"] for package in tomllib.loads((PROJECT / "uv.lock").read_text())["package"]}
-    assert {*listed.split(), "openvino"} <= locked
+    assert {*packages.split(), "openvino"} <= locked
 
 
 def test_the_service_needs_nothing_of_what_is_left_out():
     """The admin app's packages are imported by the admin app alone."""
-    found = [
+    imports = [
         f"{path.relative_to(PROJECT)}: {line}"
         for package in COMPILE["PACKAGES"]["service"]
         for path in (PROJECT / package).rglob("*.py")
         for line in path.read_text().splitlines()
         if re.match(r"\s*(import|from) (streamlit|pandas|pyarrow|altair|pydeck|narwhals|tornado)\b", line)
     ]
-    assert found == []
+    assert imports == []
 
 
 @pytest.mark.parametrize(("package", "pattern"), PRUNE["UNUSED"])
@@ -81,9 +83,9 @@ USED = (
 
 @pytest.mark.parametrize("needed", USED)
 def test_what_is_used_is_left(needed):
-    found = list(PACKAGES.glob(needed)) + list(PACKAGES.glob(f"{needed}.gz"))
+    matches = list(PACKAGES.glob(needed)) + list(PACKAGES.glob(f"{needed}.gz"))
     matched = {path for _, pattern in PRUNE["UNUSED"] for path in PACKAGES.glob(pattern)}
-    for path in found:
+    for path in matches:
         assert not matched & {path, *path.parents}, path
 
 
@@ -97,13 +99,13 @@ LIBRARIES = {
 @pytest.mark.parametrize("package", LIBRARIES)
 def test_a_library_that_stays_needs_none_that_is_left_out(package):
     """But for modules for what is left out alone, and OpenVINO's own, which looks for its plugins by name."""
-    gone = {path.name for _, pattern in PRUNE["UNUSED"] for path in PACKAGES.glob(pattern)}
+    removed = {path.name for _, pattern in PRUNE["UNUSED"] for path in PACKAGES.glob(pattern)}
     alone = re.compile(r"_(flight|s3fs)\.cpython|py_\w+_frontend\.|libopenvino\.so")
     needed = {
         (path.name, name)
         for path in LIBRARIES[package]
-        if path.name not in gone and not alone.search(path.name)
-        for name in gone & {other.name for other in LIBRARIES[package]}
+        if path.name not in removed and not alone.search(path.name)
+        for name in removed & {library.name for library in LIBRARIES[package]}
         if f"{name}\0".encode() in path.read_bytes()
     }
     assert needed == set()
@@ -143,8 +145,8 @@ def test_what_runs_has_no_debian_package_but_tesseract_with_the_languages_that_a
     service = last[last.index("FROM runtime AS service") :]
     assert last.count("apt-get install") == service.count("apt-get install") == 1
     assert service.index("apt-get install") < service.index("USER 10001:10001")
-    (named,) = re.findall(r"packages=.*?;", service)
+    (assignment,) = re.findall(r"packages=.*?;", service)
     for languages, packages in (("eng osd", "eng osd"), ("chi_sim", "chi-sim")):
-        script = f"TESSERACT_LANGS='{languages}'; {named} echo $packages"
-        told = subprocess.run(["sh", "-c", script], capture_output=True, text=True, check=True)
-        assert told.stdout.split() == ["tesseract-ocr", *(f"tesseract-ocr-{name}" for name in packages.split())]
+        script = f"TESSERACT_LANGS='{languages}'; {assignment} echo $packages"
+        completed = subprocess.run(["sh", "-c", script], capture_output=True, text=True, check=True)
+        assert completed.stdout.split() == ["tesseract-ocr", *(f"tesseract-ocr-{name}" for name in packages.split())]

@@ -38,7 +38,9 @@ def test_a_template_defines_each_variable_that_it_uses(kind):
     used = set(re.findall(r"\{\{ (\w+) \}\}", json.dumps(template["job_configuration"])))
     assert used == set(template["variables"]["properties"])
     jsonschema.Draft202012Validator.check_schema(template["variables"])
-    defaults = {name: one["default"] for name, one in template["variables"]["properties"].items() if "default" in one}
+    defaults = {
+        name: schema["default"] for name, schema in template["variables"]["properties"].items() if "default" in schema
+    }
     jsonschema.validate(defaults, template["variables"])
 
 

@@ -66,13 +66,13 @@ def test_the_wheel_installs_small_and_runs_the_demo_in_an_empty_folder(wheel, tm
     modules = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
     assert modules.stdout == "[]\n"
     folder.mkdir()
-    own = {
+    isolated_environment = {
         name: value for name, value in os.environ.items() if not name.startswith(("RETRIEVAL_", "PYTHON", "PREFECT_"))
     }
     demo = subprocess.run(
         [environment / "bin" / "retrieval", "demo"],
         cwd=folder,
-        env=own | {"XDG_DATA_HOME": str(tmp_path / "data"), "HOME": str(tmp_path)},
+        env=isolated_environment | {"XDG_DATA_HOME": str(tmp_path / "data"), "HOME": str(tmp_path)},
         capture_output=True,
         text=True,
         check=False,

@@ -41,8 +41,8 @@ def retrieval(administered, tmp_path, monkeypatch, capsys):
 
     def run(*arguments):
         code = cli.main(arguments)
-        told = capsys.readouterr()
-        return code, told.out + told.err
+        captured = capsys.readouterr()
+        return code, captured.out + captured.err
 
     yield run
     os.umask(mask)
@@ -51,9 +51,9 @@ def retrieval(administered, tmp_path, monkeypatch, capsys):
 
 @pytest.fixture
 def org(retrieval):
-    code, told = retrieval("org", "create", "shop")
+    code, output = retrieval("org", "create", "shop")
     assert code == 0
-    return told.splitlines()[1].split()[0]
+    return output.splitlines()[1].split()[0]
 
 
 def log(db, org):
@@ -65,9 +65,9 @@ def log(db, org):
 
 
 def test_what_the_command_line_writes_is_in_the_log(retrieval, org, db):
-    code, told = retrieval("key", "create", "--name", "site", "--org", org)
+    code, output = retrieval("key", "create", "--name", "site", "--org", org)
     assert code == 0
-    key, secret = told.splitlines()[:2]
+    key, secret = output.splitlines()[:2]
     assert retrieval("tenant", "create", "alice", "--org", org)[0] == 0
     assert retrieval("tenant", "delete", "nobody", "--org", org)[0] == 1
     assert retrieval("key", "create", "--name", "x", "--scopes", "all", "--org", org)[0] == 2
@@ -75,8 +75,8 @@ def test_what_the_command_line_writes_is_in_the_log(retrieval, org, db):
     assert retrieval("org", "update", org, "--requests", "7")[0] == 0
     for verb in ("key", "tenant"):
         assert retrieval(verb, "list", "--org", org)[0] == 0
-    found = log(db, org)
-    assert [(row["route"], row["object_type"], row["object_id"], row["status"]) for row in found] == [
+    entries = log(db, org)
+    assert [(row["route"], row["object_type"], row["object_id"], row["status"]) for row in entries] == [
         ("retrieval org create", "organization", org, 200),
         ("retrieval key create", "key", key, 200),
         ("retrieval tenant create", "tenant", "alice", 200),
@@ -85,19 +85,19 @@ def test_what_the_command_line_writes_is_in_the_log(retrieval, org, db):
         ("retrieval key revoke", "key", key, 200),
         ("retrieval org update", "organization", org, 200),
     ]
-    assert {(row["source"], row["principal"], row["method"]) for row in found} == {("CLI", getpass.getuser(), "CLI")}
-    assert secret not in str(found)
+    assert {(row["source"], row["principal"], row["method"]) for row in entries} == {("CLI", getpass.getuser(), "CLI")}
+    assert secret not in str(entries)
 
 
 def test_an_import_that_is_refused_is_in_the_log(retrieval, org, db, tmp_path):
     broken = tmp_path / "notes.txt"
     broken.write_text("no export")
     for file in (broken, tmp_path / "missing.zip"):
-        code, told = retrieval("import", str(file), "--org", org)
-        assert code == 1, told
-        assert str(file) in told
-    found = [(row["route"], row["object_type"], row["object_id"], row["status"]) for row in log(db, org)[1:]]
-    assert found == 2 * [("retrieval import", "namespace", None, 400)]
+        code, output = retrieval("import", str(file), "--org", org)
+        assert code == 1, output
+        assert str(file) in output
+    entries = [(row["route"], row["object_type"], row["object_id"], row["status"]) for row in log(db, org)[1:]]
+    assert entries == 2 * [("retrieval import", "namespace", None, 400)]
 
 
 def test_nothing_changes_without_its_entry(retrieval, org, db, administered):
@@ -114,5 +114,5 @@ def test_nothing_changes_without_its_entry(retrieval, org, db, administered):
 def test_a_quota_is_bounded_as_in_the_api(retrieval, org):
     for value in (str(2**53 + 1), "9" * 6000, "-1", "²"):
         assert retrieval("org", "set", f"--documents={value}", "--org", org)[0] == 2
-    code, told = retrieval("org", "set", f"--documents={2**53}", "--org", org)
-    assert code == 0, told
+    code, output = retrieval("org", "set", f"--documents={2**53}", "--org", org)
+    assert code == 0, output

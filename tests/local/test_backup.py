@@ -31,9 +31,9 @@ pytestmark = pytest.mark.service
 @pytest.fixture
 def homes():
     """Two homes with short paths; whatever runs in them is ended."""
-    made = [Path(tempfile.mkdtemp(prefix="rt-")) for _ in range(2)]
-    yield made
-    for home in made:
+    folders = [Path(tempfile.mkdtemp(prefix="rt-")) for _ in range(2)]
+    yield folders
+    for home in folders:
         postgres.stop(home)
         shutil.rmtree(home, ignore_errors=True)
 
@@ -45,8 +45,8 @@ def run(command, folder, home):
 def started(home):
     """Postgres, and the record that a supervisor would leave: this process."""
     url = postgres.start(home)
-    ours = Process.from_pid(os.getpid())
-    instance.save_record(home, InstanceRecord(pid=ours.pid, started=ours.started, token="none", phase="ready"))
+    process = Process.from_pid(os.getpid())
+    instance.save_record(home, InstanceRecord(pid=process.pid, started=process.started, token="none", phase="ready"))
     return url
 
 
@@ -190,11 +190,11 @@ def ended_amid_recovery(home, restore):
 
 def state(cluster):
     """What Postgres itself says of its data."""
-    told = subprocess.run(
+    report = subprocess.run(
         [postgres._find_program("pg_controldata"), cluster.data],
         env={"LC_ALL": "C"}, capture_output=True, text=True, check=True,
     ).stdout  # fmt: skip
-    return next(line for line in told.splitlines() if "cluster state" in line).partition(":")[2].strip()
+    return next(line for line in report.splitlines() if "cluster state" in line).partition(":")[2].strip()
 
 
 @pytest.mark.parametrize("lost", ["manifest.json", "secret.key", "postgres/PG_VERSION"])
@@ -207,5 +207,5 @@ def test_what_is_no_whole_backup_changes_nothing(homes, tmp_path, lost):
     (tmp_path / lost).unlink()
     (home / "secret.key").write_text("mine")
     assert "not a complete backup" in refused("restore", tmp_path, home)
-    assert [one.name for one in home.iterdir()] == ["secret.key"]
+    assert [path.name for path in home.iterdir()] == ["secret.key"]
     assert (home / "secret.key").read_text() == "mine"

@@ -47,19 +47,19 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     settings.load_settings.cache_clear()
 
 
-def _mine(**more: object) -> InstanceRecord:
+def _mine(**fields: object) -> InstanceRecord:
     me = Process.from_pid(os.getpid())
     assert me is not None
-    return InstanceRecord(me.pid, me.started, "token", **more)
+    return InstanceRecord(me.pid, me.started, "token", **fields)
 
 
 def test_a_taken_port_is_refused_with_the_setting_to_change(
     home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        taken.listen()
-        port = taken.getsockname()[1]
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen()
+        port = listener.getsockname()[1]
         monkeypatch.setenv("RETRIEVAL_API_PORT", str(port))
         monkeypatch.setenv("RETRIEVAL_PREFECT_PORT", "0")
         monkeypatch.setenv("RETRIEVAL_UI_PORT", "0")
@@ -72,10 +72,10 @@ def test_a_taken_port_is_refused_with_the_setting_to_change(
 
 
 def test_a_default_port_that_is_taken_gives_way_to_the_next() -> None:
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        taken.listen()
-        port = taken.getsockname()[1]
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen()
+        port = listener.getsockname()[1]
         moved = instance.settle_ports({"A": ("127.0.0.1", port)}, movable=["A"])["A"]
     assert port < moved <= port + 20
 
@@ -106,7 +106,7 @@ def test_a_setting_that_is_no_number_is_named(
 
 
 @pytest.mark.parametrize(
-    ("name", "said"),
+    ("name", "warning"),
     [
         ("RETRIEVAL_WROKER_LIMIT", "is no setting of this version and is left aside. Is RETRIEVAL_WORKER_LIMIT meant?"),
         (
@@ -118,16 +118,16 @@ def test_a_setting_that_is_no_number_is_named(
     ],
 )
 def test_what_looks_like_a_setting_and_is_none_is_told(
-    home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], name: str, said: str
+    home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], name: str, warning: str
 ) -> None:
     monkeypatch.setenv("RETRIEVAL_METRICS_TOKEN", "known")
     monkeypatch.setenv(name, "3")
     assert cli.main(["api"]) == 1, "there is no database"
-    told = capsys.readouterr().err
-    assert said in told
-    assert told.count("is no setting") + told.count("left aside: ") == 1
+    stderr = capsys.readouterr().err
+    assert warning in stderr
+    assert stderr.count("is no setting") + stderr.count("left aside: ") == 1
     assert cli.main(["status"]) == 3
-    assert said in capsys.readouterr().err
+    assert warning in capsys.readouterr().err
 
 
 def test_every_variable_that_the_code_reads_is_known() -> None:
@@ -170,8 +170,8 @@ def test_a_mistyped_command_or_option_is_answered_by_the_nearest(
 
 def test_typing_errors_in_the_file_of_settings_are_told_too(tmp_path: Path) -> None:
     (tmp_path / ".env").write_text("RETRIEVAL_API_PORT=0\nretrieval_wroker_limit=3\nOTHER=1\n")
-    (told,) = cli.list_unknown_settings({}, tmp_path / ".env")
-    assert told.endswith("Is RETRIEVAL_WORKER_LIMIT meant?")
+    (warning,) = cli.list_unknown_settings({}, tmp_path / ".env")
+    assert warning.endswith("Is RETRIEVAL_WORKER_LIMIT meant?")
     assert cli.list_unknown_settings({}, tmp_path / "none") == []
     (unused,) = cli.list_unknown_settings({"https_proxy": "http://a:1"}, tmp_path / "none")
     assert "https_proxy is not used: set RETRIEVAL_EGRESS_PROXY" in unused
@@ -216,21 +216,21 @@ def test_a_role_alone_says_what_it_misses(role: str, home: Path, capsys: pytest.
 
 
 def test_a_worker_elsewhere_needs_the_address_of_prefect(home: Path) -> None:
-    given = Settings(
+    settings = Settings(
         home=home, database_url=SecretStr("postgresql://db/x"), secret_key=SecretStr("1:" + "A" * 43 + "=")
     )
-    assert environment.resolve_addresses(given).database_url == "postgresql://db/x"
+    assert environment.resolve_addresses(settings).database_url == "postgresql://db/x"
     with pytest.raises(LocalError, match="RETRIEVAL_PREFECT_API_URL"):
-        environment.resolve_addresses(given, needs_prefect=True)
+        environment.resolve_addresses(settings, needs_prefect=True)
 
 
 def test_a_role_alone_finds_the_instance_of_its_home(home: Path) -> None:
     (home / "postgres.password").write_text("p/w")
     (home / "postgres.socket").write_text("/run/sock et")
     instance.save_record(home, _mine(addresses={"prefect": "http://127.0.0.1:4444/api"}))
-    found = environment.resolve_addresses(Settings(home=home), needs_prefect=True)
-    assert found.database_url == "postgresql://retrieval:p%2Fw@/retrieval?host=/run/sock%20et"
-    assert found.prefect_api_url == "http://127.0.0.1:4444/api"
+    addresses = environment.resolve_addresses(Settings(home=home), needs_prefect=True)
+    assert addresses.database_url == "postgresql://retrieval:p%2Fw@/retrieval?host=/run/sock%20et"
+    assert addresses.prefect_api_url == "http://127.0.0.1:4444/api"
 
 
 @pytest.mark.parametrize("content", [b"", b"\x00\xff\xfe", b"one\ntwo\n", None])
@@ -242,8 +242,8 @@ def test_a_damaged_secret_of_the_home_is_a_sentence(
     home: Path, capsys: pytest.CaptureFixture[str], name: str, remedy: str, content: bytes | None
 ) -> None:
     """As a full disk, a restored disk or a mistake leaves it: empty, noise, several lines, a folder."""
-    for other in ("postgres.password", "postgres.socket"):
-        (home / other).write_text("/run/x")
+    for file_name in ("postgres.password", "postgres.socket"):
+        (home / file_name).write_text("/run/x")
     instance.save_record(home, _mine(addresses={"prefect": "http://127.0.0.1:4444/api"}, roles=[RoleRecord("prefect")]))
     (home / name).unlink(missing_ok=True)
     (home / name).mkdir() if content is None else (home / name).write_bytes(content)
@@ -282,11 +282,11 @@ _RESOLVED = ResolvedAddresses("postgresql://x", "1:k", "http://127.0.0.1:1/api",
 def test_the_roles_never_talk_to_a_prefect_of_the_users(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PREFECT_API_URL", "https://api.prefect.cloud/api/x")
     monkeypatch.setenv("PREFECT_API_KEY", "pnu_mine")
-    made = environment.build_variables("worker", Settings(home=home), _RESOLVED)
-    assert made["PREFECT_API_URL"] == "http://127.0.0.1:1/api"
-    assert made["PREFECT_API_AUTH_STRING"] == "retrieval:login"
-    assert "PREFECT_API_KEY" not in made
-    assert made["PREFECT_SERVER_ANALYTICS_ENABLED"] == "false"
+    variables = environment.build_variables("worker", Settings(home=home), _RESOLVED)
+    assert variables["PREFECT_API_URL"] == "http://127.0.0.1:1/api"
+    assert variables["PREFECT_API_AUTH_STRING"] == "retrieval:login"
+    assert "PREFECT_API_KEY" not in variables
+    assert variables["PREFECT_SERVER_ANALYTICS_ENABLED"] == "false"
 
 
 @pytest.mark.parametrize("name", ["PREFECT_API_KEY", "PREFECT_API_AUTH_STRING"])
@@ -294,22 +294,22 @@ def test_a_prefect_of_ones_own_gets_the_login_that_was_set(
     home: Path, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(name, "mine")
-    own = Settings(home=home, prefect_api_url="http://prefect.internal:4200/api")
-    resolved = ResolvedAddresses("postgresql://x", "1:k", own.prefect_api_url, environment.prefect_login(own))
+    settings = Settings(home=home, prefect_api_url="http://prefect.internal:4200/api")
+    resolved = ResolvedAddresses("postgresql://x", "1:k", settings.prefect_api_url, environment.prefect_login(settings))
     for role, needs in environment.ROLE_NEEDS.items():
         if role != "prefect":
-            assert environment.build_variables(role, own, resolved).get(name) == ("mine" if needs.prefect else None), (
-                role
-            )
+            assert environment.build_variables(role, settings, resolved).get(name) == (
+                "mine" if needs.prefect else None
+            ), role
 
 
 def test_the_bundled_prefect_asks_for_the_login_of_the_settings(home: Path) -> None:
-    given = Settings(home=home, prefect_login="retrieval:mine", prefect_names="prefect.internal")
-    resolved = ResolvedAddresses("", "", "http://127.0.0.1:1/api", environment.prefect_login(given))
-    made = environment.build_prefect(given, resolved, roles.prefect_origins(given), _PREFECT)
-    assert made["PREFECT_SERVER_API_AUTH_STRING"] == "retrieval:mine"
-    assert "--names=prefect.internal" in roles.list_commands(given)["prefect"]
-    assert "https://prefect.internal" in made["PREFECT_SERVER_CORS_ALLOWED_ORIGINS"].split(",")
+    settings = Settings(home=home, prefect_login="retrieval:mine", prefect_names="prefect.internal")
+    resolved = ResolvedAddresses("", "", "http://127.0.0.1:1/api", environment.prefect_login(settings))
+    variables = environment.build_prefect(settings, resolved, roles.prefect_origins(settings), _PREFECT)
+    assert variables["PREFECT_SERVER_API_AUTH_STRING"] == "retrieval:mine"
+    assert "--names=prefect.internal" in roles.list_commands(settings)["prefect"]
+    assert "https://prefect.internal" in variables["PREFECT_SERVER_CORS_ALLOWED_ORIGINS"].split(",")
     assert not (home / "prefect.login").exists()
 
 
@@ -340,9 +340,9 @@ def test_every_setting_with_a_secret_reaches_only_roles_that_need_it(
     home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A secret that is added to the settings reaches nobody until `NEEDS` says so."""
-    found = {name for name, field in Settings.model_fields.items() if "SecretStr" in str(field.annotation)}
-    assert found >= {"database_url", "secret_key", "prefect_database_url"}
-    for name in (*found, "log_level"):
+    secret_fields = {name for name, field in Settings.model_fields.items() if "SecretStr" in str(field.annotation)}
+    assert secret_fields >= {"database_url", "secret_key", "prefect_database_url"}
+    for name in (*secret_fields, "log_level"):
         monkeypatch.setenv(f"RETRIEVAL_{name.upper()}", f"canary-{name}")
         monkeypatch.setenv(f"RETRIEVAL_{name.upper()}_FILE", "canary-file")
     monkeypatch.delenv("RETRIEVAL_LOG_LEVEL_FILE")
@@ -351,14 +351,14 @@ def test_every_setting_with_a_secret_reaches_only_roles_that_need_it(
         "canary-database_url", "canary-secret_key", "http://127.0.0.1:1/api", "canary-prefect_login"
     )
     for role, needs in environment.ROLE_NEEDS.items():
-        given = Settings.model_construct(
+        settings = Settings.model_construct(
             home=home,
             prefect_api_url=None,
             metrics_token=SecretStr("canary-metrics_token"),
             prefect_api_key=SecretStr("canary-prefect_api_key"),
             egress_proxy=SecretStr("canary-egress_proxy"),
         )
-        values = environment.build_variables(role, given, resolved).values()
+        values = environment.build_variables(role, settings, resolved).values()
         canaries = {value.removeprefix("canary-") for value in values if "canary" in value}
         allowed = (
             needs.secrets
@@ -370,10 +370,10 @@ def test_every_setting_with_a_secret_reaches_only_roles_that_need_it(
 
 def test_prefects_server_gets_the_address_of_its_database_in_its_drivers_words(home: Path) -> None:
     name = "PREFECT_SERVER_DATABASE_CONNECTION_URL"
-    made = environment.build_prefect(Settings(home=home), _RESOLVED, ["http://127.0.0.1:1"], _PREFECT)
-    assert made[name] == "postgresql+asyncpg://u:p@h/prefect"
-    assert made["PREFECT_SERVER_API_AUTH_STRING"] == "retrieval:login"
-    assert made["PREFECT_SERVER_CORS_ALLOWED_ORIGINS"] == "http://127.0.0.1:1"
+    variables = environment.build_prefect(Settings(home=home), _RESOLVED, ["http://127.0.0.1:1"], _PREFECT)
+    assert variables[name] == "postgresql+asyncpg://u:p@h/prefect"
+    assert variables["PREFECT_SERVER_API_AUTH_STRING"] == "retrieval:login"
+    assert variables["PREFECT_SERVER_CORS_ALLOWED_ORIGINS"] == "http://127.0.0.1:1"
     socket = environment.build_prefect(Settings(home=home), _RESOLVED, [], "postgresql://u:p@/prefect?host=/a%20b")
     assert socket[name] == "postgresql+asyncpg://u:p@/prefect?host=%2Fa+b"
 
@@ -399,10 +399,10 @@ def test_a_prefect_server_started_alone_asks_for_its_database(home: Path, capsys
 def test_tls_to_prefects_postgres_is_asked_for_as_to_our_own(
     home: Path, query: str, passed: str, tls: dict[str, str]
 ) -> None:
-    made = environment.build_prefect(Settings(home=home), _RESOLVED, [], f"postgresql://u:p@h/prefect{query}")
-    assert made["PREFECT_SERVER_DATABASE_CONNECTION_URL"] == f"postgresql+asyncpg://u:p@h/prefect{passed}"
+    variables = environment.build_prefect(Settings(home=home), _RESOLVED, [], f"postgresql://u:p@h/prefect{query}")
+    assert variables["PREFECT_SERVER_DATABASE_CONNECTION_URL"] == f"postgresql+asyncpg://u:p@h/prefect{passed}"
     prefix = "PREFECT_SERVER_DATABASE_SQLALCHEMY_CONNECT_ARGS_TLS_"
-    assert {name.removeprefix(prefix): value for name, value in made.items() if name.startswith(prefix)} == tls
+    assert {name.removeprefix(prefix): value for name, value in variables.items() if name.startswith(prefix)} == tls
 
 
 @pytest.mark.parametrize("url", ["postgresql://u:canary@h/prefect?sslmode=always", "sqlite+aiosqlite:///canary.db"])
@@ -425,12 +425,12 @@ def test_up_where_one_runs_names_its_addresses(home: Path, capsys: pytest.Captur
 
 
 def test_a_second_supervisor_does_not_get_the_home(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    held = instance.lock_home(home)
-    assert held is not None
+    lock = instance.lock_home(home)
+    assert lock is not None
     try:
         assert cli.main(["up"]) == 1
     finally:
-        os.close(held)
+        os.close(lock)
     assert "already" in capsys.readouterr().err
 
 
@@ -450,31 +450,36 @@ def test_status_warns_of_a_kernel_without_landlock(
 def test_status_tells_a_role_that_is_not_there(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
     me = Process.from_pid(os.getpid())
     assert me is not None
-    here = RoleRecord("api", "up", me.pid, me.started, 1.0, 0, "http://127.0.0.1:1")
-    instance.save_record(home, _mine(phase="ready", roles=[here, RoleRecord("migrate", "done")]))
+    running_role = RoleRecord("api", "up", me.pid, me.started, 1.0, 0, "http://127.0.0.1:1")
+    instance.save_record(home, _mine(phase="ready", roles=[running_role, RoleRecord("migrate", "done")]))
     assert health.print_status(Namespace(json=True), Settings(home=home)) == 0
     assert json.loads(capsys.readouterr().out)["roles"][0]["state"] == "up"
-    gone = RoleRecord("worker", "up", me.pid, me.started + 1, 1.0)
-    instance.save_record(home, _mine(phase="ready", roles=[here, gone]))
+    ended_role = RoleRecord("worker", "up", me.pid, me.started + 1, 1.0)
+    instance.save_record(home, _mine(phase="ready", roles=[running_role, ended_role]))
     assert health.print_status(Namespace(json=False), Settings(home=home)) == 3
     assert "stopped" in capsys.readouterr().out
 
 
 def test_status_shows_what_a_role_repeats_in_its_log(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    now = time.time()
-    often, once = ErrorSeries("scheduler - no bulk DML", 14, now - 125, now - 2), ErrorSeries("just once", 1, now, now)
+    current_time = time.time()
+    often, once = (
+        ErrorSeries("scheduler - no bulk DML", 14, current_time - 125, current_time - 2),
+        ErrorSeries("just once", 1, current_time, current_time),
+    )
     me = Process.from_pid(os.getpid())
     assert me is not None
-    role = RoleRecord("prefect", "up", me.pid, me.started, now, errors=[often, once])
+    role = RoleRecord("prefect", "up", me.pid, me.started, current_time, errors=[often, once])
     instance.save_record(home, _mine(phase="ready", roles=[role]))
     assert cli.main(["status", "--json"]) == 0
-    (shown,) = json.loads(capsys.readouterr().out)["roles"]
-    assert [(one["message"], one["count"]) for one in shown["repeatedErrors"]] == [("scheduler - no bulk DML", 14)]
+    (shown_role,) = json.loads(capsys.readouterr().out)["roles"]
+    assert [(series["message"], series["count"]) for series in shown_role["repeatedErrors"]] == [
+        ("scheduler - no bulk DML", 14)
+    ]
     cli.main(["status"])
-    said = capsys.readouterr().out
-    assert "prefect repeats an error (14 times within 0:02:03, last " in said
-    assert "no bulk DML" in said
-    assert "just once" not in said
+    output = capsys.readouterr().out
+    assert "prefect repeats an error (14 times within 0:02:03, last " in output
+    assert "no bulk DML" in output
+    assert "just once" not in output
 
 
 def test_service_json_is_private_and_keeps_the_key_over_a_stop(home: Path) -> None:
@@ -486,17 +491,17 @@ def test_service_json_is_private_and_keeps_the_key_over_a_stop(home: Path) -> No
 
 
 def test_the_banner_prints_the_requests_of_the_quickstart_and_their_variables() -> None:
-    known = {"api": "http://a", "apiKey": "rtr_k", "namespaceId": "ns_1", "prefect": "http://p", "ui": "http://u"}
-    shown = up.build_banner(known)
+    addresses = {"api": "http://a", "apiKey": "rtr_k", "namespaceId": "ns_1", "prefect": "http://p", "ui": "http://u"}
+    banner = up.build_banner(addresses)
     quickstart = (roles.PROJECT_ROOT / "docs" / "quickstart.md").read_text()
     for request in (up.INGEST_COMMAND, up.WAIT_COMMAND, up.SEARCH_COMMAND):
-        assert request in shown
+        assert request in banner
         assert request in quickstart
-    line = next(one for one in shown.splitlines() if one.startswith("export "))
-    told = subprocess.run(
+    line = next(banner_line for banner_line in banner.splitlines() if banner_line.startswith("export "))
+    completed = subprocess.run(
         ["sh", "-c", f"{line}; echo $API $API_KEY $NAMESPACE"], capture_output=True, text=True, check=True
     )
-    assert told.stdout.split() == ["http://a", "rtr_k", "ns_1"]
+    assert completed.stdout.split() == ["http://a", "rtr_k", "ns_1"]
 
 
 def test_the_demo_holds_the_documents_that_the_readme_counts() -> None:
@@ -507,8 +512,8 @@ def test_the_demo_holds_the_documents_that_the_readme_counts() -> None:
 
 
 def test_the_banner_says_how_to_sign_in_to_prefect() -> None:
-    known = {"api": "a", "prefect": "p", "ui": None, "apiKey": "k", "namespaceId": "n"}
-    assert "sign in with retrieval:abc" in up.build_banner(known | {"prefectLogin": "retrieval:abc"})
+    addresses = {"api": "a", "prefect": "p", "ui": None, "apiKey": "k", "namespaceId": "n"}
+    assert "sign in with retrieval:abc" in up.build_banner(addresses | {"prefectLogin": "retrieval:abc"})
 
 
 def test_the_version_is_the_projects(capsys):

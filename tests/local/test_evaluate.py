@@ -47,7 +47,7 @@ def test_judgements_stand_in_the_lines_themselves(written):
 
 
 @pytest.mark.parametrize(
-    ("lines", "judged", "told"),
+    ("lines", "judged", "message"),
     [
         (["no json\n"], "", "line 1"),
         ([QUERIES[0], {"text": "no id"}], "", "line 2"),
@@ -58,19 +58,19 @@ def test_judgements_stand_in_the_lines_themselves(written):
         ([], "1\ta\t1\n", "no question"),
     ],
 )
-def test_what_cannot_be_read_is_named(written, lines, judged, told):
+def test_what_cannot_be_read_is_named(written, lines, judged, message):
     file = written("queries.jsonl", *lines)
     if judged is not None:
         written("qrels.tsv", judged)
-    with pytest.raises(CommandError, match=told) as raised:
+    with pytest.raises(CommandError, match=message) as raised:
         evaluate.read_questions(file, None)
     assert raised.value.exit_code == 2
 
 
 def test_a_setting_is_a_weight_or_json():
     assert evaluate.parse_setting("mine=0.25") == {"name": "mine", "semanticWeight": 0.25, "keywordWeight": 0.75}
-    said = {"semanticWeight": 1, "keywordWeight": 0, "perDocument": 1}
-    assert evaluate.parse_setting(f"mine={json.dumps(said)}") == {"name": "mine", **said}
+    setting = {"semanticWeight": 1, "keywordWeight": 0, "perDocument": 1}
+    assert evaluate.parse_setting(f"mine={json.dumps(setting)}") == {"name": "mine", **setting}
     for wrong in ("mine", "mine=", "=0.5", "mine=2", "mine=true", "mine=[1]"):
         with pytest.raises(CommandError, match="--setting"):
             evaluate.parse_setting(wrong)

@@ -34,9 +34,9 @@ ZeroDivisionError: division by zero
 
 @pytest.mark.parametrize("program", ERRORS)
 def test_an_error_line_is_told_from_others_and_counted_once_with_its_traceback(program):
-    (found,) = list_errors(OTHERS + ERRORS[program] + "\n" + TRACE + OTHERS)
-    assert found in ERRORS[program]
-    assert len(found) > 10
+    (error,) = list_errors(OTHERS + ERRORS[program] + "\n" + TRACE + OTHERS)
+    assert error in ERRORS[program]
+    assert len(error) > 10
 
 
 def test_a_traceback_that_no_line_announces_is_an_error_by_its_last_line():
@@ -53,10 +53,10 @@ def test_an_error_that_comes_again_with_other_numbers_repeats(tmp_path: Path, pr
             opened.write(ERRORS[program].replace("02:1", f"0{number}:1").replace("4711", str(number)) + "\n" + TRACE)
         assert watch.read_errors(1000.0 + number)
         assert not watch.read_errors(1000.5 + number)
-    (one,) = series
-    assert (one.count, one.first, one.last) == (REPEATED_COUNT, 1000.0, 1000.0 + REPEATED_COUNT - 1)
-    assert one.is_repeated(1010)
-    assert not one.is_repeated(one.last + SERIES_SECONDS + 1)
+    (repeated,) = series
+    assert (repeated.count, repeated.first, repeated.last) == (REPEATED_COUNT, 1000.0, 1000.0 + REPEATED_COUNT - 1)
+    assert repeated.is_repeated(1010)
+    assert not repeated.is_repeated(repeated.last + SERIES_SECONDS + 1)
 
 
 def test_a_flood_of_different_errors_and_a_log_that_was_emptied_are_bounded(tmp_path: Path):

@@ -10,12 +10,12 @@ import pytest
 from local import LocalError, metrics_server
 from retrieval.database.database import Database
 from retrieval.settings import Settings
-from tests.retrieval.metrics.test_figures import nothing_counted, told  # noqa: F401 - a fixture
+from tests.retrieval.metrics.test_figures import nothing_counted, parse_samples  # noqa: F401 - a fixture
 
 
 @contextmanager
-def running(url, tmp_path, **given):
-    configured = Settings(home=tmp_path, metrics_port=0, **given)
+def running(url, tmp_path, **settings):
+    configured = Settings(home=tmp_path, metrics_port=0, **settings)
     db = Database(url, size=2, role="metrics")
     server = metrics_server.build_server(configured, db)
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
@@ -44,7 +44,7 @@ def test_the_port_tells_the_figures_and_answers_to_this_machines_names_alone(dat
         status, body, headers = ask(port)
         assert status == 200
         assert headers["Content-Type"].startswith("text/plain; version=0.0.4")
-        assert told(body)[("retrieval_database_up",)] == 1
+        assert parse_samples(body)[("retrieval_database_up",)] == 1
         assert ask(port, "/")[0] == 200
         assert ask(port, "/etc/passwd")[0] == 404
         assert ask(port, method="POST")[0] == 501

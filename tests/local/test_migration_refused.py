@@ -19,18 +19,22 @@ def plain_user(postgres_url):
     with psycopg.connect(postgres_url, autocommit=True) as connection:
         connection.execute("create role plain login password 'p'")
         connection.execute("create database plain owner plain")
-    there = postgres_url.replace("/retrieval?", "/plain?")
-    yield "postgresql://plain:p@" + there.rpartition("@")[2], there
+    address = postgres_url.replace("/retrieval?", "/plain?")
+    yield "postgresql://plain:p@" + address.rpartition("@")[2], address
     with psycopg.connect(postgres_url, autocommit=True) as connection:
         connection.execute("drop database plain with (force)")
         connection.execute("drop role plain")
 
 
 def migrate(url: str, home: Path, command: str = "migrate", **settings: str) -> subprocess.CompletedProcess[str]:
-    given = {name: value for name, value in os.environ.items() if not name.startswith(("RETRIEVAL_", "PREFECT_"))}
-    given |= {"RETRIEVAL_HOME": str(home), "RETRIEVAL_DATABASE_URL": url, "RETRIEVAL_SECRET_KEY": f"1:{'A' * 43}="}
-    given |= settings
-    return subprocess.run([COMMAND, command], env=given, capture_output=True, text=True, timeout=60, check=False)
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(("RETRIEVAL_", "PREFECT_"))}
+    environment |= {
+        "RETRIEVAL_HOME": str(home),
+        "RETRIEVAL_DATABASE_URL": url,
+        "RETRIEVAL_SECRET_KEY": f"1:{'A' * 43}=",
+    }
+    environment |= settings
+    return subprocess.run([COMMAND, command], env=environment, capture_output=True, text=True, timeout=60, check=False)
 
 
 def sentence(done: subprocess.CompletedProcess[str]) -> str:

@@ -27,8 +27,10 @@ pytestmark = [
 @contextmanager
 def pooled(url, mode, folder):
     """The address of the database through PgBouncer, which runs as the user that PostgreSQL runs as."""
-    given, port = conninfo_to_dict(url), free_port()
-    server = " ".join(f"{name}={given[name]}" for name in ("host", "port", "user", "password") if given.get(name))
+    parameters, port = conninfo_to_dict(url), free_port()
+    server = " ".join(
+        f"{name}={parameters[name]}" for name in ("host", "port", "user", "password") if parameters.get(name)
+    )
     lines = [
         f"[databases]\n* = {server}\n[pgbouncer]\nlisten_addr = 127.0.0.1\nlisten_port = {port}\nunix_socket_dir =",
         f"auth_type = any\npool_mode = {mode}\nmax_client_conn = 50\ndefault_pool_size = 5\n",
@@ -40,7 +42,7 @@ def pooled(url, mode, folder):
         identity.take_ownership(path)
     running = subprocess.Popen([*identity.prefix, str(PGBOUNCER), str(config)], **identity.process_options)
     try:
-        address = f"postgresql://{given['user']}@127.0.0.1:{port}/{given['dbname']}"
+        address = f"postgresql://{parameters['user']}@127.0.0.1:{port}/{parameters['dbname']}"
         for _ in range(100):
             try:
                 psycopg.connect(address).close()

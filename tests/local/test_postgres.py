@@ -80,12 +80,13 @@ def test_a_disk_without_room_for_postgres_is_full(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("memory", "kept"), [(GB, "128MB"), (2 * GB, "128MB"), (4 * GB, "256MB"), (8 * GB, "512MB"), (64 * GB, "512MB")]
+    ("memory", "shared_buffers"),
+    [(GB, "128MB"), (2 * GB, "128MB"), (4 * GB, "256MB"), (8 * GB, "512MB"), (64 * GB, "512MB")],
 )
-def test_a_sixteenth_of_the_machines_memory_within_bounds(memory, kept, monkeypatch):
-    told = {"SC_PHYS_PAGES": memory // 4096, "SC_PAGE_SIZE": 4096}
-    monkeypatch.setattr(os, "sysconf", told.__getitem__)
-    assert postgres._shared_buffers() == kept
+def test_a_sixteenth_of_the_machines_memory_within_bounds(memory, shared_buffers, monkeypatch):
+    system_values = {"SC_PHYS_PAGES": memory // 4096, "SC_PAGE_SIZE": 4096}
+    monkeypatch.setattr(os, "sysconf", system_values.__getitem__)
+    assert postgres._shared_buffers() == shared_buffers
 
 
 def test_the_server_is_started_with_it(postgres_url):

@@ -29,40 +29,40 @@ REPORT = "# Report\n\nThe council decided in March that the old fish market beco
 
 
 def test_questions_are_content_words_of_each_kind():
-    made = questions.make_questions({"guide.md": GUIDE, "report.md": REPORT}, 100)
-    kinds = {(question.kind, question.document) for question in made}
+    generated = questions.make_questions({"guide.md": GUIDE, "report.md": REPORT}, 100)
+    kinds = {(question.kind, question.document) for question in generated}
     assert {kind for kind, document in kinds if document == "guide.md"} == {
         "title", "heading", "table row", "first sentence",
     }  # fmt: skip
-    for question in made:
+    for question in generated:
         words = question.text.split()
         assert len(words) <= questions.MAX_WORDS
         assert not {"the", "of", "that", "is", "for"} & {word.lower() for word in words}
         assert question.text not in GUIDE + REPORT or question.kind == "title"
-    row = next(question for question in made if question.kind == "table row")
+    row = next(question for question in generated if question.kind == "table row")
     assert (row.text, row.cells) == ("Fee Otter 900 kW", ("Otter", "900 kW", "410.50"))
 
 
 def test_a_question_that_two_documents_answer_is_left_out():
-    made = questions.make_questions({"a.md": GUIDE, "b.md": GUIDE, "report.md": REPORT}, 100)
-    assert {question.document for question in made} == {"report.md"}
+    generated = questions.make_questions({"a.md": GUIDE, "b.md": GUIDE, "report.md": REPORT}, 100)
+    assert {question.document for question in generated} == {"report.md"}
 
 
 def test_every_document_gets_its_turn():
-    made = questions.make_questions({"guide.md": GUIDE, "report.md": REPORT}, 2)
-    assert {question.document for question in made} == {"guide.md", "report.md"}
+    generated = questions.make_questions({"guide.md": GUIDE, "report.md": REPORT}, 2)
+    assert {question.document for question in generated} == {"guide.md", "report.md"}
 
 
 def test_ranks_are_counted_by_kind_of_file_and_question():
-    asked = [questions.Question("title", "a", "x.pdf"), questions.Question("heading", "b", "y.md", ("1", "2"))]
-    figures = mine.summarize_ranks(asked, [1, None])
+    question_list = [questions.Question("title", "a", "x.pdf"), questions.Question("heading", "b", "y.md", ("1", "2"))]
+    figures = mine.summarize_ranks(question_list, [1, None])
     assert (figures["first1"], figures["first5"]) == (0.5, 0.5)
     assert figures["byFile"][".pdf"]["first1"] == 1.0
     assert figures["byQuestion"]["heading"]["first5"] == 0.0
     assert [miss["document"] for miss in figures["misses"]] == ["y.md"]
     hit = SimpleNamespace(document=SimpleNamespace(external_id="y.md"), content="| 1 | 2 |")
-    assert mine.is_answer(asked[1], hit)
-    assert not mine.is_answer(asked[0], hit)
+    assert mine.is_answer(question_list[1], hit)
+    assert not mine.is_answer(question_list[0], hit)
 
 
 def test_what_is_drawn_is_a_pdf_with_its_truth():
@@ -74,7 +74,7 @@ def test_what_is_drawn_is_a_pdf_with_its_truth():
 
 
 def figures(**changed):
-    made = {
+    defaults = {
         "command": "retrieval prove",
         "quick": False,
         "seconds": 125,
@@ -97,7 +97,7 @@ def figures(**changed):
             "documentBytes": 12000, "cpuSeconds": 100, "seconds": 90, "diskMegabytes": 50, "memoryMegabytes": 1000,
         },
     }  # fmt: skip
-    return made | changed
+    return defaults | changed
 
 
 @pytest.mark.parametrize(
@@ -110,35 +110,41 @@ def figures(**changed):
     ],
 )
 def test_each_promise_is_judged_and_shown(changed, broken):
-    made = figures(**changed)
-    made["promises"] = judge_promises(made)
-    assert sum(not promise["holds"] for promise in made["promises"]) == broken
-    shown = page.build_page(made)
-    assert shown.count(">broken<") == broken
-    assert all(system in shown for system, *_ in measures.HOSTED_RESULTS)
-    assert "89.0 (83.0 to 94.0)" in shown
-    assert "busy" not in shown
-    assert "busy" in page.build_page(made | {"machine": made["machine"] | {"load": [9.0]}})
-    assert "&lt;cpu&gt;" in shown
-    assert "src=" not in shown
-    assert "href=" not in shown
+    report = figures(**changed)
+    report["promises"] = judge_promises(report)
+    assert sum(not promise["holds"] for promise in report["promises"]) == broken
+    html = page.build_page(report)
+    assert html.count(">broken<") == broken
+    assert all(system in html for system, *_ in measures.HOSTED_RESULTS)
+    assert "89.0 (83.0 to 94.0)" in html
+    assert "busy" not in html
+    assert "busy" in page.build_page(report | {"machine": report["machine"] | {"load": [9.0]}})
+    assert "&lt;cpu&gt;" in html
+    assert "src=" not in html
+    assert "href=" not in html
 
 
 def test_a_quick_run_is_not_shown_beside_hosted_services():
-    made = figures(quick=True, benchV0=figures()["benchV0"] | {"score": 12.0})
-    made["promises"] = judge_promises(made)
-    assert all(promise["holds"] for promise in made["promises"])
-    shown = page.build_page(made)
-    assert not [system for system, *_ in measures.HOSTED_RESULTS if system in shown]
-    assert "not comparable" in shown
+    report = figures(quick=True, benchV0=figures()["benchV0"] | {"score": 12.0})
+    report["promises"] = judge_promises(report)
+    assert all(promise["holds"] for promise in report["promises"])
+    html = page.build_page(report)
+    assert not [system for system, *_ in measures.HOSTED_RESULTS if system in html]
+    assert "not comparable" in html
 
 
 def test_the_page_of_ones_own_files_names_what_could_not_be_read():
-    own = mine.summarize_ranks([questions.Question("title", "a b", "x.pdf")], [2])
-    own |= {"folder": "papers", "files": 2, "documents": 1, "meanMilliseconds": 9.0, "unread": {"<b>.doc": "encrypted"}}
-    shown = page.build_page(figures(mine=own))
-    assert "&lt;b&gt;.doc" in shown
-    assert "encrypted" in shown
+    ranks = mine.summarize_ranks([questions.Question("title", "a b", "x.pdf")], [2])
+    ranks |= {
+        "folder": "papers",
+        "files": 2,
+        "documents": 1,
+        "meanMilliseconds": 9.0,
+        "unread": {"<b>.doc": "encrypted"},
+    }
+    html = page.build_page(figures(mine=ranks))
+    assert "&lt;b&gt;.doc" in html
+    assert "encrypted" in html
 
 
 @pytest.mark.slow
@@ -155,9 +161,9 @@ def test_a_quick_run_writes_page_and_json(tmp_path, is_mine):
     environment = dict(os.environ) | {"RETRIEVAL_HOME": str(tmp_path / "home")}
     ended = subprocess.run(command, cwd=PROJECT_ROOT, env=environment, capture_output=True, text=True, check=False)
     assert ended.returncode == 0, ended.stdout + ended.stderr
-    made = json.loads((out / "prove.json").read_text())
-    assert all(promise["holds"] for promise in made["promises"])
+    report = json.loads((out / "prove.json").read_text())
+    assert all(promise["holds"] for promise in report["promises"])
     assert (out / "prove.html").read_text().startswith("<!doctype html>")
     assert not (tmp_path / "home" / "prove").exists()
     if is_mine:
-        assert made["mine"]["unread"].keys() == {"broken.pdf"}
+        assert report["mine"]["unread"].keys() == {"broken.pdf"}

@@ -48,13 +48,13 @@ def set_up(project: Path) -> subprocess.CompletedProcess[str]:
     )
 
 
-@pytest.mark.parametrize("place", ["bin", ".uv/bin"])
-def test_the_pinned_version_is_used_where_it_is(project, place):
-    uv(project / place, PINNED)
+@pytest.mark.parametrize("folder", ["bin", ".uv/bin"])
+def test_the_pinned_version_is_used_where_it_is(project, folder):
+    uv(project / folder, PINNED)
     done = set_up(project)
     assert done.returncode == 0, done.stderr
-    assert f"ran {project / place / 'uv'} sync --frozen" in done.stdout
-    assert (project / ".uv" / "bin" / "uv").resolve() == project / place / "uv"
+    assert f"ran {project / folder / 'uv'} sync --frozen" in done.stdout
+    assert (project / ".uv" / "bin" / "uv").resolve() == project / folder / "uv"
 
 
 @pytest.mark.slow

@@ -14,25 +14,25 @@ ISSUER = "https://login.example.com/realms/staff"
 SECRET = 'canary "client" \\ secret'
 
 
-def settings(home, **said):
+def settings(home, **overrides):
     common = {"oidc_issuer": ISSUER, "oidc_client_id": "app", "oidc_client_secret": SecretStr(SECRET)}
-    return Settings(home=home, ui_port=8501, **(common | said))
+    return Settings(home=home, ui_port=8501, **(common | overrides))
 
 
 def test_the_app_finds_its_provider_in_a_private_file(tmp_path):
-    told = settings(tmp_path, ui_public_url="https://admin.example.com/")
-    environment.write_sign_in(told, "http://127.0.0.1:8501")
-    place = environment.sign_in_file(told)
-    said = tomllib.loads(place.read_text())["auth"]
-    assert place.stat().st_mode & 0o777 == 0o600
-    assert said["redirect_uri"] == "https://admin.example.com/oauth2callback"
-    assert said["server_metadata_url"] == f"{ISSUER}/.well-known/openid-configuration"
-    assert (said["client_id"], said["client_secret"], said["expose_tokens"]) == ("app", SECRET, ["id"])
-    assert said["client_kwargs"] == {"scope": "openid email profile"}
-    assert len(said["cookie_secret"]) >= 32
-    environment.write_sign_in(told, "http://127.0.0.1:8501")
-    assert tomllib.loads(place.read_text())["auth"] == said, "people stay signed in over a restart"
-    assert f"--secrets.files={place}" in roles.list_commands(told)["ui"]
+    configured = settings(tmp_path, ui_public_url="https://admin.example.com/")
+    environment.write_sign_in(configured, "http://127.0.0.1:8501")
+    secrets_file = environment.sign_in_file(configured)
+    auth = tomllib.loads(secrets_file.read_text())["auth"]
+    assert secrets_file.stat().st_mode & 0o777 == 0o600
+    assert auth["redirect_uri"] == "https://admin.example.com/oauth2callback"
+    assert auth["server_metadata_url"] == f"{ISSUER}/.well-known/openid-configuration"
+    assert (auth["client_id"], auth["client_secret"], auth["expose_tokens"]) == ("app", SECRET, ["id"])
+    assert auth["client_kwargs"] == {"scope": "openid email profile"}
+    assert len(auth["cookie_secret"]) >= 32
+    environment.write_sign_in(configured, "http://127.0.0.1:8501")
+    assert tomllib.loads(secrets_file.read_text())["auth"] == auth, "people stay signed in over a restart"
+    assert f"--secrets.files={secrets_file}" in roles.list_commands(configured)["ui"]
 
 
 def test_no_role_gets_the_secrets_by_its_environment(tmp_path, monkeypatch):
@@ -42,19 +42,19 @@ def test_no_role_gets_the_secrets_by_its_environment(tmp_path, monkeypatch):
     monkeypatch.setenv("RETRIEVAL_OIDC_COOKIE_SECRET_FILE", str(cookie))
     resolved = environment.ResolvedAddresses("postgresql://x/y", "1:key", "http://127.0.0.1:1/api")
     for role in environment.ROLE_NEEDS:
-        given = environment.build_variables(role, settings(tmp_path), resolved)
-        assert SECRET not in given.values()
-        assert str(cookie) not in given.values()
+        variables = environment.build_variables(role, settings(tmp_path), resolved)
+        assert SECRET not in variables.values()
+        assert str(cookie) not in variables.values()
     assert not {SECRET, str(cookie)} & set(environment.build_ui(settings(tmp_path), "http://127.0.0.1:1").values())
 
 
 def test_without_a_client_there_is_no_file(tmp_path):
-    told = settings(tmp_path)
-    environment.write_sign_in(told, "http://127.0.0.1:8501")
+    configured = settings(tmp_path)
+    environment.write_sign_in(configured, "http://127.0.0.1:8501")
     environment.write_sign_in(
         Settings(home=tmp_path, oidc_issuer=ISSUER, oidc_audience=["api"]), "http://127.0.0.1:8501"
     )
-    assert not environment.sign_in_file(told).exists()
+    assert not environment.sign_in_file(configured).exists()
 
 
 def test_a_client_without_a_secret_is_refused_with_the_way_out(tmp_path):
@@ -77,20 +77,22 @@ def test_a_wrong_setting_is_told(tmp_path, name, value, problem):
 
 
 def test_an_empty_setting_is_none(tmp_path):
-    told = Settings(home=tmp_path, oidc_issuer="", oidc_client_id="", oidc_client_secret="", oidc_cookie_secret="")
-    assert (told.oidc_issuer, told.oidc_client_id) == (None, None)
-    environment.write_sign_in(told, "http://127.0.0.1:8501")
-    assert not environment.sign_in_file(told).exists()
+    configured = Settings(
+        home=tmp_path, oidc_issuer="", oidc_client_id="", oidc_client_secret="", oidc_cookie_secret=""
+    )
+    assert (configured.oidc_issuer, configured.oidc_client_id) == (None, None)
+    environment.write_sign_in(configured, "http://127.0.0.1:8501")
+    assert not environment.sign_in_file(configured).exists()
 
 
 @pytest.mark.parametrize(
-    ("said", "expected"),
+    ("overrides", "expected"),
     [
         ({}, {"app"}),
         ({"oidc_audience": ["api"]}, {"api", "app"}),
         ({"oidc_audience": ["api"], "oidc_ui_token": "access"}, {"api"}),
     ],
 )
-def test_what_the_app_sends_is_for_an_audience_that_is_accepted(tmp_path, said, expected):
+def test_what_the_app_sends_is_for_an_audience_that_is_accepted(tmp_path, overrides, expected):
     """An ID token names the app's client, whatever other audiences there are."""
-    assert settings(tmp_path, **said).oidc_audiences == expected
+    assert settings(tmp_path, **overrides).oidc_audiences == expected

@@ -31,7 +31,7 @@ _TOKEN = "0123456789abcdef"
 
 
 @pytest.fixture
-def said() -> list[str]:
+def messages() -> list[str]:
     return []
 
 
@@ -43,8 +43,8 @@ def record() -> InstanceRecord:
 
 
 @pytest.fixture
-def supervisor(tmp_path: Path, record: InstanceRecord, said: list[str]) -> Iterator[Supervisor]:
-    started = Supervisor(tmp_path, record, said.append)
+def supervisor(tmp_path: Path, record: InstanceRecord, messages: list[str]) -> Iterator[Supervisor]:
+    started = Supervisor(tmp_path, record, messages.append)
     yield started
     started.stop_roles()
     assert processes.list_carrying(record.token) == []
@@ -63,7 +63,7 @@ def _until(supervisor: Supervisor, fact: Callable[[], bool]) -> None:
 
 
 def test_a_killed_role_is_started_again_and_its_death_is_told(
-    supervisor: Supervisor, record: InstanceRecord, said: list[str], tmp_path: Path
+    supervisor: Supervisor, record: InstanceRecord, messages: list[str], tmp_path: Path
 ) -> None:
     supervisor.add_role(_role(record, tmp_path, _STAYS))
     supervisor.wait_ready(10)
@@ -73,9 +73,9 @@ def test_a_killed_role_is_started_again_and_its_death_is_told(
     os.kill(first, signal.SIGKILL)
     _until(supervisor, lambda: record.roles[0].restarts == 1 and record.roles[0].state == "up")
     assert record.roles[0].pid != first
-    assert "sample died (killed by SIGKILL)." in said[0]
-    assert "here" in said[0]
-    assert said[-1] == "sample is up again."
+    assert "sample died (killed by SIGKILL)." in messages[0]
+    assert "here" in messages[0]
+    assert messages[-1] == "sample is up again."
 
 
 def test_a_role_that_keeps_dying_stops_everything_with_its_last_words(
@@ -87,7 +87,7 @@ def test_a_role_that_keeps_dying_stops_everything_with_its_last_words(
 
 
 def test_a_role_that_lacks_something_is_waited_for_and_stops_nothing(
-    supervisor: Supervisor, record: InstanceRecord, said: list[str], tmp_path: Path
+    supervisor: Supervisor, record: InstanceRecord, messages: list[str], tmp_path: Path
 ) -> None:
     """PostgreSQL on a full disk died six times in a minute, and the whole service with it."""
     room = tmp_path / "room"
@@ -98,13 +98,15 @@ def test_a_role_that_lacks_something_is_waited_for_and_stops_nothing(
     ends = time.monotonic() + 5
     _until(supervisor, lambda: time.monotonic() > ends)
     assert record.roles[0].restarts == 0
-    assert [line for line in said if "not started" in line] == ["sample is not started: there is no room. Make some."]
+    assert [line for line in messages if "not started" in line] == [
+        "sample is not started: there is no room. Make some."
+    ]
     room.touch()
     _until(supervisor, lambda: record.roles[0].restarts == 1 and record.roles[0].state == "up")
 
 
 def test_a_role_that_does_not_answer_any_more_is_started_again(
-    supervisor: Supervisor, record: InstanceRecord, said: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    supervisor: Supervisor, record: InstanceRecord, messages: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A Prefect server that stands still lives on: nothing but a question finds it."""
     monkeypatch.setattr(module, "_PROBE_SECONDS", 0.1)
@@ -120,7 +122,7 @@ def test_a_role_that_does_not_answer_any_more_is_started_again(
     answers.touch()
     _until(supervisor, lambda: record.roles[0].state == "up")
     assert record.roles[0].pid != first
-    assert "sample has not answered for 1 s: it is ended and started again." in said
+    assert "sample has not answered for 1 s: it is ended and started again." in messages
 
 
 def test_a_role_starts_once_what_it_waits_for_is_up_or_done(
@@ -183,22 +185,22 @@ def test_stopping_ends_the_children_of_children_and_those_that_will_not_go(
 def test_what_a_killed_supervisor_left_is_ended_and_nothing_else(record: InstanceRecord, tmp_path: Path) -> None:
     environment = dict(os.environ) | {processes.TOKEN_VARIABLE: record.token}
     with (
-        subprocess.Popen([sys.executable, "-c", _STAYS], env=environment, stdout=subprocess.DEVNULL) as left,
+        subprocess.Popen([sys.executable, "-c", _STAYS], env=environment, stdout=subprocess.DEVNULL) as orphan,
         subprocess.Popen([sys.executable, "-c", _STAYS], stdout=subprocess.DEVNULL) as foreign,
     ):
-        assert left.pid
+        assert orphan.pid
         record.roles.append(instance.RoleRecord("api", pid=foreign.pid, started=1))
         instance.save_record(tmp_path, record)
-        _wait_for_exec(left.pid)
+        _wait_for_exec(orphan.pid)
         instance.clear_home(tmp_path)
-        assert left.wait(timeout=5) == -signal.SIGTERM
+        assert orphan.wait(timeout=5) == -signal.SIGTERM
         assert foreign.poll() is None, "a reused process id was taken for ours"
         foreign.kill()
     assert instance.load_record(tmp_path) is None
 
 
 def test_a_request_to_stop_interrupts_the_wait(supervisor: Supervisor, record: InstanceRecord, tmp_path: Path) -> None:
-    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
+    handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
     try:
         supervisor.handle_signals()
         supervisor.add_role(_role(record, tmp_path, _STAYS))
@@ -206,7 +208,7 @@ def test_a_request_to_stop_interrupts_the_wait(supervisor: Supervisor, record: I
         with pytest.raises(StopRequested):
             supervisor.watch_roles()
     finally:
-        for number, handler in before.items():
+        for number, handler in handlers.items():
             signal.signal(number, handler)
 
 
@@ -251,16 +253,16 @@ def test_a_role_that_takes_its_time_to_end_is_named_and_a_second_signal_ends_it(
     os.kill(os.getpid(), signal.SIGINT)
     with pytest.raises(StopRequested):
         supervisor.check_roles()
-    named: list[str] = []
+    slow_roles: list[str] = []
 
     def report(name: str) -> None:
-        named.append(name)
-        if len(named) == 5:
+        slow_roles.append(name)
+        if len(slow_roles) == 5:
             os.kill(os.getpid(), signal.SIGINT)
 
     begin = time.monotonic()
     supervisor.stop_roles(report)
-    assert set(named) == {"worker"}
+    assert set(slow_roles) == {"worker"}
     assert time.monotonic() - begin < 10
 
 
@@ -285,10 +287,10 @@ def terminal() -> Iterator[tuple[TextIO, int]]:
 
 def _read_until(person: int, end: str) -> str:
     """Read what a terminal shows; it arrives in pieces."""
-    shown = ""
-    while not shown.endswith(end):
-        shown += os.read(person, 10_000).decode()
-    return shown
+    output = ""
+    while not output.endswith(end):
+        output += os.read(person, 10_000).decode()
+    return output
 
 
 def _watch(progress: ProgressLine, clock: Clock, seconds: int) -> None:
@@ -304,9 +306,9 @@ def test_progress_is_one_line_that_changes_once_a_second_on_a_terminal(
     stream, person = terminal
     clock = Clock()
     _watch(ProgressLine(stream, clock), clock, 10)
-    shown = _read_until(person, "10.0 s\x1b[?7h")
-    assert [part.partition("s")[0] + "s" for part in shown.split("\x1b[?7l")[1:]] == [f"{n}.0 s" for n in range(1, 11)]
-    assert "\n" not in shown
+    output = _read_until(person, "10.0 s\x1b[?7h")
+    assert [part.partition("s")[0] + "s" for part in output.split("\x1b[?7l")[1:]] == [f"{n}.0 s" for n in range(1, 11)]
+    assert "\n" not in output
 
 
 def test_progress_is_a_line_once_a_minute_without_a_terminal() -> None:
@@ -335,10 +337,10 @@ def test_a_result_takes_the_place_of_the_line_of_progress(
     clock.seconds = 3
     console.report_start([RoleRecord("prefect", "starting"), RoleRecord("api", "waiting")])
     console.say("API is up again.")
-    shown = _read_until(person, "\n")
-    assert "Waiting for Prefect … 3 s" in shown
-    assert "API … " not in shown
-    assert shown.endswith("\r\x1b[2K\x1b[?7l\x1b[?7hAPI is up again.\r\n")
+    output = _read_until(person, "\n")
+    assert "Waiting for Prefect … 3 s" in output
+    assert "API … " not in output
+    assert output.endswith("\r\x1b[2K\x1b[?7l\x1b[?7hAPI is up again.\r\n")
 
 
 def test_what_is_waited_for_is_named_once_a_minute_in_a_log() -> None:

@@ -40,7 +40,7 @@ def those(*beginnings):
 
 
 @pytest.mark.parametrize(
-    ("include", "exclude", "wanted"),
+    ("include", "exclude", "expected"),
     [
         ([], [], set(FILES)),
         ([{"path": "plans"}], [], those("plans/")),
@@ -71,8 +71,8 @@ def those(*beginnings):
         ([{"path": "plans"}], [{"mimeType": "application/pdf"}], those("plans/2026")),
     ],
 )
-def test_a_folder_means_all_below_it_and_exclude_wins(include, exclude, wanted):
-    assert chosen(include, exclude) == wanted
+def test_a_folder_means_all_below_it_and_exclude_wins(include, exclude, expected):
+    assert chosen(include, exclude) == expected
 
 
 @pytest.mark.parametrize(
@@ -179,7 +179,11 @@ def test_a_choice_takes_what_a_plain_reading_takes():
     """Against the rule itself: an entry names a file or a folder above it, entries are alternatives, exclude wins."""
     dice = random.Random(71)
     names = ["a", "b", "ab"]
-    folders = [()] + [(one,) for one in names] + [(one, two) for one in names for two in names]
+    folders = (
+        [()]
+        + [(folder_name,) for folder_name in names]
+        + [(folder_name, two) for folder_name in names for two in names]
+    )
     files = [(*folder, name) for folder in folders for name in ("a.txt", "b.pdf", "ab")]
     kinds = {"a.txt": "text/plain", "b.pdf": "application/pdf", "ab": "text/html"}
 
@@ -221,13 +225,13 @@ def test_a_choice_takes_what_a_plain_reading_takes():
         include, exclude = ([entry() for _ in range(dice.randint(0, 3))] for _ in range(2))
         choice = SyncFilter.of({"include": include, "exclude": exclude})
 
-        def wanted(parts, include=include, exclude=exclude):
+        def is_chosen(parts, include=include, exclude=exclude):
             kind = kinds[parts[-1]]
-            in_it = not include or any(names_it(one, parts, kind) for one in include)
-            return in_it and not any(names_it(one, parts, kind) for one in exclude)
+            in_it = not include or any(names_it(rule, parts, kind) for rule in include)
+            return in_it and not any(names_it(rule, parts, kind) for rule in exclude)
 
-        taken = {parts for parts in files if choice.takes(subject(parts, kinds[parts[-1]]))}
-        assert taken == {parts for parts in files if wanted(parts)}, (include, exclude)
+        chosen_files = {parts for parts in files if choice.takes(subject(parts, kinds[parts[-1]]))}
+        assert chosen_files == {parts for parts in files if is_chosen(parts)}, (include, exclude)
         for folder in folders[1:]:
-            holds = any(parts[: len(folder)] == folder for parts in taken)
+            holds = any(parts[: len(folder)] == folder for parts in chosen_files)
             assert choice.may_hold(subject(folder)) or not holds, (folder, include, exclude)

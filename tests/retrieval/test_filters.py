@@ -91,7 +91,7 @@ def test_the_sql_and_the_rule_pick_the_same(db, condition, docs):
 
 
 @pytest.mark.parametrize(
-    ("value", "wanted", "fits"),
+    ("value", "filter_value", "fits"),
     [
         (1, 1.0, True),
         (1, True, False),
@@ -109,8 +109,8 @@ def test_the_sql_and_the_rule_pick_the_same(db, condition, docs):
         (None, [], False),
     ],
 )
-def test_a_value_fits(db, value, wanted, fits):
-    condition = DocumentFilter(metadata={"k": wanted})
+def test_a_value_fits(db, value, filter_value, fits):
+    condition = DocumentFilter(metadata={"k": filter_value})
     doc = Doc(metadata={"k": value})
     assert condition.matches(doc) is fits
     assert in_database(db, condition, [doc]) == ({0} if fits else set())
@@ -140,7 +140,7 @@ def test_a_thousand_values_are_one_bounded_condition(db):
 
 
 @pytest.mark.parametrize(
-    ("data", "named"),
+    ("data", "field"),
     [
         ({"documentIds": "doc_1"}, "filterConfig.documentIds"),
         ({"documentIds": [1]}, "filterConfig.documentIds"),
@@ -158,10 +158,10 @@ def test_a_thousand_values_are_one_bounded_condition(db):
         ({"metadata": {"k": list(range(1001))}}, "filterConfig.metadata"),
     ],
 )
-def test_a_wrong_filter_is_refused_and_named(data, named):
+def test_a_wrong_filter_is_refused_and_named(data, field):
     with pytest.raises(ServiceError) as caught:
         parse_filter(data, CODE)
-    assert (caught.value.code, caught.value.field) == (CODE, named)
+    assert (caught.value.code, caught.value.field) == (CODE, field)
 
 
 def test_empty_and_absent_restrict_nothing_but_in_metadata():

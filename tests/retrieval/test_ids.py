@@ -20,16 +20,16 @@ MAKERS = {
 
 @pytest.mark.parametrize("prefix", MAKERS)
 def test_an_id_carries_its_prefix_and_enough_randomness(prefix):
-    made = {MAKERS[prefix]() for _ in range(1000)}
-    assert len(made) == 1000
-    assert all(re.fullmatch(prefix + "[0-9a-hjkmnp-tv-z]{36}", one) for one in made)
+    generated = {MAKERS[prefix]() for _ in range(1000)}
+    assert len(generated) == 1000
+    assert all(re.fullmatch(prefix + "[0-9a-hjkmnp-tv-z]{36}", identifier) for identifier in generated)
     random_bits = (36 * 5) - 48
     assert random_bits >= 120
 
 
 def test_later_ids_sort_behind_earlier_ones():
-    made = []
+    generated = []
     for _ in range(20):
-        made.append(ids.document_id())
+        generated.append(ids.document_id())
         time.sleep(0.002)
-    assert made == sorted(made)
+    assert generated == sorted(generated)

@@ -90,7 +90,11 @@ def test_statements_read_what_the_codec_writes(stored):
 
 def test_the_codec_reads_what_a_statement_makes_for_a_schedule(stored):
     once = JobConfig(Ingestion({"k": 1}), request={"include": []}, connection_id="conn_1")
-    again = JobConfig.load(stored(once.dump(), job_config.REPEATED_CONFIG))
-    assert (again.ingestion, again.request, again.connection_id) == (once.ingestion, once.request, once.connection_id)
-    assert (again.scheduled, again.accepted_at) == (True, datetime(2026, 2, 2, tzinfo=UTC))
+    reloaded = JobConfig.load(stored(once.dump(), job_config.REPEATED_CONFIG))
+    assert (reloaded.ingestion, reloaded.request, reloaded.connection_id) == (
+        once.ingestion,
+        once.request,
+        once.connection_id,
+    )
+    assert (reloaded.scheduled, reloaded.accepted_at) == (True, datetime(2026, 2, 2, tzinfo=UTC))
     assert JobConfig.load(stored(FULL.dump(), job_config.REPEATED_CONFIG)).accepted_at == FULL.accepted_at

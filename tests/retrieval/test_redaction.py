@@ -16,7 +16,7 @@ SIGNED = "https://bucket.example/report.pdf?X-Amz-Signature=canary&X-Amz-Credent
 
 
 @pytest.mark.parametrize(
-    ("given", "shown"),
+    ("url", "redacted"),
     [
         (SIGNED, "https://bucket.example/report.pdf"),
         ("https://canary:canary@host.example/a", "https://host.example/a"),
@@ -30,8 +30,8 @@ SIGNED = "https://bucket.example/report.pdf?X-Amz-Signature=canary&X-Amz-Credent
         ("wss://[::1]:8443/x?y=canary z", "wss://[::1]:8443/x z"),
     ],
 )
-def test_an_address_is_shown_without_its_query_user_and_fragment(given, shown):
-    assert redact_urls(given) == shown
+def test_an_address_is_shown_without_its_query_user_and_fragment(url, redacted):
+    assert redact_urls(url) == redacted
 
 
 def test_a_flow_run_bears_no_query_in_its_name_and_tags():
@@ -43,7 +43,7 @@ def test_a_flow_run_bears_no_query_in_its_name_and_tags():
 
 @pytest.mark.parametrize("form", ["json", "console"])
 def test_a_log_line_bears_no_query_in_any_field_or_traceback(form, capsys):
-    before = structlog.get_config()
+    configuration = structlog.get_config()
     try:
         logs.configure_logs(Settings(log_format=form), role="test")
         try:
@@ -51,8 +51,8 @@ def test_a_log_line_bears_no_query_in_any_field_or_traceback(form, capsys):
         except ValueError:
             structlog.get_logger().exception(SIGNED, url=SIGNED)
     finally:
-        structlog.configure(**before)
+        structlog.configure(**configuration)
         structlog.contextvars.clear_contextvars()
-    said = capsys.readouterr().err
-    assert said.count("https://bucket.example/report.pdf") >= 2
-    assert "canary" not in said
+    output = capsys.readouterr().err
+    assert output.count("https://bucket.example/report.pdf") >= 2
+    assert "canary" not in output

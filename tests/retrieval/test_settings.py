@@ -17,7 +17,7 @@ EXAMPLE = PROJECT_ROOT / ".env.example"
 LINE = re.compile(r"#(RETRIEVAL_[A-Z0-9_]+)=(.*)")
 
 
-def listed():
+def example_settings():
     """Name and shown default of every setting in the example, in its order."""
     return [row.groups() for line in EXAMPLE.read_text().splitlines() if (row := LINE.fullmatch(line))]
 
@@ -30,13 +30,15 @@ def _no_settings_from_outside(monkeypatch):
 
 def test_the_shown_defaults_are_the_true_ones(tmp_path, monkeypatch):
     chosen = tmp_path / "all.env"
-    chosen.write_text("\n".join(f"{name}={value}" for name, value in listed() if value))
+    chosen.write_text("\n".join(f"{name}={value}" for name, value in example_settings() if value))
     monkeypatch.chdir(PROJECT_ROOT)
-    given, own = Settings(_env_file=chosen), Settings(_env_file=None)
-    assert given.model_copy(update={"home": given.home.absolute()}) == own
-    empty = {name for name, value in listed() if value in ("", "[]")}
+    template_settings, default_settings = Settings(_env_file=chosen), Settings(_env_file=None)
+    assert template_settings.model_copy(update={"home": template_settings.home.absolute()}) == default_settings
+    empty = {name for name, value in example_settings() if value in ("", "[]")}
     assert empty == {
-        f"RETRIEVAL_{field}".upper() for field in Settings.model_fields if getattr(own, field) in (None, [])
+        f"RETRIEVAL_{field}".upper()
+        for field in Settings.model_fields
+        if getattr(default_settings, field) in (None, [])
     }
 
 
@@ -62,9 +64,9 @@ def test_no_secret_is_shown_with_the_settings(monkeypatch):
     monkeypatch.setenv("RETRIEVAL_DATABASE_URL", "postgresql://user:canary@host/db")
     monkeypatch.setenv("RETRIEVAL_PREFECT_DATABASE_URL", "postgresql://user:canary@host/db")
     settings = Settings(_env_file=None)
-    shown = repr(settings) + str(settings) + settings.model_dump_json()
-    assert "canary" not in shown
-    assert CANARY not in shown
+    representation = repr(settings) + str(settings) + settings.model_dump_json()
+    assert "canary" not in representation
+    assert CANARY not in representation
 
 
 RUBBISH = ["rubbish", '{"a": 5}', "1e999", "", "ä"]
@@ -90,10 +92,10 @@ def test_rubbish_in_any_setting_is_a_sentence_that_names_it(monkeypatch, tmp_pat
         for rubbish in RUBBISH:
             with monkeypatch.context() as patch:
                 patch.setenv(name, rubbish)
-                said = sentence() or f"A setting is wrong. {name}: "
-            assert said.startswith(f"A setting is wrong. {name}: "), (field, rubbish, said)
-            assert "rubbish" not in said
-            assert "\n" not in said
+                message = sentence() or f"A setting is wrong. {name}: "
+            assert message.startswith(f"A setting is wrong. {name}: "), (field, rubbish, message)
+            assert "rubbish" not in message
+            assert "\n" not in message
 
 
 NUMBERS = [
@@ -260,17 +262,17 @@ def test_what_leads_nowhere_is_refused_by_name(name, values, monkeypatch, tmp_pa
 
 def test_what_leads_somewhere_is_taken(monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
-    given = {
+    variables = {
         "KEYWORD_LANGUAGE": "public.of_our_own",
         "PUBLIC_URL": "https://retrieval.example.com/base/",
         "UI_API_URL": "http://[fd00::1]:8000",
         "PREFECT_API_URL": "",
         "OWN_ADDRESSES": "db:5432, [fd00::1]:5432,pg",
     }
-    for name, value in given.items():
+    for name, value in variables.items():
         monkeypatch.setenv(f"RETRIEVAL_{name}", value)
     assert sentence() is None
-    taken = Settings(_env_file=None)
-    assert taken.own_addresses == ["db:5432", "[fd00::1]:5432", "pg"]
+    settings = Settings(_env_file=None)
+    assert settings.own_addresses == ["db:5432", "[fd00::1]:5432", "pg"]
     monkeypatch.setenv("RETRIEVAL_OWN_ADDRESSES", '["db:5432", "[fd00::1]:1"]')
     assert Settings(_env_file=None).own_addresses == ["db:5432", "[fd00::1]:1"]

@@ -45,15 +45,15 @@ def app(base: str, monkeypatch: pytest.MonkeyPatch) -> Callable[..., AppTest]:  
     monkeypatch.setenv("RETRIEVAL_API_URL", base)
 
     def open_page(api_key: str, page: str = "overview", **parameters: str) -> AppTest:
-        found = AppTest.from_file(str(PROJECT_ROOT / "ui" / "app.py"), default_timeout=SECONDS)
+        app_test = AppTest.from_file(str(PROJECT_ROOT / "ui" / "app.py"), default_timeout=SECONDS)
         for name, value in parameters.items():
-            found.query_params[name] = value
+            app_test.query_params[name] = value
         if page != "overview":
-            found.switch_page(f"views/{page}.py")
+            app_test.switch_page(f"views/{page}.py")
             for name, value in parameters.items():
-                found.query_params[name] = value
-        sign_in(found, api_key)
-        return found
+                app_test.query_params[name] = value
+        sign_in(app_test, api_key)
+        return app_test
 
     return open_page
 
@@ -76,7 +76,7 @@ def sign_in(app: AppTest, api_key: str, tenant: str = "") -> None:
     app.run()
 
 
-def shown(app: AppTest) -> str:
+def visible_content(app: AppTest) -> str:
     """All that a person can read, tables included."""
     parts: list[Any] = [*app.markdown, *app.caption, *app.error, *app.warning, *app.info, *app.success, *app.title]
     parts += [*app.text, *app.header, *app.subheader, *app.metric]

@@ -11,7 +11,7 @@ import pytest
 from retrieval import ids
 from retrieval.ports import Scope
 from tests.library import Library
-from tests.ui.conftest import shown
+from tests.ui.conftest import visible_content
 from tests.ui.test_actions import click, typed
 from ui.client import Api, ApiError, ApiResponse
 from ui.parts import account_tree, added, run_detail
@@ -40,7 +40,7 @@ def fails(org, run: str, error: str, only: str | None = None) -> None:
     org.db.rows("update job_runs set status = 'COMPLETED', finished_at = now() where id = %(run)s", {"run": run})
 
 
-def told(app) -> str:
+def visible_text(app) -> str:
     """All but the tables, as it is read."""
     return "\n".join(
         str(part.value).replace("\\", "") for part in [*app.markdown, *app.caption, *app.error, *app.warning, *app.info]
@@ -49,8 +49,8 @@ def told(app) -> str:
 
 def linked(app) -> list[str]:
     """The runs that the address names."""
-    found = app.query_params["runs"]
-    return (found if isinstance(found, str) else found[0]).split(",")
+    run_ids = app.query_params["runs"]
+    return (run_ids if isinstance(run_ids, str) else run_ids[0]).split(",")
 
 
 def table(app):
@@ -59,61 +59,61 @@ def table(app):
 
 def test_twenty_files_are_one_run_and_one_that_is_refused_does_not_hold_up_the_others(app, org):
     space = org.namespace()
-    seen = app(org.api_key, "add_content", namespace=space)
-    drop(seen, *[(f"notes {n:02}.txt", f"Seal {n} dives.".encode()) for n in range(19)], ("empty.txt", b""))
-    assert not seen.exception
+    view = app(org.api_key, "add_content", namespace=space)
+    drop(view, *[(f"notes {n:02}.txt", f"Seal {n} dives.".encode()) for n in range(19)], ("empty.txt", b""))
+    assert not view.exception
     (run,) = runs(org, space)
     assert (run["name"], run["progress"]["found"]) == ("19 files", 19)
-    assert linked(seen) == [run["id"]]
-    assert list(table(seen)["Name"]) == ["empty.txt", "19 files"]
-    assert "The file is empty" in told(seen)
-    seen.switch_page("views/runs.py").run()
-    seen.query_params.clear()
-    seen.switch_page("views/add_content.py").run()
-    assert "The file is empty" in told(seen), "what was not sent is still to be seen"
-    assert linked(seen) == [run["id"]]
-    click(seen, "Send again")
-    assert "The file is empty" in told(seen)
+    assert linked(view) == [run["id"]]
+    assert list(table(view)["Name"]) == ["empty.txt", "19 files"]
+    assert "The file is empty" in visible_text(view)
+    view.switch_page("views/runs.py").run()
+    view.query_params.clear()
+    view.switch_page("views/add_content.py").run()
+    assert "The file is empty" in visible_text(view), "what was not sent is still to be seen"
+    assert linked(view) == [run["id"]]
+    click(view, "Send again")
+    assert "The file is empty" in visible_text(view)
     assert len(runs(org, space)) == 1, "nothing was accepted twice"
     new_session = app(org.api_key, "add_content", namespace=space, runs=run["id"], of="20", sent="19")
-    assert "19 of 20 items reached the service" in told(new_session)
+    assert "19 of 20 items reached the service" in visible_text(new_session)
 
 
 def test_a_folder_with_a_damaged_file_is_one_run_that_names_the_failure(app, org):
     space = org.namespace()
-    seen = app(org.api_key, "add_content", namespace=space)
-    next(toggle for toggle in seen.toggle if toggle.label == "Choose a whole folder").set_value(True).run()
-    drop(seen, ("handbook/broken.pdf", b"%PDF-1.7 nothing follows"), ("handbook/a.txt", b"Seals dive."))
+    view = app(org.api_key, "add_content", namespace=space)
+    next(toggle for toggle in view.toggle if toggle.label == "Choose a whole folder").set_value(True).run()
+    drop(view, ("handbook/broken.pdf", b"%PDF-1.7 nothing follows"), ("handbook/a.txt", b"Seals dive."))
     (run,) = runs(org, space)
     assert run["name"] == "handbook"
     fails(org, run["id"], "The PDF file is damaged.", only="broken.pdf")
-    seen.run()
-    assert list(table(seen)["Status"]) == [["COMPLETED_WITH_FAILURES"]]
-    assert "broken.pdf" in told(seen)
-    assert "The PDF file is damaged." in told(seen)
-    assert "a.txt" not in told(seen)
+    view.run()
+    assert list(table(view)["Status"]) == [["COMPLETED_WITH_FAILURES"]]
+    assert "broken.pdf" in visible_text(view)
+    assert "The PDF file is damaged." in visible_text(view)
+    assert "a.txt" not in visible_text(view)
 
 
 def test_a_session_that_ended_before_the_files_were_accepted_tells_that_none_was(app, org):
-    seen = app(org.api_key, "add_content", namespace=org.namespace(), of="20", sent="0")
-    assert not seen.exception
-    assert "0 of 20 items reached the service" in told(seen)
-    click(seen, "Add more")
-    assert "of" not in seen.query_params
+    view = app(org.api_key, "add_content", namespace=org.namespace(), of="20", sent="0")
+    assert not view.exception
+    assert "0 of 20 items reached the service" in visible_text(view)
+    click(view, "Add more")
+    assert "of" not in view.query_params
 
 
 def test_a_session_that_was_lost_tells_what_reached_the_service(app, org):
     """The address is all that is left: of three items one was accepted."""
     space = org.namespace()
     run = org.text(space, "Seals dive.", name="seals")["data"]["ingestJobRunId"]
-    seen = app(org.api_key, "add_content", namespace=space, runs=run, of="3")
-    assert not seen.exception
-    assert "1 of 3 items reached the service" in told(seen)
-    assert "The other 2 were refused or not sent" in told(seen)
-    assert list(table(seen)["Name"]) == ["seals"]
-    click(seen, "Add more")
-    assert "runs" not in seen.query_params
-    assert seen.file_uploader
+    view = app(org.api_key, "add_content", namespace=space, runs=run, of="3")
+    assert not view.exception
+    assert "1 of 3 items reached the service" in visible_text(view)
+    assert "The other 2 were refused or not sent" in visible_text(view)
+    assert list(table(view)["Name"]) == ["seals"]
+    click(view, "Add more")
+    assert "runs" not in view.query_params
+    assert view.file_uploader
 
 
 def test_an_item_that_was_refused_is_sent_again_and_is_there_once(app, org, monkeypatch):
@@ -127,32 +127,32 @@ def test_an_item_that_was_refused_is_sent_again_and_is_there_once(app, org, monk
             raise ApiError(0, "TIMEOUT", "The API did not answer in time. Try again in a moment.")
         return answer
 
-    seen = app(org.api_key, "add_content", namespace=space)
+    view = app(org.api_key, "add_content", namespace=space)
     with monkeypatch.context() as patch:
         patch.setattr(Api, "_send", lose)
-        drop(seen, ("a.txt", b"Seals dive."))
-    assert "TIMEOUT" in told(seen)
-    click(seen, "Send again")
-    assert "TIMEOUT" not in told(seen)
+        drop(view, ("a.txt", b"Seals dive."))
+    assert "TIMEOUT" in visible_text(view)
+    click(view, "Send again")
+    assert "TIMEOUT" not in visible_text(view)
     assert len(runs(org, space)) == 1
 
 
 def test_why_a_file_failed_is_told_and_it_is_retried_with_ocr_in_one_click(app, org):
     space = org.namespace()
-    seen = app(org.api_key, "add_content", namespace=space)
-    drop(seen, ("scan.pdf", b"%PDF-1.4 a scan"), ("good.txt", b"Seals dive."))
+    view = app(org.api_key, "add_content", namespace=space)
+    drop(view, ("scan.pdf", b"%PDF-1.4 a scan"), ("good.txt", b"Seals dive."))
     (scan,) = [run["id"] for run in runs(org, space)]
     fails(org, scan, "Retry it with the OCR strategy STANDARD_OCR (ocrConfig).", only="scan.pdf")
-    seen.run()
-    assert "STANDARD" in told(seen)
-    click(seen, "Retry with OCR")
-    assert not seen.exception
-    assert not seen.error, told(seen)
-    assert scan not in linked(seen)
+    view.run()
+    assert "STANDARD" in visible_text(view)
+    click(view, "Retry with OCR")
+    assert not view.exception
+    assert not view.error, visible_text(view)
+    assert scan not in linked(view)
     (job,) = org.db.rows(
         "select j.config from job_runs r join jobs j on j.id = r.job_id where r.id = any(%(runs)s)"
         " and j.config ->> 'ocr' = 'STANDARD_OCR'",
-        {"runs": linked(seen)},
+        {"runs": linked(view)},
     )
     assert job["config"]["chunkSize"] == 1000
 
@@ -160,12 +160,12 @@ def test_why_a_file_failed_is_told_and_it_is_retried_with_ocr_in_one_click(app, 
 def test_files_of_one_name_are_told_apart_or_refused(app, org):
     """By their folders where those are known; otherwise one would replace the other."""
     space = org.namespace()
-    seen = app(org.api_key, "add_content", namespace=space)
-    drop(seen, ("a.txt", b"One."), ("a.txt", b"Two."))
-    assert "2 files are called a" in told(seen)
+    view = app(org.api_key, "add_content", namespace=space)
+    drop(view, ("a.txt", b"One."), ("a.txt", b"Two."))
+    assert "2 files are called a" in visible_text(view)
     assert runs(org, space) == []
-    next(toggle for toggle in seen.toggle if toggle.label == "Choose a whole folder").set_value(True).run()
-    drop(seen, ("x/a.txt", b"One."), ("y/a.txt", b"Two."))
+    next(toggle for toggle in view.toggle if toggle.label == "Choose a whole folder").set_value(True).run()
+    drop(view, ("x/a.txt", b"One."), ("y/a.txt", b"Two."))
     rows = org.db.rows(
         "select external_id, name from documents d join partitions p on p.id = d.partition_id"
         " where p.namespace_id = %(space)s order by external_id",
@@ -184,11 +184,11 @@ def test_files_of_one_name_are_told_apart_or_refused(app, org):
 )
 def test_what_is_missing_is_said_before_anything_is_sent(app, org, source, fields, why):
     space = org.namespace()
-    seen = app(org.api_key, "add_content", namespace=space, source=source)
+    view = app(org.api_key, "add_content", namespace=space, source=source)
     for label, text in fields.items():
-        typed(seen, label, text)
-    click(seen, "Start")
-    assert why in told(seen)
+        typed(view, label, text)
+    click(view, "Start")
+    assert why in visible_text(view)
     assert runs(org, space) == []
 
 
@@ -206,14 +206,14 @@ def test_a_website_is_crawled_without_its_sitemaps_if_the_box_is_cleared(app, or
 
 def test_a_preview_adds_nothing_and_shows_the_report(app, org):
     space = org.namespace()
-    seen = app(org.api_key, "add_content", namespace=space, source="TEXT")
-    typed(seen, "Name", "seals")
-    typed(seen, "Text", "Seals dive for thirty minutes.")
-    click(seen, "Preview")
-    assert not seen.exception
+    view = app(org.api_key, "add_content", namespace=space, source="TEXT")
+    typed(view, "Name", "seals")
+    typed(view, "Text", "Seals dive for thirty minutes.")
+    click(view, "Preview")
+    assert not view.exception
     (run,) = runs(org, space)
     assert run["dryRun"]
-    assert "nothing has been added yet" in told(seen)
+    assert "nothing has been added yet" in visible_text(view)
     report = {"create": 1, "update": 0, "unchanged": 0, "remove": 0, "failed": 0, "pages": 0, "chunks": 1}
     report |= {"tokensToEmbed": 1234, "embeddingCalls": 1, "estimatedSeconds": 2.0, "sampled": False, "pagesUnread": 2}
     report |= {"documents": [{"name": "notes.txt", "action": "CREATE", "error": None, "linkedFrom": None}]}
@@ -223,12 +223,12 @@ def test_a_preview_adds_nothing_and_shows_the_report(app, org):
         " progress = jsonb_build_object('report', %(report)s::jsonb) where id = %(run)s",
         {"report": json.dumps(report), "run": run["id"]},
     )
-    seen.run()
-    assert {metric.label: metric.value for metric in seen.metric}["Created"] == "1"
-    assert "1,234 tokens to embed" in told(seen)
-    assert "2 pages not readable" in told(seen)
-    assert "0.5000 EUR" in told(seen)
-    click(seen, "Start")
+    view.run()
+    assert {metric.label: metric.value for metric in view.metric}["Created"] == "1"
+    assert "1,234 tokens to embed" in visible_text(view)
+    assert "2 pages not readable" in visible_text(view)
+    assert "0.5000 EUR" in visible_text(view)
+    click(view, "Start")
     assert [run.get("dryRun", False) for run in runs(org, space)] == [False, True]
 
 
@@ -278,21 +278,21 @@ def entry(name: str, *, folder: bool = False) -> dict[str, Any]:
 
 def test_folders_of_an_account_are_opened_and_chosen(app, org, drive):
     space, connection = drive
-    seen = app(org.api_key, "add_content", namespace=space, source="GOOGLE_DRIVE")
-    assert not seen.exception
-    assert "Everything in the account" in told(seen)
-    next(radio for radio in seen.radio if radio.label == "Content").set_value(account_tree.CHOSEN_CONTENT).run()
-    click(seen, "Start")
-    assert "Choose at least one folder or file" in told(seen)
-    click(seen, "plans")
-    assert "1 folder, 2 files" in told(seen)
-    box(seen, "Take plans").check().run()
-    box(seen, "Take old").uncheck().run()
-    assert "1 chosen, 1 left out" in told(seen)
-    assert box(seen, "Take plan").value
-    typed(seen, "Exclude, one a line", "image/*\ntmp/**")
-    click(seen, "Start")
-    assert not seen.exception
+    view = app(org.api_key, "add_content", namespace=space, source="GOOGLE_DRIVE")
+    assert not view.exception
+    assert "Everything in the account" in visible_text(view)
+    next(radio for radio in view.radio if radio.label == "Content").set_value(account_tree.CHOSEN_CONTENT).run()
+    click(view, "Start")
+    assert "Choose at least one folder or file" in visible_text(view)
+    click(view, "plans")
+    assert "1 folder, 2 files" in visible_text(view)
+    box(view, "Take plans").check().run()
+    box(view, "Take old").uncheck().run()
+    assert "1 chosen, 1 left out" in visible_text(view)
+    assert box(view, "Take plan").value
+    typed(view, "Exclude, one a line", "image/*\ntmp/**")
+    click(view, "Start")
+    assert not view.exception
     (job,) = org.db.rows("select config from jobs where config ->> 'connectionId' = %(id)s", {"id": connection})
     assert job["config"]["request"]["include"] == [{"id": "plans"}]
     assert job["config"]["request"]["exclude"] == [{"id": "old.md"}, {"mimeType": "image/*"}, {"path": "tmp/**"}]
@@ -308,35 +308,41 @@ def test_a_folder_of_hundreds_is_drawn_in_parts(app, org, drive, monkeypatch):
             return browse(api, method, path, **options)
         start = int(options["json"].get("cursor", 0))
         items = [entry(name, folder=True) for name in names[start : start + 100]]
-        more = start + 100 < len(names)
-        return ApiResponse({"items": items, "hasNextPage": more, "nextCursor": str(start + 100) if more else None}, "")
+        has_more = start + 100 < len(names)
+        return ApiResponse(
+            {"items": items, "hasNextPage": has_more, "nextCursor": str(start + 100) if has_more else None}, ""
+        )
 
-    def listed() -> list[str]:
-        return [one.label.removeprefix("Take ").replace("\\", "") for one in seen.checkbox if "folder" in one.label]
+    def listed_folders() -> list[str]:
+        return [
+            checkbox.label.removeprefix("Take ").replace("\\", "")
+            for checkbox in view.checkbox
+            if "folder" in checkbox.label
+        ]
 
     monkeypatch.setattr(Api, "_send", paged)
-    seen = app(org.api_key, "add_content", namespace=space, source="GOOGLE_DRIVE")
-    next(radio for radio in seen.radio if radio.label == "Content").set_value(account_tree.CHOSEN_CONTENT).run()
-    box(seen, "Take folder 007").check().run()
-    met = set(listed())
+    view = app(org.api_key, "add_content", namespace=space, source="GOOGLE_DRIVE")
+    next(radio for radio in view.radio if radio.label == "Content").set_value(account_tree.CHOSEN_CONTENT).run()
+    box(view, "Take folder 007").check().run()
+    met = set(listed_folders())
     for _ in range(20):
-        if not any(button.label == "More" for button in seen.button):
+        if not any(button.label == "More" for button in view.button):
             break
-        click(seen, "More")
-        assert len(listed()) <= account_tree.MAX_DRAWN_ENTRIES
-        met |= set(listed())
+        click(view, "More")
+        assert len(listed_folders()) <= account_tree.MAX_DRAWN_ENTRIES
+        met |= set(listed_folders())
     assert met == set(names)
-    assert listed()[-1] == names[-1]
-    assert "of 550" in told(seen)
-    box(seen, "Take folder 549").check().run()
-    assert "2 chosen" in told(seen)
+    assert listed_folders()[-1] == names[-1]
+    assert "of 550" in visible_text(view)
+    box(view, "Take folder 549").check().run()
+    assert "2 chosen" in visible_text(view)
     for _ in range(20):
-        if not any(button.label == "Earlier" for button in seen.button):
+        if not any(button.label == "Earlier" for button in view.button):
             break
-        click(seen, "Earlier")
-    assert listed()[0] == names[0]
-    assert box(seen, "Take folder 007").value
-    click(seen, "Start")
+        click(view, "Earlier")
+    assert listed_folders()[0] == names[0]
+    assert box(view, "Take folder 007").value
+    click(view, "Start")
     (job,) = org.db.rows("select config from jobs where config ->> 'connectionId' = %(id)s", {"id": connection})
     assert job["config"]["request"]["include"] == [{"id": "folder 007"}, {"id": "folder 549"}]
 
@@ -351,18 +357,18 @@ def test_who_ingests_again_goes_on_with_what_was_chosen(app, org, drive, page):
     config = {"connectionId": connection, "include": include, "exclude": exclude, "access": access}
     body = {"namespaceId": space, "ingestConfig": {"source": "GOOGLE_DRIVE", "config": config}}
     assert org.client.post("/v1/ingest/google-drive", json=body).status_code == 200
-    seen = app(org.api_key, page, namespace=space, source="GOOGLE_DRIVE")
-    assert not seen.exception
+    view = app(org.api_key, page, namespace=space, source="GOOGLE_DRIVE")
+    assert not view.exception
     if page == "add_content":
-        assert "1 chosen, 1 left out" in told(seen)
-    click(seen, "Start" if page == "add_content" else "Ingest now")
-    assert not seen.error, told(seen)
+        assert "1 chosen, 1 left out" in visible_text(view)
+    click(view, "Start" if page == "add_content" else "Ingest now")
+    assert not view.error, visible_text(view)
     *_, job = org.db.rows(
         "select config from jobs where config ->> 'connectionId' = %(id)s order by created_at", {"id": connection}
     )
     request = job["config"]["request"]
-    for name, wanted in (("include", include), ("exclude", exclude)):
-        assert sorted(request[name], key=str) == sorted(wanted, key=str)
+    for name, expected in (("include", include), ("exclude", exclude)):
+        assert sorted(request[name], key=str) == sorted(expected, key=str)
     assert job["config"]["access"] == access
     jobs = org.db.rows("select 1 from jobs where config ->> 'connectionId' = %(id)s", {"id": connection})
     assert len(jobs) == 2
@@ -378,21 +384,21 @@ def test_an_account_that_cannot_be_listed_is_not_taken_as_a_whole(app, org, driv
 
     with monkeypatch.context() as patch:
         patch.setattr(Api, "_send", away)
-        seen = app(org.api_key, "add_content", namespace=drive[0], source="GOOGLE_DRIVE")
-    assert "has not answered in time" in told(seen)
-    assert "Start" not in {button.label for button in seen.button}
-    click(seen, "Try again")
-    assert "Start" in {button.label for button in seen.button}
+        view = app(org.api_key, "add_content", namespace=drive[0], source="GOOGLE_DRIVE")
+    assert "has not answered in time" in visible_text(view)
+    assert "Start" not in {button.label for button in view.button}
+    click(view, "Try again")
+    assert "Start" in {button.label for button in view.button}
 
 
 def box(app, label: str):
-    return next(one for one in app.checkbox if one.label.replace("\\", "").startswith(label))
+    return next(checkbox for checkbox in app.checkbox if checkbox.label.replace("\\", "").startswith(label))
 
 
 def test_a_source_without_a_connection_says_where_to_make_one(app, org):
-    seen = app(org.api_key, "add_content", namespace=org.namespace(), source="BOX")
-    assert "No active Box connection" in shown(seen)
-    assert "Connect Box" in {button.label for button in seen.button}
+    view = app(org.api_key, "add_content", namespace=org.namespace(), source="BOX")
+    assert "No active Box connection" in visible_content(view)
+    assert "Connect Box" in {button.label for button in view.button}
 
 
 def test_what_is_left_out_wins_over_what_is_taken():
@@ -407,15 +413,15 @@ def test_what_is_left_out_wins_over_what_is_taken():
     assert tree.config() == {}
 
 
-def run_of(**said: Any) -> dict[str, Any]:
+def run_of(**fields: Any) -> dict[str, Any]:
     progress = dict.fromkeys(("found", "fetched", "parsed", "chunked", "embedded", "upserted", "failed"), 0)
     moment = {"isoString": "2026-11-22T12:00:00.000+00:00"}
     base = {"outcome": None, "createdAt": moment, "queuePosition": 1, "estimatedStart": None, "notices": []}
-    return {**base, **said, "progress": {**progress, **said.get("progress", {})}}
+    return {**base, **fields, "progress": {**progress, **fields.get("progress", {})}}
 
 
 @pytest.mark.parametrize(
-    ("said", "percent"),
+    ("fields", "percent"),
     [
         ({"progress": {"found": 2, "fetched": 2, "parsed": 1}}, 30),
         ({"progress": {"found": 0}}, 0),
@@ -425,8 +431,8 @@ def run_of(**said: Any) -> dict[str, Any]:
         ({"outcome": "FAILED", "progress": {"found": 1, "fetched": 1, "failed": 1}}, 20),
     ],
 )
-def test_progress_is_of_the_documents(said, percent):
-    assert added.percent_done(run_of(**said)) == percent
+def test_progress_is_of_the_documents(fields, percent):
+    assert added.percent_done(run_of(**fields)) == percent
 
 
 def test_a_worker_is_asked_for_only_where_nothing_has_begun():

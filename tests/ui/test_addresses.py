@@ -4,32 +4,32 @@ from __future__ import annotations
 
 import pytest
 
-from tests.ui.conftest import shown
+from tests.ui.conftest import visible_content
 
 
-def at(seen, **parameters: str):
+def at(view, **parameters: str):
     """The same page at another address, as after Back."""
-    for name in list(seen.query_params):
-        del seen.query_params[name]
+    for name in list(view.query_params):
+        del view.query_params[name]
     for name, value in parameters.items():
-        seen.query_params[name] = value
-    return seen.run()
+        view.query_params[name] = value
+    return view.run()
 
 
-def open_namespace(seen, namespace: str) -> None:
+def open_namespace(view, namespace: str) -> None:
     """Choose a namespace."""
-    seen.session_state["page_namespace"] = True
-    seen.run()
-    seen.button(key=f"page_namespace_{namespace}").click().run()
+    view.session_state["page_namespace"] = True
+    view.run()
+    view.button(key=f"page_namespace_{namespace}").click().run()
 
 
-def address(seen) -> dict[str, str]:
-    found = {name: seen.query_params[name] for name in seen.query_params}
-    return {name: value[0] if isinstance(value, list) else value for name, value in found.items()}
+def address(view) -> dict[str, str]:
+    parameters = {name: view.query_params[name] for name in view.query_params}
+    return {name: value[0] if isinstance(value, list) else value for name, value in parameters.items()}
 
 
 @pytest.mark.parametrize(
-    ("field", "before", "after"),
+    ("field", "initial_value", "new_value"),
     [
         (("runs", "text_input", "runs_q", "q"), "", "nowhere"),
         (("runs", "selectbox", "runs_source", "source"), "all", "TEXT"),
@@ -40,29 +40,29 @@ def address(seen) -> dict[str, str]:
         (("search", "text_input", "lab_q", "q"), "", "owls"),
     ],
 )
-def test_back_shows_what_was_there_before(app, org, space, field, before, after):
+def test_back_shows_what_was_there_before(app, org, space, field, initial_value, new_value):
     page, kind, key, name = field
-    seen = app(org.api_key, page, namespace=space)
-    first = address(seen)
-    getattr(seen, kind)(key=key).set_value(after).run()
-    assert address(seen) == {**first, name: str(after)}
-    at(seen, **first)
-    assert not seen.exception
-    assert getattr(seen, kind)(key=key).value == before
-    assert address(seen) == first
+    view = app(org.api_key, page, namespace=space)
+    first = address(view)
+    getattr(view, kind)(key=key).set_value(new_value).run()
+    assert address(view) == {**first, name: str(new_value)}
+    at(view, **first)
+    assert not view.exception
+    assert getattr(view, kind)(key=key).value == initial_value
+    assert address(view) == first
 
 
 def test_back_leads_to_the_namespace_before(app, org, space):
-    other = org.namespace()
-    seen = app(org.api_key, "documents", namespace=space)
-    open_namespace(seen, other)
-    assert address(seen)["namespace"] == other
-    at(seen, namespace=space)
-    assert address(seen)["namespace"] == space
+    other_namespace = org.namespace()
+    view = app(org.api_key, "documents", namespace=space)
+    open_namespace(view, other_namespace)
+    assert address(view)["namespace"] == other_namespace
+    at(view, namespace=space)
+    assert address(view)["namespace"] == space
 
 
 @pytest.mark.parametrize(
-    ("page", "named"),
+    ("page", "parameters"),
     [
         ("documents", {"cursor": "of-the-other-namespace", "q": "owls"}),
         ("documents", {"document": "doc_06h0jc5ybfsha47mkst60rka5fmx86mz7s8g", "chunk": "3"}),
@@ -70,33 +70,33 @@ def test_back_leads_to_the_namespace_before(app, org, space):
         ("evaluations", {"evaluation": "eval_06h0jc5ybfsha47mkst60rka5fmx86mz7s8g", "tab": "Results"}),
     ],
 )
-def test_another_namespace_is_shown_from_its_beginning(app, org, space, page, named):
-    other = org.namespace()
-    seen = app(org.api_key, page, namespace=space, **named)
-    open_namespace(seen, other)
-    assert not seen.exception
-    assert not seen.error, shown(seen)
-    assert "does not exist" not in shown(seen)
-    assert "no such document" not in shown(seen)
-    kept = {name: value for name, value in named.items() if name == "q"}
-    assert address(seen) == {"namespace": other, **kept}
+def test_another_namespace_is_shown_from_its_beginning(app, org, space, page, parameters):
+    other_namespace = org.namespace()
+    view = app(org.api_key, page, namespace=space, **parameters)
+    open_namespace(view, other_namespace)
+    assert not view.exception
+    assert not view.error, visible_content(view)
+    assert "does not exist" not in visible_content(view)
+    assert "no such document" not in visible_content(view)
+    kept_parameters = {name: value for name, value in parameters.items() if name == "q"}
+    assert address(view) == {"namespace": other_namespace, **kept_parameters}
 
 
 def test_any_namespace_is_found_by_a_part_of_its_name(app, org, space):
     for number in range(51):
         org.namespace(name=f"Customer {number:02}")
-    seen = app(org.api_key, "documents")
-    assert address(seen)["namespace"] == space, "the one with documents"
-    seen.session_state["page_namespace"] = True
-    seen.run()
-    assert "50 of 52" in shown(seen)
-    seen.text_input(key="page_namespace_name").set_value("tomer 00").run()
-    (offered,) = [button for button in seen.button if str(button.key).startswith("page_namespace_ns_")]
+    view = app(org.api_key, "documents")
+    assert address(view)["namespace"] == space, "the one with documents"
+    view.session_state["page_namespace"] = True
+    view.run()
+    assert "50 of 52" in visible_content(view)
+    view.text_input(key="page_namespace_name").set_value("tomer 00").run()
+    (offered,) = [button for button in view.button if str(button.key).startswith("page_namespace_ns_")]
     assert offered.label == "Customer 00 · :gray[0 documents]"
     offered.click().run()
-    seen.switch_page("views/runs.py")
-    at(seen)
-    assert f"page_namespace_{address(seen)['namespace']}" == offered.key
+    view.switch_page("views/runs.py")
+    at(view)
+    assert f"page_namespace_{address(view)['namespace']}" == offered.key
 
 
 @pytest.mark.slow
@@ -126,9 +126,9 @@ def test_any_namespace_is_found_by_a_part_of_its_name(app, org, space):
     ],
 )
 def test_a_link_that_was_cut_or_grew_old_is_answered_in_words_with_a_way_on(app, org, space, page, parameters):
-    seen = app(org.api_key, page, **{"namespace": space, **parameters})
-    assert not seen.exception, seen.exception[0].value
+    view = app(org.api_key, page, **{"namespace": space, **parameters})
+    assert not view.exception, view.exception[0].value
     if "cursor" in parameters or "keys" in parameters:
-        next(one for one in seen.button if one.label == "First page").click().run()
-        assert not seen.exception
-        assert not seen.error, shown(seen)
+        next(button for button in view.button if button.label == "First page").click().run()
+        assert not view.exception
+        assert not view.error, visible_content(view)

@@ -78,15 +78,15 @@ LEAST = {"one run": 100, "documents": 50, "one document": 50, "removals": 100, "
 def rows_of(answer: Any) -> set[str]:
     """Every object of a list in an answer: by its id, else by what it says."""
     if isinstance(answer, list):
-        items = {str(one.get("id") or one.get("chunk", one)) for one in answer if isinstance(one, dict)}
-        return items.union(*(rows_of(one) for one in answer))
+        items = {str(entry.get("id") or entry.get("chunk", entry)) for entry in answer if isinstance(entry, dict)}
+        return items.union(*(rows_of(entry) for entry in answer))
     if isinstance(answer, dict):
         return set().union(*(rows_of(value) for value in answer.values()))
     return set()
 
 
 def test_no_page_loads_more_than_200_rows(app, org, full, monkeypatch):
-    seen, loaded, unbounded = app(org.api_key, "keys", namespace=full["namespace"]), set(), []
+    view, loaded, unbounded = app(org.api_key, "keys", namespace=full["namespace"]), set(), []
     real = Api._send
 
     def watch(api: Api, method: str, path: str, **options: Any) -> Any:
@@ -98,26 +98,26 @@ def test_no_page_loads_more_than_200_rows(app, org, full, monkeypatch):
 
     monkeypatch.setattr(Api, "_send", watch)
     for name, (page, parameters) in PAGES.items():
-        seen.switch_page(f"views/{page}.py")
-        seen.query_params.clear()
+        view.switch_page(f"views/{page}.py")
+        view.query_params.clear()
         for key, value in {**parameters, "namespace": "{namespace}"}.items():
-            seen.query_params[key] = value.format(**full)
+            view.query_params[key] = value.format(**full)
         loaded.clear()
-        seen.run()
-        assert not seen.exception, name
-        assert not seen.error, (name, [error.value for error in seen.error])
+        view.run()
+        assert not view.exception, name
+        assert not view.error, (name, [error.value for error in view.error])
         assert LEAST.get(name, 0) <= len(loaded) <= MOST, (name, len(loaded))
-        assert all(len(table.value) <= 100 for table in seen.dataframe), name
+        assert all(len(table.value) <= 100 for table in view.dataframe), name
     assert not unbounded
 
 
 def test_an_old_namespace_opens_by_its_link(app, org, full):
-    seen = app(org.api_key, "documents", namespace=full["namespace"])
-    assert not seen.exception
-    assert address(seen)["namespace"] == full["namespace"]
-    seen.session_state["page_namespace"] = True
-    seen.run()
-    offered = [button for button in seen.button if str(button.key).startswith("page_namespace_ns_")]
+    view = app(org.api_key, "documents", namespace=full["namespace"])
+    assert not view.exception
+    assert address(view)["namespace"] == full["namespace"]
+    view.session_state["page_namespace"] = True
+    view.run()
+    offered = [button for button in view.button if str(button.key).startswith("page_namespace_ns_")]
     assert len(offered) == 50
     assert offered[0].label.endswith(":red[230 failed]")
 
@@ -127,7 +127,7 @@ def test_a_large_question_set_is_read_in_parts(app, org, full, monkeypatch):
     questions = [{"query": f"q{number}", "relevant": [{"externalId": str(number)}]} for number in range(300)]
     body = {"namespaceId": full["namespace"], "name": "many", "questions": questions}
     evaluation = org.client.post("/v1/evaluations", json=body).json()["data"]["evaluation"]["id"]
-    run_of(org, full["namespace"], evaluation, {"questions": [ranked(one["query"]) for one in questions]})
+    run_of(org, full["namespace"], evaluation, {"questions": [ranked(question["query"]) for question in questions]})
     loaded: set[str] = set()
     real = Api._send
 
@@ -138,13 +138,13 @@ def test_a_large_question_set_is_read_in_parts(app, org, full, monkeypatch):
 
     monkeypatch.setattr(Api, "_send", watch)
     for tab in ("Questions", "Results", "History"):
-        seen = app(org.api_key, "evaluations", namespace=full["namespace"])
+        view = app(org.api_key, "evaluations", namespace=full["namespace"])
         loaded.clear()
-        seen.query_params["evaluation"], seen.query_params["tab"] = evaluation, tab
-        seen.run()
-        assert not seen.exception
-        assert not seen.error
-        assert max(len(table.value) for table in seen.dataframe) <= 50, tab
+        view.query_params["evaluation"], view.query_params["tab"] = evaluation, tab
+        view.run()
+        assert not view.exception
+        assert not view.error
+        assert max(len(table.value) for table in view.dataframe) <= 50, tab
         assert len(loaded) <= MOST, tab
 
 

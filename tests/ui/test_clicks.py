@@ -16,50 +16,50 @@ def hasty(monkeypatch):
 
 def test_two_clicks_create_one_key_and_show_it(app, org, hasty):
     org.namespace()
-    seen = app(org.api_key, "keys", tab="API keys")
-    typed(seen, "Name", "Website")
-    click(seen, "Create API key")
-    first = [code.value for code in seen.code]
-    click(seen, "Create API key")
-    assert [code.value for code in seen.code] == first
+    view = app(org.api_key, "keys", tab="API keys")
+    typed(view, "Name", "Website")
+    click(view, "Create API key")
+    first = [code.value for code in view.code]
+    click(view, "Create API key")
+    assert [code.value for code in view.code] == first
     assert [key["name"] for key in org.client.get("/v1/keys").json()["data"]["keys"]].count("Website") == 1
-    seen.run()
-    assert [code.value for code in seen.code] == first, "until it is copied, whatever else happens on the page"
-    click(seen, "I copied it")
-    assert not seen.code
+    view.run()
+    assert [code.value for code in view.code] == first, "until it is copied, whatever else happens on the page"
+    click(view, "I copied it")
+    assert not view.code
 
 
 def test_two_clicks_rotate_a_secret_once(app, org, hasty):
-    seen = app(org.api_key, "webhooks")
-    typed(seen, "URL", "https://93.184.216.34/hook")
-    click(seen, "Add webhook")
-    secrets = [code.value for code in seen.code]
+    view = app(org.api_key, "webhooks")
+    typed(view, "URL", "https://93.184.216.34/hook")
+    click(view, "Add webhook")
+    secrets = [code.value for code in view.code]
     for _ in range(2):
-        click(seen, "Rotate secret")
-        secrets += [code.value for code in seen.code]
+        click(view, "Rotate secret")
+        secrets += [code.value for code in view.code]
     assert len(secrets) == 3
     assert secrets[0] != secrets[1] == secrets[2]
 
 
 def test_a_key_that_is_rotated_as_soon_as_it_is_created_gets_another_one(app, org, hasty):
     org.namespace()
-    seen = app(org.api_key, "keys", tab="API keys")
-    typed(seen, "Name", "Website")
-    click(seen, "Create API key")
-    created = [code.value for code in seen.code]
-    click(seen, "I copied it")
+    view = app(org.api_key, "keys", tab="API keys")
+    typed(view, "Name", "Website")
+    click(view, "Create API key")
+    created = [code.value for code in view.code]
+    click(view, "I copied it")
     key = next(key for key in org.client.get("/v1/keys").json()["data"]["keys"] if key["name"] == "Website")
-    next(button for button in seen.button if button.key == f"rotate-{key['id']}").click().run()
-    assert not seen.exception
-    assert [code.value for code in seen.code] != created
+    next(button for button in view.button if button.key == f"rotate-{key['id']}").click().run()
+    assert not view.exception
+    assert [code.value for code in view.code] != created
     assert [key["name"] for key in org.client.get("/v1/keys").json()["data"]["keys"]].count("Website") == 2
 
 
 def test_what_is_asked_for_later_is_another_request(app, org, monkeypatch):
     monkeypatch.setattr(widgets, "SECOND_CLICK_SECONDS", 0.0)
     org.namespace()
-    seen = app(org.api_key, "keys", tab="API keys")
-    typed(seen, "Name", "Website")
-    click(seen, "Create API key")
-    click(seen, "Create API key")
+    view = app(org.api_key, "keys", tab="API keys")
+    typed(view, "Name", "Website")
+    click(view, "Create API key")
+    click(view, "Create API key")
     assert [key["name"] for key in org.client.get("/v1/keys").json()["data"]["keys"]].count("Website") == 2

@@ -10,7 +10,7 @@ import streamlit as st
 from retrieval.ports import Scope
 from tests.api.routes.test_resync import fail
 from tests.library import Library
-from tests.ui.conftest import shown
+from tests.ui.conftest import visible_content
 from tests.ui.test_actions import click
 from tests.ui.test_addresses import address
 from ui.client import Api
@@ -43,32 +43,32 @@ def labels(app):
 
 
 def test_a_piece_of_the_name_finds_a_document_and_stands_in_the_address(app, org, pages):
-    seen = app(org.api_key, "documents", namespace=pages)
-    seen.text_input(key="find_q").set_value("SEAL").run()
-    assert not seen.exception
-    assert "harbour-seal.pdf" in shown(seen)
-    assert "broken.pdf" not in shown(seen)
-    assert seen.query_params["q"] in ("SEAL", ["SEAL"])
+    view = app(org.api_key, "documents", namespace=pages)
+    view.text_input(key="find_q").set_value("SEAL").run()
+    assert not view.exception
+    assert "harbour-seal.pdf" in visible_content(view)
+    assert "broken.pdf" not in visible_content(view)
+    assert view.query_params["q"] in ("SEAL", ["SEAL"])
     linked = app(org.api_key, "documents", namespace=pages, q="example.org/page")
-    assert "Guide 2" in shown(linked)
-    assert "Prices" not in shown(linked)
-    seen.text_input(key="find_q").set_value("nowhere").run()
-    assert "No document matches" in shown(seen)
-    click(seen, "Clear filters")
-    assert "broken.pdf" in shown(seen)
-    assert "q" not in seen.query_params
+    assert "Guide 2" in visible_content(linked)
+    assert "Prices" not in visible_content(linked)
+    view.text_input(key="find_q").set_value("nowhere").run()
+    assert "No document matches" in visible_content(view)
+    click(view, "Clear filters")
+    assert "broken.pdf" in visible_content(view)
+    assert "q" not in view.query_params
 
 
 def test_what_is_typed_before_the_page_is_complete_is_looked_for(app, org, pages, monkeypatch):
     """Typing ends a run of the page that is under way: here the first one, between the fields and what they find."""
     with monkeypatch.context() as patch:
         patch.setattr(document_filters, "show_filter", lambda name: st.stop())
-        seen = app(org.api_key, "documents", namespace=pages)
-        assert "harbour-seal.pdf" not in shown(seen)
-    seen.text_input(key="find_q").set_value("SEAL").run()
-    assert not seen.exception
-    assert seen.text_input(key="find_q").value == "SEAL"
-    assert "1 document:" in shown(seen)
+        view = app(org.api_key, "documents", namespace=pages)
+        assert "harbour-seal.pdf" not in visible_content(view)
+    view.text_input(key="find_q").set_value("SEAL").run()
+    assert not view.exception
+    assert view.text_input(key="find_q").value == "SEAL"
+    assert "1 document:" in visible_content(view)
 
 
 def test_an_id_that_is_pasted_finds_its_document(app, org, pages):
@@ -77,31 +77,36 @@ def test_an_id_that_is_pasted_finds_its_document(app, org, pages):
         " where p.namespace_id = %(space)s and d.name = 'Prices'",
         {"space": pages},
     )
-    seen = app(org.api_key, "documents", namespace=pages, q=row["id"])
-    assert "Prices" in shown(seen)
-    assert "1 document:" in shown(seen)
+    view = app(org.api_key, "documents", namespace=pages, q=row["id"])
+    assert "Prices" in visible_content(view)
+    assert "1 document:" in visible_content(view)
 
 
 def test_a_site_is_deleted_whole_and_nothing_else_once_it_was_shown(app, org, pages):
-    seen = app(org.api_key, "documents", namespace=pages)
-    assert not [label for label in labels(seen) if "Delete" in label], "nothing is done to all without a filter"
-    seen.selectbox(key="find_site").set_value("docs.example.org").run()
-    assert "3 documents" in shown(seen)
-    assert "- Guide 2" in shown(seen)
-    seen.button(key="delete-all").click().run()
-    assert not seen.exception
-    assert "3 documents deleted successfully" in shown(seen)
-    left = org.client.post("/v1/documents", json={"namespaceId": pages, "filterConfig": {}}).json()["data"]
-    assert {one["name"] for one in left["documents"]} == {"Prices", "harbour-seal.pdf", "broken.pdf", "plan.txt"}
+    view = app(org.api_key, "documents", namespace=pages)
+    assert not [label for label in labels(view) if "Delete" in label], "nothing is done to all without a filter"
+    view.selectbox(key="find_site").set_value("docs.example.org").run()
+    assert "3 documents" in visible_content(view)
+    assert "- Guide 2" in visible_content(view)
+    view.button(key="delete-all").click().run()
+    assert not view.exception
+    assert "3 documents deleted successfully" in visible_content(view)
+    remaining = org.client.post("/v1/documents", json={"namespaceId": pages, "filterConfig": {}}).json()["data"]
+    assert {document["name"] for document in remaining["documents"]} == {
+        "Prices",
+        "harbour-seal.pdf",
+        "broken.pdf",
+        "plan.txt",
+    }
 
 
 def test_what_a_resync_leaves_out_is_said(app, org, pages):
     org.db.rows("update documents set error = 'The site did not answer in time.' where name = 'broken.pdf'")
-    seen = app(org.api_key, "documents", namespace=pages, status="FAILED")
-    seen.button(key="documents-NOT_ANSWERING").click().run()
-    assert not seen.exception
-    assert "0 documents queued" in shown(seen)
-    assert "1 document left out" in shown(seen)
+    view = app(org.api_key, "documents", namespace=pages, status="FAILED")
+    view.button(key="documents-NOT_ANSWERING").click().run()
+    assert not view.exception
+    assert "0 documents queued" in visible_content(view)
+    assert "1 document left out" in visible_content(view)
 
 
 @pytest.mark.parametrize("page", ["documents", "namespaces"])
@@ -116,44 +121,44 @@ def test_documents_are_indexed_again_once_the_cost_was_confirmed(app, org, page)
     properties = '{"embeddingCount": 2, "tokenCount": 9}'
     org.db.rows(f"update documents d set status = 'FAILED', properties = '{properties}' from partitions p"
                 " where p.id = d.partition_id and p.namespace_id = %(space)s", {"space": space})  # fmt: skip
-    seen = app(org.api_key, page, namespace=space, **({"q": "owls"} if page == "documents" else {"open": "yes"}))
-    assert "to index again" not in shown(seen), "the estimate is made once it is opened"
-    seen.session_state["index-again-0"] = True
-    seen.run()
-    assert "1 document to index again" in shown(seen)
-    assert "2 chunks · 9 tokens · about 0.0000 USD" in shown(seen)
+    view = app(org.api_key, page, namespace=space, **({"q": "owls"} if page == "documents" else {"open": "yes"}))
+    assert "to index again" not in visible_content(view), "the estimate is made once it is opened"
+    view.session_state["index-again-0"] = True
+    view.run()
+    assert "1 document to index again" in visible_content(view)
+    assert "2 chunks · 9 tokens · about 0.0000 USD" in visible_content(view)
     runs = {"namespaceId": space}
     assert len(org.client.get("/v1/ingest-job-runs", params=runs).json()["data"]["ingestJobRuns"]) == 1
-    seen.button(key="index-again").click().run()
-    assert not seen.exception
-    assert "1 document queued" in shown(seen)
-    assert "to index again" not in shown(seen)
+    view.button(key="index-again").click().run()
+    assert not view.exception
+    assert "1 document queued" in visible_content(view)
+    assert "to index again" not in visible_content(view)
     newest = org.client.get("/v1/ingest-job-runs", params=runs).json()["data"]["ingestJobRuns"][0]["id"]
-    (link,) = [link for link in seen.get("page_link") if link.proto.label == "Progress"]
+    (link,) = [link for link in view.get("page_link") if link.proto.label == "Progress"]
     assert link.proto.query_string == f"namespace={space}&run={newest}"
 
 
 def test_documents_and_searches_are_seen_as_another_person(app, org, pages):
-    seen = app(org.api_key, "documents", namespace=pages)
-    assert "plan.txt" in shown(seen)
-    seen.text_input(key="see_as_typed").set_value("bob@example.com").run()
-    assert not seen.exception
-    assert "You see this page as" in shown(seen)
-    assert "plan.txt" not in shown(seen)
-    assert "6 documents:" in shown(seen)
-    seen.query_params["site"] = "docs.example.org"
-    seen.run()
-    assert not [label for label in labels(seen) if "Delete" in label or "again" in label]
-    seen.switch_page("views/search.py")
-    seen.query_params["q"] = "Ada plan"
-    seen.run()
-    assert not seen.exception
-    assert "plan.txt" not in shown(seen)
-    click(seen, "Stop")
-    assert "You see documents" not in shown(seen)
-    seen.query_params.clear()
-    seen.switch_page("views/documents.py").run()
-    assert "plan.txt" in shown(seen)
+    view = app(org.api_key, "documents", namespace=pages)
+    assert "plan.txt" in visible_content(view)
+    view.text_input(key="see_as_typed").set_value("bob@example.com").run()
+    assert not view.exception
+    assert "You see this page as" in visible_content(view)
+    assert "plan.txt" not in visible_content(view)
+    assert "6 documents:" in visible_content(view)
+    view.query_params["site"] = "docs.example.org"
+    view.run()
+    assert not [label for label in labels(view) if "Delete" in label or "again" in label]
+    view.switch_page("views/search.py")
+    view.query_params["q"] = "Ada plan"
+    view.run()
+    assert not view.exception
+    assert "plan.txt" not in visible_content(view)
+    click(view, "Stop")
+    assert "You see documents" not in visible_content(view)
+    view.query_params.clear()
+    view.switch_page("views/documents.py").run()
+    assert "plan.txt" in visible_content(view)
 
 
 def test_it_is_said_why_the_person_who_is_seen_as_sees_a_document_or_does_not(app, org, pages):
@@ -163,22 +168,24 @@ def test_it_is_said_why_the_person_who_is_seen_as_sees_a_document_or_does_not(ap
     groups = {"staff": {"groups": ["auditors"]}, "auditors": {"users": ["bob@example.com"]}}
     for name, members in groups.items():
         change("PUT", f"/v1/groups/{name}", {"namespaceId": pages, "members": members})
-    where = {"namespaceId": pages, "filterConfig": {"text": "Prices"}}
-    change("PATCH", "/v1/documents", {**where, "data": {"access": {"groups": ["staff"]}}})
-    seen = app(org.api_key, "documents", namespace=pages)
-    seen.text_input(key="see_as_typed").set_value("bob@example.com").run()
-    assert not seen.exception
-    assert "Seen: its own list names the group staff, which holds auditors." in shown(seen)
-    assert "Seen: it has no list, so that everyone with a key sees it." in shown(seen)
-    change("PATCH", "/v1/documents", {**where, "data": {"access": {"public": True, "denied": {"groups": ["staff"]}}}})
-    seen.text_input(key="find_q").set_value("Prices").run()
-    assert "No document matches." in shown(seen)
-    assert "its own list denies the group staff" in shown(seen)
-    listed = org.client.post("/v1/documents", json=where).json()["data"]["documents"]
-    seen.query_params["document"] = listed[0]["id"]
-    seen.run()
-    assert not seen.exception
-    assert "its own list denies the group staff, which holds auditors" in shown(seen)
+    selection = {"namespaceId": pages, "filterConfig": {"text": "Prices"}}
+    change("PATCH", "/v1/documents", {**selection, "data": {"access": {"groups": ["staff"]}}})
+    view = app(org.api_key, "documents", namespace=pages)
+    view.text_input(key="see_as_typed").set_value("bob@example.com").run()
+    assert not view.exception
+    assert "Seen: its own list names the group staff, which holds auditors." in visible_content(view)
+    assert "Seen: it has no list, so that everyone with a key sees it." in visible_content(view)
+    change(
+        "PATCH", "/v1/documents", {**selection, "data": {"access": {"public": True, "denied": {"groups": ["staff"]}}}}
+    )
+    view.text_input(key="find_q").set_value("Prices").run()
+    assert "No document matches." in visible_content(view)
+    assert "its own list denies the group staff" in visible_content(view)
+    documents = org.client.post("/v1/documents", json=selection).json()["data"]["documents"]
+    view.query_params["document"] = documents[0]["id"]
+    view.run()
+    assert not view.exception
+    assert "its own list denies the group staff, which holds auditors" in visible_content(view)
 
 
 def test_a_document_whose_access_is_unknown_needs_attention(app, org, pages):
@@ -187,59 +194,61 @@ def test_a_document_whose_access_is_unknown_needs_attention(app, org, pages):
         " from partitions p where p.id = d.partition_id and p.namespace_id = %(space)s and d.name = 'Prices'",
         {"nobody": json.dumps({**FOR_ADA, "users": []}), "space": pages},
     )
-    seen = app(org.api_key, "documents", namespace=pages)
-    (link,) = [one for one in seen.get("page_link") if "Needs attention" in one.proto.label]
+    view = app(org.api_key, "documents", namespace=pages)
+    (link,) = [link_widget for link_widget in view.get("page_link") if "Needs attention" in link_widget.proto.label]
     assert "access of 1 document is unknown" in link.proto.label
-    seen = app(org.api_key, "documents", namespace=pages, access="unknown")
-    assert "1 document:" in shown(seen)
-    seen.toggle(key="find_access").set_value(False).run()
-    assert "7 documents:" in shown(seen)
-    seen.query_params["access"] = "unknown"  # as the link above does, on the page that is open
-    seen.run()
-    assert "1 document:" in shown(seen)
-    (found,) = org.client.post(
+    view = app(org.api_key, "documents", namespace=pages, access="unknown")
+    assert "1 document:" in visible_content(view)
+    view.toggle(key="find_access").set_value(False).run()
+    assert "7 documents:" in visible_content(view)
+    view.query_params["access"] = "unknown"  # as the link above does, on the page that is open
+    view.run()
+    assert "1 document:" in visible_content(view)
+    (document,) = org.client.post(
         "/v1/documents", json={"namespaceId": pages, "filterConfig": {"accessStatuses": ["UNKNOWN"]}}
     ).json()["data"]["documents"]
-    seen = app(org.api_key, "documents", namespace=pages, document=found["id"], tab="Access")
-    assert "The item lists no sharing" in shown(seen)
+    view = app(org.api_key, "documents", namespace=pages, document=document["id"], tab="Access")
+    assert "The item lists no sharing" in visible_content(view)
 
 
 def test_pages_to_check_are_found_with_their_reasons_and_open_from_the_row(app, org, pages):
     page = {"page": 7, "quality": 0.2, "unread": True, "reasons": ["Its fonts do not say which letters they show."]}
-    known = {"textQuality": 0.2, "pagesToCheck": [page], "mimeType": "application/pdf"}
+    properties = {"textQuality": 0.2, "pagesToCheck": [page], "mimeType": "application/pdf"}
     (row,) = org.db.rows(
         "update documents d set properties = d.properties || %(known)s::jsonb from partitions p"
         " where p.id = d.partition_id and p.namespace_id = %(space)s and d.name = 'harbour-seal.pdf' returning d.id",
-        {"known": json.dumps(known), "space": pages},
+        {"known": json.dumps(properties), "space": pages},
     )
-    seen = app(org.api_key, "documents", namespace=pages)
-    assert "do not say which letters" not in shown(seen)
-    seen.toggle(key="find_quality").set_value(True).run()
-    assert not seen.exception
-    assert "1 document:" in shown(seen)
-    assert "7: Its fonts do not say which letters they show." in shown(seen)
-    assert seen.query_params["quality"] in ("check", ["check"])
-    seen = app(org.api_key, "documents", namespace=pages, document=row["id"], tab="Pages to check")
-    assert not seen.exception
-    assert "Page 7 · quality 0.20 · not read" in shown(seen)
-    assert "ingest the file again with text recognition" in shown(seen)
+    view = app(org.api_key, "documents", namespace=pages)
+    assert "do not say which letters" not in visible_content(view)
+    view.toggle(key="find_quality").set_value(True).run()
+    assert not view.exception
+    assert "1 document:" in visible_content(view)
+    assert "7: Its fonts do not say which letters they show." in visible_content(view)
+    assert view.query_params["quality"] in ("check", ["check"])
+    view = app(org.api_key, "documents", namespace=pages, document=row["id"], tab="Pages to check")
+    assert not view.exception
+    assert "Page 7 · quality 0.20 · not read" in visible_content(view)
+    assert "ingest the file again with text recognition" in visible_content(view)
 
 
 def test_who_may_see_a_document_is_said_and_changed(app, org, pages):
-    (found,) = org.client.post(
+    (document,) = org.client.post(
         "/v1/documents", json={"namespaceId": pages, "filterConfig": {"text": "plan.txt"}}
     ).json()["data"]["documents"]
-    seen = app(org.api_key, "documents", namespace=pages, document=found["id"], tab="Access")
-    assert not seen.exception
-    assert "ada@example.com" in shown(seen)
-    assert "Set by the request that ingested it" in shown(seen)
-    next(one for one in seen.text_input if one.label.startswith("Denied users")).set_value("bob, Eve")
-    click(seen, "Set access")
-    assert not seen.exception
-    kept = org.client.post(
-        "/v1/documents", json={"namespaceId": pages, "filterConfig": {"documentIds": [found["id"]]}}
+    view = app(org.api_key, "documents", namespace=pages, document=document["id"], tab="Access")
+    assert not view.exception
+    assert "ada@example.com" in visible_content(view)
+    assert "Set by the request that ingested it" in visible_content(view)
+    next(text_input for text_input in view.text_input if text_input.label.startswith("Denied users")).set_value(
+        "bob, Eve"
+    )
+    click(view, "Set access")
+    assert not view.exception
+    access = org.client.post(
+        "/v1/documents", json={"namespaceId": pages, "filterConfig": {"documentIds": [document["id"]]}}
     ).json()["data"]["documents"][0]["access"]
-    assert kept == {
+    assert access == {
         "users": ["ada@example.com"],
         "groups": [],
         "denied": {"users": ["bob", "Eve"], "groups": []},
@@ -251,36 +260,40 @@ def test_documents_are_found_by_the_values_of_their_metadata(app, org, space):
     library = Library(org.db, Scope(org.id, space, ""), None)
     for number in range(3):
         library.put(["Owls."], name=f"owl {number}", metadata={"topic": "owls", "year": 2020 + number % 2})
-    seen = app(org.api_key, "documents", namespace=space)
-    topics = seen.pills(key="facet_metadata_topic")
+    view = app(org.api_key, "documents", namespace=space)
+    topics = view.pills(key="facet_metadata_topic")
     assert topics.options == ["owls (3)", "seals (1)"]
     topics.set_value(['"owls"']).run()
-    assert not seen.exception
-    assert address(seen)["metadata"] == '{"topic": "owls"}'
-    assert len(seen.dataframe[0].value) == 3
-    assert "1 to 3 of 3" in shown(seen)
-    assert seen.pills(key="facet_metadata_topic").options == ["owls (3)", "seals (1)"], "others can be added"
-    assert seen.pills(key="facet_metadata_year").options == ["2020 (2)", "2021 (1)"]
-    seen.pills(key="facet_metadata_topic").set_value([]).run()
-    assert "metadata" not in address(seen)
+    assert not view.exception
+    assert address(view)["metadata"] == '{"topic": "owls"}'
+    assert len(view.dataframe[0].value) == 3
+    assert "1 to 3 of 3" in visible_content(view)
+    assert view.pills(key="facet_metadata_topic").options == ["owls (3)", "seals (1)"], "others can be added"
+    assert view.pills(key="facet_metadata_year").options == ["2020 (2)", "2021 (1)"]
+    view.pills(key="facet_metadata_topic").set_value([]).run()
+    assert "metadata" not in address(view)
 
 
 def test_a_page_of_documents_asks_few_questions_and_for_one_page(app, org, pages, monkeypatch):
-    asked = []
+    requests = []
     real = Api._send
 
     def ask(api, method, path, **options):
         answer = real(api, method, path, **options)
-        asked.append((path, len((answer.data or {}).get("documents") or ())))
+        requests.append((path, len((answer.data or {}).get("documents") or ())))
         return answer
 
     monkeypatch.setattr(Api, "_send", ask)
-    seen = app(org.api_key, "documents", namespace=pages)
-    asked.clear()
-    seen.run()
-    assert not seen.exception
-    assert sorted(path for path, _ in asked) == ["/v1/connections", *["/v1/documents"] * 4, f"/v1/namespaces/{pages}"]
-    assert [documents for _, documents in asked if documents] == [7], "one page of the list, and counts"
+    view = app(org.api_key, "documents", namespace=pages)
+    requests.clear()
+    view.run()
+    assert not view.exception
+    assert sorted(path for path, _ in requests) == [
+        "/v1/connections",
+        *["/v1/documents"] * 4,
+        f"/v1/namespaces/{pages}",
+    ]
+    assert [documents for _, documents in requests if documents] == [7], "one page of the list, and counts"
 
 
 def test_the_password_of_a_protected_file_is_given_at_its_failure(app, org):
@@ -289,10 +302,10 @@ def test_the_password_of_a_protected_file_is_given_at_its_failure(app, org):
     answer = org.client.post("/v1/ingest/file", data={"namespaceId": namespace}, files={"file": file})
     document = answer.json()["data"]["documents"][0]["id"]
     fail(org, "The PDF is protected by a password. Give the password, or upload the file without one.", document)
-    seen = app(org.api_key, "documents", namespace=namespace, document=document)
-    seen.text_input(key=f"{document}-PASSWORD-field").set_value("canary-password")
-    click(seen, "Retry with this password")
-    assert "1 document queued for resync" in shown(seen)
+    view = app(org.api_key, "documents", namespace=namespace, document=document)
+    view.text_input(key=f"{document}-PASSWORD-field").set_value("canary-password")
+    click(view, "Retry with this password")
+    assert "1 document queued for resync" in visible_content(view)
     row = org.db.row(
         "select d.status, r.password is not null as kept from documents d join job_runs r on r.id = d.job_run_id"
         " where d.id = %(id)s",

@@ -11,7 +11,7 @@ from streamlit.testing.v1 import AppTest
 
 from retrieval.accounts import api_keys
 from retrieval.ingestion import reembedding
-from tests.ui.conftest import shown
+from tests.ui.conftest import visible_content
 from tests.ui.test_actions import click, typed
 from tests.ui.test_pages import pictures
 from tests.ui.test_search_lab import address, questions
@@ -22,8 +22,8 @@ QUESTION = {"query": "Who hunts at night?", "relevant": [{"externalId": "owls"}]
 METRICS = ("ndcgAt10", "recallAt10", "recallAt100", "mrr")
 
 
-def made(org, space, *asked) -> str:
-    body = {"namespaceId": space, "name": "Animals", "questions": list(asked) or [QUESTION]}
+def create_question_set(org, space, *questions_given) -> str:
+    body = {"namespaceId": space, "name": "Animals", "questions": list(questions_given) or [QUESTION]}
     return org.client.post("/v1/evaluations", json=body).json()["data"]["evaluation"]["id"]
 
 
@@ -48,8 +48,12 @@ def measured(settings) -> list[dict[str, Any]]:
         {"value": 0.5, "ci95": [0.45, 0.55], "deltaCi95": [0.05, 0.15]},
     ]
     return [
-        {**one, "metrics": {**dict.fromkeys(METRICS, value), "spanRecallAt10": None}, "latencyMs": {"p50": 5, "p95": 9}}
-        for one, value in zip(settings, values, strict=True)
+        {
+            **setting,
+            "metrics": {**dict.fromkeys(METRICS, value), "spanRecallAt10": None},
+            "latencyMs": {"p50": 5, "p95": 9},
+        }
+        for setting, value in zip(settings, values, strict=True)
     ]
 
 
@@ -62,29 +66,29 @@ def ranked_questions() -> list[dict[str, Any]]:
     ]
 
 
-def opened(app, org, space, evaluation, **more: str) -> AppTest:
-    found: AppTest = app(org.api_key, "evaluations", namespace=space, evaluation=evaluation, **more)
-    assert not found.exception
-    assert not found.error, shown(found)
-    return found
+def opened(app, org, space, evaluation, **parameters: str) -> AppTest:
+    view: AppTest = app(org.api_key, "evaluations", namespace=space, evaluation=evaluation, **parameters)
+    assert not view.exception
+    assert not view.error, visible_content(view)
+    return view
 
 
 def test_a_question_set_is_made_of_beirs_files(app, org, space):
-    seen = app(org.api_key, "evaluations", namespace=space)
-    assert "No question set yet" in shown(seen)
-    click(seen, "New question set")
-    typed(seen, "Name", "Support")
+    view = app(org.api_key, "evaluations", namespace=space)
+    assert "No question set yet" in visible_content(view)
+    click(view, "New question set")
+    typed(view, "Name", "Support")
     lines = [{"_id": "1", "text": "Who hunts?"}, {"_id": "2", "text": "Who dives?"}, {"_id": "3", "text": "Nobody?"}]
     queries = "\n".join(map(json.dumps, lines)).encode()
     judged = b"query-id\tcorpus-id\tscore\n1\towls\t2\n2\tseals\t1\n2\tgone\t0\n"
-    seen.file_uploader[0].set_value([("queries.jsonl", queries, "text/plain"), ("test.tsv", judged, "text/plain")])
-    click(seen, "Create question set")
-    assert not seen.exception
-    assert "Created with 2 questions." in shown(seen)
-    assert "1 question without a judged document left out." in shown(seen)
-    assert "1 document of the answers are not in" not in shown(seen)
-    kept = questions(org, space, address(seen, "evaluation"))
-    assert kept == [
+    view.file_uploader[0].set_value([("queries.jsonl", queries, "text/plain"), ("test.tsv", judged, "text/plain")])
+    click(view, "Create question set")
+    assert not view.exception
+    assert "Created with 2 questions." in visible_content(view)
+    assert "1 question without a judged document left out." in visible_content(view)
+    assert "1 document of the answers are not in" not in visible_content(view)
+    stored_questions = questions(org, space, address(view, "evaluation"))
+    assert stored_questions == [
         {"query": "Who hunts?", "relevant": [{"externalId": "owls", "grade": 2}]},
         {"query": "Who dives?", "relevant": [{"externalId": "seals"}]},
     ]
@@ -101,58 +105,62 @@ def test_a_question_set_is_made_of_beirs_files(app, org, space):
     ],
 )
 def test_files_that_cannot_be_read_are_refused_in_words(app, org, space, name, content, why):
-    seen = app(org.api_key, "evaluations", namespace=space, new="yes")
-    typed(seen, "Name", "Broken")
-    seen.file_uploader[0].set_value((name, content, "text/plain"))
-    click(seen, "Create question set")
-    assert not seen.exception
-    assert why in shown(seen).replace("\\", "")
+    view = app(org.api_key, "evaluations", namespace=space, new="yes")
+    typed(view, "Name", "Broken")
+    view.file_uploader[0].set_value((name, content, "text/plain"))
+    click(view, "Create question set")
+    assert not view.exception
+    assert why in visible_content(view).replace("\\", "")
     assert not org.client.get("/v1/evaluations", params={"namespaceId": space}).json()["data"]["evaluations"]
 
 
 def test_settings_are_compared_and_the_run_opens(app, org, space):
-    evaluation = made(org, space)
-    seen = opened(app, org, space, evaluation)
-    click(seen, "Compare settings")
-    assert not seen.exception
-    run = address(seen, "run")
-    assert address(seen, "tab") == "Results"
+    evaluation = create_question_set(org, space)
+    view = opened(app, org, space, evaluation)
+    click(view, "Compare settings")
+    assert not view.exception
+    run = address(view, "run")
+    assert address(view, "tab") == "Results"
     path = f"/v1/evaluations/{evaluation}/runs/{run}"
     started = org.client.get(path, params={"namespaceId": space}).json()["data"]["run"]
-    assert [(one["name"], one["semanticWeight"]) for one in started["settings"]] == [
+    assert [(setting["name"], setting["semanticWeight"]) for setting in started["settings"]] == [
         ("semantic", 1.0),
         ("hybrid", 0.5),
         ("keyword", 0.0),
     ]
-    assert "Queued: it begins when a worker is free." in "".join(bar.proto.text for bar in seen.get("progress"))
+    assert "Queued: it begins when a worker is free." in "".join(bar.proto.text for bar in view.get("progress"))
     org.db.rows(
         "update evaluation_runs set status = 'RUNNING', progress = '{\"asked\": 1, \"total\": 3}' where id = %(id)s"
         " returning id",
         {"id": run},
     )
-    assert "1 of 3 searches" in "".join(bar.proto.text for bar in seen.run().get("progress"))
+    assert "1 of 3 searches" in "".join(bar.proto.text for bar in view.run().get("progress"))
     org.db.rows(
         "update evaluation_runs set status = 'FAILED', error = 'The model is away.', finished_at = now()"
         " where id = %(id)s returning id",
         {"id": run},
     )
-    assert "The model is away" in shown(seen.run())
+    assert "The model is away" in visible_content(view.run())
 
 
 def test_a_run_tells_intervals_wins_and_losses(app, org, space):
-    evaluation = made(org, space)
+    evaluation = create_question_set(org, space)
     run_of(org, space, evaluation, {"questions": ranked_questions()})
-    seen = opened(app, org, space, evaluation, tab="Results")
-    text = shown(seen)
+    view = opened(app, org, space, evaluation, tab="Results")
+    text = visible_content(view)
     assert "0.400 [0.350, 0.450]" in text
     assert "0.500 [0.450, 0.550]" in text
     assert "Latency p95" in text
     assert "1 / 1 / 1" in text
     assert "better" in text
     assert "+0.100 [+0.050, +0.150] against base" in text.replace("\\", "")
-    changes = seen.dataframe[1].value.to_dict("records")
-    assert [(one["Question"], one[""]) for one in changes] == [("won", "▲ win"), ("lost", "▼ loss"), ("even", "=")]
-    assert pictures(seen) == 2
+    changes = view.dataframe[1].value.to_dict("records")
+    assert [(change["Question"], change[""]) for change in changes] == [
+        ("won", "▲ win"),
+        ("lost", "▼ loss"),
+        ("even", "="),
+    ]
+    assert pictures(view) == 2
     over_time = opened(app, org, space, evaluation, tab="History")
     assert pictures(over_time) == 1
 
@@ -192,31 +200,31 @@ def test_a_row_of_the_table_is_a_setting_and_nothing_empty_is_sent():
 
 
 def test_questions_are_added_renamed_and_deleted(app, org, space):
-    evaluation = made(org, space)
-    seen = opened(app, org, space, evaluation, tab="Questions")
-    assert "Who hunts at night?" in shown(seen)
-    area = next(one for one in seen.text_area if one.label.startswith("Or questions"))
+    evaluation = create_question_set(org, space)
+    view = opened(app, org, space, evaluation, tab="Questions")
+    assert "Who hunts at night?" in visible_content(view)
+    area = next(text_area for text_area in view.text_area if text_area.label.startswith("Or questions"))
     area.set_value('{"query": "Who dives?", "relevant": {"seals": 3}}')
-    click(seen, "Add")
-    assert not seen.exception
-    assert "Added: 2 questions now." in shown(seen)
+    click(view, "Add")
+    assert not view.exception
+    assert "Added: 2 questions now." in visible_content(view)
     assert questions(org, space, evaluation)[1]["relevant"] == [{"externalId": "seals", "grade": 3}]
-    seen = opened(app, org, space, evaluation, tab="Edit")
-    typed(seen, "Name", "Beasts")
-    seen.run()
-    click(seen, "Save name")
-    assert "Renamed. “Beasts”: 2 questions." in shown(seen)
-    seen.checkbox[0].check().run()
-    click(seen, "Delete question set")
-    assert not seen.exception
-    assert "“Beasts” is deleted." in shown(seen)
-    assert "No question set yet" in shown(seen)
+    view = opened(app, org, space, evaluation, tab="Edit")
+    typed(view, "Name", "Beasts")
+    view.run()
+    click(view, "Save name")
+    assert "Renamed. “Beasts”: 2 questions." in visible_content(view)
+    view.checkbox[0].check().run()
+    click(view, "Delete question set")
+    assert not view.exception
+    assert "“Beasts” is deleted." in visible_content(view)
+    assert "No question set yet" in visible_content(view)
 
 
 def test_a_gate_that_refused_is_shown_with_its_figures(app, org, space):
-    evaluation = made(org, space)
+    evaluation = create_question_set(org, space)
     figures = f"ndcgAt10 is 0.3000 over 1 questions of {evaluation}; the gate asks for 0.4000 at least."
-    told = f"The new generation was refused, and nothing has changed: {figures}"
+    message = f"The new generation was refused, and nothing has changed: {figures}"
     org.db.rows(
         "insert into job_runs (id, job_id, partition_id, source, status, finished_at, progress)"
         " select 'ijr_' || %(id)s, job_id, partition_id, 'REEMBED', 'COMPLETED', now(), %(progress)s from job_runs r"
@@ -224,60 +232,60 @@ def test_a_gate_that_refused_is_shown_with_its_figures(app, org, space):
         {
             "id": evaluation,
             "space": space,
-            "progress": json.dumps({"verdict": {"passed": False, "told": told, "questions": 1}}),
+            "progress": json.dumps({"verdict": {"passed": False, "told": message, "questions": 1}}),
         },
     )
-    for more in ({}, {"evaluation": evaluation, "tab": "Gate"}):
-        seen = app(org.api_key, "evaluations", namespace=space, **more)
-        assert not seen.exception
-        assert "ndcgAt10 is 0.3000" in shown(seen).replace("\\", "")
+    for parameters in ({}, {"evaluation": evaluation, "tab": "Gate"}):
+        view = app(org.api_key, "evaluations", namespace=space, **parameters)
+        assert not view.exception
+        assert "ndcgAt10 is 0.3000" in visible_content(view).replace("\\", "")
 
 
 def test_another_model_is_tried_behind_a_gate_and_cancelled(app, org, space):
-    evaluation = made(org, space)
-    seen = opened(app, org, space, evaluation, tab="Gate")
-    next(box for box in seen.selectbox if box.label == "Passes if it is").set_value("minimum")
-    next(box for box in seen.number_input if box.label == "Value").set_value(0.4)
-    click(seen, "Embed again behind the gate")
-    assert not seen.exception
-    assert not seen.error, shown(seen)
-    assert "Begun: the new vectors are made now" in shown(seen)
-    assert "The namespace is being embedded again." in shown(seen)
-    assert "Embed again behind the gate" not in {button.label for button in seen.button}
+    evaluation = create_question_set(org, space)
+    view = opened(app, org, space, evaluation, tab="Gate")
+    next(box for box in view.selectbox if box.label == "Passes if it is").set_value("minimum")
+    next(box for box in view.number_input if box.label == "Value").set_value(0.4)
+    click(view, "Embed again behind the gate")
+    assert not view.exception
+    assert not view.error, visible_content(view)
+    assert "Begun: the new vectors are made now" in visible_content(view)
+    assert "The namespace is being embedded again." in visible_content(view)
+    assert "Embed again behind the gate" not in {button.label for button in view.button}
     row = org.db.row("select pending from namespaces where id = %(id)s", {"id": space})
     gate = json.loads(org.ring.open(row["pending"], row=reembedding.row_name(space, "pending")))["gate"]
     assert gate == {"evaluationId": evaluation, "metric": "ndcgAt10", "minimum": 0.4, "notWorseThan": None}
-    click(seen, "Cancel it and its gate")
-    assert not seen.exception
-    assert "Cancelled: the old vectors stay" in shown(seen)
-    assert "Embed again behind the gate" in {button.label for button in seen.button}
+    click(view, "Cancel it and its gate")
+    assert not view.exception
+    assert "Cancelled: the old vectors stay" in visible_content(view)
+    assert "Embed again behind the gate" in {button.label for button in view.button}
 
 
 def test_a_gate_that_cannot_be_measured_is_refused_in_words(app, org, space):
     """No question of the set judges a span; and who may not change the namespace is offered no form."""
-    evaluation = made(org, space)
-    seen = opened(app, org, space, evaluation, tab="Gate")
-    next(box for box in seen.selectbox if box.label == "Metric").set_value("spanRecallAt10")
-    click(seen, "Embed again behind the gate")
-    assert "No question of the evaluation judges a span" in shown(seen)
-    assert "The namespace is being embedded again." not in shown(seen)
+    evaluation = create_question_set(org, space)
+    view = opened(app, org, space, evaluation, tab="Gate")
+    next(box for box in view.selectbox if box.label == "Metric").set_value("spanRecallAt10")
+    click(view, "Embed again behind the gate")
+    assert "No question of the evaluation judges a span" in visible_content(view)
+    assert "The namespace is being embedded again." not in visible_content(view)
     reader = api_keys.create_key(org.db, org.ring, org.id, "r", scopes=["namespaces:read", "search"])
-    seen = app(reader.api_key, "evaluations", namespace=space, evaluation=evaluation, tab="Gate")
-    assert not seen.exception
-    assert "it lacks the scope namespaces:write" in shown(seen)
+    view = app(reader.api_key, "evaluations", namespace=space, evaluation=evaluation, tab="Gate")
+    assert not view.exception
+    assert "it lacks the scope namespaces:write" in visible_content(view)
 
 
 def test_who_may_only_search_reads_and_compares(app, org, space):
-    evaluation = made(org, space)
+    evaluation = create_question_set(org, space)
     reader = api_keys.create_key(org.db, org.ring, org.id, "r", scopes=["namespaces:read", "search"])
-    seen = app(reader.api_key, "evaluations", namespace=space)
-    assert not seen.exception
-    assert "New question set" not in {button.label for button in seen.button}
-    seen = app(reader.api_key, "evaluations", namespace=space, evaluation=evaluation)
-    assert not seen.exception
-    assert "Compare settings" in {button.label for button in seen.button}
-    gone = app(reader.api_key, "evaluations", namespace=space, evaluation="eval_of_somebody_else")
-    assert "does not exist here any more" in shown(gone)
+    view = app(reader.api_key, "evaluations", namespace=space)
+    assert not view.exception
+    assert "New question set" not in {button.label for button in view.button}
+    view = app(reader.api_key, "evaluations", namespace=space, evaluation=evaluation)
+    assert not view.exception
+    assert "Compare settings" in {button.label for button in view.button}
+    missing_view = app(reader.api_key, "evaluations", namespace=space, evaluation="eval_of_somebody_else")
+    assert "does not exist here any more" in visible_content(missing_view)
 
 
 def test_a_file_of_judgements_may_have_three_or_four_columns():
@@ -285,10 +293,10 @@ def test_a_file_of_judgements_may_have_three_or_four_columns():
         b'{"_id": "1", "text": "q"}\n{"query": "r", "relevant": [{"documentId": "doc_1"}], "filter": {"metadata": {}}}'
     )
     for content in (b"1\t0\ta\t5\n", b"query\tdoc\tgrade\n1\ta\t5\n"):
-        found, left = question_sets.read_questions({"q.jsonl": lines, "qrels.txt": content})
-        assert left == 0
-        assert found[0] == {"query": "q", "relevant": [{"externalId": "a", "grade": 4}]}
-        assert found[1]["filter"] == {"metadata": {}}
+        questions, skipped = question_sets.read_questions({"q.jsonl": lines, "qrels.txt": content})
+        assert skipped == 0
+        assert questions[0] == {"query": "q", "relevant": [{"externalId": "a", "grade": 4}]}
+        assert questions[1]["filter"] == {"metadata": {}}
     with pytest.raises(UnreadableFileError):
         question_sets.read_questions({"q.jsonl": b'{"query": 5}'})
 
@@ -299,8 +307,8 @@ def test_searches_without_good_results_become_a_question_set(app, org, space):
         " select id, 'zebra stripes', 3, 0.1 from partitions where namespace_id = %(space)s",
         {"space": space},
     )
-    seen = app(org.api_key, "evaluations", namespace=space)
-    (row,) = seen.dataframe[-1].value.to_dict("records")
+    view = app(org.api_key, "evaluations", namespace=space)
+    (row,) = view.dataframe[-1].value.to_dict("records")
     assert (row["Query"], row["Searches"]) == ("zebra stripes", 3)
-    click(seen, "New question set of these")
-    assert "zebra stripes" in seen.text_area(key=question_sets.LINES_KEY).value
+    click(view, "New question set of these")
+    assert "zebra stripes" in view.text_area(key=question_sets.LINES_KEY).value

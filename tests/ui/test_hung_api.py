@@ -16,14 +16,14 @@ from streamlit.testing.v1 import AppTest
 from local.roles import PROJECT_ROOT
 from retrieval.accounts import api_keys
 from tests.api.conftest import base, org  # noqa: F401
-from tests.ui.conftest import SECONDS, shown
+from tests.ui.conftest import SECONDS, visible_content
 from ui import client, session
 from ui.client import Api
 from ui.parts import api_schema, waiting
 
 WAIT = 60.0
 """Seconds that a page has to say that it waits; of a machine that does much else."""
-VIEWS = sorted(one.stem for one in Path(client.__file__).with_name("views").glob("[a-z]*.py"))
+VIEWS = sorted(view_file.stem for view_file in Path(client.__file__).with_name("views").glob("[a-z]*.py"))
 
 
 class Hanging(httpx.BaseTransport):
@@ -56,25 +56,25 @@ class Hanging(httpx.BaseTransport):
 @pytest.fixture
 def api(monkeypatch: pytest.MonkeyPatch) -> Iterator[Hanging]:
     """What stands between the app and the API. Counts how often a page waits again after a request that timed out."""
-    found, notice, real = Hanging(), waiting.show_notice, Api._run_in_thread
+    transport, notice, real = Hanging(), waiting.show_notice, Api._run_in_thread
 
     @contextmanager
-    def told() -> Iterator[None]:
+    def watch_notice() -> Iterator[None]:
         with notice():
             if is_page():
-                found.told.set()
+                transport.told.set()
             yield
 
-    def asks(asked: Api, ask: Any) -> Any:
-        found.waits += is_page() and found.timed_out and not asked.silence.has_timed_out
-        return real(asked, ask)
+    def asks(api_client: Api, ask: Any) -> Any:
+        transport.waits += is_page() and transport.timed_out and not api_client.silence.has_timed_out
+        return real(api_client, ask)
 
-    monkeypatch.setattr(waiting, "show_notice", told)
+    monkeypatch.setattr(waiting, "show_notice", watch_notice)
     monkeypatch.setattr(Api, "_run_in_thread", asks)
     monkeypatch.setattr(client, "SLOW_NOTICE_SECONDS", 0.02)
-    with httpx.Client(transport=found, timeout=WAIT) as http:
+    with httpx.Client(transport=transport, timeout=WAIT) as http:
         monkeypatch.setattr(client, "_http_client", lambda: http)
-        yield found
+        yield transport
 
 
 def is_page() -> bool:
@@ -85,12 +85,10 @@ def is_page() -> bool:
 def opened(org: Any, base: str, page: str, namespace: str) -> AppTest:  # noqa: F811
     """A page on which somebody is signed in, not yet run."""
     scopes = frozenset(str(scope) for scope in api_keys.KEY_SCOPES)
-    found = AppTest.from_file(str(PROJECT_ROOT / "ui" / "app.py"), default_timeout=SECONDS)
-    found.session_state["who"] = session.Person(
-        Api(base, org.api_key, "", waiting.show_notice), "k", scopes, None, None
-    )
-    found.query_params["namespace"] = namespace
-    return found
+    view = AppTest.from_file(str(PROJECT_ROOT / "ui" / "app.py"), default_timeout=SECONDS)
+    view.session_state["who"] = session.Person(Api(base, org.api_key, "", waiting.show_notice), "k", scopes, None, None)
+    view.query_params["namespace"] = namespace
+    return view
 
 
 def test_every_page_of_the_navigation_is_walked() -> None:
@@ -103,35 +101,35 @@ def test_every_page_of_the_navigation_is_walked() -> None:
 @pytest.mark.parametrize("page", VIEWS)
 def test_a_page_says_that_the_api_hangs_and_waits_once(org, base, space, api, page, monkeypatch) -> None:  # noqa: F811
     monkeypatch.setenv("RETRIEVAL_API_URL", base)
-    seen = opened(org, base, page, space)
+    view = opened(org, base, page, space)
     api.hang_after(0)
     answers = 0
     while True:
         api_schema.api_document.clear()
-        seen.switch_page(f"views/{page}.py").run()
-        assert not seen.exception, answers
+        view.switch_page(f"views/{page}.py").run()
+        assert not view.exception, answers
         if api.asked <= answers:
             break
         assert api.told.is_set(), answers
         assert api.waits == 0, answers
-        assert "The API did not answer in time" in shown(seen), answers
+        assert "The API did not answer in time" in visible_content(view), answers
         answers += 1
         api.hang_after(answers)
     assert answers > 0, "a page that asks nothing shows nothing"
-    assert "The API did not answer in time" not in shown(seen), "once it answers again, the page is there"
+    assert "The API did not answer in time" not in visible_content(view), "once it answers again, the page is there"
 
 
 def test_a_live_part_says_it_too_and_recovers(org, base, space, api, monkeypatch) -> None:  # noqa: F811
     """The table of runs is read again by itself: trouble of that is told in words, and not by Python's own."""
     monkeypatch.setenv("RETRIEVAL_API_URL", base)
-    seen = opened(org, base, "runs", space)
+    view = opened(org, base, "runs", space)
     api.hang_after(1)
-    seen.switch_page("views/runs.py").run()
-    assert not seen.exception
-    assert "TIMEOUT" in shown(seen)
+    view.switch_page("views/runs.py").run()
+    assert not view.exception
+    assert "TIMEOUT" in visible_content(view)
     api.hang_after(9)
-    seen.run()
-    assert "QUEUED" in shown(seen)
+    view.run()
+    assert "QUEUED" in visible_content(view)
 
 
 def test_a_run_within_a_run_ends_with_it() -> None:

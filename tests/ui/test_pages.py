@@ -9,7 +9,7 @@ import pytest
 from retrieval.accounts import api_keys
 from retrieval.connections import queries_schedules
 from retrieval.webhooks import queries
-from tests.ui.conftest import HOSTILE, shown, sign_in
+from tests.ui.conftest import HOSTILE, sign_in, visible_content
 from tests.ui.test_addresses import address
 
 PAGES = ("overview", "namespaces", "runs", "documents", "search", "evaluations", "connections", "keys")
@@ -18,93 +18,93 @@ OF_A_NAMESPACE = ("overview", "runs", "documents", "search", "evaluations", "con
 
 @pytest.mark.parametrize("page", PAGES)
 def test_an_empty_page_says_what_to_do_next(app, org, page):
-    seen = app(org.api_key, page)
-    assert not seen.exception
-    assert not seen.error
-    assert len(seen.info) + len(seen.metric) > 0, shown(seen)
+    view = app(org.api_key, page)
+    assert not view.exception
+    assert not view.error
+    assert len(view.info) + len(view.metric) > 0, visible_content(view)
 
 
 @pytest.mark.parametrize("page", PAGES)
 def test_a_filled_page_shows_what_is_there(app, org, space, page):
-    seen = app(org.api_key, page, namespace=space)
-    assert not seen.exception
-    assert not seen.error, [error.value for error in seen.error]
+    view = app(org.api_key, page, namespace=space)
+    assert not view.exception
+    assert not view.error, [error.value for error in view.error]
     words = {"overview": "Needs attention", "namespaces": space, "runs": "QUEUED", "documents": "owls"}
-    assert words.get(page, "") in shown(seen)
+    assert words.get(page, "") in visible_content(view)
 
 
 @pytest.mark.parametrize("page", PAGES)
 def test_an_api_that_is_gone_is_said_in_words(app, org, space, page, monkeypatch):
-    seen = app(org.api_key, page, namespace=space)
-    who = seen.session_state["who"]
-    away = type(who.api)("http://127.0.0.1:9", who.api.key)
-    seen.session_state["who"] = type(who)(away, who.key_name, who.scopes, None, None)
-    seen.run()
-    assert not seen.exception
-    assert "cannot be reached" in shown(seen)
-    assert "UNREACHABLE" in shown(seen)
-    if "try_again" in {button.key for button in seen.button}:  # parts that move by themselves try again by themselves
-        seen.session_state["who"] = who
-        seen.button(key="try_again").click().run()
-        assert not seen.exception
-        assert "UNREACHABLE" not in shown(seen)
+    view = app(org.api_key, page, namespace=space)
+    signed_in = view.session_state["who"]
+    away = type(signed_in.api)("http://127.0.0.1:9", signed_in.api.key)
+    view.session_state["who"] = type(signed_in)(away, signed_in.key_name, signed_in.scopes, None, None)
+    view.run()
+    assert not view.exception
+    assert "cannot be reached" in visible_content(view)
+    assert "UNREACHABLE" in visible_content(view)
+    if "try_again" in {button.key for button in view.button}:  # parts that move by themselves try again by themselves
+        view.session_state["who"] = signed_in
+        view.button(key="try_again").click().run()
+        assert not view.exception
+        assert "UNREACHABLE" not in visible_content(view)
 
 
 @pytest.mark.parametrize("page", PAGES)
 def test_a_key_that_has_ended_leads_back_to_the_form(app, org, space, page):
     extra = api_keys.create_key(org.db, org.ring, org.id, "leaving")
-    seen = app(extra.api_key, page, namespace=space)
+    view = app(extra.api_key, page, namespace=space)
     api_keys.revoke_key(org.db, org.id, extra.id)
-    seen.run()
-    assert not seen.exception
-    assert "not valid any more" in shown(seen)
-    assert "who" not in seen.session_state
-    assert seen.query_params.get("namespace") in (space, [space], None)
+    view.run()
+    assert not view.exception
+    assert "not valid any more" in visible_content(view)
+    assert "who" not in view.session_state
+    assert view.query_params.get("namespace") in (space, [space], None)
 
 
 @pytest.mark.parametrize("page", OF_A_NAMESPACE)
 def test_a_link_into_a_foreign_namespace_shows_nothing_of_it(app, organization, space, page):
     stranger = organization()
     stranger.namespace()
-    seen = app(stranger.api_key, page, namespace=space)
-    assert not seen.exception
-    assert "does not exist, or is not yours" in shown(seen)
-    assert "owls" not in shown(seen)
+    view = app(stranger.api_key, page, namespace=space)
+    assert not view.exception
+    assert "does not exist, or is not yours" in visible_content(view)
+    assert "owls" not in visible_content(view)
 
 
 def test_what_a_key_may_not_do_is_not_offered(app, org, space):
     reader = api_keys.create_key(org.db, org.ring, org.id, "reader", scopes=["namespaces:read", "documents:read"])
-    seen = app(reader.api_key, "documents", namespace=space)
-    assert not seen.exception
-    assert not [button for button in seen.button if "Delete" in button.label or "again" in button.label]
-    seen.switch_page("views/namespaces.py").run()
-    assert "New namespace" not in [button.label for button in seen.button]
+    view = app(reader.api_key, "documents", namespace=space)
+    assert not view.exception
+    assert not [button for button in view.button if "Delete" in button.label or "again" in button.label]
+    view.switch_page("views/namespaces.py").run()
+    assert "New namespace" not in [button.label for button in view.button]
 
 
 def test_signing_out_forgets_everything(app, org, space):
-    seen = app(org.api_key, "documents", namespace=space)
-    next(button for button in seen.button if button.label == "Sign out").click().run()
-    assert not seen.exception
-    assert "who" not in seen.session_state
-    assert "documents_table_0" not in seen.session_state
-    assert "owls" not in shown(seen)
-    sign_in(seen, org.api_key)
-    assert "who" in seen.session_state
+    view = app(org.api_key, "documents", namespace=space)
+    next(button for button in view.button if button.label == "Sign out").click().run()
+    assert not view.exception
+    assert "who" not in view.session_state
+    assert "documents_table_0" not in view.session_state
+    assert "owls" not in visible_content(view)
+    sign_in(view, org.api_key)
+    assert "who" in view.session_state
 
 
 def test_the_namespace_that_was_opened_is_the_one_of_the_next_page(app, org, space):
-    other = org.namespace()
-    seen = app(org.api_key, "runs")
-    assert chosen_namespace(seen) == space, "the one with the most documents"
-    seen.switch_page("views/namespaces.py")
-    for name, value in (("namespace", other), ("open", "yes")):
-        seen.query_params[name] = value
-    seen.run()
-    seen.query_params.clear()
-    seen.switch_page("views/runs.py").run()
-    assert chosen_namespace(seen) == other
-    assert chosen_namespace(app(org.api_key, "runs")) == other, "after the next sign-in"
-    assert org.client.delete(f"/v1/namespaces/{other}").status_code == 200
+    other_namespace = org.namespace()
+    view = app(org.api_key, "runs")
+    assert chosen_namespace(view) == space, "the one with the most documents"
+    view.switch_page("views/namespaces.py")
+    for name, value in (("namespace", other_namespace), ("open", "yes")):
+        view.query_params[name] = value
+    view.run()
+    view.query_params.clear()
+    view.switch_page("views/runs.py").run()
+    assert chosen_namespace(view) == other_namespace
+    assert chosen_namespace(app(org.api_key, "runs")) == other_namespace, "after the next sign-in"
+    assert org.client.delete(f"/v1/namespaces/{other_namespace}").status_code == 200
     assert chosen_namespace(app(org.api_key, "runs")) == space
 
 
@@ -115,8 +115,8 @@ def test_namespaces_with_the_most_documents_come_first(app, org, space):
     assert table["Documents"].tolist()[1] == 0 < table["Documents"].tolist()[0]
 
 
-def chosen_namespace(seen):
-    return address(seen)["namespace"]
+def chosen_namespace(view):
+    return address(view)["namespace"]
 
 
 def test_a_full_limit_needs_attention(app, org, space):
@@ -136,9 +136,9 @@ def test_webhooks_and_schedules_that_fail_need_attention(app, org):
     failure = {"webhook": hook["webhook"]["id"], "gone": False, "failed": False, "reason": "The endpoint answered 500."}
     queries.mark_failing(org.db, failure)
     queries_schedules.explain_schedule(org.db, schedule["id"], "The quota is reached.", refused=True)
-    seen = links(app(org.api_key, "overview", namespace=empty)).replace("\\", "")
-    assert "The webhook https://93.184.216.34/hook fails: see why" in seen
-    assert "The schedule of https://docs.example.com/ fails: see why" in seen
+    view = links(app(org.api_key, "overview", namespace=empty)).replace("\\", "")
+    assert "The webhook https://93.184.216.34/hook fails: see why" in view
+    assert "The schedule of https://docs.example.com/ fails: see why" in view
     page = app(org.api_key, "schedules", namespace=empty)
     assert page.dataframe[0].value.to_dict("records")[0]["Health"] == ["FAILING"]
     assert "The quota is reached" in page.error[0].value
@@ -155,16 +155,16 @@ def test_a_connection_with_a_reason_needs_attention(app, org, space):
     assert "The connection “Team box” has trouble: see why" in links(app(org.api_key, "overview", namespace=space))
 
 
-def links(seen):
-    return "\n".join(link.value for link in seen.get("page_link"))
+def links(view):
+    return "\n".join(link.value for link in view.get("page_link"))
 
 
 def test_hostile_text_is_shown_as_text(app, org, space):
-    found = org.client.post("/v1/documents", json={"namespaceId": space, "filterConfig": {}}).json()["data"]
-    hostile = next(document for document in found["documents"] if document["name"] == HOSTILE)
-    seen = app(org.api_key, "documents", namespace=space, document=hostile["id"])
-    assert not seen.exception
-    markdown = "\n".join(str(part.value) for part in [*seen.markdown, *seen.header, *seen.caption, *seen.error])
+    documents = org.client.post("/v1/documents", json={"namespaceId": space, "filterConfig": {}}).json()["data"]
+    hostile = next(document for document in documents["documents"] if document["name"] == HOSTILE)
+    view = app(org.api_key, "documents", namespace=space, document=hostile["id"])
+    assert not view.exception
+    markdown = "\n".join(str(part.value) for part in [*view.markdown, *view.header, *view.caption, *view.error])
     assert "<script>" not in markdown
     assert "](javascript" not in markdown
     assert "![y]" not in markdown
@@ -172,71 +172,71 @@ def test_hostile_text_is_shown_as_text(app, org, space):
 
 def test_a_link_opens_the_tab_that_it_names_and_asks_for_nothing_else(app, org, space):
     limits = app(org.api_key, "keys")
-    assert "Requests this minute" in shown(limits) + "".join(bar.proto.text for bar in limits.get("progress"))
+    assert "Requests this minute" in visible_content(limits) + "".join(bar.proto.text for bar in limits.get("progress"))
     assert "Create API key" not in {button.label for button in limits.button}
-    made = app(org.api_key, "keys", tab="API keys")
-    assert "Create API key" in {button.label for button in made.button}
-    assert made.query_params["tab"] in ("API keys", ["API keys"])
-    assert not made.get("progress")
-    other = app(org.api_key, "keys", tab="No such tab")
-    assert not other.exception
-    assert "tab" not in other.query_params
+    tab_view = app(org.api_key, "keys", tab="API keys")
+    assert "Create API key" in {button.label for button in tab_view.button}
+    assert tab_view.query_params["tab"] in ("API keys", ["API keys"])
+    assert not tab_view.get("progress")
+    unknown_tab_view = app(org.api_key, "keys", tab="No such tab")
+    assert not unknown_tab_view.exception
+    assert "tab" not in unknown_tab_view.query_params
 
 
-def pictures(seen):
+def pictures(view):
     """How many charts a page draws."""
-    return len(seen.get("arrow_vega_lite_chart")) + len(seen.get("vega_lite_chart"))
+    return len(view.get("arrow_vega_lite_chart")) + len(view.get("vega_lite_chart"))
 
 
 def test_a_reader_has_the_search_the_documents_and_the_syncs_alone(app, org, space):
-    seen = app(org.api_key, "overview", namespace=space)
-    person = seen.session_state["who"]
+    view = app(org.api_key, "overview", namespace=space)
+    person = view.session_state["who"]
     reads = frozenset({"namespaces:read", "documents:read", "search"})
-    seen.session_state["who"] = dataclasses.replace(person, role="viewer", sees_all=False, scopes=reads)
-    seen.run()
-    assert not seen.exception
-    assert "Last complete sync" in shown(seen)
-    assert "Needs attention" not in shown(seen)
+    view.session_state["who"] = dataclasses.replace(person, role="viewer", sees_all=False, scopes=reads)
+    view.run()
+    assert not view.exception
+    assert "Last complete sync" in visible_content(view)
+    assert "Needs attention" not in visible_content(view)
 
 
 def test_pages_that_cannot_ask_for_another_person_say_that_they_are_ones_own(app, org, space):
-    seen = app(org.api_key, "overview", namespace=space)
-    seen.text_input(key="see_as_typed").set_value("ada@example.com").run()
-    assert "You see this page as" in shown(seen)
-    assert "Active runs" not in shown(seen)
-    seen.switch_page("views/runs.py").run()
-    assert "This page is your own view" in shown(seen)
+    view = app(org.api_key, "overview", namespace=space)
+    view.text_input(key="see_as_typed").set_value("ada@example.com").run()
+    assert "You see this page as" in visible_content(view)
+    assert "Active runs" not in visible_content(view)
+    view.switch_page("views/runs.py").run()
+    assert "This page is your own view" in visible_content(view)
 
 
 def test_pages_draw_what_people_would_rather_see(app, org, space):
     run = org.client.get("/v1/ingest-job-runs", params={"namespaceId": space}).json()["data"]["ingestJobRuns"][0]["id"]
-    seen = app(org.api_key, "overview", namespace=space)
-    assert {"Text", "File"} <= {number.label for number in seen.metric}  # two sources are no chart
+    view = app(org.api_key, "overview", namespace=space)
+    assert {"Text", "File"} <= {number.label for number in view.metric}  # two sources are no chart
     for page, charts, parameters in (
         ("runs", 1, {"run": run}),
         ("search", 5, {"q": "owls hunt", "columns": "semantic,hybrid,keyword", "tab": "Ranks, scores and times"}),
     ):
-        seen.switch_page(f"views/{page}.py")
+        view.switch_page(f"views/{page}.py")
         for name, value in {**parameters, "namespace": space}.items():
-            seen.query_params[name] = value
-        seen.run()
-        assert not seen.exception
-        assert not seen.error
-        assert pictures(seen) == charts, page
+            view.query_params[name] = value
+        view.run()
+        assert not view.exception
+        assert not view.error
+        assert pictures(view) == charts, page
 
 
 def test_a_bound_key_sees_ids_and_names_and_changes_no_namespace(app, org, space):
     bound = api_keys.create_key(org.db, org.ring, org.id, "bound", namespace=space, tenant="alice")
-    seen = app(bound.api_key, "namespaces", namespace=space)
-    assert not seen.exception
-    assert "New namespace" not in [button.label for button in seen.button]
+    view = app(bound.api_key, "namespaces", namespace=space)
+    assert not view.exception
+    assert "New namespace" not in [button.label for button in view.button]
     use = ["Documents", "Failed", "Chunks", "Storage", "Last change", "Searches, 30 days"]
-    assert list(seen.dataframe[0].value.columns) == ["Name", *use, "Id"]
-    seen.query_params["open"] = "yes"
-    seen.run()
-    assert not seen.exception
-    assert "is not shown the configuration" in shown(seen)
-    assert "may not delete" in shown(seen)
-    seen.switch_page("views/connections.py").run()
-    assert not seen.exception
-    assert "Service" in [box.label for box in seen.selectbox]
+    assert list(view.dataframe[0].value.columns) == ["Name", *use, "Id"]
+    view.query_params["open"] = "yes"
+    view.run()
+    assert not view.exception
+    assert "is not shown the configuration" in visible_content(view)
+    assert "may not delete" in visible_content(view)
+    view.switch_page("views/connections.py").run()
+    assert not view.exception
+    assert "Service" in [box.label for box in view.selectbox]

@@ -17,7 +17,10 @@ PAGE = "http://app.example/documents"
 
 def landing(browser: str | None, path: str = session.CALLBACK_PATH) -> str:
     """Where a browser is led that comes by this path."""
-    routes = [Route(one, lambda _: RedirectResponse("/", 302)) for one in (session.CALLBACK_PATH, "/auth/logout")]
+    routes = [
+        Route(callback_path, lambda _: RedirectResponse("/", 302))
+        for callback_path in (session.CALLBACK_PATH, "/auth/logout")
+    ]
     client = TestClient(Starlette(routes=routes, middleware=[Middleware(ReturnMiddleware)]))
     cookies = {} if browser is None else {"Cookie": f"other=1; {session.BROWSER_COOKIE}={browser}"}
     return client.get(path, headers=cookies, follow_redirects=False).headers["location"]

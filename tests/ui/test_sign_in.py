@@ -98,8 +98,8 @@ def test_the_id_of_before_the_sign_in_is_never_that_of_after(browse, org):
 def test_a_sign_in_ends_after_twelve_hours(browse, org, monkeypatch):
     browser = browse()
     send(browser, org.api_key)
-    now = time.time()
-    monkeypatch.setattr(sign_ins.time, "time", lambda: now + sign_ins.SIGN_IN_SECONDS + 1)
+    current_time = time.time()
+    monkeypatch.setattr(sign_ins.time, "time", lambda: current_time + sign_ins.SIGN_IN_SECONDS + 1)
     assert browser.get("/", headers=PAGE).status_code == 303
 
 
@@ -112,22 +112,22 @@ def test_a_link_signs_in_once(browse, org):
     answer = browser.get(f"/sign-in?once={link_id}")
     assert (answer.status_code, answer.headers["location"]) == (303, "/")
     assert browser.get("/", headers=PAGE).text == "a page"
-    again = browse().get(f"/sign-in?once={link_id}")
-    assert again.status_code == 403
-    assert re.search("used before, or has expired", again.text)
+    second_response = browse().get(f"/sign-in?once={link_id}")
+    assert second_response.status_code == 403
+    assert re.search("used before, or has expired", second_response.text)
 
 
 def test_a_revoked_key_ends_the_sign_in_of_every_browser(browse, org, app, monkeypatch):
     key = api_keys.create_key(org.db, org.ring, org.id, "Ada's")
     browser = browse()
     send(browser, key.api_key)
-    seen = app(org.api_key)
+    view = app(org.api_key)
     monkeypatch.setattr("ui.session.cookie_id", lambda: browser.cookies[COOKIE_NAME])
-    del seen.session_state["who"]
-    seen.run()
-    assert seen.session_state["who"].key_name == "Ada's"
+    del view.session_state["who"]
+    view.run()
+    assert view.session_state["who"].key_name == "Ada's"
     assert org.client.delete(f"/v1/keys/{key.id}").status_code == 200
-    del seen.session_state["who"]
-    seen.run()
-    assert "not valid any more" in "".join(warning.value for warning in seen.warning)
+    del view.session_state["who"]
+    view.run()
+    assert "not valid any more" in "".join(warning.value for warning in view.warning)
     assert browser.get("/", headers=PAGE).status_code == 303

@@ -30,18 +30,18 @@ def click(app: AppTest, row: int, column: str = "Name") -> None:
 
 
 @pytest.mark.parametrize(
-    ("row", "column", "found"),
+    ("row", "column", "opened_row"),
     [
         (1, "Name", "seals"),
         (1, "Prefect", None),
         (2, "Name", None),  # of a longer table that stood there before
     ],
 )
-def test_a_click_on_a_cell_opens_its_row_but_for_links(row: int, column: str, found: str | None) -> None:
+def test_a_click_on_a_cell_opens_its_row_but_for_links(row: int, column: str, opened_row: str | None) -> None:
     app = opened(*ANIMALS)
     assert app.text[0].value == "opened None"
     click(app, row, column)
-    assert app.run().text[0].value == f"opened {found}"
+    assert app.run().text[0].value == f"opened {opened_row}"
 
 
 def test_a_click_counts_once() -> None:

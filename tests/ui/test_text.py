@@ -27,9 +27,9 @@ def test_numbers_stay_numbers_and_lists_are_readable():
     "text", ["<script>", "[x](javascript:alert(1))", "![p](http://203.0.113.9/p)", "$x$", ":red[x]"]
 )
 def test_nothing_of_a_name_is_markup(text):
-    shown = escape_markdown(text)
+    escaped = escape_markdown(text)
     for mark in "<>[]()!$:":
-        assert mark not in shown.replace(f"\\{mark}", "")
+        assert mark not in escaped.replace(f"\\{mark}", "")
 
 
 def test_a_snippet_quotes_what_was_typed_and_holds_no_key():
@@ -44,11 +44,11 @@ def test_a_snippet_quotes_what_was_typed_and_holds_no_key():
 
 def test_an_excerpt_shows_the_place_with_the_words_and_no_markup():
     text = "nothing here " * 60 + "<b>Seals</b> dive & hunt; a seal dives. " + "nothing more " * 60
-    shown = best_excerpt(text, frozenset({"seals", "dive"}))
-    assert "&lt;b&gt;<mark>Seals</mark>&lt;/b&gt; <mark>dive</mark> &amp; hunt" in shown
-    assert shown.startswith("… ")
-    assert shown.endswith(" …")
-    assert len(shown) < EXCERPT_CHARACTERS + 100
+    excerpt = best_excerpt(text, frozenset({"seals", "dive"}))
+    assert "&lt;b&gt;<mark>Seals</mark>&lt;/b&gt; <mark>dive</mark> &amp; hunt" in excerpt
+    assert excerpt.startswith("… ")
+    assert excerpt.endswith(" …")
+    assert len(excerpt) < EXCERPT_CHARACTERS + 100
 
 
 def test_an_excerpt_without_any_of_the_words_begins_at_the_start():
@@ -57,8 +57,8 @@ def test_an_excerpt_without_any_of_the_words_begins_at_the_start():
 
 
 def test_what_failed_before_it_was_a_document_never_makes_a_run_more_than_done(monkeypatch):
-    said = []
-    monkeypatch.setattr(run_detail.st, "progress", lambda share, text: said.append((share, text)))
+    progress_calls = []
+    monkeypatch.setattr(run_detail.st, "progress", lambda share, text: progress_calls.append((share, text)))
     groups = {"failed": [{}] * 13, "cancelled": [], "completed": [{}] * 5, "queued": [], "processing": [{}] * 2}
     progress = {"found": 7, "upserted": 5, "failed": 13}
     created = {"isoString": "2026-11-20T12:00:00.000Z"}
@@ -74,7 +74,7 @@ def test_what_failed_before_it_was_a_document_never_makes_a_run_more_than_done(m
             "createdAt": created,
         }
     )
-    assert said == [(0.9, "18 of 20 documents finished")]
+    assert progress_calls == [(0.9, "18 of 20 documents finished")]
 
 
 def test_markdown_is_read_without_its_marks():

@@ -5,14 +5,14 @@ import time
 from retrieval.metrics import exposition
 from retrieval.metrics.figures import MetricsReader
 from tests.api.support import assert_error
-from tests.retrieval.metrics.test_figures import told
+from tests.retrieval.metrics.test_figures import parse_samples
 
 
 def figures(org):
     answer = org.client.get("/metrics")
     assert answer.status_code == 200, answer.text
     assert answer.headers["content-type"] == "text/plain; version=0.0.4; charset=utf-8"
-    return told(answer.content)
+    return parse_samples(answer.content)
 
 
 def test_an_administrator_reads_what_is_in_the_organization_and_nothing_of_another(organization):
@@ -49,7 +49,7 @@ def test_without_an_administrators_key_of_the_whole_organization_there_are_no_fi
 def test_answers_are_counted_by_route_and_class_and_refusals_by_reason(org, organization):
     def counted():
         reading = MetricsReader(org.db).read()
-        return told(exposition.render_text(reading))
+        return parse_samples(exposition.render_text(reading))
 
     before = counted()
     narrow = organization(requests_per_minute=1)

@@ -12,7 +12,7 @@ from retrieval.metrics import exposition
 from retrieval.metrics.figures import MetricsReader
 from tests.flows.configured import Configured
 from tests.flows.ingestion.test_vendor_namespace import allowed, openai  # noqa: F401 - fixtures
-from tests.retrieval.metrics.test_figures import nothing_counted, told  # noqa: F401 - a fixture
+from tests.retrieval.metrics.test_figures import nothing_counted, parse_samples  # noqa: F401 - a fixture
 from tests.standins import faults
 
 DOCUMENTS = 1000
@@ -20,7 +20,9 @@ STEPS = ("fetch", "parse", "chunk", "embed", "upsert")
 
 
 def figures(space):
-    return told(exposition.render_text(MetricsReader(space.db).read(space.scope.organization), of_organization=True))
+    return parse_samples(
+        exposition.render_text(MetricsReader(space.db).read(space.scope.organization), of_organization=True)
+    )
 
 
 @pytest.mark.slow

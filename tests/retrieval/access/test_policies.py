@@ -54,7 +54,7 @@ def hidden(db, library):
     return document
 
 
-def seen(db, table, viewer, document):
+def count_visible(db, table, viewer, document):
     column = "id" if table == "documents" else "document_id"
     statement = f"select 1 as yes from {table} where {column} = %(id)s"
     return bool(reading.viewed_database(db, viewer).rows(statement, {"id": document}))
@@ -63,24 +63,24 @@ def seen(db, table, viewer, document):
 @pytest.mark.parametrize("table", OF_DOCUMENTS + OF_PAGES)
 def test_the_policy_alone_hides_the_rows_of_a_hidden_document(db, library, hidden, table):
     ada, bob = (Viewer(name, (f"u:{name}",), library.partition) for name in ("ada", "bob"))
-    assert (seen(db, table, ada, hidden), seen(db, table, bob, hidden)) == (False, True)
+    assert (count_visible(db, table, ada, hidden), count_visible(db, table, bob, hidden)) == (False, True)
     policy = db.row("select qual from pg_policies where tablename = %(table)s", {"table": table})["qual"]
     db.rows(f"alter policy visible on {table} using (true)")
     try:
-        assert seen(db, table, ada, hidden), "the policy is what hides it"
+        assert count_visible(db, table, ada, hidden), "the policy is what hides it"
     finally:
         db.rows(f"alter policy visible on {table} using ({policy})")
-    assert not seen(db, table, ada, hidden)
+    assert not count_visible(db, table, ada, hidden)
     assert json.loads(ada.names) == {"u:ada": 1, "*": 1, "@": 1}
 
 
 @pytest.mark.parametrize("table", OF_PARTITIONS)
 def test_the_policy_alone_hides_the_rows_of_another_scope(db, library, new_library, table):
-    other = new_library(Scope(library.scope.organization, library.scope.namespace, "acme"))
-    other.put(["wing"], [axis(0.9)])
+    other_library = new_library(Scope(library.scope.organization, library.scope.namespace, "acme"))
+    other_library.put(["wing"], [axis(0.9)])
     ada = Viewer("ada", ("u:ada",), library.partition)
     statement = f"select 1 as yes from {table} where partition_id = %(partition)s"
-    values = {"partition": other.partition}
+    values = {"partition": other_library.partition}
     assert db.rows(statement, values)
     assert not reading.viewed_database(db, ada).rows(statement, values)
     policy = db.row("select qual from pg_policies where tablename = %(table)s", {"table": table})["qual"]

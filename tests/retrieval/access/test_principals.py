@@ -18,19 +18,19 @@ def users(*names):
 
 
 @pytest.mark.parametrize(
-    ("one", "other"),
+    ("first_name", "second_name"),
     [("Ada@Example.COM", "ada@example.com"), ("e\u0301cole@x.org", "\u00e9cole@x.org"), ("Ü@x.org", "u\u0308@x.org")],
 )
-def test_an_address_is_compared_in_lower_case_and_nfc(one, other):
-    assert users(one) == users(other)
+def test_an_address_is_compared_in_lower_case_and_nfc(first_name, second_name):
+    assert users(first_name) == users(second_name)
 
 
 @pytest.mark.parametrize(
-    ("one", "other"),
+    ("first_name", "second_name"),
     [("wei\xdf", "weiss"), ("wei\xdf@x.org", "weiss@x.org"), ("Ada", "ada"), ("auth0|Ab", "auth0|aB"), ("a ", "a")],
 )
-def test_other_names_are_compared_byte_for_byte(one, other):
-    assert users(one) != users(other)
+def test_other_names_are_compared_byte_for_byte(first_name, second_name):
+    assert users(first_name) != users(second_name)
     assert Access.of(groups=["Staff"]).groups == ("Staff",)
 
 
@@ -86,20 +86,23 @@ def test_what_is_written_is_read_back():
     assert Access.load(json.loads(principals.stored_access(access))) == access
 
 
-def listed(db, document):
+def stored_principals(db, document):
     (row,) = db.rows("select allowed, denied from documents where id = %(id)s", {"id": document})
     return set(row["allowed"]), set(row["denied"])
 
 
 def test_the_readers_of_a_document_stand_beside_its_list(db, library):
-    document, other = library.put(["one"]), library.put(["two"])
+    document, second_document = library.put(["one"]), library.put(["two"])
     with db.transaction() as connection:
-        set_lists(connection, {document: Access(("ada",), ("staff",), ("bob",), ("guests",), public=True), other: None})
-    assert listed(db, document) == ({"u:ada", "g:staff", "*"}, {"u:bob", "g:guests"})
-    assert listed(db, other) == ({"@"}, set())
+        set_lists(
+            connection,
+            {document: Access(("ada",), ("staff",), ("bob",), ("guests",), public=True), second_document: None},
+        )
+    assert stored_principals(db, document) == ({"u:ada", "g:staff", "*"}, {"u:bob", "g:guests"})
+    assert stored_principals(db, second_document) == ({"@"}, set())
     with db.transaction() as connection:
         set_lists(connection, {document: Access()})
-    assert listed(db, document) == (set(), set())
+    assert stored_principals(db, document) == (set(), set())
     with db.transaction() as connection:
         set_lists(connection, {document: None})
-    assert listed(db, document) == ({"@"}, set())
+    assert stored_principals(db, document) == ({"@"}, set())

@@ -59,7 +59,7 @@ class Reader:
         statement = "select id from chunks where document_id = any(%(ids)s)"
         return [row["id"] for row in self.db.rows(statement, {"ids": list(self.pair)})]
 
-    def listed(self):
+    def count_listed(self):
         return len(self.run(documents.list_page(self.db, self.scope, WHERE, viewer=self.ada)).items)
 
     def counted(self):
@@ -73,19 +73,19 @@ class Reader:
         return self.run(facets.count_values(self.db, self.scope, WHERE, field, viewer=self.ada))["kind"][0].documents
 
     def files(self):
-        found = [self.run(stored_files.find_files(self.db, document, self.ada)) for document in self.pair]
-        return sum(files is not None for files in found)
+        files_by_document = [self.run(stored_files.find_files(self.db, document, self.ada)) for document in self.pair]
+        return sum(files is not None for files in files_by_document)
 
     def matched(self):
-        found = queries.match_chunks(
+        matches = queries.match_chunks(
             self.db, self.partition, WHERE, axis(0.9), viewer=self.ada, max_chunks=10, nearest=10
         )
-        assert set(found.nearest) == set(found.chunks)
-        return self.chunks(found.chunks)
+        assert set(matches.nearest) == set(matches.chunks)
+        return self.chunks(matches.chunks)
 
     def all_matching(self):
-        found = queries.list_matching_chunks(self.db, self.partition, WHERE, viewer=self.ada)
-        return len(found) // 8
+        chunk_ids = queries.list_matching_chunks(self.db, self.partition, WHERE, viewer=self.ada)
+        return len(chunk_ids) // 8
 
     def filtered(self):
         chunks = self.all_chunks()

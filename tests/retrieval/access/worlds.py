@@ -18,47 +18,47 @@ class World:
 
     @classmethod
     def random(cls, rng: random.Random, names: list[str]) -> World:
-        def some(of: list[str], most: int = 2) -> list[str]:
-            return rng.sample(of, rng.randint(0, min(most, len(of))))
+        def sample_names(of: list[str], max_count: int = 2) -> list[str]:
+            return rng.sample(of, rng.randint(0, min(max_count, len(of))))
 
         def access() -> dict | None:
             if rng.random() < 0.2:
                 return None
             return {
-                "users": some(USERS),
-                "groups": some(GROUPS),
-                "denied_users": some(USERS, 1) if rng.random() < 0.3 else [],
-                "denied_groups": some(GROUPS, 1) if rng.random() < 0.3 else [],
+                "users": sample_names(USERS),
+                "groups": sample_names(GROUPS),
+                "denied_users": sample_names(USERS, 1) if rng.random() < 0.3 else [],
+                "denied_groups": sample_names(GROUPS, 1) if rng.random() < 0.3 else [],
                 "public": rng.random() < 0.15,
             }
 
         members = {
-            one: {("u", name) for name in some(USERS)} | {("g", name) for name in some(GROUPS)}
-            for one in GROUPS
+            group: {("u", name) for name in sample_names(USERS)} | {("g", name) for name in sample_names(GROUPS)}
+            for group in GROUPS
             if rng.random() < 0.9
         }
         return cls(members, {name: access() for name in names})
 
     def groups_of(self, user: str) -> set[str]:
-        held: set[str] = set()
+        groups: set[str] = set()
         while True:
-            more = {
-                one
-                for one, members in self.members.items()
-                if ("u", user) in members or any(("g", group) in members for group in held)
+            containing = {
+                candidate
+                for candidate, members in self.members.items()
+                if ("u", user) in members or any(("g", group) in members for group in groups)
             }
-            if more <= held:
-                return held
-            held |= more
+            if containing <= groups:
+                return groups
+            groups |= containing
 
     def seen_by(self, user: str) -> set[str]:
         mine = self.groups_of(user)
 
-        def sees(said: dict | None) -> bool:
-            if said is None:
+        def sees(access: dict | None) -> bool:
+            if access is None:
                 return True
-            if user in said["denied_users"] or mine & set(said["denied_groups"]):
+            if user in access["denied_users"] or mine & set(access["denied_groups"]):
                 return False
-            return said["public"] or user in said["users"] or bool(mine & set(said["groups"]))
+            return access["public"] or user in access["users"] or bool(mine & set(access["groups"]))
 
-        return {name for name, said in self.said.items() if sees(said)}
+        return {name for name, access in self.said.items() if sees(access)}

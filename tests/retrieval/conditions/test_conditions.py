@@ -18,13 +18,13 @@ def in_database(db, condition, docs):
     """Which of the documents the SQL picks, by position."""
     fragment, params = condition_sql(condition, "d")
     rows = [{**vars(doc), "n": n} for n, doc in enumerate(docs)]
-    found = db.rows(
+    matches = db.rows(
         "select d.n from jsonb_to_recordset(%(docs)s::jsonb) as d(n int, name text, source text, document_type text,"
         " error text, metadata jsonb, properties jsonb, created_at timestamptz, updated_at timestamptz)"
         " where " + fragment,
         params | {"docs": json.dumps(rows, default=datetime.isoformat)},
     )
-    return {row["n"] for row in found}
+    return {row["n"] for row in matches}
 
 
 @pytest.mark.filterwarnings("ignore:Do not use the `random` module inside strategies")
@@ -103,8 +103,8 @@ def test_an_operator_decides(db, op, value, stored, holds):
     ],
 )
 def test_every_field_can_be_asked_for(db, about, op, value):
-    known = {"path": "/x/old/y", "language": "de", "mimeType": "text/plain", "fileSize": 1024}
-    doc = Doc(metadata={"a.b": 1}, properties={**known, "modifiedAt": "2026-10-01T00:00:00Z"})
+    file_properties = {"path": "/x/old/y", "language": "de", "mimeType": "text/plain", "fileSize": 1024}
+    doc = Doc(metadata={"a.b": 1}, properties={**file_properties, "modifiedAt": "2026-10-01T00:00:00Z"})
     condition = condition_of({"field": about, "op": op, "value": value})
     assert matches(condition, doc)
     assert in_database(db, condition, [doc]) == {0}
@@ -122,7 +122,7 @@ LEAF = {"field": "metadata.k", "op": "eq", "value": 1}
 
 
 @pytest.mark.parametrize(
-    ("data", "named"),
+    ("data", "field"),
     [
         ([], "where"),
         ({}, "where"),
@@ -162,10 +162,10 @@ LEAF = {"field": "metadata.k", "op": "eq", "value": 1}
         ({"field": "document.name", "op": "eq", "value": {"date": "2026-11-01"}}, "where.value"),
     ],
 )
-def test_a_wrong_condition_is_refused_and_named(data, named):
+def test_a_wrong_condition_is_refused_and_named(data, field):
     with pytest.raises(ServiceError) as caught:
         condition_of(data)
-    assert (caught.value.code, caught.value.field) == (CODE, named)
+    assert (caught.value.code, caught.value.field) == (CODE, field)
 
 
 def test_five_levels_and_a_hundred_leaves_are_taken(db):

@@ -37,13 +37,13 @@ BACK = "https://here.example/v1/oauth/callback/x"
 
 @pytest.fixture
 def vendor():
-    with serving(Vendor()) as made:
-        yield made
+    with serving(Vendor()) as server:
+        yield server
 
 
 def flow(vendor, connector="GOOGLE_DRIVE", **app):
-    there = OAuthEndpoints(token=vendor.base + "/token", revoke=vendor.base + "/revoke")
-    options = Settings(_env_file=None, oauth_endpoints={connector: there})
+    endpoints = OAuthEndpoints(token=vendor.base + "/token", revoke=vendor.base + "/revoke")
+    options = Settings(_env_file=None, oauth_endpoints={connector: endpoints})
     return registry.make_authorizer(connector, {**APP, **app}, options)
 
 
@@ -59,13 +59,13 @@ def granted(flow, vendor):
 def test_every_connector_has_a_flow_with_https_endpoints():
     assert set(registry.CONNECTOR_FACTORIES) == set(sources.CONNECTED_SOURCES)
     for connector in sources.APP_CONFIGS:
-        made = registry.make_authorizer(connector, APP, Settings(_env_file=None))
-        for url in (made.authorize_at, made.token_at, made.revoke_at or made.token_at):
+        authorizer = registry.make_authorizer(connector, APP, Settings(_env_file=None))
+        for url in (authorizer.authorize_at, authorizer.token_at, authorizer.revoke_at or authorizer.token_at):
             assert url.startswith("https://")
 
 
 @pytest.mark.parametrize(
-    ("connector", "host", "wanted"),
+    ("connector", "host", "parameters"),
     [
         ("GOOGLE_DRIVE", "accounts.google.com", {"access_type": "offline", "prompt": "consent"}),
         ("DROPBOX", "www.dropbox.com", {"token_access_type": "offline"}),
@@ -75,27 +75,27 @@ def test_every_connector_has_a_flow_with_https_endpoints():
         ("NOTION", "api.notion.com", {"owner": "user"}),
     ],
 )
-def test_where_a_person_is_sent(connector, host, wanted):
-    made = registry.make_authorizer(connector, APP, Settings(_env_file=None))
-    parts = urlsplit(made.authorize_url(redirect_uri=BACK, state="the state", challenge=None))
-    sent = dict(parse_qsl(parts.query))
+def test_where_a_person_is_sent(connector, host, parameters):
+    authorizer = registry.make_authorizer(connector, APP, Settings(_env_file=None))
+    parts = urlsplit(authorizer.authorize_url(redirect_uri=BACK, state="the state", challenge=None))
+    query = dict(parse_qsl(parts.query))
     assert parts.hostname == host
-    assert wanted.items() <= sent.items()
-    assert (sent["redirect_uri"], sent["state"], sent["client_id"]) == (BACK, "the state", "client")
-    assert "canary" not in str(sent)
+    assert parameters.items() <= query.items()
+    assert (query["redirect_uri"], query["state"], query["client_id"]) == (BACK, "the state", "client")
+    assert "canary" not in str(query)
 
 
 @pytest.mark.parametrize("connector", list(sources.APP_CONFIGS))
 def test_exchange_and_refresh(vendor, connector):
-    made = flow(vendor, connector)
-    first = granted(made, vendor)
-    left = first.expires_at - datetime.now(UTC)
-    assert timedelta(minutes=59) < left <= timedelta(hours=1)
-    second = made.refresh(first)
+    authorizer = flow(vendor, connector)
+    first = granted(authorizer, vendor)
+    lifetime = first.expires_at - datetime.now(UTC)
+    assert timedelta(minutes=59) < lifetime <= timedelta(hours=1)
+    second = authorizer.refresh(first)
     assert second.access_token != first.access_token
     assert second.refresh_token != first.refresh_token
     with pytest.raises(Fatal):
-        made.refresh(first)
+        authorizer.refresh(first)
     _, fields, headers = vendor.asked[0]
     if connector == "NOTION":
         assert headers["authorization"].startswith("Basic ")
@@ -180,21 +180,21 @@ def test_a_refusal_tells_the_app_from_the_authorization(vendor, connector):
 @pytest.mark.parametrize("connector", list(sources.APP_CONFIGS))
 def test_a_right_that_was_withheld_is_named(vendor, connector):
     """Google's, Microsoft's and Dropbox's token answers say what was granted; Box's may, Notion's do not."""
-    made = flow(vendor, connector)
-    for right, others in made.service.rights.items():
-        everything = " ".join(made.service.rights)
+    authorizer = flow(vendor, connector)
+    for right, alternatives in authorizer.service.rights.items():
+        everything = " ".join(authorizer.service.rights)
         grants = {everything: True, everything + " more": True, everything.replace(right, ""): False, "": False}
-        grants |= {everything.replace(right, other): True for other in others}
+        grants |= {everything.replace(right, alternative): True for alternative in alternatives}
         for scope, is_enough in grants.items():
             vendor.trouble = (200, json.dumps({"access_token": "a", "scope": scope}).encode(), {})
             if is_enough:
-                assert exchanged(made).access_token == "a"
+                assert exchanged(authorizer).access_token == "a"
                 continue
             with pytest.raises(Fatal, match="authorize again") as raised:
-                exchanged(made)
+                exchanged(authorizer)
             assert right in str(raised.value)
     vendor.trouble = (200, b'{"access_token": "a"}', {})
-    assert exchanged(made).access_token == "a"
+    assert exchanged(authorizer).access_token == "a"
 
 
 def exchanged(flow):
@@ -212,9 +212,9 @@ def test_a_date_that_the_token_endpoint_names_is_waited_for(vendor):
 
 def test_nobody_there():
     nowhere = OAuthEndpoints(token="http://127.0.0.1:9/token")
-    made = registry.make_authorizer("BOX", APP, Settings(_env_file=None, oauth_endpoints={"BOX": nowhere}))
+    authorizer = registry.make_authorizer("BOX", APP, Settings(_env_file=None, oauth_endpoints={"BOX": nowhere}))
     with pytest.raises(Retryable, match="Box"):
-        made.refresh(Tokens("a", "r"))
+        authorizer.refresh(Tokens("a", "r"))
 
 
 @pytest.mark.parametrize("lasts", [0, -1, "3600", None, 10**30, True, float("1e308")])
@@ -225,9 +225,11 @@ def test_a_senseless_lifetime_is_no_lifetime(vendor, lasts):
 
 
 def test_notion_hears_of_the_end_from_its_own_sdk(vendor):
-    made = flow(vendor, "NOTION", authorizationUrl="https://api.notion.com/v1/oauth/authorize?client_id=x&owner=user")
-    first = granted(made, vendor)
-    made.revoke(first)
+    authorizer = flow(
+        vendor, "NOTION", authorizationUrl="https://api.notion.com/v1/oauth/authorize?client_id=x&owner=user"
+    )
+    first = granted(authorizer, vendor)
+    authorizer.revoke(first)
     assert vendor.revoked == [first.access_token]
     assert vendor.asked[0][1] == {"grant_type": "authorization_code", "code": "code-1", "redirect_uri": BACK}
     assert {headers["notion-version"] for _, _, headers in vendor.asked} == {"2026-03-11"}
@@ -235,16 +237,16 @@ def test_notion_hears_of_the_end_from_its_own_sdk(vendor):
 
 
 def test_dropbox_hears_of_the_end_even_with_an_old_token(vendor):
-    made = flow(vendor, "DROPBOX")
-    first = granted(made, vendor)
-    made.revoke(Tokens("old", first.refresh_token, datetime.now(UTC) - timedelta(hours=1)))
+    authorizer = flow(vendor, "DROPBOX")
+    first = granted(authorizer, vendor)
+    authorizer.revoke(Tokens("old", first.refresh_token, datetime.now(UTC) - timedelta(hours=1)))
     assert vendor.revoked != ["old"]
     assert vendor.revoked[0].startswith("canary-access")
 
 
 def test_no_secret_is_shown():
-    made = registry.make_authorizer("BOX", APP, Settings(_env_file=None))
-    assert "canary" not in repr(made) + repr(Tokens("canary", "canary"))
+    authorizer = registry.make_authorizer("BOX", APP, Settings(_env_file=None))
+    assert "canary" not in repr(authorizer) + repr(Tokens("canary", "canary"))
 
 
 @pytest.fixture
@@ -301,8 +303,8 @@ def test_the_rotated_token_is_stored_before_it_is_used(db, ring, connected):
     memory = MemoryAuthorizer()
     connection = connected(good(memory))
     used = ConnectionTokens(db, ring, connection, memory).renew("access-1")
-    kept = connections.open_tokens(ring, connection, stored(db, connection)["credentials"], None)
-    assert (kept.access_token, kept.refresh_token) == (used, "refresh-2")
+    tokens = connections.open_tokens(ring, connection, stored(db, connection)["credentials"], None)
+    assert (tokens.access_token, tokens.refresh_token) == (used, "refresh-2")
 
 
 @pytest.mark.parametrize("meanwhile", ["nothing", "another task was refused", "the person authorized anew"])
@@ -329,10 +331,14 @@ def test_a_rotated_token_outlives_a_database_that_dies(db, database_url, ring, c
     memory.refresh = dying
     used = ConnectionTokens(db, ring, connection, memory).renew("access-1")
     row = stored(db, connection)
-    kept = connections.open_tokens(ring, connection, row["credentials"], None)
-    wanted = ("newest", "newest") if "person" in meanwhile else ("access-2", "refresh-2")
-    assert (kept.access_token, kept.refresh_token, row["status"], row["status_reason"]) == (*wanted, "ACTIVE", None)
-    assert used == kept.access_token
+    opened = connections.open_tokens(ring, connection, row["credentials"], None)
+    expected = ("newest", "newest") if "person" in meanwhile else ("access-2", "refresh-2")
+    assert (opened.access_token, opened.refresh_token, row["status"], row["status_reason"]) == (
+        *expected,
+        "ACTIVE",
+        None,
+    )
+    assert used == opened.access_token
 
 
 def test_a_refusal_of_a_token_that_was_replaced_ends_nothing(db, ring, connected):
@@ -383,13 +389,13 @@ def test_without_a_refresh_token_a_refused_access_is_the_end(db, ring, connected
 def test_a_deleted_namespace_ends_its_authorizations(db, ring, connected):
     """What the sweep does: tokens wiped first, each vendor told once, and the one that is away holds nothing up."""
     memory = MemoryAuthorizer()
-    one, two = connected(good(memory)), connected(good(memory))
-    partition = stored(db, one)["partition_id"]
+    first_connection, two = connected(good(memory)), connected(good(memory))
+    partition = stored(db, first_connection)["partition_id"]
     for _ in range(2):
         authorizations.revoke_all(db, ring, partition, lambda _: memory)
     assert [tokens.access_token for tokens in memory.revoked] == ["access-1"]
-    gone = stored(db, one)
-    assert (gone["status"], gone["credentials"]) == ("REVOKED", None)
+    revoked = stored(db, first_connection)
+    assert (revoked["status"], revoked["credentials"]) == ("REVOKED", None)
     assert stored(db, two)["status"] == "ACTIVE"
     memory.trouble = Retryable("away")
     authorizations.revoke_all(db, ring, stored(db, two)["partition_id"], lambda _: memory)

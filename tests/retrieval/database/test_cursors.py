@@ -21,10 +21,10 @@ TEXTS = st.text(max_size=20)
 
 
 @given(TEXTS, st.lists(TEXTS, min_size=4, max_size=4), st.lists(TEXTS, min_size=4, max_size=4))
-def test_a_cursor_leads_back_to_its_place_in_its_own_listing_only(place, listing, other):
-    cursor = CURSORS.write(listing, place)
-    assert CURSORS.read(listing, cursor) == place
-    assert CURSORS.read(other, cursor) == (place if other == listing else None)
+def test_a_cursor_leads_back_to_its_place_in_its_own_listing_only(position, listing, reader_listing):
+    cursor = CURSORS.write(listing, position)
+    assert CURSORS.read(listing, cursor) == position
+    assert CURSORS.read(reader_listing, cursor) == (position if reader_listing == listing else None)
     assert Cursors(b"t" * 32).read(listing, cursor) is None
 
 
@@ -44,23 +44,23 @@ def test_the_secret_is_in_no_repr():
 
 
 @given(TEXTS, st.data())
-def test_a_changed_cursor_is_refused_or_the_same(place, data):
-    cursor = CURSORS.write(HERE, place)
+def test_a_changed_cursor_is_refused_or_the_same(position, data):
+    cursor = CURSORS.write(HERE, position)
     at = data.draw(st.integers(0, len(cursor) - 1))
     letter = data.draw(st.sampled_from(["", *"ABCXYZabcxyz0189-_"]))
-    assert CURSORS.read(HERE, cursor[:at] + letter + cursor[at + 1 :]) in {None, place}
+    assert CURSORS.read(HERE, cursor[:at] + letter + cursor[at + 1 :]) in {None, position}
 
 
 COMINGS = st.lists(st.sampled_from(["put", "put", "delete", "nothing"]), max_size=6)
 
 
 @settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
-@given(before=st.integers(0, 9), size=st.integers(1, 4), comings=st.lists(COMINGS, min_size=1, max_size=6))
-def test_a_walk_shows_what_was_there_once_and_in_order(new_library, before, size, comings):
+@given(existing_count=st.integers(0, 9), size=st.integers(1, 4), comings=st.lists(COMINGS, min_size=1, max_size=6))
+def test_a_walk_shows_what_was_there_once_and_in_order(new_library, existing_count, size, comings):
     """Between two pages documents are added and deleted: those that were there at first and stay are all shown."""
     library = new_library()
-    there = [library.put(name=str(number)) for number in range(before)]
-    deleted, shown = set(), []
+    existing = [library.put(name=str(number)) for number in range(existing_count)]
+    deleted, shown_ids = set(), []
 
     async def step(cursor):
         try:
@@ -79,22 +79,22 @@ def test_a_walk_shows_what_was_there_once_and_in_order(new_library, before, size
     cursor, turn = None, 0
     while True:
         page = asyncio.run(step(cursor))
-        shown += [item.id for item in page.items]
+        shown_ids += [item.id for item in page.items]
         cursor = page.cursor
         if cursor is None:
             break
-        for what in comings[turn % len(comings)] if turn < len(comings) else []:
-            if what == "put":
+        for change in comings[turn % len(comings)] if turn < len(comings) else []:
+            if change == "put":
                 library.put()
-            left = [one for one in there if one not in deleted]
-            if what == "delete" and left:
-                deleted.add(left[len(left) // 2])
-                asyncio.run(remove(left[len(left) // 2]))
+            remaining = [listed_id for listed_id in existing if listed_id not in deleted]
+            if change == "delete" and remaining:
+                deleted.add(remaining[len(remaining) // 2])
+                asyncio.run(remove(remaining[len(remaining) // 2]))
         turn += 1
-    assert len(shown) == len(set(shown)), "a document was shown twice"
-    assert set(shown) <= set(there), "what came in since stands before the first page, not in a later one"
-    kept = [one for one in reversed(there) if one not in deleted]
-    assert [one for one in shown if one not in deleted] == kept
+    assert len(shown_ids) == len(set(shown_ids)), "a document was shown twice"
+    assert set(shown_ids) <= set(existing), "what came in since stands before the first page, not in a later one"
+    expected = [listed_id for listed_id in reversed(existing) if listed_id not in deleted]
+    assert [listed_id for listed_id in shown_ids if listed_id not in deleted] == expected
 
 
 class Aged(NamedTuple):
@@ -116,7 +116,7 @@ def test_a_place_by_age_is_read_as_it_was_written(moment, name):
 
 
 @pytest.mark.parametrize(
-    ("found", "size", "page"),
+    ("rows", "size", "page"),
     [
         ([1, 2, 3], None, ([1, 2, 3], None)),
         ([1, 2, 3], 3, ([1, 2, 3], None)),
@@ -124,6 +124,6 @@ def test_a_place_by_age_is_read_as_it_was_written(moment, name):
         ([], 2, ([], None)),
     ],
 )
-def test_a_page_has_a_cursor_where_more_was_found(found, size, page):
-    cut = pagination.take_page(found, size, str)
+def test_a_page_has_a_cursor_where_more_was_found(rows, size, page):
+    cut = pagination.take_page(rows, size, str)
     assert (cut.items, cut.cursor) == page

@@ -22,27 +22,27 @@ VECTORS = [
 @pytest.mark.parametrize("values", VECTORS, ids=len)
 def test_it_is_rounded_as_a_text_is(database_url, values):
     with psycopg.connect(database_url) as connection:
-        given = {"binary": HalfVector(values), "text": "[" + ",".join(map(repr, values)) + "]"}
-        row = connection.execute("select %(binary)s::halfvec::text, %(text)s::halfvec::text", given).fetchone()
+        parameters = {"binary": HalfVector(values), "text": "[" + ",".join(map(repr, values)) + "]"}
+        row = connection.execute("select %(binary)s::halfvec::text, %(text)s::halfvec::text", parameters).fetchone()
     assert row[0] == row[1]
 
 
 @pytest.mark.parametrize("values", VECTORS, ids=len)
 def test_several_are_rounded_as_their_texts_are(database_url, values):
     several = np.array([values, values[::-1]])
-    texts = ["[" + ",".join(map(repr, one)) + "]" for one in several.tolist()]
+    texts = ["[" + ",".join(map(repr, vector)) + "]" for vector in several.tolist()]
     with psycopg.connect(database_url) as connection:
         kind = connection.execute(HALFVEC_OID).fetchone()[0]
-        given = {"binary": HalfVectors(several, kind), "texts": texts}
+        parameters = {"binary": HalfVectors(several, kind), "texts": texts}
         row = connection.execute(
-            "select (%(binary)s::halfvec[])::text[], (%(texts)s::text[])::halfvec[]::text[]", given
+            "select (%(binary)s::halfvec[])::text[], (%(texts)s::text[])::halfvec[]::text[]", parameters
         ).fetchone()
-        shown = psycopg.sql.Literal(given["binary"]).as_string(connection)
-        again = connection.execute(f"select ({shown}::halfvec[])::text[]").fetchone()
+        literal = psycopg.sql.Literal(parameters["binary"]).as_string(connection)
+        reread = connection.execute(f"select ({literal}::halfvec[])::text[]").fetchone()
         none = connection.execute(
             "select cardinality(%(none)s::halfvec[])", {"none": HalfVectors(several[:0], kind)}
         ).fetchone()
-    assert row[0] == row[1] == again[0]
+    assert row[0] == row[1] == reread[0]
     assert none == (0,)
 
 
@@ -60,5 +60,5 @@ def test_what_half_precision_cannot_hold_is_an_error_of_the_database(database_ur
 
 def test_it_can_be_shown_as_text(database_url):
     with psycopg.connect(database_url) as connection:
-        shown = psycopg.sql.Literal(HalfVector([0.5, -2.0])).as_string(connection)
-        assert connection.execute(f"select {shown}::halfvec::text").fetchone() == ("[0.5,-2]",)
+        literal = psycopg.sql.Literal(HalfVector([0.5, -2.0])).as_string(connection)
+        assert connection.execute(f"select {literal}::halfvec::text").fetchone() == ("[0.5,-2]",)

@@ -21,16 +21,16 @@ def test_a_silent_host_is_found_out_unless_the_address_says_otherwise():
 
 
 def test_the_pools_connections_say_so(monkeypatch, database_url):
-    asked = []
+    connect_options = []
     connect = psycopg.Connection.connect.__func__
 
-    def noted(cls, conninfo="", **named):
-        asked.append(named)
-        return connect(cls, conninfo, **named)
+    def noted(cls, conninfo="", **options):
+        connect_options.append(options)
+        return connect(cls, conninfo, **options)
 
     monkeypatch.setattr(psycopg.Connection, "connect", classmethod(noted))
     db = Database(database_url)
     assert db.row("select 1 as one") == {"one": 1}
     db.close()
-    assert all(tcp_keepalive.DEFAULT_OPTIONS.items() <= named.items() for named in asked)
-    assert asked
+    assert all(tcp_keepalive.DEFAULT_OPTIONS.items() <= options.items() for options in connect_options)
+    assert connect_options

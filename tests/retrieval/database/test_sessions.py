@@ -12,7 +12,7 @@ BY_KEY = "select id from grown where id = %(id)s::int"
 
 
 @pytest.fixture
-def one(fresh_database, request):
+def pooled_database(fresh_database, request):
     """A database with one connection, as the API's threads have it."""
     opened = Database(fresh_database(f"t{abs(hash(request.node.name))}"), size=1, role="api")
     yield opened
@@ -24,77 +24,77 @@ def settings_of(connection) -> tuple[str, str | None]:
     return row["plans"], row["depth"] or None
 
 
-def test_settings_stay_and_plans_are_as_each_user_wants_them(one):
-    with one.tuned({"rt.depth": "7"}) as connection:
+def test_settings_stay_and_plans_are_as_each_user_wants_them(pooled_database):
+    with pooled_database.tuned({"rt.depth": "7"}) as connection:
         assert settings_of(connection) == ("force_generic_plan", "7")
-    assert one.row(SETTINGS) == {"plans": "force_custom_plan", "depth": "7"}
-    with one.tuned({"rt.depth": "8"}, plan_once=False) as connection:
+    assert pooled_database.row(SETTINGS) == {"plans": "force_custom_plan", "depth": "7"}
+    with pooled_database.tuned({"rt.depth": "8"}, plan_once=False) as connection:
         assert settings_of(connection) == ("force_custom_plan", "8")
-    with one.tuned() as connection:
+    with pooled_database.tuned() as connection:
         assert settings_of(connection) == ("force_generic_plan", "8")
-    with one.transaction() as connection:
+    with pooled_database.transaction() as connection:
         assert settings_of(connection)[0] == "force_custom_plan"
 
 
-def test_only_who_asks_for_it_is_kept_from_reading_whole_tables(one):
+def test_only_who_asks_for_it_is_kept_from_reading_whole_tables(pooled_database):
     scans = "select current_setting('enable_seqscan') as scans"
 
     def by_index():
-        with one.tuned(sessions.INDEX_SCANS_ONLY) as connection:
+        with pooled_database.tuned(sessions.INDEX_SCANS_ONLY) as connection:
             return connection.execute(scans).fetchone()["scans"]
 
     assert by_index() == "off"
-    assert one.row(scans) == {"scans": "on"}
+    assert pooled_database.row(scans) == {"scans": "on"}
     assert by_index() == by_index() == "off"
-    with one.tuned() as connection:
+    with pooled_database.tuned() as connection:
         assert connection.execute(scans).fetchone() == {"scans": "on"}
     assert by_index() == "off"
-    with one.transaction() as connection:
+    with pooled_database.transaction() as connection:
         assert connection.execute(scans).fetchone() == {"scans": "on"}
     assert by_index() == "off"
-    with one.tuned({"rt.depth": "7"}, plan_once=False) as connection:
+    with pooled_database.tuned({"rt.depth": "7"}, plan_once=False) as connection:
         assert connection.execute(scans).fetchone() == {"scans": "on"}
-    with one.together():
+    with pooled_database.together():
         assert by_index() == "off"
-    assert one.row(scans) == {"scans": "on"}
+    assert pooled_database.row(scans) == {"scans": "on"}
 
 
-def test_in_a_transaction_of_several_settings_end_with_it(one):
-    with one.together():
-        with one.tuned({"rt.depth": "7"}) as connection:
+def test_in_a_transaction_of_several_settings_end_with_it(pooled_database):
+    with pooled_database.together():
+        with pooled_database.tuned({"rt.depth": "7"}) as connection:
             assert settings_of(connection) == ("force_generic_plan", "7")
-        assert one.row("select pg_current_xact_id_if_assigned() is null as nothing_written", {})
-    assert one.row(SETTINGS) == {"plans": "force_custom_plan", "depth": ""}
+        assert pooled_database.row("select pg_current_xact_id_if_assigned() is null as nothing_written", {})
+    assert pooled_database.row(SETTINGS) == {"plans": "force_custom_plan", "depth": ""}
 
 
-def test_an_error_leaves_the_settings_as_they_are_known(one):
-    with pytest.raises(Exception, match="nowhere"), one.tuned({"rt.depth": "7"}) as connection:
+def test_an_error_leaves_the_settings_as_they_are_known(pooled_database):
+    with pytest.raises(Exception, match="nowhere"), pooled_database.tuned({"rt.depth": "7"}) as connection:
         connection.execute("select * from nowhere")
-    with one.tuned() as connection:
+    with pooled_database.tuned() as connection:
         assert settings_of(connection) == ("force_generic_plan", "7")
 
 
-def test_a_plan_does_not_outlive_the_growth_of_its_table(one, monkeypatch):
-    one.rows("create table grown (id int primary key) with (autovacuum_enabled = false)", {})
-    one.rows("vacuum grown")
+def test_a_plan_does_not_outlive_the_growth_of_its_table(pooled_database, monkeypatch):
+    pooled_database.rows("create table grown (id int primary key) with (autovacuum_enabled = false)", {})
+    pooled_database.rows("vacuum grown")
 
     def read_whole() -> int:
-        asked = "select pg_stat_force_next_flush(), seq_scan as n from pg_stat_user_tables where relname = 'grown'"
-        one.row(asked)
-        row = one.row(asked)
+        statement = "select pg_stat_force_next_flush(), seq_scan as n from pg_stat_user_tables where relname = 'grown'"
+        pooled_database.row(statement)
+        row = pooled_database.row(statement)
         assert row is not None
         return int(row["n"])
 
     def find(number: int) -> list[int]:
-        with one.tuned() as connection:
+        with pooled_database.tuned() as connection:
             return [row["id"] for row in connection.execute(BY_KEY, {"id": number}, prepare=True).fetchall()]
 
     assert find(1) == []
-    one.rows("insert into grown select generate_series(1, 20000)")
-    before = read_whole()
+    pooled_database.rows("insert into grown select generate_series(1, 20000)")
+    first_count = read_whole()
     assert find(7) == [7]
-    assert read_whole() == before + 1
+    assert read_whole() == first_count + 1
     monkeypatch.setattr(sessions, "PLANS_SECONDS", 0.0)
     for number in (3, 4):
         assert find(number) == [number]
-    assert read_whole() == before + 1
+    assert read_whole() == first_count + 1

@@ -112,9 +112,9 @@ def test_many_at_once_share_the_connections_with_transactions(loop_db):
 
         async def transaction(number: int) -> int:
             async with loop_db.async_transaction() as connection:
-                found = await (await connection.execute("select %(a)s::int as a", {"a": number})).fetchone()
-                assert found is not None
-                return int(found["a"])
+                row = await (await connection.execute("select %(a)s::int as a", {"a": number})).fetchone()
+                assert row is not None
+                return int(row["a"])
 
         work = [(statement, transaction)[number % 2](number) for number in range(60)]
         assert await asyncio.gather(*work) == list(range(60))

@@ -30,7 +30,7 @@ def by_a_listing(db, ids):
 WAYS = pytest.mark.parametrize("delete", [by_a_client, by_a_listing])
 
 
-def found(library):
+def find_documents(library):
     query = Query("wing", semantic_weight=0.0, keyword_weight=1.0)
     return {
         hit.document_id
@@ -38,7 +38,7 @@ def found(library):
     }
 
 
-def left(library):
+def count_rows(library):
     """What the scope's rows hold, without the ids: counts, words, work for garbage collection."""
     of = {"partition": library.partition}
     return {
@@ -77,11 +77,11 @@ def test_a_document_goes_with_all_that_is_packed_into_it_and_nothing_else(librar
     archive = library.put(["wing of an archive"])
     inner = packed_into(library, archive, library.put(["wing of an inner archive"]))
     member = packed_into(library, inner, library.put(["wing of a member", "wing once more"]))
-    kept = library.put(["wing pressure"])
-    assert found(library) == {archive, inner, member, kept}
+    other_document = library.put(["wing pressure"])
+    assert find_documents(library) == {archive, inner, member, other_document}
     assert sorted(delete(library.db, [archive])) == sorted([archive, inner, member])
-    assert found(library) == {kept}
-    assert left(library) == {
+    assert find_documents(library) == {other_document}
+    assert count_rows(library) == {
         "sums": {"chunks": 1, "terms": 2},
         "words": {"wing": 1, "pressur": 1},
         "garbage": sorted([archive, inner, member]),
@@ -91,22 +91,22 @@ def test_a_document_goes_with_all_that_is_packed_into_it_and_nothing_else(librar
 
 @WAYS
 def test_what_is_deleted_already_or_was_never_there_is_left_alone(library, delete):
-    gone, kept = library.put(["wing"]), library.put(["wing"])
-    assert delete(library.db, [gone]) == [gone]
-    before = left(library)
-    assert delete(library.db, [gone, "doc_unknown"]) == []
-    assert left(library) == before
-    assert found(library) == {kept}
+    deleted, other_document = library.put(["wing"]), library.put(["wing"])
+    assert delete(library.db, [deleted]) == [deleted]
+    counts = count_rows(library)
+    assert delete(library.db, [deleted, "doc_unknown"]) == []
+    assert count_rows(library) == counts
+    assert find_documents(library) == {other_document}
 
 
 @WAYS
 def test_documents_of_two_scopes_are_counted_each_in_its_own(library, new_library, delete):
-    other = new_library()
-    ids = [library.put(["wing", "wing flow"]), other.put(["wing"])]
+    other_library = new_library()
+    ids = [library.put(["wing", "wing flow"]), other_library.put(["wing"])]
     library.put(["wing"])
     assert sorted(delete(library.db, ids)) == sorted(ids)
-    assert left(library)["sums"] == {"chunks": 1, "terms": 1}
-    assert left(other)["sums"] == {"chunks": 0, "terms": 0}
+    assert count_rows(library)["sums"] == {"chunks": 1, "terms": 1}
+    assert count_rows(other_library)["sums"] == {"chunks": 0, "terms": 0}
 
 
 @WAYS
@@ -128,8 +128,8 @@ def test_a_document_of_many_chunks_leaves_no_word_behind(library, delete):
     library.db.rows("insert into term_counts (partition_id, term, chunks) values (%(partition)s, 'wing', 20500)", of)
     library.db.rows("update partitions set chunks = 20501, terms = 20501 where id = %(partition)s", of)
     assert delete(library.db, [document]) == [document]
-    assert left(library)["sums"] == {"chunks": 0, "terms": 0}
-    assert left(library)["words"] == {}
+    assert count_rows(library)["sums"] == {"chunks": 0, "terms": 0}
+    assert count_rows(library)["words"] == {}
 
 
 def test_a_filter_tells_how_many_were_deleted_with_their_members(library, db):
@@ -148,8 +148,8 @@ def test_a_filter_tells_how_many_were_deleted_with_their_members(library, db):
 class Watched:
     """A connection that calls `before` ahead of each statement that answers a row."""
 
-    def __init__(self, connection, before):
-        self.connection, self.before = connection, before
+    def __init__(self, connection, callback):
+        self.connection, self.before = connection, callback
         self.fetch, self.execute = connection.fetch, connection.execute
 
     def fetch_one(self, *arguments, **options):
@@ -170,4 +170,4 @@ def test_a_large_deletion_leaves_the_counters_of_the_scope_free_until_its_end(li
     with library.db.transaction() as connection:
         deletion.delete_documents(Watched(connection, lock_counters), ids)
     assert len(looks) == 6
-    assert left(library)["sums"] == {"chunks": 0, "terms": 0}
+    assert count_rows(library)["sums"] == {"chunks": 0, "terms": 0}

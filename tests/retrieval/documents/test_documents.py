@@ -53,9 +53,9 @@ def test_metadata_merges_by_key_and_operators_follow(library, call):
     assert [row.metadata for row in changed] == [
         {"keep": True, "old": 2, "new": None, "tags": ["b", 1, "c"], "one": ["y"], "made": [1]}
     ]
-    listed = call(documents.list_page, library.scope, ALL, viewer=None).items[0]
-    assert (listed.metadata, listed.updated_at) == (changed[0].metadata, changed[0].updated_at)
-    assert listed.updated_at > listed.created_at
+    listed_document = call(documents.list_page, library.scope, ALL, viewer=None).items[0]
+    assert (listed_document.metadata, listed_document.updated_at) == (changed[0].metadata, changed[0].updated_at)
+    assert listed_document.updated_at > listed_document.created_at
 
 
 @pytest.mark.parametrize(
@@ -87,20 +87,20 @@ def test_changed_metadata_is_found_by_search_at_once(library, call):
 
 
 def test_a_deleted_document_is_gone_at_once_and_left_to_the_sweep(library, call):
-    gone = library.put(["wing flow", "wing"], external_id="same")
-    kept = library.put(["wing pressure"])
+    deleted = library.put(["wing flow", "wing"], external_id="same")
+    other_document = library.put(["wing pressure"])
     counts = {"partition": library.partition}
-    assert call(documents.delete_documents, library.scope, DocumentFilter(document_ids=(gone,))).documents == 1
-    assert [hit.document_id for hit in by_words(library, "wing")] == [kept]
-    assert [item.id for item in call(documents.list_page, library.scope, ALL, viewer=None).items] == [kept]
+    assert call(documents.delete_documents, library.scope, DocumentFilter(document_ids=(deleted,))).documents == 1
+    assert [hit.document_id for hit in by_words(library, "wing")] == [other_document]
+    assert [item.id for item in call(documents.list_page, library.scope, ALL, viewer=None).items] == [other_document]
     sums = library.db.row("select chunks, terms from partitions where id = %(partition)s", counts)
     assert sums == {"chunks": 1, "terms": 2}
     sweeps = library.db.rows(
         "select kind, document_id, generation from sweeps where partition_id = %(partition)s", counts
     )
-    assert sweeps == [{"kind": "document", "document_id": gone, "generation": None}]
+    assert sweeps == [{"kind": "document", "document_id": deleted, "generation": None}]
     with pytest.raises(ServiceError) as caught:
-        call(documents.delete_documents, library.scope, DocumentFilter(document_ids=(gone,)))
+        call(documents.delete_documents, library.scope, DocumentFilter(document_ids=(deleted,)))
     assert caught.value.code == ErrorCode.DOCUMENTS_NOT_FOUND
     library.put(["again"], external_id="same")
 
@@ -120,7 +120,7 @@ def test_three_thousand_documents_are_deleted_in_seconds(library, call):
 
 def test_counts_are_true_whatever_became_of_documents(library, call, monkeypatch):
     monkeypatch.setattr(counts, "MAX_PARTIAL_COUNTS", 10)
-    dice, made = random.Random(4), []
+    dice, document_ids = random.Random(4), []
     changes = (
         "update documents set status = 'SUCCESS' where id = any(%(ids)s)",
         "update documents set status = 'FAILED' where id = any(%(ids)s)",
@@ -128,9 +128,9 @@ def test_counts_are_true_whatever_became_of_documents(library, call, monkeypatch
         "delete from documents where id = any(%(ids)s)",
     )
     for number in range(40):
-        made.append(library.put(source=dice.choice(["TEXT", "URL"]), status="QUEUED"))
+        document_ids.append(library.put(source=dice.choice(["TEXT", "URL"]), status="QUEUED"))
         with contextlib.suppress(InterruptedError), library.db.transaction() as connection:
-            connection.execute(dice.choice(changes), {"ids": dice.sample(made, min(4, len(made)))})
+            connection.execute(dice.choice(changes), {"ids": dice.sample(document_ids, min(4, len(document_ids)))})
             if number % 3 == 0:
                 raise InterruptedError
         if number % 15 == 14:

@@ -38,13 +38,13 @@ def awaited(db, function, *args, viewer=None):
     return asyncio.run(call())
 
 
-def listed(db, scope, viewer=None, **wanted):
-    page = awaited(db, documents.list_page, scope, DocumentFilter(**wanted), viewer=viewer)
+def list_documents(db, scope, viewer=None, **filters):
+    page = awaited(db, documents.list_page, scope, DocumentFilter(**filters), viewer=viewer)
     return {item.name for item in page.items}
 
 
-def found(library, text):
-    return listed(library.db, library.scope, words=text_filter.parse_words(text, CODE, path="text"))
+def find_by_text(library, text):
+    return list_documents(library.db, library.scope, words=text_filter.parse_words(text, CODE, path="text"))
 
 
 @pytest.mark.parametrize(
@@ -69,19 +69,21 @@ def found(library, text):
     ],
 )
 def test_a_piece_of_the_name_or_the_address_finds_a_document(library, text, names):
-    given = (
+    documents_given = (
         ("The Harbour Seal.pdf", "seal-1", "FILE"),
         ("Guide", "https://docs.example.org/guide?a=100%", "URL"),
         ("Re\u0301sume\u0301 'A' \\ B:*.txt", "q", "FILE"),
         ("供货合同.docx", "d", "FILE"),
         ("last", "x", "TEXT"),
     )
-    for name, external_id, kind in given:
+    for name, external_id, kind in documents_given:
         library.put(name=name, external_id=external_id, document_type=kind)
-    assert found(library, text) == names
-    wanted = text_filter.parse_words(text, CODE, path="text")
+    assert find_by_text(library, text) == names
+    search_words = text_filter.parse_words(text, CODE, path="text")
     assert {
-        name for name, external_id, kind in given if text_filter.has_all_words(Named(name, external_id, kind), wanted)
+        name
+        for name, external_id, kind in documents_given
+        if text_filter.has_all_words(Named(name, external_id, kind), search_words)
     } == names
 
 
@@ -98,8 +100,8 @@ def test_a_piece_of_the_name_or_the_address_finds_a_document(library, text, name
 )
 def test_any_name_can_be_kept_and_found(library, name):
     library.put(name=name, external_id=name[:100] + "x" * 1000, document_type="FILE")
-    assert found(library, name[:200]) == {name}
-    assert found(library, "zzqq") == set()
+    assert find_by_text(library, name[:200]) == {name}
+    assert find_by_text(library, "zzqq") == set()
 
 
 @pytest.mark.parametrize(
@@ -124,25 +126,25 @@ def test_the_site_of_an_address_is_its_host(db, library, address, site):
     assert text_filter.page_site(Named("page", address, "URL")) == site
     assert awaited(db, documents.count_sites, library.scope, DocumentFilter()) == ({site: 1} if site else {})
     if site:
-        assert listed(db, library.scope, sites=(site,)) == {"page"}
+        assert list_documents(db, library.scope, sites=(site,)) == {"page"}
 
 
-def plan(db, scope, where, *, most=51):
-    matched, params = documents.matching_source(where)
+def plan(db, scope, document_filter, *, limit=51):
+    matched, params = documents.matching_source(document_filter)
     statement = f"explain (analyze, format json) select d.id from {matched}" + pagination.order_desc("d")
-    values = params | partitions.scope_params(scope) | pagination.age_params(None, most - 1)
+    values = params | partitions.scope_params(scope) | pagination.age_params(None, limit - 1)
     return db.row(statement, values)["QUERY PLAN"][0]["Plan"]
 
 
 def rows_read(node):
     """Rows that the plan takes from tables and throws away or keeps, over all loops."""
-    own = 0
+    own_rows = 0
     if node.get("Relation Name") == "documents":
-        kept = (
+        filtered_rows = (
             node["Actual Rows"] + node.get("Rows Removed by Filter", 0) + node.get("Rows Removed by Index Recheck", 0)
         )
-        own = kept * node["Actual Loops"]
-    return own + sum(rows_read(one) for one in node.get("Plans", ()))
+        own_rows = filtered_rows * node["Actual Loops"]
+    return own_rows + sum(rows_read(child) for child in node.get("Plans", ()))
 
 
 def test_no_search_among_ten_thousand_documents_reads_them_all(db, library):
@@ -159,7 +161,7 @@ def test_no_search_among_ten_thousand_documents_reads_them_all(db, library):
     )
     db.rows("update documents set access_reason = 'x' where id like %(id)s", {"id": f"doc_{library.partition}_77%"})
     since = parse_condition({"field": "document.createdAt", "op": "gte", "value": "2999-01-01"}, CODE, path="where")
-    for where, most in (
+    for document_filter, max_rows in (
         (DocumentFilter(words=("manual", "7777.pdf")), 100),
         (DocumentFilter(words=("nowhere",)), 10),
         (DocumentFilter(words=("/page/123",)), 300),
@@ -168,4 +170,4 @@ def test_no_search_among_ten_thousand_documents_reads_them_all(db, library):
         (DocumentFilter(access_statuses=("UNKNOWN",)), 200),
         (DocumentFilter(where=since), 10),
     ):
-        assert rows_read(plan(db, library.scope, where)) <= most, where
+        assert rows_read(plan(db, library.scope, document_filter)) <= max_rows, document_filter

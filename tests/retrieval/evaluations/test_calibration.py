@@ -30,17 +30,17 @@ def test_a_fit_corrects_probabilities_that_are_all_too_high():
     dice = np.random.default_rng(1)
     truth = dice.normal(size=300)
     answered = [bool(flag) for flag in dice.random(300) < 1 / (1 + np.exp(-3 * truth))]
-    shown = calibration.describe_calibration(answered, estimates(truth + 2))["calibration"]
-    assert shown["fitted"]
+    report = calibration.describe_calibration(answered, estimates(truth + 2))["calibration"]
+    assert report["fitted"]
     assert (
-        shown["ece"]
+        report["ece"]
         < 0.08
         < calibration.calibration_error(
             np.array(answered), np.array([estimate.probability for estimate in estimates(truth + 2)])
         )
     )
-    assert shown["questions"] == sum(part["questions"] for part in shown["bins"]) == 300
-    assert shown["unanswerable"] == answered.count(False)
+    assert report["questions"] == sum(part["questions"] for part in report["bins"]) == 300
+    assert report["unanswerable"] == answered.count(False)
     settings = [{"semanticWeight": 0.5, "keywordWeight": 0.5}]
     (fit,) = calibration.fit_evaluation("ev_1", answered, settings, [estimates(truth + 2)]).values()
     assert 2 < fit["scale"] < 4
@@ -49,8 +49,8 @@ def test_a_fit_corrects_probabilities_that_are_all_too_high():
 
 def test_a_few_questions_are_shown_and_fit_nothing():
     answered = [True] * 4 + [False]
-    shown = calibration.describe_calibration(answered, estimates([2, 2, 2, 2, -2]))["calibration"]
-    assert (shown["auroc"], shown["refusedAt95"], shown["fitted"]) == (1.0, 1.0, False)
+    report = calibration.describe_calibration(answered, estimates([2, 2, 2, 2, -2]))["calibration"]
+    assert (report["auroc"], report["refusedAt95"], report["fitted"]) == (1.0, 1.0, False)
     assert calibration.fit_evaluation("ev_1", answered, [WORDS], [estimates([2, 2, 2, 2, -2])]) == {}
     assert calibration.describe_calibration([True] * 9, estimates([1] * 9)) == {}
 
@@ -76,8 +76,8 @@ def test_searches_use_a_fit_until_the_model_changes_or_the_evaluation_is_deleted
 
     def basis():
         query = Query("owls", semantic_weight=0.0, keyword_weight=1.0)
-        found = search.run_search(library.db, library.scope, query, viewer=None, embedder=None, vectors=None)
-        return found.answerability.basis
+        response = search.run_search(library.db, library.scope, query, viewer=None, embedder=None, vectors=None)
+        return response.answerability.basis
 
     fit = {"scale": 1.0, "offset": 0.0, "evaluation_id": "ev_1", "questions": 12}
     calibration.store_fits(library.db, "ev_1", 0, {"keyword": fit})

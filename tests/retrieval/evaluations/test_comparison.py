@@ -13,7 +13,7 @@ QUESTIONS = [
 
 def test_wins_and_losses_are_counted_by_the_first_judged_document():
     assert metrics.tally_questions(QUESTIONS, "base", "new") == Tally(better=1, same=1, worse=2)
-    most = [one["query"] for one in metrics.most_changed(QUESTIONS, "base", "new", 3)]
-    assert most == ["found", "lost", "a little worse"]
+    changed_queries = [change["query"] for change in metrics.most_changed(QUESTIONS, "base", "new", 3)]
+    assert changed_queries == ["found", "lost", "a little worse"]
     assert metrics.first_rank(QUESTIONS[0], "new") == 3
     assert metrics.first_rank(QUESTIONS[0], "unknown") is None

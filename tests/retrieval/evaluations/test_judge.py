@@ -23,10 +23,10 @@ def test_a_document_that_is_judged_by_both_of_its_ids_counts_once(library):
         StoredQuestion(1, "owls", relevant, None),
         StoredQuestion(2, "owls", relevant[:1], None),
     ]
-    found = judge.judge_setting(bench, questions, {}, WORDS, lambda: None)
-    assert found.ranks == [[1, 1, None], [1]]
-    assert [one["recallAt10"] for one in found.measures] == [0.5, 1.0]
-    assert [one["spanRecallAt10"] for one in found.measures] == [1.0, 1.0]
+    judgement = judge.judge_setting(bench, questions, {}, WORDS, lambda: None)
+    assert judgement.ranks == [[1, 1, None], [1]]
+    assert [measure["recallAt10"] for measure in judgement.measures] == [0.5, 1.0]
+    assert [measure["spanRecallAt10"] for measure in judgement.measures] == [1.0, 1.0]
     both = judge.judge_setting(bench, [StoredQuestion(1, "owls", relevant[:2], None)], {}, WORDS, lambda: None)
     assert both.measures[0]["recallAt10"] == both.measures[0]["ndcgAt10"] == 1.0
 
@@ -53,9 +53,9 @@ def test_words_alone_find_the_same_beside_a_setting_that_searches_by_meaning(lib
     nobody: Any = None
     bench = JudgeContext(library.db, library.scope, nobody, library.store, lambda _: nobody, "english")
     questions = [StoredQuestion(1, "owls", [{"externalId": "seal"}, {"externalId": "owl"}], None)]
-    found = judge.judge_setting(bench, questions, {"owls": [1.0] + [0.0] * 7}, WORDS, lambda: None)
-    assert found.ranks == [[None, 1]]
-    assert found.measures == judge.judge_setting(bench, questions, {}, WORDS, lambda: None).measures
+    judgement = judge.judge_setting(bench, questions, {"owls": [1.0] + [0.0] * 7}, WORDS, lambda: None)
+    assert judgement.ranks == [[None, 1]]
+    assert judgement.measures == judge.judge_setting(bench, questions, {}, WORDS, lambda: None).measures
 
 
 class Backwards:
@@ -69,7 +69,7 @@ class Backwards:
 
 
 @pytest.mark.parametrize(
-    ("reranks", "asked", "first", "reranked"),
+    ("reranks", "overrides", "first", "reranked"),
     [
         (True, {}, "seal", 1),
         (True, {"rerank": True}, "seal", 1),
@@ -78,13 +78,13 @@ class Backwards:
         (False, {}, "owl", None),
     ],
 )
-def test_a_setting_is_reranked_where_a_search_is(library, reranks, asked, first, reranked):
+def test_a_setting_is_reranked_where_a_search_is(library, reranks, overrides, first, reranked):
     library.put(["owls and owls"], external_id="owl")
     library.put(["seals dive and know of owls, of whales, of walruses and of the sea"], external_id="seal")
     nobody: Any = None
     bench = JudgeContext(library.db, library.scope, nobody, nobody, lambda _: Backwards(), "english", reranks)
     questions = [StoredQuestion(1, "owls", [{"externalId": first}], None)]
-    judged = judge.judge_setting(bench, questions, {}, {**WORDS, **asked}, lambda: None)
+    judged = judge.judge_setting(bench, questions, {}, {**WORDS, **overrides}, lambda: None)
     assert (judged.ranks, judged.reranked) == ([[1]], reranked)
-    (shown,) = judge.run_result(questions, [{**WORDS, **asked}], [judged], {})["settings"]
-    assert shown.get("reranked") == reranked
+    (setting_result,) = judge.run_result(questions, [{**WORDS, **overrides}], [judged], {})["settings"]
+    assert setting_result.get("reranked") == reranked

@@ -18,7 +18,7 @@ RANKINGS = st.lists(st.integers(0, 150), unique=True, max_size=150)
 THEIRS = {"ndcgAt10": "ndcg_cut_10", "recallAt10": "recall_10", "recallAt100": "recall_100", "mrr": "recip_rank"}
 
 
-def found(keys):
+def rank_results(keys):
     return [RankedResult(str(key), 0, 10) for key in keys]
 
 
@@ -27,15 +27,15 @@ def of_trec_eval(grades, order):
     if not order:
         return dict.fromkeys(THEIRS, 0.0)
     judges = pytrec_eval.RelevanceEvaluator({"q": {str(key): grade for key, grade in grades.items()}}, THEIRS.values())
-    said = judges.evaluate({"q": {str(key): float(-place) for place, key in enumerate(order[:100])}})["q"]
-    return {name: said[theirs] for name, theirs in THEIRS.items()}
+    values = judges.evaluate({"q": {str(key): float(-rank) for rank, key in enumerate(order[:100])}})["q"]
+    return {name: values[theirs] for name, theirs in THEIRS.items()}
 
 
 @given(GRADES, RANKINGS)
 @settings(max_examples=200, deadline=None)
 def test_measures_equal_trec_evals(grades, order):
     judged = [JudgedDocument(str(key), grade) for key, grade in grades.items()]
-    measured = metrics.measure_question(judged, found(order))
+    measured = metrics.measure_question(judged, rank_results(order))
     for name, value in of_trec_eval(grades, order).items():
         assert measured[name] == pytest.approx(value, abs=1e-9), name
     assert measured["spanRecallAt10"] is None
@@ -43,9 +43,9 @@ def test_measures_equal_trec_evals(grades, order):
 
 def test_a_document_counts_at_its_best_result():
     judged = [JudgedDocument("b", 3)]
-    measured = metrics.measure_question(judged, found(["a", "a", "a", "b", "b"]))
+    measured = metrics.measure_question(judged, rank_results(["a", "a", "a", "b", "b"]))
     assert measured["mrr"] == 0.5
-    assert metrics.judged_ranks([*judged, JudgedDocument("c")], found(["a", "a", "b"])) == [2, None]
+    assert metrics.judged_ranks([*judged, JudgedDocument("c")], rank_results(["a", "a", "b"])) == [2, None]
 
 
 @pytest.mark.parametrize(
@@ -72,16 +72,16 @@ def test_intervals_are_those_of_a_paired_bootstrap():
     first = rng.uniform(0, 0.5, 200)
     second = first + 0.1
     values = {
-        name: [{**dict.fromkeys(metrics.METRIC_NAMES), "mrr": float(one)} for one in part]
+        name: [{**dict.fromkeys(metrics.METRIC_NAMES), "mrr": float(interval)} for interval in part]
         for name, part in (("first", first), ("second", second))
     }
     compared = metrics.compare_settings(values)
-    one, other = compared["first"]["mrr"], compared["second"]["mrr"]
-    assert one.value == pytest.approx(first.mean())
-    assert one.low < one.value < one.high
-    assert one.delta is None
-    assert other.delta == pytest.approx((0.1, 0.1))  # paired: the same questions, the same difference
+    interval, other_interval = compared["first"]["mrr"], compared["second"]["mrr"]
+    assert interval.value == pytest.approx(first.mean())
+    assert interval.low < interval.value < interval.high
+    assert interval.delta is None
+    assert other_interval.delta == pytest.approx((0.1, 0.1))  # paired: the same questions, the same difference
     half = 1.96 * first.std() / math.sqrt(200)
-    assert one.high - one.low == pytest.approx(2 * half, rel=0.2)
+    assert interval.high - interval.low == pytest.approx(2 * half, rel=0.2)
     assert compared == metrics.compare_settings(values)
     assert compared["first"]["spanRecallAt10"] is None

@@ -34,20 +34,20 @@ def test_a_run_that_waits_for_a_worker_for_long_has_lost_none(db, run):
     (first,) = runs.list_waiting(db)
     for _ in range(5):
         time_passes(db)
-        (asked,) = runs.list_waiting(db)
-        assert asked.attempt == first.attempt, "whichever flow run comes first may begin"
+        (waiting_run,) = runs.list_waiting(db)
+        assert waiting_run.attempt == first.attempt, "whichever flow run comes first may begin"
     assert status(db, run) == ("QUEUED", None)
     claimed = runs.claim_run(db, run, first.attempt)
     assert claimed is not None
-    assert runs.claim_run(db, run, asked.attempt) is None, "the other flow run finds it begun"
+    assert runs.claim_run(db, run, waiting_run.attempt) is None, "the other flow run finds it begun"
     assert runs.finish_run(db, claimed, {})
     assert status(db, run) == ("COMPLETED", None)
 
 
 def test_a_run_whose_workers_are_lost_is_begun_three_times(db, run):
     for _ in range(3):
-        (asked,) = runs.list_waiting(db)
-        claimed = runs.claim_run(db, run, asked.attempt)
+        (waiting_run,) = runs.list_waiting(db)
+        claimed = runs.claim_run(db, run, waiting_run.attempt)
         time_passes(db)
     assert runs.list_waiting(db) == []
     assert status(db, run) == ("FAILED", "Its worker was lost three times; start the run again.")
@@ -55,20 +55,20 @@ def test_a_run_whose_workers_are_lost_is_begun_three_times(db, run):
 
 
 def test_runs_that_prefect_did_not_take_are_asked_for_soon(db, run):
-    (asked,) = runs.list_waiting(db)
+    (waiting_run,) = runs.list_waiting(db)
     runs.retry_start(db, [run])
     (row,) = db.rows(
         "select lease_until < now() + interval '1 minute' as soon from evaluation_runs where id = %(id)s", {"id": run}
     )
     assert row["soon"]
     time_passes(db)
-    (again,) = runs.list_waiting(db)
-    assert again.attempt == asked.attempt
+    (retried_run,) = runs.list_waiting(db)
+    assert retried_run.attempt == waiting_run.attempt
 
 
 def test_the_progress_of_a_run_that_is_over_is_all_of_it(db, run):
-    (asked,) = runs.list_waiting(db)
-    claimed = runs.claim_run(db, run, asked.attempt)
+    (waiting_run,) = runs.list_waiting(db)
+    claimed = runs.claim_run(db, run, waiting_run.attempt)
     assert runs.renew_lease(db, claimed, 3, 40)
     assert runs.finish_run(db, claimed, {})
     (row,) = db.rows("select progress from evaluation_runs where id = %(id)s", {"id": run})

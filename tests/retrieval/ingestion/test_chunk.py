@@ -75,8 +75,8 @@ def _nothing_to_lean_on(text: str, start: int) -> bool:
 def test_overlap_is_at_most_what_was_asked_for(words: list[str]) -> None:
     text, tokenizer = " ".join(words), tokenizer_for("LOCAL", MINILM_MODEL)
     chunks = chunks_of(text, 30, 10)
-    for before, after in pairwise(chunks):
-        shared = text[after.start : before.end]
+    for previous_chunk, next_chunk in pairwise(chunks):
+        shared = text[next_chunk.start : previous_chunk.end]
         assert len(tokenizer.spans([shared])[0]) <= 10
     assert all(len(tokenizer.spans([chunk.text])[0]) == chunk.tokens for chunk in chunks)
 
@@ -85,7 +85,10 @@ def test_overlap_is_at_most_what_was_asked_for(words: list[str]) -> None:
 def test_running_text_fills_the_size_and_overlaps_by_exactly_what_was_asked_for(overlap: int) -> None:
     chunks = chunks_of("wind and water " * 400, 100, overlap)
     assert {len(chunk.text.split()) for chunk in chunks[:-1]} == {100}
-    shared = [before.text.split()[-overlap:] == after.text.split()[:overlap] for before, after in pairwise(chunks)]
+    shared = [
+        previous_chunk.text.split()[-overlap:] == next_chunk.text.split()[:overlap]
+        for previous_chunk, next_chunk in pairwise(chunks)
+    ]
     assert all(shared)
     assert len(chunks) == -(-(1200 - overlap) // (100 - overlap))
 
@@ -106,16 +109,16 @@ def test_small_chunks_that_overlap_are_filled_rather_than_ended_with_a_sentence(
 def test_an_overlap_begins_with_a_sentence_where_that_keeps_most_of_it(overlap: int, shared: set[int]) -> None:
     text, tokenizer = "The wind blows over the land and over the sea. " * 100, tokenizer_for("LOCAL", MINILM_MODEL)
     chunks = chunks_of(text, 100, overlap)
-    found = [text[after.start : before.end] for before, after in pairwise(chunks)]
-    assert {len(tokens) for tokens in tokenizer.spans(found)} == shared
-    assert overlap in (10, 21) or all(part.startswith("The wind") for part in found)
+    overlaps = [text[next_chunk.start : previous_chunk.end] for previous_chunk, next_chunk in pairwise(chunks)]
+    assert {len(tokens) for tokens in tokenizer.spans(overlaps)} == shared
+    assert overlap in (10, 21) or all(part.startswith("The wind") for part in overlaps)
 
 
 @pytest.mark.parametrize("between", ["\n\n", "\n- ", "\n\n## A heading\n\n"])
 def test_an_overlap_follows_a_cut_between_paragraphs_too(between: str) -> None:
     parts = [f"Part {number} speaks of wind. It blows over the land and the sea." for number in range(100)]
     chunks = chunks_of(between.join(parts), 60, 12)
-    assert all(before.end > after.start for before, after in pairwise(chunks))
+    assert all(previous_chunk.end > next_chunk.start for previous_chunk, next_chunk in pairwise(chunks))
 
 
 def test_an_overlap_does_not_begin_within_a_table_row() -> None:
@@ -183,7 +186,7 @@ def test_words_that_the_tokenizer_gives_up_on_are_divided_all_the_same() -> None
 
 
 @pytest.mark.parametrize(
-    ("asked", "used"),
+    ("requested", "used"),
     [
         ((1000, 200), (254, 50)),
         ((254, 200), (254, 200)),
@@ -193,9 +196,9 @@ def test_words_that_the_tokenizer_gives_up_on_are_divided_all_the_same() -> None
     ],
 )
 def test_a_size_above_the_models_limit_is_lowered_with_its_overlap(
-    asked: tuple[int, int], used: tuple[int, int]
+    requested: tuple[int, int], used: tuple[int, int]
 ) -> None:
-    assert effective_size(*asked, 254) == used
+    assert effective_size(*requested, 254) == used
 
 
 @given(st.integers(1, 8191), st.integers(0, 8190), st.integers(1, 8191))

@@ -26,8 +26,10 @@ WORDS = st.sampled_from(
 TEXT = st.lists(WORDS, min_size=1, max_size=150).map(" ".join)
 
 
-def chunks_of(text: str, size: int, overlap: int, before: list[Chunk] | None = None) -> list[Chunk]:
-    return split_text(Parsed(text), tokenizer_for("LOCAL", MINILM_MODEL), size, overlap, previous=pieces(before or []))
+def chunks_of(text: str, size: int, overlap: int, previous_chunks: list[Chunk] | None = None) -> list[Chunk]:
+    return split_text(
+        Parsed(text), tokenizer_for("LOCAL", MINILM_MODEL), size, overlap, previous=pieces(previous_chunks or [])
+    )
 
 
 def pieces(chunks: list[Chunk]) -> list[PreviousChunk]:
@@ -60,31 +62,31 @@ def test_the_same_text_again_is_cut_as_it_was(overlap: int) -> None:
     text = " ".join(KINDS["prose"].part(chance) for _ in range(60))
     chunks = chunks_of(text, 254, overlap)
     assert chunks_of(text, 254, overlap, chunks) == chunks
-    again = "The wind blows over the land and over the sea, and then it rains. " * 100
-    chunks = chunks_of(again, 254, overlap)
-    assert len(new(chunks_of(again, 254, overlap, chunks), chunks)) <= 1
+    repeated_text = "The wind blows over the land and over the sea, and then it rains. " * 100
+    chunks = chunks_of(repeated_text, 254, overlap)
+    assert len(new(chunks_of(repeated_text, 254, overlap, chunks), chunks)) <= 1
 
 
 @pytest.mark.parametrize("overlap", [0, 50])
 def test_two_words_of_one_endless_paragraph_cost_one_or_two(overlap: int) -> None:
     chance = Random(7)
     words = [f"word{chance.randrange(5000)}" for _ in range(8_000)]
-    before = chunks_of(" ".join(words), 254, overlap)
-    for place in chance.sample(range(len(words) - 1), 12):
-        changed = [*words[:place], "changed", "here", *words[place + 2 :]]
-        assert 1 <= len(new(chunks_of(" ".join(changed), 254, overlap, before), before)) <= 2
+    previous_chunks = chunks_of(" ".join(words), 254, overlap)
+    for position in chance.sample(range(len(words) - 1), 12):
+        changed = [*words[:position], "changed", "here", *words[position + 2 :]]
+        assert 1 <= len(new(chunks_of(" ".join(changed), 254, overlap, previous_chunks), previous_chunks)) <= 2
 
 
-def new(chunks: list[Chunk], before: list[Chunk]) -> set[str]:
-    return {chunk.text for chunk in chunks} - {chunk.text for chunk in before}
+def new(chunks: list[Chunk], previous_chunks: list[Chunk]) -> set[str]:
+    return {chunk.text for chunk in chunks} - {chunk.text for chunk in previous_chunks}
 
 
 def test_a_chapter_that_moves_is_found_where_it_is_now() -> None:
     chance = Random(3)
     parts = [KINDS["prose"].part(chance) for _ in range(90)]
-    before = chunks_of("\n\n".join(parts), 254, 50)
+    previous_chunks = chunks_of("\n\n".join(parts), 254, 50)
     moved = [*parts[40:70], *parts[:40], *parts[70:]]
-    assert len(new(chunks_of("\n\n".join(moved), 254, 50, before), before)) <= 6
+    assert len(new(chunks_of("\n\n".join(moved), 254, 50, previous_chunks), previous_chunks)) <= 6
 
 
 def test_chunks_stay_about_as_full_through_many_edits() -> None:
@@ -95,7 +97,7 @@ def test_chunks_stay_about_as_full_through_many_edits() -> None:
         parts = edited(parts, ["replace", "insert", "remove", "move"][number % 4], kind, chance)
         chunks = chunks_of("\n\n".join(parts), 254, 50, chunks)
     assert len(chunks) <= 1.4 * len(chunks_of("\n\n".join(parts), 254, 50))
-    assert all(one.tokens + other.tokens > 200 for one, other in pairwise(chunks))
+    assert all(first_chunk.tokens + second_chunk.tokens > 200 for first_chunk, second_chunk in pairwise(chunks))
 
 
 @pytest.mark.slow
@@ -103,9 +105,9 @@ def test_chunks_stay_about_as_full_through_many_edits() -> None:
 def test_cost_grows_with_the_text_and_no_faster(part: str) -> None:
     def cpu(characters: int) -> float:
         text = part * (characters // len(part)) + "z"
-        before = chunks_of(text, 100, 20)
+        previous_chunks = chunks_of(text, 100, 20)
         start = time.process_time()
-        chunks_of("y " + text, 100, 20, before)
+        chunks_of("y " + text, 100, 20, previous_chunks)
         return time.process_time() - start
 
     cpu(2_000)
@@ -125,9 +127,9 @@ def test_a_long_text_in_small_chunks_costs_as_much_for_each_chunk() -> None:
             Headers.of(Parsed(""), tokenizer_for("LOCAL", MINILM_MODEL), 20),
         )
         ranges = list(cutter.ranges())
-        before = [PreviousChunk(text[start:end], 0) for start, end in ranges]
+        previous_chunks = [PreviousChunk(text[start:end], 0) for start, end in ranges]
         started = time.process_time()
-        assert splitter.choose_ranges(cutter, before) == ranges
+        assert splitter.choose_ranges(cutter, previous_chunks) == ranges
         return time.process_time() - started
 
     cpu(2_000)

@@ -33,15 +33,17 @@ def cut(text: str, media_type: str = "", size: int = 1000, overlap: int = 200) -
 
 def test_each_chunk_of_a_long_table_embeds_the_header_before_whole_rows() -> None:
     text = f"Some words before.\n\n{table(NAMES, orders(400))}\n\nSome words after."
-    made = cut(text)
+    result = cut(text)
     rows = set(text.splitlines())
-    assert all(text[chunk.start : chunk.end] == chunk.text for chunk in made.chunks)
-    assert all(line in rows for chunk in made.chunks for line in chunk.text.splitlines())
-    assert {chunk.header for chunk in made.chunks if chunk.rows} == {"customer | order_no | status | amount_eur"}
-    assert embedded_text("", made.chunks[0].header, made.chunks[0].text) == made.chunks[0].text, "it has the header"
-    embedded = [embedded_text(made.title, chunk.header, chunk.text) for chunk in made.chunks]
+    assert all(text[chunk.start : chunk.end] == chunk.text for chunk in result.chunks)
+    assert all(line in rows for chunk in result.chunks for line in chunk.text.splitlines())
+    assert {chunk.header for chunk in result.chunks if chunk.rows} == {"customer | order_no | status | amount_eur"}
+    assert embedded_text("", result.chunks[0].header, result.chunks[0].text) == result.chunks[0].text, (
+        "it has the header"
+    )
+    embedded = [embedded_text(result.title, chunk.header, chunk.text) for chunk in result.chunks]
     assert max(len(spans) for spans in TOKENIZER.spans(embedded)) <= 254
-    assert sum(len(chunk.rows) for chunk in made.chunks) == 400, "a row is torn, lost or repeated"
+    assert sum(len(chunk.rows) for chunk in result.chunks) == 400, "a row is torn, lost or repeated"
 
 
 RECORDS = [{"id": n, "name": f"Item {n}", "note": "word " * (n % 20), "at": {"city": "Bergen"}} for n in range(100)]
@@ -72,18 +74,18 @@ def test_a_row_longer_than_a_chunk_is_cut_and_found_in_each_of_its_parts() -> No
 
 def test_groups_above_the_column_names_are_shown_before_them_and_are_no_column_names() -> None:
     names, second = ("Country", "2007", "", "2006", ""), ("", "n", "share", "n", "share")
-    made = cut(table(names, [second, *((f"Land {n}", str(n), f"{n}%", str(n + 1), f"{n}%") for n in range(200))]))
-    headers = {chunk.header for chunk in made.chunks if chunk.rows}
+    result = cut(table(names, [second, *((f"Land {n}", str(n), f"{n}%", str(n + 1), f"{n}%") for n in range(200))]))
+    headers = {chunk.header for chunk in result.chunks if chunk.rows}
     assert headers == {"Country | 2007 | 2006\nCountry | n | share | n | share"}
-    assert sum(len(chunk.rows) for chunk in made.chunks) == 200
+    assert sum(len(chunk.rows) for chunk in result.chunks) == 200
 
 
 def test_a_title_row_above_the_column_names_is_no_column_name() -> None:
-    (found,) = structure.find_structure(
+    (structured,) = structure.find_structure(
         "| Cups |  |\n| --- | --- |\n| Team | Wins |\n| Blues | 1 |\n| Flyers | 2 |"
     ).tables
-    assert found.header == "Cups\nTeam | Wins"
-    assert found.values == [{"team": "Blues", "wins": 1}, {"team": "Flyers", "wins": 2}]
+    assert structured.header == "Cups\nTeam | Wins"
+    assert structured.values == [{"team": "Blues", "wins": 1}, {"team": "Flyers", "wins": 2}]
 
 
 @pytest.mark.parametrize(
@@ -139,6 +141,6 @@ def test_fields_within_a_record_are_named_by_their_path() -> None:
 )
 def test_a_hostile_text_costs_seconds_and_fails_nothing(text: str, media_type: str) -> None:
     started = time.process_time()
-    found = structure.find_structure(text, media_type)
-    found.rows(0, min(len(text), 10_000))
+    structured = structure.find_structure(text, media_type)
+    structured.rows(0, min(len(text), 10_000))
     assert time.process_time() - started < 5

@@ -34,8 +34,8 @@ def test_a_file_name_an_address_or_a_number_is_no_title(name: str) -> None:
 
 
 def test_a_long_title_is_cut_between_words() -> None:
-    found = usable_title("winding roads " * 100, TOKENIZER)
-    assert found == ("winding roads " * 16).strip()
+    title = usable_title("winding roads " * 100, TOKENIZER)
+    assert title == ("winding roads " * 16).strip()
 
 
 def test_the_title_stands_on_a_line_before_the_chunk_unless_it_is_there() -> None:
@@ -63,8 +63,8 @@ def test_chunks_are_cut_smaller_only_where_the_title_would_not_fit() -> None:
     st.text(max_size=80), st.text(max_size=300), st.integers(1, 60), st.sampled_from([MINILM_MODEL, WORDLLAMA_MODEL])
 )
 @settings(max_examples=150, deadline=None)
-def test_any_title_any_text(title: str, text: str, most: int, model: str) -> None:
-    cut = titles.split_titled(Parsed(text, title), tokenizer_for("LOCAL", model), 40, 10, most)
-    assert 1 <= cut.size <= most
+def test_any_title_any_text(title: str, text: str, max_tokens: int, model: str) -> None:
+    cut = titles.split_titled(Parsed(text, title), tokenizer_for("LOCAL", model), 40, 10, max_tokens)
+    assert 1 <= cut.size <= max_tokens
     assert all(text[chunk.start : chunk.end] == chunk.text for chunk in cut.chunks)
     assert not "".join(text.split()) or cut.chunks

@@ -9,67 +9,67 @@ def group(organization, partition, *, source="TEXT", weight=1, first=1, short=Fa
     return QueueGroup(partition, source, organization, weight, first, short)
 
 
-def taken(**organizations):
-    found = OpenBatchCounts()
+def count_open(**organizations):
+    counts = OpenBatchCounts()
     for partition, (organization, count) in enumerate(organizations.items(), 1000):
-        found.add(organization, partition, BULK_QUEUE, count)
-    return found
+        counts.add(organization, partition, BULK_QUEUE, count)
+    return counts
 
 
 def names(chosen):
-    return [(one.organization, queue) for one, queue in chosen]
+    return [(choice.organization, queue) for choice, queue in chosen]
 
 
 def rounds(groups, open_, room):
     """What leaves by organization if each group waits on and on."""
-    left = []
+    chosen = []
     for _ in range(room):
-        left += choose_groups(groups, open_, remaining=1)
-    return [one.organization for one, _ in left]
+        chosen += choose_groups(groups, open_, remaining=1)
+    return [choice.organization for choice, _ in chosen]
 
 
 def test_an_organization_that_waits_gets_a_place_however_many_another_has():
     busy, quiet = group("a", 1, first=1), group("b", 2, first=9000)
-    assert names(choose_groups([busy, quiet], taken(a=4), remaining=0)) == [("b", DEFAULT_QUEUE)]
+    assert names(choose_groups([busy, quiet], count_open(a=4), remaining=0)) == [("b", DEFAULT_QUEUE)]
 
 
 def test_further_batches_of_an_organization_run_after_the_first_ones_of_others():
-    assert names(choose_groups([group("a", 1)], taken(a=1), remaining=3)) == [("a", BULK_QUEUE)]
-    assert names(choose_groups([group("a", 1)], taken(), remaining=3)) == [("a", DEFAULT_QUEUE)]
+    assert names(choose_groups([group("a", 1)], count_open(a=1), remaining=3)) == [("a", BULK_QUEUE)]
+    assert names(choose_groups([group("a", 1)], count_open(), remaining=3)) == [("a", DEFAULT_QUEUE)]
 
 
 def test_shares_follow_the_plans_weight():
-    left = rounds([group("pilot", 1, weight=1), group("team", 2, weight=4, first=2)], taken(), 9)
-    assert (left.count("pilot"), left.count("team")) == (2, 8)
+    turns = rounds([group("pilot", 1, weight=1), group("team", 2, weight=4, first=2)], count_open(), 9)
+    assert (turns.count("pilot"), turns.count("team")) == (2, 8)
 
 
 def test_scopes_of_an_organization_share_its_part():
-    left = rounds_of_partitions([group("a", 1, first=1), group("a", 2, first=2)], 6)
-    assert (left.count(1), left.count(2)) == (3, 3)
+    turns = rounds_of_partitions([group("a", 1, first=1), group("a", 2, first=2)], 6)
+    assert (turns.count(1), turns.count(2)) == (3, 3)
 
 
 def rounds_of_partitions(groups, room):
-    open_ = taken()
-    return [one.partition for _ in range(room) for one, _ in choose_groups(groups, open_, remaining=1)]
+    open_ = count_open()
+    return [choice.partition for _ in range(room) for choice, _ in choose_groups(groups, open_, remaining=1)]
 
 
 def test_what_was_sent_leaves_before_what_is_listed_elsewhere():
-    listing, sent = group("a", 1, source="WEBSITE", first=1), group("a", 1, source="TEXT", first=2)
-    assert [one.source for one, _ in choose_groups([listing, sent], taken(), remaining=1)] == ["TEXT"]
+    listing, sent_group = group("a", 1, source="WEBSITE", first=1), group("a", 1, source="TEXT", first=2)
+    assert [choice.source for choice, _ in choose_groups([listing, sent_group], count_open(), remaining=1)] == ["TEXT"]
 
 
 def test_something_short_leaves_at_once_even_where_there_is_no_room():
-    assert names(choose_groups([group("a", 1, short=True)], taken(a=40), remaining=-30)) == [("a", SHORT_QUEUE)]
+    assert names(choose_groups([group("a", 1, short=True)], count_open(a=40), remaining=-30)) == [("a", SHORT_QUEUE)]
 
 
 def test_only_one_short_batch_of_an_organization_is_on_its_way():
-    open_ = taken(a=4)
+    open_ = count_open(a=4)
     open_.add("a", 1, SHORT_QUEUE)
     assert choose_groups([group("a", 1, short=True)], open_, remaining=0) == []
 
 
 def test_something_short_grows_for_a_moment_while_two_batches_of_its_scope_are_on_their_way():
-    open_ = taken()
+    open_ = count_open()
     open_.add("a", 1, SHORT_QUEUE)
     just_sent = QueueGroup(1, "TEXT", "a", 1, 1.0, short=True, waited_seconds=0.1)
     assert names(choose_groups([just_sent], open_, remaining=8)) == [("a", DEFAULT_QUEUE)]
@@ -83,11 +83,11 @@ def test_something_short_grows_for_a_moment_while_two_batches_of_its_scope_are_o
 
 def test_many_organizations_at_once_are_bounded():
     waiting = [group(f"org {number}", number, first=number) for number in range(100)]
-    assert len(choose_groups(waiting, taken(a=4), remaining=0)) == 16
+    assert len(choose_groups(waiting, count_open(a=4), remaining=0)) == 16
 
 
 def test_what_a_batch_at_work_takes_up_makes_none_of_its_own_for_a_moment():
-    open_ = taken(a=1)
+    open_ = count_open(a=1)
     open_.growing[1, "TEXT"] = 1
     open_.polling.add((1, "TEXT"))
     just_sent = replace(group("a", 1), waited_seconds=0.1)
@@ -97,7 +97,7 @@ def test_what_a_batch_at_work_takes_up_makes_none_of_its_own_for_a_moment():
 
 
 def test_a_text_beside_a_batch_that_has_not_looked_for_a_while_leaves_at_once():
-    open_ = taken(a=1)
+    open_ = count_open(a=1)
     open_.growing[1, "TEXT"] = 2
     assert names(
         choose_groups([replace(group("a", 1, short=True), waited_seconds=0.1)], open_, remaining=8, worker_slots=2)

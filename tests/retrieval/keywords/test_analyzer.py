@@ -46,8 +46,8 @@ def sharp(draw):
 @st.composite
 def pointed(draw, alphabet, points):
     word = draw(letters(alphabet))
-    some = st.sampled_from(["", *points])
-    return word, *("".join(letter + draw(some) for letter in word) for _ in range(2))
+    marks = st.sampled_from(["", *points])
+    return word, *("".join(letter + draw(marks) for letter in word) for _ in range(2))
 
 
 @st.composite
@@ -94,14 +94,14 @@ def joined(draw):
     parts = draw(
         st.lists(st.one_of(NAME, st.from_regex(r"[a-z]{1,3}[0-9]{1,4}", fullmatch=True)), min_size=2, max_size=5)
     )
-    before = draw(st.sampled_from(["", "/", "$", "~/", "./", "--", "#", "<", "(", '"']))
-    text = before + "".join(part + draw(JOIN) for part in parts[:-1]) + parts[-1]
-    other = "".join(part + draw(JOIN) for part in parts[:-1]) + parts[-1]
-    return text, [*parts, " ".join(parts), "".join(parts), other, text, "/".join(parts[1:])]
+    prefix = draw(st.sampled_from(["", "/", "$", "~/", "./", "--", "#", "<", "(", '"']))
+    text = prefix + "".join(part + draw(JOIN) for part in parts[:-1]) + parts[-1]
+    unprefixed = "".join(part + draw(JOIN) for part in parts[:-1]) + parts[-1]
+    return text, [*parts, " ".join(parts), "".join(parts), unprefixed, text, "/".join(parts[1:])]
 
 
 @pytest.fixture
-def found(db):
+def is_found_by(db):
     """Whether a query finds a text, in a configuration."""
 
     def terms(prepared, configuration):
@@ -112,8 +112,8 @@ def found(db):
         return {*row["terms"], *prepared.terms}
 
     def is_found(text, query, configuration="simple"):
-        asked = terms(analyzer.analyze_query(query, configuration), configuration)
-        return bool(asked & terms(analyzer.analyze_text(text, configuration), configuration))
+        query_terms = terms(analyzer.analyze_query(query, configuration), configuration)
+        return bool(query_terms & terms(analyzer.analyze_text(text, configuration), configuration))
 
     return is_found
 
@@ -123,43 +123,43 @@ often = settings(max_examples=150, suppress_health_check=[HealthCheck.function_s
 
 @often
 @given(ONE_WORD, st.sampled_from(["simple", "english", "arabic", "hindi", "russian", "german"]))
-def test_a_word_is_found_by_every_way_to_write_it(found, ways, configuration):
+def test_a_word_is_found_by_every_way_to_write_it(is_found_by, ways, configuration):
     for written in ways:
-        for asked in ways:
-            assert found(f"zzz, {written}. yyy", asked, configuration), (written, asked)
+        for spelling in ways:
+            assert is_found_by(f"zzz, {written}. yyy", spelling, configuration), (written, spelling)
 
 
 @often
 @given(joined())
-def test_a_path_an_address_or_a_code_is_found_by_its_parts(found, case):
+def test_a_path_an_address_or_a_code_is_found_by_its_parts(is_found_by, case):
     text, queries = case
     for query in queries:
-        assert found(f"zzz {text}, yyy", query), (text, query)
+        assert is_found_by(f"zzz {text}, yyy", query), (text, query)
 
 
 @often
 @given(st.text("abcxyz120.--/._:@&#+<>$~%\\ '=?*^,;()[]{}|!\"e", max_size=30))
-def test_every_run_of_letters_is_found_whatever_stands_around_it(found, text):
+def test_every_run_of_letters_is_found_whatever_stands_around_it(is_found_by, text):
     for run in re.findall(r"(?<![a-z0-9])[a-z][a-z0-9]*", text):
-        assert found(text, run), (text, run)
+        assert is_found_by(text, run), (text, run)
 
 
 @often
 @given(st.lists(st.integers(10, 99999), min_size=4, max_size=4))
-def test_numbers_within_an_identifier_are_found(found, numbers):
-    one, two, three, four = numbers
-    for text in (f"{one}.{two}/{three}.{four}", f"https://doi.org/{one}.{two}/{three}.{four}"):
-        for query in (f"{one}.{two}", f"{three}.{four}", str(four), str(three), text):
-            assert found(text, query), (text, query)
-    assert found(f"Version {one}.{two}.{three}", f"version {one}.{two}")
-    assert found(f"{one}.{two}kg", f"{one}.{two}")
+def test_numbers_within_an_identifier_are_found(is_found_by, numbers):
+    first_number, two, three, four = numbers
+    for text in (f"{first_number}.{two}/{three}.{four}", f"https://doi.org/{first_number}.{two}/{three}.{four}"):
+        for query in (f"{first_number}.{two}", f"{three}.{four}", str(four), str(three), text):
+            assert is_found_by(text, query), (text, query)
+    assert is_found_by(f"Version {first_number}.{two}.{three}", f"version {first_number}.{two}")
+    assert is_found_by(f"{first_number}.{two}kg", f"{first_number}.{two}")
 
 
 @pytest.mark.parametrize("text", ["25^(1) euro", "25¹ euro", "25_(1) euro"])
-def test_a_raised_digit_is_no_part_of_a_number(found, text):
-    assert found(text, "25")
-    assert found(text, "euro")
-    assert not found(text, "251")
+def test_a_raised_digit_is_no_part_of_a_number(is_found_by, text):
+    assert is_found_by(text, "25")
+    assert is_found_by(text, "euro")
+    assert not is_found_by(text, "251")
 
 
 @pytest.fixture
@@ -254,9 +254,9 @@ def test_stop_words_are_those_of_postgresql(db, configuration):
 def test_why_tells_of_the_words_as_they_were_looked_for(library):
     document = library.put([f"Shares of AT&T fell, written in C++ under /srv/share{LONG}"])
     query = Query("the AT&T C++ /srv/share who owls", top_k=5, semantic_weight=0.0, keyword_weight=1.0)
-    told = explain.explain_document(
+    explanation = explain.explain_document(
         library.db, library.scope, query, document=document, external_id=None, parts=(), embedder=None, vectors=None,
         language="english",
     )  # fmt: skip
-    assert told.matched == ["AT&T", "C++", "/srv/share"]
-    assert told.missing == ["owls"]
+    assert explanation.matched == ["AT&T", "C++", "/srv/share"]
+    assert explanation.missing == ["owls"]

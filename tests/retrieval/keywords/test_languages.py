@@ -32,7 +32,7 @@ def read_in(library):
     return {row["language"]: row["documents"] for row in rows}
 
 
-def wanted(library, language):
+def request_language(library, language):
     library.db.rows(
         "update namespaces set keyword_language = %(language)s where id = %(id)s",
         {"id": library.scope.namespace, "language": language},
@@ -95,12 +95,12 @@ def test_documents_are_indexed_again_when_another_language_is_fixed_or_none(libr
     library.db.rows(
         "update documents set keyword_language = null where partition_id = %(id)s", {"id": library.partition}
     )
-    for language, known in ((None, "german"), ("de", "=german"), ("en", "=english"), (None, "german")):
-        wanted(library, language)
+    for language, configuration in ((None, "german"), ("de", "=german"), ("en", "=english"), (None, "german")):
+        request_language(library, language)
         index_upkeep.index_in_other_language(library.db, "english")
-        assert read_in(library) == {known: 60}
+        assert read_in(library) == {configuration: 60}
         assert len(find(library, "Häuser", 100)) == 60
-        assert len(find(library, "Haus", 100)) == (0 if known == "=english" else 60)
+        assert len(find(library, "Haus", 100)) == (0 if configuration == "=english" else 60)
     monkeypatch.setattr(index_upkeep, "_index_documents", None)  # nothing is left to do
     index_upkeep.index_in_other_language(library.db, "english")
     counts = library.db.row(
@@ -116,7 +116,7 @@ def test_documents_are_indexed_again_when_another_language_is_fixed_or_none(libr
 def test_a_pass_that_is_stopped_in_the_middle_goes_on_where_it_was(library, monkeypatch):
     for n in range(60):
         library.put([f"Die Häuser mit der Nummer {n} sind alt und werden verkauft."])
-    wanted(library, "english")
+    request_language(library, "english")
     real, calls = index_upkeep._index_documents, []
 
     def breaks(*args):
@@ -165,7 +165,7 @@ def test_the_language_of_a_text_is_told_or_left_open(language, text):
 def test_a_language_is_meant_by_postgresqls_name_or_by_its_code():
     names = {"de": "german", "German": "german", "ja": "simple", "pl": "simple", "simple": "simple", "klingon": None}
     assert {name: languages.parse_configuration(name) for name in names} == names
-    assert [languages.parse_language(said) for said in ("de-DE", "deu", "EN_us", "??")] == ["de", "de", "en", None]
+    assert [languages.parse_language(tag) for tag in ("de-DE", "deu", "EN_us", "??")] == ["de", "de", "en", None]
 
 
 def test_a_plain_text_is_left_as_it_is():

@@ -82,16 +82,16 @@ class Shelf:
     def prune(self):
         posting_blocks.prune_changes(self.library.db)
 
-    def found(self, query):
+    def find_scores(self, query):
         with self.library.db.transaction() as connection:
             terms = bm25_scorer.read_terms(connection, self.library.partition, query, "english")
             ranked = bm25_scorer.rank_chunks(connection, terms).best(10_000)
         rows = self.library.db.rows(
             "select id, document_id, index from chunks where id = any(%(ids)s)",
-            {"ids": [one.chunk_id for one in ranked]},
+            {"ids": [hit.chunk_id for hit in ranked]},
         )
         names = {row["id"]: (row["document_id"], row["index"]) for row in rows}
-        return {names[one.chunk_id]: one.score for one in ranked}
+        return {names[hit.chunk_id]: hit.score for hit in ranked}
 
     def expected(self, query):
         bags = {
@@ -126,21 +126,21 @@ def test_scores_are_bm25_whatever_was_packed_and_changed_meanwhile(library, monk
     for _ in range(40):
         dice.choice(steps if len(shelf.texts) > 3 else [shelf.add])()
         query = " ".join(dice.sample(WORDS, dice.randint(1, 6)))
-        assert shelf.found(query) == pytest.approx(shelf.expected(query), rel=1e-9)
+        assert shelf.find_scores(query) == pytest.approx(shelf.expected(query), rel=1e-9)
     shelf.pack()
     assert packed(library)["postings"] > 0
 
 
 def test_a_word_of_letters_and_digits_is_above_its_parts(library):
     shelf = Shelf(library, random.Random(1))
-    others = [f"shelf {name} with books" for name in "abcdefghijklmnopqrst"]
+    other_texts = [f"shelf {name} with books" for name in "abcdefghijklmnopqrst"]
     parted = ["leftword shelf 0", "leftword leftword 0 0", "0 leftword"]
-    for text in (*others, *parted, "a leftword0 among a dozen other words"):
+    for text in (*other_texts, *parted, "a leftword0 among a dozen other words"):
         shelf.texts[library.put([text])] = [text]
-    found = shelf.found("leftword0")
-    best = max(found, key=found.get)
+    found_scores = shelf.find_scores("leftword0")
+    best = max(found_scores, key=found_scores.get)
     assert shelf.texts[best[0]] == ["a leftword0 among a dozen other words"]
-    assert len(found) == 4
+    assert len(found_scores) == 4
 
 
 def many(library, count, dice):
@@ -154,10 +154,10 @@ def many(library, count, dice):
             " from unnest(%(texts)s::text[]) with ordinality t(text, n) returning id, index",
             {"partition": library.partition, "document": document, "texts": texts},
         ).fetchall()
-        more = postings.index_chunks(connection, library.partition, [row["id"] for row in rows], "english")
+        added = postings.index_chunks(connection, library.partition, [row["id"] for row in rows], "english")
         connection.execute(
             "update partitions set chunks = chunks + %(chunks)s, terms = terms + %(terms)s where id = %(id)s",
-            {"chunks": more[0], "terms": more[1], "id": library.partition},
+            {"chunks": added[0], "terms": added[1], "id": library.partition},
         )
     return {row["id"]: Counter(texts[row["index"]].split()) for row in rows}
 
@@ -165,7 +165,7 @@ def many(library, count, dice):
 def scores(library, query):
     with library.db.transaction() as connection:
         terms = bm25_scorer.read_terms(connection, library.partition, query, "english")
-        return {one.chunk_id: one.score for one in bm25_scorer.rank_chunks(connection, terms).best(100_000)}
+        return {hit.chunk_id: hit.score for hit in bm25_scorer.rank_chunks(connection, terms).best(100_000)}
 
 
 @pytest.mark.slow
@@ -175,10 +175,10 @@ def test_only_terms_of_a_thousand_chunks_are_packed_and_all_are_found(library):
     counts = Counter(word for bag in bags.values() for word in bag)
     frequent = [word for word, count in counts.items() if count >= 1_000]
     assert 0 < len(frequent) < len(counts)
-    held = library.db.rows(
+    packed_terms = library.db.rows(
         "select distinct term from posting_blocks where partition_id = %(p)s", {"p": library.partition}
     )
-    assert {row["term"] for row in held} == set(frequent)
+    assert {row["term"] for row in packed_terms} == set(frequent)
     assert packed(library)["postings"] == sum(counts[word] for word in frequent)
     for query in ("termai termaj termep", "termai", "termdo termeo"):
         assert scores(library, query) == pytest.approx(oracle(bags, query))
@@ -192,7 +192,7 @@ def test_what_is_added_while_lists_are_packed_is_found_as_soon_as_it_is_committe
             " embedding_key) values (%(p)s, 'late', 1, 0, 0, 1, 1, 'termai termai termaj', '') returning id",
             {"p": library.partition},
         ).fetchone()["id"]
-        more = postings.index_chunks(connection, library.partition, [chunk], "english")
+        added = postings.index_chunks(connection, library.partition, [chunk], "english")
         worker = threading.Thread(target=posting_blocks.pack_postings, args=(library.db, library.partition))
         worker.start()
         worker.join(30)
@@ -200,7 +200,7 @@ def test_what_is_added_while_lists_are_packed_is_found_as_soon_as_it_is_committe
         assert packed(library)["postings"] > 0
         connection.execute(
             "update partitions set chunks = chunks + %(chunks)s, terms = terms + %(terms)s where id = %(id)s",
-            {"chunks": more[0], "terms": more[1], "id": library.partition},
+            {"chunks": added[0], "terms": added[1], "id": library.partition},
         )
     bags[chunk] = Counter(["termai", "termai", "termaj"])
     assert scores(library, "termai termaj") == pytest.approx(oracle(bags, "termai termaj"))
@@ -225,24 +225,24 @@ def test_packing_that_was_interrupted_begins_again_and_shows_nothing_twice(libra
 def test_a_removed_text_leaves_the_blocks_within_a_day(library):
     bags = many(library, 2_000, random.Random(5))
     posting_blocks.pack_postings(library.db, library.partition)
-    gone = list(bags)[:10]
+    removed = list(bags)[:10]
     with library.db.transaction() as connection:
-        fewer = postings.remove_chunks(connection, gone)
+        fewer = postings.remove_chunks(connection, removed)
         connection.execute(
             "update partitions set chunks = chunks - %(chunks)s, terms = terms - %(terms)s where id = %(id)s",
             {"chunks": fewer[0], "terms": fewer[1], "id": library.partition},
         )
-    bags = {chunk: bag for chunk, bag in bags.items() if chunk not in gone}
+    bags = {chunk: bag for chunk, bag in bags.items() if chunk not in removed}
     assert scores(library, "termai termaj") == pytest.approx(oracle(bags, "termai termaj"))
-    before = packed(library)["postings"]
+    posting_count = packed(library)["postings"]
     posting_blocks.pack_postings(library.db, library.partition)
-    assert packed(library)["postings"] == before
+    assert packed(library)["postings"] == posting_count
     library.db.rows(
         "update posting_packs set packed_at = now() - interval '25 hours' where partition_id = %(p)s",
         {"p": library.partition},
     )
     posting_blocks.pack_postings(library.db, library.partition)
-    assert packed(library)["postings"] < before
+    assert packed(library)["postings"] < posting_count
     assert scores(library, "termai termaj") == pytest.approx(oracle(bags, "termai termaj"))
 
 
@@ -305,8 +305,8 @@ def test_a_hybrid_search_is_the_fusion_of_the_best_hundred_of_each_side(library,
     monkeypatch.setattr(posting_blocks, "MIN_PACKED_CHUNKS", 10)
     dice, numbers = random.Random(7), np.random.default_rng(7)
     bags, near, names = {}, {}, []
-    query, asked = "termaj terman termbj termcm", numbers.normal(size=8)
-    asked /= np.linalg.norm(asked)
+    query, query_vector = "termaj terman termbj termcm", numbers.normal(size=8)
+    query_vector /= np.linalg.norm(query_vector)
     for _ in range(20):
         texts = [" ".join(dice.choices(WORDS, ODDS, k=dice.randint(5, 40))) for _ in range(20)]
         vectors = numbers.normal(size=(20, 8))
@@ -316,18 +316,18 @@ def test_a_hybrid_search_is_the_fusion_of_the_best_hundred_of_each_side(library,
             key = document, index
             names.append(key)
             bags[key] = Counter(text.split())
-            near[key] = max(0.0, float(vectors[index].astype(np.float16).astype(float) @ asked))
+            near[key] = max(0.0, float(vectors[index].astype(np.float16).astype(float) @ query_vector))
     if at == "blocks":
         posting_blocks.pack_postings(library.db, library.partition)
         assert packed(library)["postings"] > 100
     words = oracle(bags, query)
     keyword = {key: words[key] / (words[key] + 10) for key in names}
-    wanted = 100 if 0 < weight < 1 else 20
+    candidate_count = 100 if 0 < weight < 1 else 20
     candidates = set()
     if weight > 0:
-        candidates |= set(sorted(names, key=lambda key: -near[key])[:wanted])
+        candidates |= set(sorted(names, key=lambda key: -near[key])[:candidate_count])
     if weight < 1:
-        candidates |= set(sorted(words, key=lambda key: (-words[key], names.index(key)))[:wanted])
+        candidates |= set(sorted(words, key=lambda key: (-words[key], names.index(key)))[:candidate_count])
     fused = {key: weight * near[key] + (1 - weight) * keyword[key] for key in candidates}
     best = sorted(fused, key=lambda key: (-fused[key], key))[:10]
     hits = search.run_search(
@@ -335,7 +335,7 @@ def test_a_hybrid_search_is_the_fusion_of_the_best_hundred_of_each_side(library,
         library.scope,
         Query(query, semantic_weight=weight, keyword_weight=1 - weight),
         viewer=None,
-        embedder=Given(asked.tolist()),
+        embedder=Given(query_vector.tolist()),
         vectors=library.store,
     ).hits
     assert [hit.score for hit in hits] == pytest.approx([fused[key] for key in best], abs=1e-3)

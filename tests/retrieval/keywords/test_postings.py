@@ -45,7 +45,7 @@ def bm25(texts, query):
     for number, bag in enumerate(bags):
         score = 0.0
         for word, times in Counter(query.split()).items():
-            df = sum(word in other for other in bags)
+            df = sum(word in document_words for document_words in bags)
             weight = math.log(1 + (len(bags) - df + 0.5) / (df + 0.5))
             score += times * weight * bag[word] * 2.5 / (bag[word] + 1.5 * (0.25 + 0.75 * bag.total() / average))
         if score:
@@ -53,10 +53,10 @@ def bm25(texts, query):
     return scores
 
 
-def same_as_oracle(found, chunks, texts, query):
+def same_as_oracle(hits, chunks, texts, query):
     oracle = bm25(texts, query)
-    assert {one.chunk_id: one.score for one in found} == pytest.approx({chunks[n]: s for n, s in oracle.items()})
-    assert [one.score for one in found] == sorted((one.score for one in found), reverse=True)
+    assert {hit.chunk_id: hit.score for hit in hits} == pytest.approx({chunks[n]: s for n, s in oracle.items()})
+    assert [hit.score for hit in hits] == sorted((hit.score for hit in hits), reverse=True)
 
 
 @pytest.mark.parametrize("query", ["wing", "wing drag", "cone jet heat wing flow", "wing wing wing", "unknown wing"])
@@ -66,24 +66,24 @@ def test_scores_are_bm25(library, ask, texts, query):
 
 
 def test_what_is_removed_no_longer_counts_in_any_score(library, ask, texts):
-    gone, kept = library.put(texts[:30]), library.put(texts[30:])
-    library.flip(gone, 99)
-    rows = library.db.rows("select id from chunks where document_id = %(id)s order by index", {"id": kept})
+    removed, remaining = library.put(texts[:30]), library.put(texts[30:])
+    library.flip(removed, 99)
+    rows = library.db.rows("select id from chunks where document_id = %(id)s order by index", {"id": remaining})
     same_as_oracle(ask("wing shock"), [row["id"] for row in rows], texts[30:], "wing shock")
 
 
 def test_adding_up_the_counts_changes_no_score(library, ask, texts):
     for text in texts:
         library.put([text])
-    before = ask("wing drag cone")
+    hits_before = ask("wing drag cone")
     with library.db.transaction() as connection:
         postings.compact_counts(connection, library.partition, chunk_ids(library))
     parts = library.db.row(
         "select count(*) as n from term_counts where partition_id = %(partition)s", {"partition": library.partition}
     )
     assert parts["n"] < 16 * len(WORDS)
-    assert [(one.chunk_id, one.score) for one in ask("wing drag cone")] == [
-        (one.chunk_id, pytest.approx(one.score)) for one in before
+    assert [(hit.chunk_id, hit.score) for hit in ask("wing drag cone")] == [
+        (hit.chunk_id, pytest.approx(hit.score)) for hit in hits_before
     ]
 
 
@@ -142,9 +142,9 @@ def test_a_long_text_after_many_short_ones_is_forgotten_in_a_moment(library, swe
     large = library.put(pages)
     took = replaced(swept, library, large, 2, *pages[:50])
     took += replaced(swept, library, large, 3, *pages[50:])
-    left = library.db.rows(
+    remaining_terms = library.db.rows(
         "select term, sum(chunks) as chunks from term_counts where partition_id = %(p)s group by term",
         {"p": library.partition},
     )
-    assert {row["term"] for row in left if row["term"].startswith("word")} == set(words[3000:])
+    assert {row["term"] for row in remaining_terms if row["term"].startswith("word")} == set(words[3000:])
     assert took < 5

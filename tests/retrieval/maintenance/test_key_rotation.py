@@ -52,7 +52,7 @@ def make(db, ring, count):
     """Everything that is sealed, `count` times; the pepper once."""
     organization = ids.new_id("org_")
     db.row("insert into organizations (id, name) values (%(id)s, 'o') returning id", {"id": organization})
-    made = []
+    stored = []
     for _ in range(count):
         space, digest = ids.namespace_id(), os.urandom(32)
         hidden = {"webScraperConfig.apiKey": "scraper-key"}
@@ -92,8 +92,8 @@ def make(db, ring, count):
                 "sealed": ring.seal(b"answer", row=idempotency.row_name(space, "k")),
             },
         )
-        made.append((space, connection, digest))
-    return secrets.server_secret(db, ring, secrets.PEPPER_NAME), made
+        stored.append((space, connection, digest))
+    return secrets.server_secret(db, ring, secrets.PEPPER_NAME), stored
 
 
 def config():
@@ -105,9 +105,9 @@ def sealed_secrets(ring, space, hidden):
     return ring.seal(json.dumps(hidden).encode(), row=namespaces.row_name(space))
 
 
-def assert_opens(db, ring, pepper, made):
+def assert_opens(db, ring, pepper, stored):
     assert secrets.server_secret(db, ring, secrets.PEPPER_NAME) == pepper
-    for space, connection, digest in made:
+    for space, connection, digest in stored:
         assert namespaces.load_namespace(db, ring, space).web_scraper["apiKey"] == "scraper-key"
         row = db.row("select credentials from connections where id = %(id)s", {"id": connection})
         assert connections.open_tokens(ring, connection, row["credentials"], None).access_token == "access-token"
@@ -119,33 +119,33 @@ def assert_opens(db, ring, pepper, made):
 
 def test_afterwards_the_old_key_is_not_needed(db, monkeypatch):
     monkeypatch.setattr(key_rotation, "PAGE_ROWS", 2)
-    pepper, made = make(db, BEFORE, 5)
+    pepper, stored = make(db, BEFORE, 5)
     with pytest.raises(SecretError):
-        assert_opens(db, AFTER, pepper, made)
+        assert_opens(db, AFTER, pepper, stored)
     assert key_rotation.reseal_secrets(db, BOTH) == key_rotation.RotationOutcome(resealed=5 * 4 + 1, left=0)
-    assert_opens(db, AFTER, pepper, made)
-    stamps = [namespaces.load_namespace(db, AFTER, space).updated_at for space, *_ in made]
+    assert_opens(db, AFTER, pepper, stored)
+    stamps = [namespaces.load_namespace(db, AFTER, space).updated_at for space, *_ in stored]
     assert key_rotation.reseal_secrets(db, BOTH) == key_rotation.RotationOutcome(resealed=0, left=0)
-    assert [namespaces.load_namespace(db, AFTER, space).updated_at for space, *_ in made] == stamps
+    assert [namespaces.load_namespace(db, AFTER, space).updated_at for space, *_ in stored] == stamps
 
 
 def test_what_no_key_opens_is_counted_and_left_alone(db):
-    other = KeyRing.parse("lost:" + base64.b64encode(os.urandom(32)).decode())
-    pepper, made = make(db, BEFORE, 1)
+    lost_ring = KeyRing.parse("lost:" + base64.b64encode(os.urandom(32)).decode())
+    pepper, stored = make(db, BEFORE, 1)
     make_lost = ids.new_id("lost_")
     db.row(
         "insert into idempotent_answers (caller, key, request_hash, sealed)"
         " values (%(caller)s, 'k', '', %(sealed)s) returning key",
-        {"caller": make_lost, "sealed": other.seal(b"x", row=idempotency.row_name(make_lost, "k"))},
+        {"caller": make_lost, "sealed": lost_ring.seal(b"x", row=idempotency.row_name(make_lost, "k"))},
     )
     assert key_rotation.reseal_secrets(db, BOTH) == key_rotation.RotationOutcome(resealed=5, left=1)
-    assert_opens(db, AFTER, pepper, made)
+    assert_opens(db, AFTER, pepper, stored)
 
 
 def test_what_is_stored_meanwhile_stays(db, rotated_url):
     """Namespaces change and rotate at the same time: no change is lost, and in the end only the new key is needed."""
-    pepper, made = make(db, BEFORE, 30)
-    spaces, ended, written = [space for space, *_ in made], threading.Event(), {}
+    pepper, stored_spaces = make(db, BEFORE, 30)
+    spaces, ended, written = [space for space, *_ in stored_spaces], threading.Event(), {}
 
     async def change_all() -> None:
         mine = Database(rotated_url, size=2)
@@ -175,18 +175,18 @@ def test_what_is_stored_meanwhile_stays(db, rotated_url):
     assert key_rotation.reseal_secrets(db, BOTH).left == 0
     assert len(written) == 30, "a change was refused"
     for space in spaces:
-        found = namespaces.load_namespace(db, AFTER, space)
-        assert (found.name, found.web_scraper["apiKey"]) == ("name 7", "key of name 7")
+        namespace = namespaces.load_namespace(db, AFTER, space)
+        assert (namespace.name, namespace.web_scraper["apiKey"]) == ("name 7", "key of name 7")
     assert secrets.server_secret(db, AFTER, secrets.PEPPER_NAME) == pepper
 
 
 def test_a_value_that_changed_since_it_was_read_is_not_overwritten(db):
     _, [(space, _, _)] = make(db, BEFORE, 1)
-    place = next(one for one in key_rotation.SEALED_COLUMNS if one.table == "namespaces")
-    [read] = key_rotation._list_old(db, BOTH, place)
+    column = next(sealed_column for sealed_column in key_rotation.SEALED_COLUMNS if sealed_column.table == "namespaces")
+    [read] = key_rotation._list_old(db, BOTH, column)
     newer = sealed_secrets(BOTH, space, {"webScraperConfig.apiKey": "newer"})
     db.row("update namespaces set secrets = %(newer)s where id = %(id)s returning id", {"newer": newer, "id": space})
-    assert key_rotation._reseal(db, BOTH, place, read) == 0
+    assert key_rotation._reseal(db, BOTH, column, read) == 0
     assert namespaces.load_namespace(db, AFTER, space).web_scraper["apiKey"] == "newer"
 
 
@@ -197,15 +197,15 @@ def test_every_sealed_column_is_known():
         for column in table.columns
         if isinstance(column.type, LargeBinary)
     }
-    known = {f"{place.table}.{place.column}" for place in key_rotation.SEALED_COLUMNS}
-    assert known <= binary
+    sealed_columns = {f"{sealed.table}.{sealed.column}" for sealed in key_rotation.SEALED_COLUMNS}
+    assert sealed_columns <= binary
     plain = {"posting_blocks.body", "uploaded_files.sha256", "uploaded_pieces.content"}  # counts of words, uploads
-    unknown = {name for name in binary - known - plain if not re.search(r"hash$|fingerprint$|key$", name)}
+    unknown = {name for name in binary - sealed_columns - plain if not re.search(r"hash$|fingerprint$|key$", name)}
     assert not unknown, "is it sealed? Then it belongs into rotation.SEALED"
 
 
 def test_the_command(db, rotated_url, tmp_path, monkeypatch, capsys):
-    pepper, made = make(db, BEFORE, 2)
+    pepper, stored = make(db, BEFORE, 2)
     for name in [name for name in os.environ if name.startswith("RETRIEVAL_")]:
         monkeypatch.delenv(name)
     monkeypatch.chdir(Path.cwd())
@@ -216,9 +216,9 @@ def test_the_command(db, rotated_url, tmp_path, monkeypatch, capsys):
     mask = os.umask(0o022)
     try:
         assert cli.main(["rotate-secrets"]) == 0
-        said = capsys.readouterr().out
-        assert said == "9 stored secrets are sealed anew, with the key new.\nNo other key is in use.\n"
-        assert_opens(db, AFTER, pepper, made)
+        output = capsys.readouterr().out
+        assert output == "9 stored secrets are sealed anew, with the key new.\nNo other key is in use.\n"
+        assert_opens(db, AFTER, pepper, stored)
         monkeypatch.setenv("RETRIEVAL_SECRET_KEY", f"old:{OLD}")
         settings.load_settings.cache_clear()
         assert cli.main(["rotate-secrets"]) == 1

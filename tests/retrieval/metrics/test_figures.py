@@ -14,7 +14,7 @@ from retrieval.metrics.figures import MetricsReader
 TENANTS = 1000
 
 
-def told(text):
+def parse_samples(text):
     """The samples by name and labels."""
     return {
         (sample.name, *sorted(sample.labels.items())): sample.value
@@ -77,16 +77,16 @@ def test_a_thousand_tenants_make_no_more_series_than_one(own_db):
     fill(own_db)
     for metric in catalog.CATALOG.values():  # everything that can ever be counted is
         if metric.kind is not catalog.Kind.GAUGE:
-            first, *rest = [*metric.labels.values(), (), ()][:2]
-            for one in first or ("",):
-                for two in (*rest, ())[0] or ("",):
-                    labels = [label for label in (one, two) if label][: len(metric.labels)]
+            first, *other_labels = [*metric.labels.values(), (), ()][:2]
+            for first_label in first or ("",):
+                for two in (*other_labels, ())[0] or ("",):
+                    labels = [label for label in (first_label, two) if label][: len(metric.labels)]
                     count = counts.observe_seconds if metric.buckets else counts.add_count
                     count(metric, *([2.0, *labels] if metric.buckets else labels))
     for path in (f"/v1/{number}" for number in range(TENANTS)):
         counts.add_count(catalog.HTTP, catalog.route_label(path), "2xx")
     counts.write_counts(own_db)
-    samples = told(exposition.render_text(MetricsReader(own_db).read()))
+    samples = parse_samples(exposition.render_text(MetricsReader(own_db).read()))
     assert len(samples) <= catalog.MOST_SERIES
     assert sum(metric.series for metric in catalog.CATALOG.values()) <= catalog.MOST_SERIES
     by_status = Counter(row["status"] for row in own_db.rows("select status from documents"))
@@ -101,7 +101,7 @@ def test_a_thousand_tenants_make_no_more_series_than_one(own_db):
 
 def test_a_fresh_installation_tells_every_pinned_name(own_db):
     text = exposition.render_text(MetricsReader(own_db).read())
-    samples = told(text)
+    samples = parse_samples(text)
     assert samples["retrieval_documents", ("status", "SUCCESS")] == 0
     assert samples["retrieval_job_runs", ("status", "COMPLETED")] == 0
     assert samples[("retrieval_queue_oldest_seconds",)] == 0
@@ -128,7 +128,7 @@ db.close()
 def test_what_several_processes_count_is_added_up(own_db):
     started = [subprocess.Popen([sys.executable, "-c", PROCESS, own_db.url]) for _ in range(3)]
     assert [process.wait(60) for process in started] == [0, 0, 0]
-    samples = told(exposition.render_text(MetricsReader(own_db).read()))
+    samples = parse_samples(exposition.render_text(MetricsReader(own_db).read()))
     assert samples[("retrieval_tokens_embedded_total",)] == 3 * 50 * 7
     assert samples["retrieval_stage_seconds_count", ("stage", "embed")] == 3 * 150
     assert samples["retrieval_stage_seconds_bucket", ("le", "0.05"), ("stage", "embed")] == 150
@@ -142,15 +142,15 @@ def test_while_the_database_is_away_the_last_figures_are_told_and_counts_wait(ow
     counts.add_count(catalog.TOKENS, by=3)
     counts.write_counts(own_db)
     figures = MetricsReader(own_db)
-    assert told(exposition.render_text(figures.read()))[("retrieval_database_up",)] == 1
+    assert parse_samples(exposition.render_text(figures.read()))[("retrieval_database_up",)] == 1
     url, own_db._url = own_db._url, "postgresql://127.0.0.1:1/nowhere?connect_timeout=1"
     own_db.close()
     counts.add_count(catalog.TOKENS, by=4)
     counts.write_counts(own_db)
-    samples = told(exposition.render_text(figures.read()))
+    samples = parse_samples(exposition.render_text(figures.read()))
     assert samples[("retrieval_database_up",)] == 0
     assert samples[("retrieval_tokens_embedded_total",)] == 3
     own_db.close()
     own_db._url = url
     counts.write_counts(own_db)
-    assert told(exposition.render_text(figures.read()))[("retrieval_tokens_embedded_total",)] == 7
+    assert parse_samples(exposition.render_text(figures.read()))[("retrieval_tokens_embedded_total",)] == 7

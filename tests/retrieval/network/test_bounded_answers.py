@@ -42,37 +42,37 @@ def site() -> Iterator[tuple[type[_Site], str]]:
 
 
 def got(http: ModuleType, url: str, seconds: float = 10) -> Any:
-    way = bounded_answers.bounded_transport()(ssl.create_default_context(), max_bytes=MOST)
-    with http.Client(transport=way, timeout=seconds, trust_env=False) as client:
+    transport = bounded_answers.bounded_transport()(ssl.create_default_context(), max_bytes=MOST)
+    with http.Client(transport=transport, timeout=seconds, trust_env=False) as client:
         return client.get(url)
 
 
 @pytest.mark.parametrize("size", [0, MOST])
 def test_what_is_not_too_large_comes_as_it_is(http: ModuleType, site: tuple[Any, str], size: int) -> None:
-    place, url = site
-    place.answer = lambda self: self.reply(200, b"x" * size)
+    server, url = site
+    server.answer = lambda self: self.reply(200, b"x" * size)
     assert got(http, url).content == b"x" * size
-    assert place.asked == ["identity"]
+    assert server.asked == ["identity"]
 
 
 def test_a_larger_answer_is_broken_off(http: ModuleType, site: tuple[Any, str]) -> None:
-    place, url = site
-    place.answer = lambda self: self.reply(200, b"x" * (MOST + 1))
+    server, url = site
+    server.answer = lambda self: self.reply(200, b"x" * (MOST + 1))
     with pytest.raises(http.DecodingError, match="too large"):
         got(http, url)
 
 
 @pytest.mark.parametrize("times", [1, 2])
 def test_a_packed_answer_is_refused(http: ModuleType, site: tuple[Any, str], times: int) -> None:
-    place, url = site
-    place.answer = faults.packed(b"x", times=times)
+    server, url = site
+    server.answer = faults.packed(b"x", times=times)
     with pytest.raises(http.DecodingError, match="packed"):
         got(http, url)
 
 
 def test_an_answer_that_drips_ends_in_time(http: ModuleType, site: tuple[Any, str]) -> None:
-    place, url = site
-    place.answer = faults.drips
+    server, url = site
+    server.answer = faults.drips
     started = time.monotonic()
     with pytest.raises(http.ReadTimeout):
         got(http, url, seconds=1)

@@ -27,9 +27,9 @@ URL = f"https://{NAME}/a"
 def resolver(monkeypatch):
     real = socket.getaddrinfo
 
-    def getaddrinfo(host, port, *given, **named):
+    def getaddrinfo(host, port, *args, **kwargs):
         numbers = {NAME: ADDRESS, "inside.example.com": "10.0.0.7"}
-        return real(numbers.get(host, host), port, *given, **named)
+        return real(numbers.get(host, host), port, *args, **kwargs)
 
     monkeypatch.setattr(socket, "getaddrinfo", getaddrinfo)
 

@@ -119,26 +119,26 @@ PUBLIC = ["http://8.8.8.8/", "https://8.8.8.8:8443/x?y#z", "http://[2606:4700:47
 
 def answers(monkeypatch, *turns):
     """Name lookups answer these lists of addresses, one list a lookup, the last one for ever."""
-    asked = []
+    resolved_names = []
 
     def getaddrinfo(host, port, *_, **__):
-        asked.append(host)
-        found = turns[min(len(asked), len(turns)) - 1]
+        resolved_names.append(host)
+        addresses = turns[min(len(resolved_names), len(turns)) - 1]
         return [
             (socket.AF_INET6, socket.SOCK_STREAM, 6, "", (address, port, 0, 0))
             if ":" in address
             else (socket.AF_INET, socket.SOCK_STREAM, 6, "", (address, port))
-            for address in found
+            for address in addresses
         ]
 
     monkeypatch.setattr(socket, "getaddrinfo", getaddrinfo)
-    return asked
+    return resolved_names
 
 
 @pytest.fixture
 def witness():
     """A listener on loopback: its port, and the connections it has seen."""
-    seen = []
+    accepted = []
     listener = socket.create_server(("127.0.0.1", 0))
 
     def accept():
@@ -147,12 +147,12 @@ def witness():
                 connection, _ = listener.accept()
             except OSError:
                 return
-            seen.append(connection.getsockname())
+            accepted.append(connection.getsockname())
             connection.close()
 
     thread = threading.Thread(target=accept)
     thread.start()
-    yield listener.getsockname()[1], seen
+    yield listener.getsockname()[1], accepted
     listener.shutdown(socket.SHUT_RDWR)
     listener.close()
     thread.join(5)
@@ -186,22 +186,22 @@ def test_a_name_with_one_private_address_is_blocked(monkeypatch):
 
 
 def test_a_name_that_turns_private_between_check_and_dial_is_blocked(monkeypatch, witness):
-    port, seen = witness
+    port, accepted = witness
     answers(monkeypatch, ["8.8.8.8"], ["127.0.0.1"])
     guard = Guard()
     guard.check_url(f"http://rebinding.example:{port}/")
     with pytest.raises(BlockedAddress):
         guard.connect("rebinding.example", port, timeout=2)
-    assert seen == []
+    assert accepted == []
 
 
 def test_what_is_dialled_is_what_was_checked(monkeypatch):
     """One lookup only: a second one could answer otherwise."""
-    asked = answers(monkeypatch, ["8.8.8.8"], ["127.0.0.1"])
+    resolved_names = answers(monkeypatch, ["8.8.8.8"], ["127.0.0.1"])
     dialled = []
     monkeypatch.setattr(socket.socket, "connect", lambda _, where: dialled.append(where))
     Guard().connect("rebinding.example", 80).close()
-    assert asked == ["rebinding.example"]
+    assert resolved_names == ["rebinding.example"]
     assert dialled == [("8.8.8.8", 80)]
 
 
@@ -220,11 +220,11 @@ def dialled(monkeypatch):
 
 def test_the_transport_dials_what_was_checked(monkeypatch, dialled):
     """The pool below httpx looks up nothing but the number that the guard has checked."""
-    asked = answers(monkeypatch, ["8.8.8.8"], ["127.0.0.1"])
+    resolved_names = answers(monkeypatch, ["8.8.8.8"], ["127.0.0.1"])
     client = httpx.Client(transport=Transport(Guard()), trust_env=False)
     with client, pytest.raises(httpx.ConnectError):
         client.get("http://rebinding.example/")
-    assert asked == ["rebinding.example"]
+    assert resolved_names == ["rebinding.example"]
     assert dialled == ["8.8.8.8"]
 
 
@@ -298,8 +298,8 @@ def test_a_reason_does_not_tell_whether_a_name_exists_inside(monkeypatch, name):
     """The same kind and words whether it leads nowhere, inside, to metadata, to both, or to this service."""
     refusals = set()
     guard = Guard((ip_network("10.9.0.0/16"),), own_hosts=(("10.9.0.1", 8443),))
-    for found in (["10.0.0.1"], ["127.0.0.1"], ["169.254.169.254"], ["::1"], ["8.8.8.8", "10.0.0.1"], ["10.9.0.1"]):
-        answers(monkeypatch, found)
+    for addresses in (["10.0.0.1"], ["127.0.0.1"], ["169.254.169.254"], ["::1"], ["8.8.8.8", "10.0.0.1"], ["10.9.0.1"]):
+        answers(monkeypatch, addresses)
         refusals.add(refused(guard, f"http://{name}:8443/"))
     for number in (socket.EAI_NONAME, socket.EAI_NODATA, socket.EAI_FAIL):
         looked_up(monkeypatch, number, f"{name} is not known")
@@ -346,21 +346,21 @@ def test_the_service_never_fetches_itself_whatever_is_allowed(listening, host, p
         guard.connect(host.strip("[]"), listening)
     with pytest.raises(BlockedAddress):
         guard.check_url(f"http://{host}:{listening}/")
-    other = fetch_guard.make_guard(Settings(**everything))
-    other.connect("127.0.0.1", listening, timeout=5).close()
+    other_guard = fetch_guard.make_guard(Settings(**everything))
+    other_guard.connect("127.0.0.1", listening, timeout=5).close()
 
 
 def test_the_service_is_refused_on_every_address_of_its_machine(listening):
-    own = {where[4][0] for where in socket.getaddrinfo(socket.gethostname(), None, socket.AF_INET)}
+    own_addresses = {info[4][0] for info in socket.getaddrinfo(socket.gethostname(), None, socket.AF_INET)}
     guard = fetch_guard.make_guard(Settings(fetch_allow="0.0.0.0/0", api_port=listening, _env_file=None))
-    for address in own:
+    for address in own_addresses:
         with pytest.raises(BlockedAddress):
             guard.check_url(f"http://{address}:{listening}/")
     guard.check_url(f"http://8.8.8.8:{listening}/")
 
 
 @pytest.mark.parametrize(
-    "given",
+    "addresses",
     [
         {"own_addresses": "parts.internal:PORT"},
         {"prefect_api_url": "http://parts.internal:PORT/api"},
@@ -369,9 +369,9 @@ def test_the_service_is_refused_on_every_address_of_its_machine(listening):
         {"ui_api_url": "http://parts.internal:PORT"},
     ],
 )
-def test_parts_on_other_machines_are_refused_too(monkeypatch, given):
-    named = {key: value.replace("PORT", "18123") for key, value in given.items()}
-    guard = fetch_guard.make_guard(Settings(fetch_allow="10.0.0.0/8", _env_file=None, **named))
+def test_parts_on_other_machines_are_refused_too(monkeypatch, addresses):
+    settings = {key: value.replace("PORT", "18123") for key, value in addresses.items()}
+    guard = fetch_guard.make_guard(Settings(fetch_allow="10.0.0.0/8", _env_file=None, **settings))
     answers(monkeypatch, ["10.0.0.7"])
     for url in ("http://10.0.0.7:18123/", "http://parts.internal:18123/", "http://alias.internal:18123/"):
         with pytest.raises(BlockedAddress):

@@ -88,23 +88,23 @@ def test_whatever_is_sent_is_taken_or_refused(text, start):
 
 def test_every_address_of_a_config_has_its_row():
     """What is added to a config by such a name is checked too."""
-    named = set()
+    fields = set()
 
     def walk(area, kind):
         for field in msgspec.structs.fields(kind):
             for inner in _structs(field.type):
                 walk(area or field.encode_name, inner)
             if area and field.encode_name.lower().endswith(("url", "host", "endpoint", "address")):
-                named.add((area, field.encode_name))
+                fields.add((area, field.encode_name))
 
     walk("", CreateNamespace)
     apps = {(app, "authorizationUrl") for app in APP_CONFIGS.values()}  # of any app that has one
     rows = {(area, key) for area, key, _, _ in validation._ADDRESS_FIELDS}
     assert apps <= rows
-    assert named - apps == rows - apps
+    assert fields - apps == rows - apps
 
 
 def _structs(kind):
     if isinstance(kind, type) and issubclass(kind, msgspec.Struct):
         return [kind]
-    return [found for part in getattr(kind, "__args__", ()) for found in _structs(part)]
+    return [struct for part in getattr(kind, "__args__", ()) for struct in _structs(part)]

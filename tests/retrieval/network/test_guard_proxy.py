@@ -26,17 +26,17 @@ class Server:
 
 @pytest.fixture
 def server():
-    place = Server()
+    upstream = Server()
 
     class Recording(Handler):
         def do_POST(self):  # noqa: N802 - the name that http.server calls
-            place.seen.append((self.path, dict(self.headers), self.read_body()))
-            if place.fault is None or not place.fault(self):
-                self.reply(200, place.body, {"X-Other": "1"})
+            upstream.seen.append((self.path, dict(self.headers), self.read_body()))
+            if upstream.fault is None or not upstream.fault(self):
+                self.reply(200, upstream.body, {"X-Other": "1"})
 
     with served(Recording) as port:
-        place.url = f"http://localhost:{port}"
-        yield place
+        upstream.url = f"http://localhost:{port}"
+        yield upstream
 
 
 @pytest.fixture
@@ -75,9 +75,9 @@ def test_a_request_and_its_answer_are_passed_on(server, make_route):
 
 
 def test_a_wrong_token_is_refused(server, make_route):
-    route, other = make_route(), make_route()
+    route, other_route = make_route(), make_route()
     name, _, secret = route.headers["Proxy-Authorization"].partition(".")
-    others_secret = other.headers["Proxy-Authorization"].partition(".")[2]
+    others_secret = other_route.headers["Proxy-Authorization"].partition(".")[2]
     for token in ("", name, f"{name}.", f"{name}.{others_secret}", f"{name}.{secret}x", f"Bearer .{secret}", "\u00e9"):
         headers = {"Proxy-Authorization": token.encode("latin-1")}
         assert post(route, headers).status_code == 407

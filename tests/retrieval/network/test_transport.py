@@ -68,10 +68,10 @@ ONE_CONNECTION = httpx.Limits(max_connections=1, max_keepalive_connections=1)
     ],
     ids=["silence", "hang-up", "another protocol", "body cut off", "body stalls"],
 )
-@pytest.mark.parametrize("most", [None, 100])
-def test_a_failing_server_raises_the_error_of_httpx(serve, answer, hang_up, error, most):
+@pytest.mark.parametrize("max_bytes", [None, 100])
+def test_a_failing_server_raises_the_error_of_httpx(serve, answer, hang_up, error, max_bytes):
     server = serve(answer, hang_up=hang_up)
-    with make_client(max_bytes=most) as client, pytest.raises(error) as caught:
+    with make_client(max_bytes=max_bytes) as client, pytest.raises(error) as caught:
         client.get(server.url)
     assert caught.type is error
     assert str(caught.value.request.url) == server.url
@@ -104,10 +104,10 @@ def test_a_connection_is_used_again(serve):
     assert [len(requests) for requests in server.connections] == [3]
 
 
-@pytest.mark.parametrize("most", [None, 100])
-def test_an_answer_that_is_not_read_frees_its_connection(serve, most):
+@pytest.mark.parametrize("max_bytes", [None, 100])
+def test_an_answer_that_is_not_read_frees_its_connection(serve, max_bytes):
     server = serve(HEAD + b"0123")
-    with make_client(limits=ONE_CONNECTION, max_bytes=most) as client:
+    with make_client(limits=ONE_CONNECTION, max_bytes=max_bytes) as client:
         for _ in range(3):
             with client.stream("GET", server.url) as answer:
                 assert answer.status_code == 200
@@ -128,6 +128,6 @@ def test_a_body_is_sent_in_pieces(serve):
     server = serve(WHOLE)
     with make_client() as client:
         client.post(server.url, content=iter([b"abc", b"def"]))
-    sent = b"".join(server.connections[0])
-    assert b"Transfer-Encoding: chunked" in sent
-    assert b"3\r\nabc\r\n3\r\ndef\r\n" in sent
+    request = b"".join(server.connections[0])
+    assert b"Transfer-Encoding: chunked" in request
+    assert b"3\r\nabc\r\n3\r\ndef\r\n" in request

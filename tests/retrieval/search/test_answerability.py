@@ -8,8 +8,8 @@ from retrieval.search.search import Query
 from tests.retrieval.search.test_search import FixedEmbedder, axis, hybrid
 
 
-def ask(library, text, **more):
-    query = Query(text, **more)
+def ask(library, text, **options):
+    query = Query(text, **options)
     return search.run_search(
         library.db, library.scope, query, viewer=None, embedder=FixedEmbedder(), vectors=library.store
     )
@@ -25,21 +25,21 @@ def filled(library):
 
 @pytest.mark.parametrize("weights", [hybrid(0.5), hybrid(0.0)])
 def test_words_that_no_document_has_make_an_answer_less_probable(filled, weights):
-    known, unknown = (ask(filled, text, **weights).answerability for text in ("seals dive", "seals waltz tango"))
-    assert 0 < unknown.features["share"] < 0.3 < known.features["share"] <= 1
-    assert 0 <= unknown.probability < known.probability <= 1
-    assert known.basis == "fitted on public sets"
+    known_words, unknown = (ask(filled, text, **weights).answerability for text in ("seals dive", "seals waltz tango"))
+    assert 0 < unknown.features["share"] < 0.3 < known_words.features["share"] <= 1
+    assert 0 <= unknown.probability < known_words.probability <= 1
+    assert known_words.basis == "fitted on public sets"
 
 
 @pytest.mark.parametrize("weights", [hybrid(0.5), hybrid(0.0), hybrid(1.0)])
 def test_the_probability_is_the_same_for_any_number_of_results_and_any_threshold(filled, weights):
-    one, ten, few = (
+    single_result, ten, few = (
         ask(filled, "seals dive", top_k=top_k, threshold=threshold, **weights)
         for top_k, threshold in ((1, 0.0), (10, 0.0), (10, 1.0))
     )
-    assert len(one.hits) == 1
+    assert len(single_result.hits) == 1
     assert not few.hits
-    assert one.answerability == ten.answerability == few.answerability
+    assert single_result.answerability == ten.answerability == few.answerability
 
 
 def test_nothing_found_is_no_answer(library):
@@ -49,12 +49,12 @@ def test_nothing_found_is_no_answer(library):
 
 
 def test_a_query_is_read_in_the_language_that_most_of_its_words_are_found_in(filled):
-    before = ask(filled, "owls hunted mice", **hybrid(0.0)).answerability.features["share"]
+    hybrid_share = ask(filled, "owls hunted mice", **hybrid(0.0)).answerability.features["share"]
     filled.put(
         ["Die Eule jagt in der Nacht und sieht die Robben nicht, wenn sie im Meer tauchen und spielen."], [axis(0.1)]
     )
-    after = ask(filled, "owls hunted mice", **hybrid(0.0)).answerability.features["share"]
-    assert after == pytest.approx(before, rel=0.15)
+    keyword_share = ask(filled, "owls hunted mice", **hybrid(0.0)).answerability.features["share"]
+    assert keyword_share == pytest.approx(hybrid_share, rel=0.15)
 
 
 def test_a_fit_changes_the_probability_and_is_named_as_its_basis():

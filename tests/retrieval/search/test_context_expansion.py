@@ -55,18 +55,18 @@ def count(text):
     return len(TOKENIZER.spans([text])[0])
 
 
-def found(text, wanted, unit, most=512, pages=()):
-    place = text.index(wanted)
-    start, end = ParsedText(text, pages, TOKENIZER).expand_around((place, place + len(wanted)), unit, most)
+def expand_passage(text, passage, unit, max_tokens=512, pages=()):
+    position = text.index(passage)
+    start, end = ParsedText(text, pages, TOKENIZER).expand_around((position, position + len(passage)), unit, max_tokens)
     return text[start:end]
 
 
 def row(document, text, start, end, score, index=0, **fields):
     parts = {"semantic": score, "keyword": 0.0, "score": score, "semantic_rank": None, "keyword_rank": None}
     parts |= {"nearest": score, "nearby": score, "strongest": 0.0}
-    place = {"id": index, "document_id": document, "index": index, "start": start, "end": end, "parsed_key": text}
+    location = {"id": index, "document_id": document, "index": index, "start": start, "end": end, "parsed_key": text}
     times = {"modified_at": None, "created_at": datetime.now(UTC)}
-    return Candidate(**parts, **place, **{**times, **fields}, pages=[])
+    return Candidate(**parts, **location, **{**times, **fields}, pages=[])
 
 
 def shaper(top_k=10, threshold=0.0, **shape):
@@ -78,69 +78,69 @@ def contexts(picks):
 
 
 def test_each_unit_is_what_surrounds_the_hit():
-    assert found(MANUAL, "cover opens", Unit.CHUNK) == "cover opens"
-    section = found(MANUAL, "cover opens", Unit.SECTION)
+    assert expand_passage(MANUAL, "cover opens", Unit.CHUNK) == "cover opens"
+    section = expand_passage(MANUAL, "cover opens", Unit.SECTION)
     assert section.startswith("## Cover")
     assert section.endswith("Ask the office for one.")
-    assert found(MANUAL, "office", Unit.SECTION) == "### Spare keys\n\nAsk the office for one."
-    assert found(MANUAL, "overnight", Unit.SECTION) == MANUAL[MANUAL.index("## Battery") :]
-    assert found(MANUAL, "cover opens", Unit.DOCUMENT) == MANUAL
+    assert expand_passage(MANUAL, "office", Unit.SECTION) == "### Spare keys\n\nAsk the office for one."
+    assert expand_passage(MANUAL, "overnight", Unit.SECTION) == MANUAL[MANUAL.index("## Battery") :]
+    assert expand_passage(MANUAL, "cover opens", Unit.DOCUMENT) == MANUAL
     pages = [0, MANUAL.index("## Cover"), MANUAL.index("## Battery")]
-    assert found(MANUAL, "office", Unit.PAGE, pages=pages) == section
-    assert found(MANUAL, "office", Unit.PAGE) == found(MANUAL, "office", Unit.SECTION)
+    assert expand_passage(MANUAL, "office", Unit.PAGE, pages=pages) == section
+    assert expand_passage(MANUAL, "office", Unit.PAGE) == expand_passage(MANUAL, "office", Unit.SECTION)
 
 
 def test_a_unit_that_is_too_large_is_cut_around_the_hit_between_words():
     text = " ".join(f"word{n}" for n in range(5000))
-    part = found(text, "word2500", Unit.SECTION, most=64)
+    part = expand_passage(text, "word2500", Unit.SECTION, max_tokens=64)
     assert 50 <= count(part) <= 64
     assert set(part.split()) <= set(text.split())
-    before, after = part.split("word2500")
-    assert abs(count(before) - count(after)) < 10
-    assert found(text, text, Unit.CHUNK, most=20).startswith("word0 ")
+    text_before, text_after = part.split("word2500")
+    assert abs(count(text_before) - count(text_after)) < 10
+    assert expand_passage(text, text, Unit.CHUNK, max_tokens=20).startswith("word0 ")
 
 
 @pytest.mark.parametrize("unit", Unit)
 def test_a_character_of_more_tokens_than_allowed_is_left_out(unit):
     """This model reads a syllable of Korean as three tokens."""
     assert count("한") == 3
-    assert found("owls 한국", "한국", unit, most=2) == ""
-    assert found("한국", "한국", unit, most=3) == "한"
+    assert expand_passage("owls 한국", "한국", unit, max_tokens=2) == ""
+    assert expand_passage("한국", "한국", unit, max_tokens=3) == "한"
 
 
 @settings(max_examples=150)
-@given(text=texts, data=st.data(), unit=st.sampled_from(Unit), most=st.integers(1, 60))
-def test_a_context_holds_the_hit_and_no_more_tokens_than_allowed(text, data, unit, most):
+@given(text=texts, data=st.data(), unit=st.sampled_from(Unit), max_tokens=st.integers(1, 60))
+def test_a_context_holds_the_hit_and_no_more_tokens_than_allowed(text, data, unit, max_tokens):
     start = data.draw(st.integers(0, len(text) - 1))
     end = data.draw(st.integers(start + 1, min(len(text), start + 120)))
     hit = text[start:end]
     pages = sorted(data.draw(st.sets(st.integers(0, len(text)), max_size=3)))
-    low, high = ParsedText(text, pages, TOKENIZER).expand_around((start, end), unit, most)
+    low, high = ParsedText(text, pages, TOKENIZER).expand_around((start, end), unit, max_tokens)
     assert 0 <= low <= high <= len(text)
-    assert count(text[low:high]) <= most
+    assert count(text[low:high]) <= max_tokens
     # A hit of 120 characters ends within a word as often as not, a chunk does not: half a word may be left out.
     whole = not re.match(r"\w\w", text[end - 1 : end + 1]) and not re.match(
         r"\w\w", text[max(start - 1, 0) : start + 1]
     )
-    if whole and hit.strip() and max(map(len, hit.split())) < 30 and count(hit.strip()) <= most:
+    if whole and hit.strip() and max(map(len, hit.split())) < 30 and count(hit.strip()) <= max_tokens:
         assert hit.strip() in text[low:high]
 
 
 @settings(max_examples=100)
-@given(text=texts, data=st.data(), unit=st.sampled_from(Unit), most=st.integers(1, 60))
-def test_nothing_is_shown_twice(text, data, unit, most):
+@given(text=texts, data=st.data(), unit=st.sampled_from(Unit), max_tokens=st.integers(1, 60))
+def test_nothing_is_shown_twice(text, data, unit, max_tokens):
     places = data.draw(st.lists(st.integers(0, len(text) - 1), min_size=1, max_size=12))
     rows = [
-        row(f"doc_{place % 2}", text, place, min(len(text), place + 40), 1 - n / 100, n)
-        for n, place in enumerate(places)
+        row(f"doc_{location % 2}", text, location, min(len(text), location + 40), 1 - n / 100, n)
+        for n, location in enumerate(places)
     ]
-    picks = shaper(expansion=Expansion(unit, most)).pick(rows)
+    picks = shaper(expansion=Expansion(unit, max_tokens)).pick(rows)
     assert picks
     assert picks[0].candidate is rows[0]
     for n, (document, start, end) in enumerate(contexts(picks)):
-        assert count(text[start:end]) <= most
-        for other, low, high in contexts(picks)[:n]:
-            assert other != document or end <= low or high <= start
+        assert count(text[start:end]) <= max_tokens
+        for other_document, low, high in contexts(picks)[:n]:
+            assert other_document != document or end <= low or high <= start
 
 
 def test_overlapping_contexts_become_one_that_covers_both_and_the_next_document_moves_up():
@@ -162,12 +162,12 @@ def test_a_text_that_cannot_be_read_now_leaves_the_chunk_itself():
 
 
 def test_recency_moves_the_new_up_by_its_formula_and_the_threshold_is_on_the_sum():
-    now = datetime.now(UTC)
-    stamps = {"old": now - timedelta(days=20), "new": now, "future": now + timedelta(days=9)}
+    current_time = datetime.now(UTC)
+    stamps = {"old": current_time - timedelta(days=20), "new": current_time, "future": current_time + timedelta(days=9)}
     rows = [
         row(name, "", 0, 0, 0.8 - n / 10, modified_at=at.isoformat()) for n, (name, at) in enumerate(stamps.items())
     ]
-    rows.append(row("no date", "", 0, 0, 0.9, modified_at="last week", created_at=now - timedelta(days=10)))
+    rows.append(row("no date", "", 0, 0, 0.9, modified_at="last week", created_at=current_time - timedelta(days=10)))
     aged = shaper(recency=Recency(10, 0.5)).pick(rows)
     scores = {pick.candidate.document_id: (round(pick.score, 3), round(pick.recency, 3)) for pick in aged}
     assert scores == {"new": (0.85, 1.0), "future": (0.8, 1.0), "no date": (0.7, 0.5), "old": (0.525, 0.25)}
@@ -192,14 +192,14 @@ class Counting:
 def test_candidates_that_a_better_context_shows_already_cost_no_tokens():
     text = "Turn the key to the left and wait. " * 100
     rows = [row("d", text, start, start + 30, 0.9 - start / 1e6, index=start) for start in range(0, 1400, 35)]
-    asked = []
-    for some in (rows[:1], rows):
+    token_requests = []
+    for candidates in (rows[:1], rows):
         tokenizer = Counting()
         shape = Shape(expansion=Expansion(Unit.DOCUMENT, 512))
-        picked = ResultSelector(shape, 10, 0.0, Texts(tokenizer, lambda _: text)).pick(some)
+        picked = ResultSelector(shape, 10, 0.0, Texts(tokenizer, lambda _: text)).pick(candidates)
         assert [(pick.candidate.index, pick.part[0]) for pick in picked] == [(0, 0)]
-        asked.append(tokenizer.asked)
-    assert asked[1] == asked[0]
+        token_requests.append(tokenizer.asked)
+    assert token_requests[1] == token_requests[0]
 
 
 def test_no_part_of_a_text_is_counted_twice():
@@ -207,7 +207,7 @@ def test_no_part_of_a_text_is_counted_twice():
         f"## Part {part}\n\n" + " ".join(f"word{part}x{number}" for number in range(90)) for part in range(8)
     )
     counted = Counting()
-    places = [found.span() for found in re.finditer(r"word\dx\d0 \S+ \S+", text)]
+    places = [match.span() for match in re.finditer(r"word\dx\d0 \S+ \S+", text)]
     rows = [row("a", text, *place, score=0.9 - index / 1000, index=index) for index, place in enumerate(places)]
     assert ResultSelector(Shape(expansion=Expansion(Unit.SECTION, 160)), 10, 0.0, Texts(counted, lambda _: text)).pick(
         rows

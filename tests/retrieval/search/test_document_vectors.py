@@ -22,26 +22,31 @@ def shelf(library):
     return library
 
 
-def list_versions(library, where=EVERYTHING):
-    return queries_vectors.list_versions(library.db, library.partition, where, viewer=None, limit=ALL)
+def list_versions(library, document_filter=EVERYTHING):
+    return queries_vectors.list_versions(library.db, library.partition, document_filter, viewer=None, limit=ALL)
 
 
-def compare(library, versions, values, nearest=10, most=ALL):
-    return compare_versions(library.db, library.partition, versions, values, nearest, most)
+def compare(library, versions, values, nearest=10, max_chunks=ALL):
+    return compare_versions(library.db, library.partition, versions, values, nearest, max_chunks)
 
 
-def match_exactly(library, where, values, nearest=10):
+def match_exactly(library, document_filter, values, nearest=10):
     return queries_filters.match_chunks(
-        library.db, library.partition, where, values, viewer=None, max_chunks=ALL, nearest=nearest
+        library.db, library.partition, document_filter, values, viewer=None, max_chunks=ALL, nearest=nearest
     )
 
 
-@pytest.mark.parametrize("where", [DocumentFilter(), DocumentFilter(metadata={"even": True})], ids=["all", "half"])
-def test_the_nearest_are_those_of_an_exact_comparison(shelf, where):
+@pytest.mark.parametrize(
+    "document_filter", [DocumentFilter(), DocumentFilter(metadata={"even": True})], ids=["all", "half"]
+)
+def test_the_nearest_are_those_of_an_exact_comparison(shelf, document_filter):
     dice = random.Random(7)
     for _ in range(20):
         values = [dice.gauss(0, 1) for _ in range(8)]
-        matches, expected = compare(shelf, list_versions(shelf, where), values), match_exactly(shelf, where, values)
+        matches, expected = (
+            compare(shelf, list_versions(shelf, document_filter), values),
+            match_exactly(shelf, document_filter, values),
+        )
         assert matches.nearest == expected.nearest
         assert sorted(matches.chunks) == sorted(expected.chunks)
 
@@ -59,8 +64,8 @@ def test_more_chunks_than_allowed_are_not_compared(shelf):
     versions, values = list_versions(shelf), [1.0] * 8
     count = len(match_exactly(shelf, DocumentFilter(), values).chunks)
     for _ in range(2):  # the versions are read, and then they are there
-        assert compare(shelf, versions, values, most=count - 1) is None
-        assert len(compare(shelf, versions, values, most=count).chunks) == count
+        assert compare(shelf, versions, values, max_chunks=count - 1) is None
+        assert len(compare(shelf, versions, values, max_chunks=count).chunks) == count
 
 
 def test_what_was_used_longest_ago_is_dropped_and_read_again(shelf, monkeypatch):

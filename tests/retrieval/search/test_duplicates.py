@@ -70,12 +70,12 @@ def test_places_are_filled_from_below_many_copies(library, find, weight):
 
 @WEIGHTS
 def test_only_documents_that_the_viewer_may_see_are_named(library, find, weight):
-    shown, hidden = (library.put(["wing for all"], [axis(0.9)], name=name) for name in ("open", "secret"))
+    visible, hidden = (library.put(["wing for all"], [axis(0.9)], name=name) for name in ("open", "secret"))
     library.db.rows(
         """update documents set access = '{"users": ["bob"], "groups": []}' where id = %(id)s""", {"id": hidden}
     )
     (hit,) = find(user="ada", **sides(weight))
-    assert (hit.document_id, names(hit)) == (shown, [])
+    assert (hit.document_id, names(hit)) == (visible, [])
     (hit,) = find(user="bob", **sides(weight))
     assert sorted([hit.name, *names(hit)]) == ["open", "secret"]
 

@@ -71,7 +71,7 @@ def embed_words(text):
     sums = [0.0] * DIMENSIONS
     for word in re.findall(r"[a-z]{4,}", text.lower()):
         bits = int.from_bytes(hashlib.sha256(word[:6].encode()).digest()[: DIMENSIONS // 8])
-        sums = [value + (1 if bits >> place & 1 else -1) for place, value in enumerate(sums)]
+        sums = [value + (1 if bits >> position & 1 else -1) for position, value in enumerate(sums)]
     length = math.sqrt(sum(value * value for value in sums)) or 1.0
     return [value / length for value in sums]
 
@@ -98,7 +98,7 @@ def shelf(db, new_scope, texts, monkeypatch):
     scope = new_scope()
     library = Library(db, scope, PgVectorStore(db, scope.namespace, DIMENSIONS))
     monkeypatch.setattr(pgvector, "INDEX_FROM", 1)
-    now = datetime.now(UTC)
+    current_time = datetime.now(UTC)
     for number, (name, text) in enumerate(texts.items()):
         spans = split_text(text)
         contents = [text[start:end] for start, end in spans]
@@ -112,7 +112,7 @@ def shelf(db, new_scope, texts, monkeypatch):
         values = {
             "document": document,
             "key": name,
-            "moment": (now - timedelta(days=7 * (number % 30))).isoformat(),
+            "moment": (current_time - timedelta(days=7 * (number % 30))).isoformat(),
             "starts": [start for start, _ in spans],
             "ends": [end for _, end in spans],
         }

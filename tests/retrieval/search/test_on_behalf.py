@@ -43,10 +43,10 @@ def seen_by(library, run, monkeypatch):
         scope = scope or library.scope
         viewer = run(memberships.find_viewer(library.db, scope, user))
         query = Query("wing", top_k=top_k, **weights)
-        found = search.run_search(
+        response = search.run_search(
             library.db, scope, query, viewer=viewer, embedder=FixedEmbedder(), vectors=library.store
         )
-        return {hit.document_id for hit in found.hits}
+        return {hit.document_id for hit in response.hits}
 
     return ask
 
@@ -61,91 +61,95 @@ def say(library, document, access):
         set_lists(connection, {document: access})
 
 
-@pytest.mark.parametrize("way", WAYS)
-def test_the_next_search_knows_what_was_changed_since_the_last(library, seen_by, run, way):
-    def group(name, users=(), others=()):
-        run(groups.put_group(library.db, library.scope, name, users, others))
+@pytest.mark.parametrize("viewer_options", WAYS)
+def test_the_next_search_knows_what_was_changed_since_the_last(library, seen_by, run, viewer_options):
+    def group(name, users=(), member_groups=()):
+        run(groups.put_group(library.db, library.scope, name, users, member_groups))
 
     staff, mine, free = (library.put([f"wing {n}"], [axis(0.9 - n / 10)]) for n in range(3))
     say(library, staff, Access(groups=("staff",)))
     say(library, mine, Access(users=("ada",)))
-    assert seen_by(**way) == {mine, free}
+    assert seen_by(**viewer_options) == {mine, free}
     assert is_broad(library, "ada"), "the searches to come take the short way"
     group("staff", ["ada"])
-    assert seen_by(**way) == {staff, mine, free}
+    assert seen_by(**viewer_options) == {staff, mine, free}
     group("staff", [])
-    assert seen_by(**way) == {mine, free}, "emptied"
+    assert seen_by(**viewer_options) == {mine, free}, "emptied"
     group("team", ["ada"])
     group("staff", [], ["team"])
-    assert seen_by(**way) == {staff, mine, free}, "by a group that it holds"
+    assert seen_by(**viewer_options) == {staff, mine, free}, "by a group that it holds"
     group("team", ["bob"])
-    assert seen_by(**way) == {mine, free}, "that group has changed"
-    assert seen_by("bob", **way) == {staff, free}
+    assert seen_by(**viewer_options) == {mine, free}, "that group has changed"
+    assert seen_by("bob", **viewer_options) == {staff, free}
     group("team", ["ada"])
     run(groups.delete_group(library.db, library.scope, "staff"))
-    assert seen_by(**way) == {mine, free}
+    assert seen_by(**viewer_options) == {mine, free}
     say(library, mine, Access(users=("bob",)))
-    assert seen_by(**way) == {free}
+    assert seen_by(**viewer_options) == {free}
     say(library, staff, Access(public=True))
     say(library, free, Access())
-    assert seen_by(**way) == {staff}
+    assert seen_by(**viewer_options) == {staff}
     say(library, staff, Access(denied_users=("ada",), public=True))
     say(library, mine, None)
-    assert seen_by(**way) == {mine}
+    assert seen_by(**viewer_options) == {mine}
     late = library.put(["wing late"], [axis(0.5)])
-    assert seen_by(**way) == {mine, late}
+    assert seen_by(**viewer_options) == {mine, late}
 
 
-@pytest.mark.parametrize("way", WAYS)
-def test_a_tenant_is_searched_by_nothing_that_was_met_in_another(library, new_library, seen_by, run, way):
+@pytest.mark.parametrize("viewer_options", WAYS)
+def test_a_tenant_is_searched_by_nothing_that_was_met_in_another(library, new_library, seen_by, run, viewer_options):
     scope = Scope(library.scope.organization, library.scope.namespace, "acme")
-    other = new_library(scope)
-    ours, theirs = (one.put(["wing"], [axis(0.9)]) for one in (library, other))
-    for one, document in ((library, ours), (other, theirs)):
-        say(one, document, Access(groups=("staff",)))
+    other_tenant = new_library(scope)
+    own_document, theirs = (tenant_library.put(["wing"], [axis(0.9)]) for tenant_library in (library, other_tenant))
+    for tenant_library, document in ((library, own_document), (other_tenant, theirs)):
+        say(tenant_library, document, Access(groups=("staff",)))
     run(groups.put_group(library.db, library.scope, "staff", ["ada"], []))
-    assert seen_by(**way) == {ours}
-    assert seen_by(scope=scope, **way) == set()
+    assert seen_by(**viewer_options) == {own_document}
+    assert seen_by(scope=scope, **viewer_options) == set()
     run(groups.put_group(library.db, scope, "staff", ["ada"], []))
     run(groups.put_group(library.db, library.scope, "staff", [], []))
-    assert seen_by(**way) == set()
-    assert seen_by(scope=scope, **way) == {theirs}
+    assert seen_by(**viewer_options) == set()
+    assert seen_by(scope=scope, **viewer_options) == {theirs}
     viewer = run(memberships.find_viewer(library.db, scope, "ada"))
-    query = Query("wing", **way)
-    found = search.run_search(
+    query = Query("wing", **viewer_options)
+    response = search.run_search(
         library.db, library.scope, query, viewer=viewer, embedder=FixedEmbedder(), vectors=library.store
     )
-    assert {hit.document_id for hit in found.hits} <= {ours}, "the scope that is asked for, whoever looks"
+    assert {hit.document_id for hit in response.hits} <= {own_document}, "the scope that is asked for, whoever looks"
 
 
-@pytest.mark.parametrize("way", WAYS)
-def test_a_user_who_may_see_little_of_late_still_gets_all_of_it(library, seen_by, monkeypatch, way):
+@pytest.mark.parametrize("viewer_options", WAYS)
+def test_a_user_who_may_see_little_of_late_still_gets_all_of_it(library, seen_by, monkeypatch, viewer_options):
     monkeypatch.setattr(search, "MAX_FILTERED_CHUNKS", 60)
     hidden = [library.put([f"wing wing {n}"], [axis(0.9)]) for n in range(120)]
     few = [library.put([f"wing far from it {n}"], [axis(0.1)]) for n in range(10)]
-    for one in hidden:
-        say(library, one, Access(users=("bob",)))
-    assert seen_by(top_k=10, **way) == set(few)
+    for document in hidden:
+        say(library, document, Access(users=("bob",)))
+    assert seen_by(top_k=10, **viewer_options) == set(few)
 
 
 def test_what_was_in_vain_is_not_tried_again_for_a_minute(library, run, monkeypatch):
     monkeypatch.setattr(selectivity, "limit_exact", lambda *_: 1)
     for n in range(4):
         say(library, library.put([f"wing {n}"], [axis(0.9)]), Access(users=("ada",)))
-    tried = []
+    attempts = []
     list_visible_ids, match = memberships.list_visible_ids, selectivity.match_chunks
-    monkeypatch.setattr(memberships, "list_visible_ids", lambda *args: tried.append("list") or list_visible_ids(*args))
-    monkeypatch.setattr(selectivity, "match_chunks", lambda *args, **more: tried.append("all") or match(*args, **more))
+    monkeypatch.setattr(
+        memberships, "list_visible_ids", lambda *args: attempts.append("list") or list_visible_ids(*args)
+    )
+    monkeypatch.setattr(
+        selectivity, "match_chunks", lambda *args, **more: attempts.append("all") or match(*args, **more)
+    )
 
     def ask():
-        tried.clear()
+        attempts.clear()
         viewer = run(memberships.find_viewer(library.db, library.scope, "ada"))
         query = Query("wing", **hybrid(0.5))
-        found = search.run_search(
+        response = search.run_search(
             library.db, library.scope, query, viewer=viewer, embedder=FixedEmbedder(), vectors=library.store
         )
-        assert len(found.hits) == 4
-        return list(tried)
+        assert len(response.hits) == 4
+        return list(attempts)
 
     assert [ask(), ask()] == [["list", "all"], []]
     monkeypatch.setattr(time, "monotonic", lambda now=time.monotonic: now() + selectivity.REMEMBER_SECONDS)
@@ -157,10 +161,14 @@ def test_the_policies_and_the_rule_in_the_statement_show_what_the_oracle_says(li
     names = [library.put([f"wing {n}"], [axis(0.9)]) for n in range(12)]
     for _ in range(40):
         world = World.random(dice, names)
-        for name, said in world.said.items():
-            say(library, name, None if said is None else Access(**{key: _tuple(value) for key, value in said.items()}))
+        for name, access in world.said.items():
+            say(
+                library,
+                name,
+                None if access is None else Access(**{key: _tuple(value) for key, value in access.items()}),
+            )
         user = dice.choice(["ada", "bob", "eve"])
-        groups_of = [principals.group_principal(one) for one in world.groups_of(user)]
+        groups_of = [principals.group_principal(group) for group in world.groups_of(user)]
         viewer = Viewer(user, (principals.user_principal(user), *groups_of), library.partition)
         scoped = reading.scope_statement("select id from documents", {}, viewer)
         assert {row["id"] for row in library.db.rows(scoped.text, dict(scoped.params))} == world.seen_by(user)
@@ -174,16 +182,16 @@ def test_a_viewer_of_no_partition_or_another_one_and_a_connection_without_settin
     library.put(["wing"], [axis(0.9)])
     ada = Viewer("ada", ("u:ada",))
     assert reading.viewed_database(library.db, ada).rows("select id from documents") == []
-    other = Viewer("ada", ("u:ada",), library.partition + 1)
-    assert reading.viewed_database(library.db, other).rows("select id from documents") == []
+    foreign_viewer = Viewer("ada", ("u:ada",), library.partition + 1)
+    assert reading.viewed_database(library.db, foreign_viewer).rows("select id from documents") == []
     for table in ("documents", "chunks", "vectors", "run_documents", "embeddings", "postings"):
         assert library.db.viewed({}).rows(f"select * from {table}") == [], table
     with pytest.raises(psycopg.errors.InsufficientPrivilege):
         library.db.viewed({}).rows("select * from api_keys")
 
 
-@pytest.mark.parametrize("way", WAYS)
-def test_an_index_of_vectors_is_walked_for_what_the_user_may_see(library, seen_by, monkeypatch, way):
+@pytest.mark.parametrize("viewer_options", WAYS)
+def test_an_index_of_vectors_is_walked_for_what_the_user_may_see(library, seen_by, monkeypatch, viewer_options):
     monkeypatch.setattr(pgvector, "INDEX_FROM", 100)
     names = [library.put([f"wing {n} {part}" for part in range(10)], [axis(0.9 - n / 100)] * 10) for n in range(30)]
     assert library.store.ensure_index(library.scope)
@@ -192,10 +200,10 @@ def test_an_index_of_vectors_is_walked_for_what_the_user_may_see(library, seen_b
     for name in (*names[1::3], *names[2::3]):
         say(library, name, Access(denied_users=("ada",), public=True))
     for _ in range(3):
-        assert seen_by(top_k=100, **way) == set(names[::3])
+        assert seen_by(top_k=100, **viewer_options) == set(names[::3])
     say(library, names[0], Access(users=("bob",)))
-    assert seen_by(top_k=100, **way) == set(names[3::3])
-    assert seen_by("bob", top_k=1_000, **way) == set(names) - set(names[3::3])
+    assert seen_by(top_k=100, **viewer_options) == set(names[3::3])
+    assert seen_by("bob", top_k=1_000, **viewer_options) == set(names) - set(names[3::3])
     library.store.drop_index(library.scope)
 
 

@@ -58,7 +58,7 @@ def together(vectors, model, texts):
         until(lambda: len(vectors._lanes[model].waiting) == len(texts))
         model.gate.set()
         assert first.result(10) == [9 / 7]
-        return [one.exception(10) or one.result() for one in waiting]
+        return [future.exception(10) or future.result() for future in waiting]
 
 
 def test_queries_that_wait_for_the_model_share_one_call():
@@ -82,7 +82,7 @@ def test_a_model_that_takes_several_calls_gets_them_beside_each_other():
         waiting = [pool.submit(vectors.embed, model, OURS, text) for text in ("a", "bb", "ccc")]
         until(lambda: model.at_once == 3)
         model.gate.set()
-        assert [one.result(10) for one in waiting] == [[1 / 7], [2 / 7], [3 / 7]]
+        assert [future.result(10) for future in waiting] == [[1 / 7], [2 / 7], [3 / 7]]
 
 
 def test_a_query_asked_again_costs_nothing_and_only_in_its_own_scope():
@@ -90,9 +90,9 @@ def test_a_query_asked_again_costs_nothing_and_only_in_its_own_scope():
     for scope in (OURS, OURS, THEIRS, OURS, THEIRS):
         assert vectors.embed(model, scope, "owl") == [3 / 7]
     assert model.asked == [["owl"], ["owl"]]
-    other = Model()
-    assert vectors.embed(other, OURS, "owl") == [3 / 7]
-    assert other.asked == [["owl"]]
+    other_model = Model()
+    assert vectors.embed(other_model, OURS, "owl") == [3 / 7]
+    assert other_model.asked == [["owl"]]
 
 
 def test_only_the_latest_queries_are_kept():
@@ -104,16 +104,16 @@ def test_only_the_latest_queries_are_kept():
 
 def test_a_text_that_the_model_refuses_fails_no_other_query():
     model = Model()
-    found = together(QueryVectors(), model, ["a", "refused", "ccc"])
-    assert found[0] == [1 / 7]
-    assert found[2] == [3 / 7]
-    assert isinstance(found[1], Fatal)
+    results = together(QueryVectors(), model, ["a", "refused", "ccc"])
+    assert results[0] == [1 / 7]
+    assert results[2] == [3 / 7]
+    assert isinstance(results[1], Fatal)
 
 
 def test_a_busy_model_is_not_asked_for_each_query_again():
     model = Model()
-    found = together(QueryVectors(), model, ["busy", "bb", "ccc"])
-    assert all(isinstance(one, Retryable) for one in found)
+    results = together(QueryVectors(), model, ["busy", "bb", "ccc"])
+    assert all(isinstance(result, Retryable) for result in results)
     assert len(model.asked) == 2
 
 

@@ -22,8 +22,8 @@ ANYBODY = pytest.mark.parametrize("looks", [None, "bob"], ids=["all", "bob"])
 
 def axis(*weights):
     """A vector of length 1 whose cosine with axis(1) is its first number."""
-    rest = math.sqrt(max(0.0, 1 - sum(weight * weight for weight in weights)))
-    return [*weights, *([0.0] * (7 - len(weights))), rest]
+    remainder = math.sqrt(max(0.0, 1 - sum(weight * weight for weight in weights)))
+    return [*weights, *([0.0] * (7 - len(weights))), remainder]
 
 
 class FixedEmbedder:
@@ -94,8 +94,8 @@ def test_equal_scores_are_ordered_by_document_and_position(library, find):
         texts = [f"wing {name}{n}" for n in range(2)]
         library.put(texts, [axis(0.5), axis(0.5)], id=f"{name}_{library.partition}")
     for weight in (1.0, 0.5, 0.0):
-        found = [(hit.document_id[:5], hit.index) for hit in find("wing", **hybrid(weight))]
-        assert found == [(f"doc_{letter}", index) for letter in "abc" for index in (0, 1)]
+        positions = [(hit.document_id[:5], hit.index) for hit in find("wing", **hybrid(weight))]
+        assert positions == [(f"doc_{letter}", index) for letter in "abc" for index in (0, 1)]
 
 
 def test_the_threshold_is_on_the_final_score(library, find):
@@ -111,11 +111,11 @@ def test_top_k_bounds_the_hits(library, find):
 
 
 def test_no_scope_sees_another(new_library, new_scope):
-    ours, other = new_library(), new_library()
-    tenant = new_library(Scope(ours.scope.organization, ours.scope.namespace, "t1"))
-    for library, text in ((ours, "wing ours"), (other, "wing other"), (tenant, "wing tenant")):
+    own_library, other_library = new_library(), new_library()
+    tenant = new_library(Scope(own_library.scope.organization, own_library.scope.namespace, "t1"))
+    for library, text in ((own_library, "wing ours"), (other_library, "wing other"), (tenant, "wing tenant")):
         library.put([text], [axis(0.9)])
-    for library, text in ((ours, "wing ours"), (other, "wing other"), (tenant, "wing tenant")):
+    for library, text in ((own_library, "wing ours"), (other_library, "wing other"), (tenant, "wing tenant")):
         for weight in (1.0, 0.5, 0.0):
             hits = search.run_search(
                 library.db,
@@ -126,22 +126,22 @@ def test_no_scope_sees_another(new_library, new_scope):
                 vectors=library.store,
             ).hits
             assert [hit.content for hit in hits] == [text]
-    stranger = Scope("org_none", ours.scope.namespace)
+    stranger = Scope("org_none", own_library.scope.namespace)
     assert (
         search.run_search(
-            ours.db, stranger, Query("wing"), viewer=None, embedder=FixedEmbedder(), vectors=ours.store
+            own_library.db, stranger, Query("wing"), viewer=None, embedder=FixedEmbedder(), vectors=own_library.store
         ).hits
         == []
     )
 
 
 def test_another_scopes_vector_id_in_the_store_is_never_shown(new_library):
-    ours, other = new_library(), new_library()
-    secret = other.put(["secret"], [axis(0.9)])
-    ours.put(["mine"], [axis(0.1)])
-    ours.store.upsert(ours.scope, [Vector(f"{secret}#1#0", secret, axis(1.0))])
+    own_library, other_library = new_library(), new_library()
+    secret = other_library.put(["secret"], [axis(0.9)])
+    own_library.put(["mine"], [axis(0.1)])
+    own_library.store.upsert(own_library.scope, [Vector(f"{secret}#1#0", secret, axis(1.0))])
     hits = search.run_search(
-        ours.db, ours.scope, Query("x"), viewer=None, embedder=FixedEmbedder(), vectors=ours.store
+        own_library.db, own_library.scope, Query("x"), viewer=None, embedder=FixedEmbedder(), vectors=own_library.store
     ).hits
     assert [hit.content for hit in hits] == ["mine"]
 
@@ -182,10 +182,10 @@ def test_a_document_is_replaced_without_a_moment_in_which_it_is_missing(library,
 def test_a_filter_restricts_and_still_fills_top_k(library, find, weight, monkeypatch):
     library.put([f"wing {n}" for n in range(300)], [axis(0.9)] * 300, metadata={"team": "red"})
     library.put([f"wing {n}" for n in range(20)], [axis(0.1)] * 20, metadata={"team": ["blue"]})
-    where = DocumentFilter(metadata={"team": "blue"})
+    document_filter = DocumentFilter(metadata={"team": "blue"})
     for few in (2_000, 10):
         monkeypatch.setattr(selectivity, "limit_exact", lambda *_, few=few: few)
-        hits = find("wing", document_filter=where, **hybrid(weight))
+        hits = find("wing", document_filter=document_filter, **hybrid(weight))
         assert len(hits) == 10
         assert all(hit.metadata == {"team": ["blue"]} for hit in hits)
 
@@ -247,8 +247,8 @@ def test_a_condition_restricts_and_still_fills_top_k(library, find, weight, few,
     library.put([f"wing {n}" for n in range(150)], [axis(0.9)] * 150, metadata={"year": 2020})
     library.put([f"wing {n}" for n in range(15)], [axis(0.1)] * 15, metadata={"year": 2024, "by": "Ann"})
     newer = {"field": "metadata.year", "op": "gt", "value": 2020}
-    others = {"not": {"field": "metadata.year", "op": "lte", "value": 2020}}
-    for data in (newer, others, {"field": "metadata.by", "op": "exists", "value": True}):
+    negated = {"not": {"field": "metadata.year", "op": "lte", "value": 2020}}
+    for data in (newer, negated, {"field": "metadata.by", "op": "exists", "value": True}):
         hits = find("wing", document_filter=DocumentFilter(where=condition_of(data)), **hybrid(weight))
         assert [hit.metadata["year"] for hit in hits] == [2024] * 10
 
@@ -258,18 +258,18 @@ def test_the_places_of_a_chunk_in_both_lists_are_exact(library):
     library.put([f"wing {'boundary ' * n}" for n in range(150)], vectors, metadata={"team": "red"})
     last = library.put(["wing among many other words of another kind"], [axis(0.1)], metadata={"team": "blue"})
 
-    def explained(where=None, **fields):
-        query = Query("wing", document_filter=where, **hybrid(0.5), **fields)
+    def explained(document_filter=None, **fields):
+        query = Query("wing", document_filter=document_filter, **hybrid(0.5), **fields)
         both = {"embedder": FixedEmbedder(), "vectors": library.store, "language": "english"}
         return explain.explain_document(
             library.db, library.scope, query, document=last, external_id=None, parts=[], **both
         )
 
-    found = explained()
-    assert (found.is_result, found.semantic_rank, found.reasons[0].kind) == (False, 151, "RANK")
-    assert 1 < found.keyword_rank < 151
-    assert found.semantic_score == pytest.approx(0.1, abs=2e-3)
-    assert found.score == pytest.approx(0.5 * found.semantic_score + 0.5 * found.keyword_score)
+    explanation = explained()
+    assert (explanation.is_result, explanation.semantic_rank, explanation.reasons[0].kind) == (False, 151, "RANK")
+    assert 1 < explanation.keyword_rank < 151
+    assert explanation.semantic_score == pytest.approx(0.1, abs=2e-3)
+    assert explanation.score == pytest.approx(0.5 * explanation.semantic_score + 0.5 * explanation.keyword_score)
     blue = explained(DocumentFilter(metadata={"team": "blue"}))
     assert (blue.is_result, blue.rank, blue.semantic_rank, blue.keyword_rank) == (True, 1, 1, 1)
 
@@ -279,14 +279,14 @@ def test_a_filter_is_applied_to_the_best_by_words_or_all_matches_are_listed(libr
     for n in range(101):
         text = " ".join(["wing"] * (1 + n % 5) + ["layer"] * (n % 3) + ["flow"] * (n % 7))
         library.put([text], [axis(0.5)], stored=False, metadata={"kept": n % share == 0})
-    where = DocumentFilter(metadata={"kept": True})
+    document_filter = DocumentFilter(metadata={"kept": True})
     for number in (1, 10, 300):
         monkeypatch.setattr(selectivity, "limit_exact", lambda *_: 1_000)
-        expected = find("wing layer", document_filter=where, top_k=number, **hybrid(0.0))
+        expected = find("wing layer", document_filter=document_filter, top_k=number, **hybrid(0.0))
         monkeypatch.setattr(selectivity, "limit_exact", lambda *_: 0)
         for checked in (30, 10**6, -(10**6)):
             monkeypatch.setattr(search, "MAX_FILTERED_CHUNKS", checked)
-            assert find("wing layer", document_filter=where, top_k=number, **hybrid(0.0)) == expected
+            assert find("wing layer", document_filter=document_filter, top_k=number, **hybrid(0.0)) == expected
 
 
 def test_matches_far_from_the_query_are_found_behind_a_store_that_filters_in_part(library, find, monkeypatch):
@@ -301,49 +301,53 @@ def test_matches_far_from_the_query_are_found_behind_a_store_that_filters_in_par
         def query(self, *args):
             return library.store.query(*args[:3])
 
-    where = DocumentFilter(where=condition_of({"field": "metadata.year", "op": "gt", "value": 2020}))
-    assert [hit.metadata["year"] for hit in find(document_filter=where, vectors=FiltersNothing())] == [2024] * 10
-    shaped = Shape(per_document=10)
-    assert [hit.metadata["year"] for hit in find(document_filter=where, vectors=FiltersNothing(), shape=shaped)] == [
+    document_filter = DocumentFilter(where=condition_of({"field": "metadata.year", "op": "gt", "value": 2020}))
+    assert [hit.metadata["year"] for hit in find(document_filter=document_filter, vectors=FiltersNothing())] == [
         2024
     ] * 10
+    shaped = Shape(per_document=10)
+    assert [
+        hit.metadata["year"] for hit in find(document_filter=document_filter, vectors=FiltersNothing(), shape=shaped)
+    ] == [2024] * 10
     viewer = Viewer("bob", ("u:bob",), library.partition)
     library.db.rows(
         "update documents set access = '{}' where partition_id = %(p)s and metadata @> '{\"year\": 2020}'",
         {"p": library.partition},
     )
-    for more in ({}, {"shape": shaped}):
-        found = find(viewer=viewer, vectors=FiltersNothing(), **more)
-        assert [hit.metadata["year"] for hit in found] == [2024] * 10
+    for options in ({}, {"shape": shaped}):
+        hits = find(viewer=viewer, vectors=FiltersNothing(), **options)
+        assert [hit.metadata["year"] for hit in hits] == [2024] * 10
 
 
 @pytest.mark.parametrize(
-    "where", [{"words": ("harbour",)}, {"sites": ("docs.example.org",)}, {"words": ("GUIDE",), "types": ("URL",)}]
+    "filters", [{"words": ("harbour",)}, {"sites": ("docs.example.org",)}, {"words": ("GUIDE",), "types": ("URL",)}]
 )
-def test_what_is_searched_by_name_is_what_the_index_finds(library, find, new_library, monkeypatch, where):
+def test_what_is_searched_by_name_is_what_the_index_finds(library, find, new_library, monkeypatch, filters):
     page = {"name": "Harbour guide", "external_id": "https://docs.example.org/harbour", "document_type": "URL"}
-    found = library.put(["seals dive"], [axis(0.5)], **page)
+    document = library.put(["seals dive"], [axis(0.5)], **page)
     library.put(["owls hunt"], [axis(0.9)], name="Owls at night", external_id="https://example.org/owls")
     new_library().put(["elsewhere"], [axis(1.0)], **page)
-    asked = []
+    id_filters = []
     match = selectivity.match_chunks
 
-    def told(db, partition, where, *args, **options):
-        asked.append(where.document_ids)
-        return match(db, partition, where, *args, **options)
+    def record_filter(db, partition, filters, *args, **options):
+        id_filters.append(filters.document_ids)
+        return match(db, partition, filters, *args, **options)
 
-    monkeypatch.setattr(selectivity, "match_chunks", told)
-    assert [hit.document_id for hit in find(document_filter=DocumentFilter(**where))] == [found]
-    assert [hit.document_id for hit in find("seals", document_filter=DocumentFilter(**where), **hybrid(0.5))] == [found]
+    monkeypatch.setattr(selectivity, "match_chunks", record_filter)
+    assert [hit.document_id for hit in find(document_filter=DocumentFilter(**filters))] == [document]
+    assert [hit.document_id for hit in find("seals", document_filter=DocumentFilter(**filters), **hybrid(0.5))] == [
+        document
+    ]
     assert find(document_filter=DocumentFilter(words=("nowhere",))) == []
     stranger = Viewer("eve", ("u:eve",), library.partition)
-    library.db.rows("update documents set access = '{}' where id = %(id)s", {"id": found})
-    assert find(document_filter=DocumentFilter(**where), viewer=stranger) == []
+    library.db.rows("update documents set access = '{}' where id = %(id)s", {"id": document})
+    assert find(document_filter=DocumentFilter(**filters), viewer=stranger) == []
     monkeypatch.setattr(memberships, "MAX_VISIBLE_IDS", 0)
-    assert [hit.document_id for hit in find(document_filter=DocumentFilter(**where))] == [found], (
+    assert [hit.document_id for hit in find(document_filter=DocumentFilter(**filters))] == [document], (
         "more than few are no ids"
     )
-    assert asked == [(found,), (found,), ("-",), (found,), ()]
+    assert id_filters == [(document,), (document,), ("-",), (document,), ()]
 
 
 @ANYBODY

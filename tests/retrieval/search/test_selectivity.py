@@ -18,29 +18,29 @@ def filled(library, monkeypatch):
     """60 documents, of 0 to 12 chunks, of ten teams, one of them deleted, in a partition with an index."""
     dice = random.Random(480)
     monkeypatch.setattr(pgvector, "INDEX_FROM", 1)
-    made = []
+    document_ids = []
     for number in range(60):
         count = dice.choice([0, 0, 1, 3, 12])
         texts = [" ".join(dice.choices([*WORDS, "flow"], k=dice.randint(1, 9))) for _ in range(count)]
         vectors = [axis(round(dice.random(), 4)) for _ in texts]
-        made.append(library.put(texts, vectors, metadata={"team": number % 10}))
-    library.db.rows("update documents set deleted_at = now() where id = %(id)s", {"id": made[11]})
+        document_ids.append(library.put(texts, vectors, metadata={"team": number % 10}))
+    library.db.rows("update documents set deleted_at = now() where id = %(id)s", {"id": document_ids[11]})
     library.store.ensure_index(library.scope)
     yield library
     library.store.drop_index(library.scope)
 
 
-def _found(library, where, weight, top_k, viewer=None):
-    query = search.Query("wing layer flow", top_k=top_k, document_filter=where, **hybrid(weight))
-    found = search.run_search(
+def _found(library, document_filter, weight, top_k, viewer=None):
+    query = search.Query("wing layer flow", top_k=top_k, document_filter=document_filter, **hybrid(weight))
+    response = search.run_search(
         library.db, library.scope, query, viewer=viewer, embedder=FixedEmbedder(), vectors=library.store
     )
-    return [(hit.document_id, hit.index, hit.score) for hit in found.hits]
+    return [(hit.document_id, hit.index, hit.score) for hit in response.hits]
 
 
-def _above_the_last(found):
+def _above_the_last(hits):
     """Without those that are as good as the last one; the database adds scores up in another order."""
-    return {one[:2] for one in found if one[2] > found[-1][2] + 1e-9}
+    return {hit[:2] for hit in hits if hit[2] > hits[-1][2] + 1e-9}
 
 
 @pytest.mark.parametrize("weight", [1.0, 0.5, 0.0])
@@ -48,10 +48,10 @@ def test_every_way_finds_what_an_exact_comparison_finds(filled, monkeypatch, wei
     dice, met = random.Random(weight), 0
     for _ in range(ROUNDS):
         teams = dice.sample(range(10), dice.choice([1, 1, 2, 5]))
-        where, top_k = DocumentFilter(metadata={"team": teams}), dice.choice([3, 10])
+        document_filter, top_k = DocumentFilter(metadata={"team": teams}), dice.choice([3, 10])
         monkeypatch.setattr(selectivity, "limit_exact", lambda *_: 10**6)
         selectivity.forget_remembered(filled.db)
-        expected = _found(filled, where, weight, top_k)
+        expected = _found(filled, document_filter, weight, top_k)
         met += bool(expected)
         for limit, checked in (
             (0, 10**6),  # the filter is applied to the best by words
@@ -61,9 +61,9 @@ def test_every_way_finds_what_an_exact_comparison_finds(filled, monkeypatch, wei
             monkeypatch.setattr(selectivity, "limit_exact", lambda *_, limit=limit: limit)
             monkeypatch.setattr(search, "MAX_FILTERED_CHUNKS", checked)
             for _ in range(2):  # the second one knows what the first met
-                found = _found(filled, where, weight, top_k)
-                assert [one[2] for one in found] == pytest.approx([one[2] for one in expected])
-                assert _above_the_last(found) == _above_the_last(expected), (limit, checked)
+                hits = _found(filled, document_filter, weight, top_k)
+                assert [hit[2] for hit in hits] == pytest.approx([hit[2] for hit in expected])
+                assert _above_the_last(hits) == _above_the_last(expected), (limit, checked)
     assert met > ROUNDS / 2
 
 
@@ -71,48 +71,48 @@ def test_many_documents_without_chunks_hide_none_that_has_some(library, monkeypa
     monkeypatch.setattr(selectivity, "limit_exact", lambda *_: 3)
     for _ in range(12):
         library.put([], [], metadata={"team": "red"})
-    wanted = library.put(["wing"], [axis(0.1)], metadata={"team": "red"})
+    document = library.put(["wing"], [axis(0.1)], metadata={"team": "red"})
     partition = queries.find_partition(library.db, library.scope)
-    found = selectivity.estimate_selectivity(
+    selected = selectivity.estimate_selectivity(
         library.db, partition, _red(), axis(1.0), 10, viewer=None, by_words=True
     ).matches
-    assert (len(found.chunks), len(found.nearest)) == (1, 1)
-    assert [one[0] for one in _found(library, _red(), 0.5, 10)] == [wanted]
+    assert (len(selected.chunks), len(selected.nearest)) == (1, 1)
+    assert [hit[0] for hit in _found(library, _red(), 0.5, 10)] == [document]
 
 
 def test_too_many_matches_are_remembered_of_one_filter_and_so_many_candidates(library, monkeypatch):
     monkeypatch.setattr(selectivity, "limit_exact", lambda *_: 0)
-    asked = []
+    filters_matched = []
     match = selectivity.match_chunks
     monkeypatch.setattr(
-        selectivity, "match_chunks", lambda *args, **more: asked.append(args[2]) or match(*args, **more)
+        selectivity, "match_chunks", lambda *args, **more: filters_matched.append(args[2]) or match(*args, **more)
     )
     library.put(["wing"], [axis(0.1)], metadata={"team": ["red", "blue"]})
     partition = queries.find_partition(library.db, library.scope)
-    other = DocumentFilter(metadata={"team": "blue"})
-    for where, candidates in ((_red(), 100), (_red(), 100), (_red(), 20), (other, 100)):
+    other_filter = DocumentFilter(metadata={"team": "blue"})
+    for document_filter, candidates in ((_red(), 100), (_red(), 100), (_red(), 20), (other_filter, 100)):
         selectivity.estimate_selectivity(
-            library.db, partition, where, axis(1.0), candidates, viewer=None, by_words=True
+            library.db, partition, document_filter, axis(1.0), candidates, viewer=None, by_words=True
         )
-    assert asked == [_red(), _red(), other]
+    assert filters_matched == [_red(), _red(), other_filter]
 
 
 def test_the_index_is_searched_for_vectors_of_named_documents(filled):
-    named = tuple(
+    document_ids = tuple(
         row["id"]
         for row in filled.db.rows(
             "select id from documents where partition_id = %(p)s and deleted_at is null", {"p": filled.partition}
         )
     )
-    where = DocumentFilter(document_ids=named[:20], metadata={"team": [1, 2, 3]})
+    document_filter = DocumentFilter(document_ids=document_ids[:20], metadata={"team": [1, 2, 3]})
     rows = filled.db.rows(
         "select v.id from vectors v join documents d on d.id = v.document_id where d.id = any(%(named)s)"
         " and d.metadata ->> 'team' = any(%(teams)s) order by v.values <=> %(values)s::halfvec, v.id limit 5",
-        {"named": list(named[:20]), "teams": ["1", "2", "3"], "values": str(axis(1.0))},
+        {"named": list(document_ids[:20]), "teams": ["1", "2", "3"], "values": str(axis(1.0))},
     )
     assert rows
-    found = filled.store.query(filled.scope, axis(1.0), 5, where)
-    assert [one.id for one in found] == [row["id"] for row in rows]
+    hits = filled.store.query(filled.scope, axis(1.0), 5, document_filter)
+    assert [hit.id for hit in hits] == [row["id"] for row in rows]
 
 
 def _red():
@@ -121,9 +121,9 @@ def _red():
 
 def test_the_index_is_searched_without_a_long_list_of_documents(filled, monkeypatch):
     monkeypatch.setattr(selectivity, "limit_exact", lambda *_: 0)
-    asked = []
+    query_arguments = []
     query = filled.store.query
-    monkeypatch.setattr(filled.store, "query", lambda *given: asked.append(given[-2:]) or query(*given))
+    monkeypatch.setattr(filled.store, "query", lambda *given: query_arguments.append(given[-2:]) or query(*given))
     ada = Viewer("ada", ("u:ada",), filled.partition)
     assert _found(filled, None, 0.5, 10, viewer=ada) == _found(filled, None, 0.5, 10)
-    assert asked[0] == (None, ada)
+    assert query_arguments[0] == (None, ada)

@@ -28,12 +28,12 @@ def test_what_is_sealed_opens_in_its_row(plain, row):
 
 
 @given(st.binary(min_size=8, max_size=200), ROWS, ROWS)
-def test_it_opens_in_no_other_row(plain, row, other):
+def test_it_opens_in_no_other_row(plain, row, other_row):
     sealed = RING.seal(plain, row=row)
     assert plain not in sealed
-    if row != other:
+    if row != other_row:
         with pytest.raises(SecretError):
-            RING.open(sealed, row=other)
+            RING.open(sealed, row=other_row)
 
 
 @given(st.binary(max_size=100), st.data())
