@@ -1,4 +1,4 @@
-"""Documents and conditions of all kinds, for tests that compare what decides on them."""
+"""Sample documents and conditions for tests that compare filter implementations."""
 
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -84,7 +84,7 @@ DATES = st.builds(lambda text: {"date": text}, DATE_TEXTS)
 
 
 def leaf(about, dates, values_of_others):
-    """Leaves of one field, with values that fit each operator."""
+    """Return condition leaves of one field, with values for each operator."""
     values = dates | values_of_others
     texts = TEXTS if values_of_others is not dates else None
     ways = [

@@ -1,4 +1,4 @@
-"""What every kind of test may ask for: one real PostgreSQL for the session, and scopes of one's own in it."""
+"""Shared fixtures: one PostgreSQL per session, with a separate organization for each test."""
 
 import functools
 import gc
@@ -36,24 +36,23 @@ PROJECT = Path(__file__).resolve().parents[1]
 SHARED = PROJECT.parent / "shared" / "data"
 
 
+# Kills of the processes lose no committed rows, even without fsync; tests/e2e/test_local.py covers the service's own
+# settings.
 HASTE = {"fsync": "off", "full_page_writes": "off"}
-"""Of the tests' PostgreSQL, which need not outlive its machine. A kill of its processes costs nothing committed; what
-fsync is for is proved in tests/e2e/test_local.py with the service's own settings."""
 
 
 @functools.cache
 def asks_prefect(file: str) -> bool:
-    """Whether tests of a file, by its path below the project, speak to the Prefect server of their worker."""
+    """Return whether a test file uses the Prefect server of its worker."""
     return file.startswith("tests/flows/") and "prefect_server" in (PROJECT / file).read_text()
 
 
+# Folders of tests that start whole services.
 WHOLE = ("tests/e2e/", "tests/faults/")
-"""Where whole services run."""
 
 
 def unit_of(nodeid: str) -> str:
-    """What stays in one worker: whole services, never two of them at once; all files for which a Prefect server must be
-    started, once; any other file."""
+    """Return the worker group of a test: services, Prefect, or the test's own file."""
     file = nodeid.partition("::")[0]
     return "services" if file.startswith(WHOLE) else "prefect" if asks_prefect(file) else file
 
@@ -62,10 +61,7 @@ SERVICE_FIXTURES = {"browser", "new_service", "prefect_server_environment", "ser
 
 
 def mark_of(item) -> str:
-    """Return `service`, `db` or `unit`: the most expensive thing that a test starts, by the fixtures that it asks for.
-
-    A file whose tests start processes without a fixture sets `pytestmark = pytest.mark.service`.
-    """
+    """Return `service`, `db` or `unit`, the most expensive fixture of a test."""
     fixtures = set(getattr(item, "fixturenames", ()))
     if item.get_closest_marker("service") or item.nodeid.startswith(WHOLE) or fixtures & SERVICE_FIXTURES:
         return "service"
@@ -74,8 +70,7 @@ def mark_of(item) -> str:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items):
-    """Mark each test by what it needs; the longest first: whole services, the shared one before those that tests start
-    for themselves, then Prefect."""
+    """Mark each test by cost and sort by duration: services first, then Prefect."""
     for item in items:
         item.add_marker(mark_of(item))
     longest = ["prefect", "services"]
@@ -88,22 +83,21 @@ def pytest_collection_modifyitems(items):
 
 
 def pytest_collection_finish():
-    """What was made until here lives to the end: no garbage collection need look at it, or each takes a second."""
+    # Objects created until here live to the end; without freezing, each garbage collection takes a second.
     gc.collect()
     gc.freeze()
 
 
 @pytest.fixture(autouse=True, scope="module")
 def no_leaks():
-    """What a file left open fails its own last test, not whichever one runs at the next garbage collection."""
+    """Attribute unclosed resources to the test file that left them open."""
     yield
     gc.collect()
 
 
 @pytest.fixture(autouse=True, scope="session")
 def unhurried_services():
-    """Content services on loopback take any number of requests a minute: at Notion's three a second, its tests would
-    wait for minutes. In processes of their own, connections keep to their rates."""
+    # At Notion's three requests a second, the tests would wait for minutes. Separate processes keep their rates.
     from connectors.http import retries
     from connectors.http.retries import Bucket
 
@@ -113,7 +107,7 @@ def unhurried_services():
 
 
 class ByFile(LoadScopeScheduling):
-    """Shares tests out among workers by what stays together."""
+    """Distribute tests to workers by group."""
 
     def _split_scope(self, nodeid):
         return unit_of(nodeid)
@@ -121,7 +115,7 @@ class ByFile(LoadScopeScheduling):
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers(config):
-    """Two more than cores: the whole services and Prefect keep a worker each, which mostly waits for processes."""
+    # Two more than cores: services and Prefect mostly wait for processes.
     return (os.cpu_count() or 1) + 2
 
 
@@ -132,7 +126,7 @@ def pytest_xdist_make_scheduler(config, log):
 
 @pytest.fixture(scope="session")
 def postgres_home():
-    """A folder in which the embedded PostgreSQL runs, its databases empty."""
+    """Start the embedded PostgreSQL with empty databases and return its folder."""
     home = Path(tempfile.mkdtemp(prefix="rt-"))
     try:
         with pytest.MonkeyPatch.context() as patch:
@@ -153,7 +147,7 @@ def postgres_url(postgres_home):
 
 @pytest.fixture(scope="session")
 def database_url(postgres_url):
-    """The same with the newest schema. Tests share it: each makes an organization of its own."""
+    """Return the URL of a shared database with the newest schema."""
     revisions.upgrade_schema(postgres_url)
     with psycopg.connect(postgres_url.replace("/retrieval?", "/postgres?"), autocommit=True) as connection:
         connection.execute("create database migrated template retrieval strategy file_copy")
@@ -162,7 +156,7 @@ def database_url(postgres_url):
 
 @pytest.fixture(scope="session")
 def fresh_database(database_url):
-    """A function that makes another migrated database, for tests that need one to themselves."""
+    """Return a function that creates another migrated database."""
 
     def make(name: str) -> str:
         copied = psycopg.sql.SQL("create database {} template migrated strategy file_copy")
@@ -175,7 +169,7 @@ def fresh_database(database_url):
 
 @pytest.fixture(scope="session")
 def db(database_url):
-    """Pools of the session: a pool for each test would take 17 ms of CPU of it and of PostgreSQL."""
+    # Pools for each test would cost 17 ms of CPU.
     opened = open_database(database_url)
     yield opened
     close_database(opened)
@@ -183,7 +177,7 @@ def db(database_url):
 
 @pytest.fixture
 def new_scope(db):
-    """A function that makes an organization with one namespace, and answers its scope for a tenant."""
+    """Return a function that creates an organization with one namespace."""
 
     def make(tenant: str = "") -> Scope:
         scope = Scope(ids.organization_id(), ids.namespace_id(), tenant)
@@ -201,7 +195,7 @@ def new_scope(db):
 
 @pytest.fixture
 def pinecone_index():
-    """A function that starts an index at Pinecone on loopback; each judges what it was sent when the test is over."""
+    """Return a function that starts a Pinecone stand-in; teardown validates the requests."""
     from tests.standins import pinecone
 
     with ExitStack() as opened:
@@ -210,7 +204,7 @@ def pinecone_index():
 
 @pytest.fixture(scope="session")
 def shared_data():
-    """The shared test data beside the project; a test that needs it says so when it is absent."""
+    """Return the folder of shared test data, or skip the test."""
     if not SHARED.is_dir():
         pytest.skip(f"the shared test data is not there: {SHARED}")
     return SHARED

@@ -1,4 +1,4 @@
-"""Content in the tables, as the pipeline would leave it, without running the pipeline."""
+"""Insert indexed content into the tables without running the pipeline."""
 
 import asyncio
 import hashlib
@@ -11,7 +11,7 @@ from retrieval.ports import Vector
 
 
 def clear_queue(db):
-    """Put aside what other tests left waiting: batches, sweeps and probes are formed of all that waits."""
+    """Remove waiting batches, sweeps and probes of other tests."""
     for table in ("job_runs", "batches"):
         db.rows(f"update {table} set finished_at = now() where finished_at is null")
     for table in ("sweeps", "breakers", "dispatcher_loops"):
@@ -19,7 +19,7 @@ def clear_queue(db):
 
 
 def viewer_of(db, scope, name):
-    """A user with the groups that hold it, read as the API reads them."""
+    """Return a viewer with the user's groups, read as in the API."""
 
     async def read():
         try:
@@ -42,7 +42,7 @@ class Library:
         )["id"]
 
     def put(self, texts=(), vectors=(), *, visible=True, generation=1, document_id=None, stored=True, **fields):
-        """A document whose chunks are `texts`; with `visible=False` the generation is written and not yet active."""
+        """Insert a document with `texts` as chunks; `visible=False` leaves the generation inactive."""
         document = document_id or self._document(fields)
         for index, text in enumerate(texts):
             self._chunk(document, generation, index, text, vectors[index] if vectors else [1.0] + [0.0] * 7)
@@ -56,7 +56,7 @@ class Library:
         return document
 
     def flip(self, document, generation):
-        """What the pipeline does in one transaction: make the generation the visible one."""
+        """Activate a generation as the pipeline does."""
         with self.db.transaction() as connection:
             values = {"id": document, "generation": generation}
             old = connection.execute(

@@ -1,5 +1,5 @@
-"""One event loop for the coroutines of synchronous tests. It keeps its connections to PostgreSQL: a pool for each call
-would take 15 ms of CPU."""
+"""One event loop for coroutines of synchronous tests, with persistent connections: a pool per call costs 15 ms of
+CPU."""
 
 import asyncio
 import contextvars
@@ -19,7 +19,7 @@ def _running_loop():
 
 
 class LoopPools(Pools):
-    """Pools of a database that several event loops use: each loop has its own."""
+    """Database pools per event loop."""
 
     def __init__(self, **shared):
         self._by_loop = {}
@@ -45,7 +45,7 @@ def _shared_loop():
 
 
 def open_database(url) -> Database:
-    """Open a database for several tests, whose connections on the shared loop stay open until `close_database`."""
+    """Open a database and keep its connections on the shared loop until `close_database`."""
     database = Database(url)
     pools = database._pools
     database._pools = LoopPools(
@@ -56,13 +56,13 @@ def open_database(url) -> Database:
 
 
 def close_database(database) -> None:
-    """Close its connections of threads and of the shared loop."""
+    """Close the database's connections of threads and of the shared loop."""
     run_coroutine(database, database.async_close())
     database.close()
 
 
 def run_coroutine(database, coroutine):
-    """Return the result of a coroutine that uses the database. Without `open_database` its connections are closed."""
+    """Run a coroutine and return its result; close connections of databases not opened by `open_database`."""
     if isinstance(database._pools, LoopPools):
         start = asyncio.run_coroutine_threadsafe
         return contextvars.Context().run(start, coroutine, _shared_loop()).result()

@@ -1,4 +1,4 @@
-"""Parameters of which CI takes a few, and `.ci/proofs` all."""
+"""Parameter sets with a few values in CI and all values in `.ci/proofs`."""
 
 from collections.abc import Iterable
 
@@ -6,7 +6,7 @@ import pytest
 
 
 def nightly_except(values: Iterable, *ci) -> list:
-    """Mark all values but those of `ci` as slow; for cases that take the same path."""
+    """Mark all values except `ci` as slow."""
     params = list(values)
     assert set(ci) <= set(params), f"not among the cases: {set(ci) - set(params)}"
     return [value if value in ci else pytest.param(value, marks=pytest.mark.slow) for value in params]

@@ -1,4 +1,4 @@
-"""Decisions are short records in docs/adr; code, tests and docs say what was decided instead of an id."""
+"""ADRs are short records in docs/adr; code, tests and docs explain decisions without ADR numbers."""
 
 import re
 import subprocess

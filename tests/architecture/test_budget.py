@@ -1,4 +1,4 @@
-"""The project keeps to the sizes of budget.toml, and git holds no generated file that .gitattributes does not list."""
+"""Sizes stay within budget.toml, and .gitattributes lists every generated file."""
 
 import re
 import subprocess
@@ -15,7 +15,7 @@ GENERATED = re.compile(r"(?i)\b(?:generated|written) (?:by|from) `")
 
 
 def list_files(*patterns):
-    """The files of git, and those that are about to be added."""
+    """List tracked files and new files not ignored by git."""
     command = ["git", "ls-files", "--cached", "--others", "--exclude-standard", "--", *patterns]
     names = subprocess.run(command, cwd=PROJECT_ROOT, capture_output=True, text=True, check=True).stdout.split("\n")
     return [PROJECT_ROOT / name for name in sorted(set(names)) if name and (PROJECT_ROOT / name).is_file()]
@@ -44,7 +44,7 @@ def test_the_documentation_keeps_to_its_budget():
 
 
 def test_a_release_has_few_lines_in_the_changelog():
-    """Of releases after 0.1.0; for users, one line for each change."""
+    """Releases after 0.1.0 have one line per user-visible change."""
     text = (PROJECT_ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
     for release in takewhile(lambda part: not part.startswith("[0.1.0]"), text.split("\n## ")[1:]):
         lines = [line for line in release.splitlines()[1:] if line.strip()]

@@ -1,4 +1,4 @@
-"""A content service has one name wherever it stands, and stands in few places (docs/adding-a-connector.md)."""
+"""Every content service has one name in all lists and appears in few files."""
 
 import re
 from pathlib import Path
@@ -60,7 +60,7 @@ def test_each_source_without_an_app_has_a_page(name):
 
 
 def spelled(name, title):
-    """All spellings of a content service: of its contract name as it stands, of others wherever they begin a word."""
+    """Return a pattern for all spellings of a content service's name."""
     pascal = "".join(word.capitalize() for word in name.split("_"))
     camel = pascal[0].lower() + pascal[1:]
     parts = "[ _-]?".join(name.lower().split("_"))
@@ -72,7 +72,7 @@ def spelled(name, title):
 
 @pytest.mark.parametrize("name", APP_CONFIGS)
 def test_a_name_stands_in_its_package_and_hardly_anywhere_else(name):
-    """Besides its package: the registry, its flow with the deployment, and where its SDK is declared."""
+    """Allowed files: registry, flow with deployment, and SDK declaration."""
     package = PROJECT / "connectors" / "sources" / name.lower()
     files = [path for tree in TREES for path in (PROJECT / tree).rglob("*") if path.suffix in KINDS]
     files = [path for path in files if package not in path.parents] + [PROJECT / path for path in LISTED]

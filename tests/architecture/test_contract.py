@@ -1,4 +1,4 @@
-"""The contract page states what the code does: its codes, and examples that the service takes and answers."""
+"""The contract page matches the code: error codes, request examples and response examples."""
 
 import json
 import re
@@ -22,7 +22,7 @@ ANSWERS = re.findall(r"```json\n(.*?)```", TEXT, re.DOTALL)
 
 
 def operation_of(method, path):
-    """The operation of a request that a page shows."""
+    """Return the OpenAPI operation of a request on the page."""
     return OPERATIONS[method, re.sub(r"/(?:ns|ijr|doc)_\w+|(?<=groups)/\w+", "/{}", path)]
 
 

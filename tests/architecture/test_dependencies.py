@@ -1,4 +1,4 @@
-"""What the code imports is declared with bounds, not left to what another package happens to bring."""
+"""Every imported package is declared with version bounds."""
 
 import ast
 import re
@@ -15,8 +15,8 @@ CLIENT = "clients/python/retrieval_client"
 METADATA = tomllib.loads((PROJECT / "pyproject.toml").read_text())["project"]
 DECLARED = [*METADATA["dependencies"], *METADATA["optional-dependencies"]["openvino"]]
 DISTRIBUTIONS = packages_distributions()
+# Next major versions of these packages broke the service before.
 BREAKING = ("prefect", "fastapi", "starlette", "sqlalchemy", "anyio", "litestar", "msgspec", "sqlmodel", "psycopg")
-"""Their next versions have stopped this service before, or may: a lock that is made anew must not take them."""
 
 
 def name_of(requirement: str) -> str:
@@ -24,7 +24,7 @@ def name_of(requirement: str) -> str:
 
 
 def imported() -> set[str]:
-    """The third-party modules that the packages import, wherever they do."""
+    """Return the third-party modules imported by the packages."""
     modules = set()
     files = (file for package in (*PACKAGES, CLIENT) for file in (PROJECT / package).rglob("*.py"))
     for path in (file for file in files if file.parent.name != "integrations"):  # extras of the client's own package

@@ -1,5 +1,4 @@
-"""docs/adding-a-connector.md and docs/adding-a-source.md, carried out: their blocks are put into a copy of the project,
-whose suites then pass."""
+"""Apply the code blocks of the connector guides to a copy of the project and run its suites."""
 
 from __future__ import annotations
 
@@ -20,13 +19,13 @@ FILES = ("pyproject.toml", "prefect.yaml", "README.md")
 
 
 def blocks():
-    """Language, file and text of each block that names a file."""
+    """Yield language, file and text of each code block with a file name."""
     guide = "\n".join((PROJECT / "docs" / f"adding-a-{name}.md").read_text() for name in ("connector", "source"))
     return re.findall(r'^```(python|yaml|markdown|diff) title="(\S+)"\n(.*?)^```$', guide, re.MULTILINE | re.DOTALL)
 
 
 def apply(language, file, text):
-    """Write the file, or replace the lines that the diff shows, which must stand there once."""
+    """Write the file, or replace the lines removed by the diff, present exactly once."""
     if language != "diff":
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(text)
@@ -40,7 +39,7 @@ def apply(language, file, text):
 
 @pytest.fixture(scope="module")
 def copied(tmp_path_factory):
-    """The project with what the guides add."""
+    """Copy the project and apply both guides."""
     root = tmp_path_factory.mktemp("guide")
     for name in COPIED:
         shutil.copytree(PROJECT / name, root / name, ignore=shutil.ignore_patterns("__pycache__"))

@@ -1,4 +1,4 @@
-"""What the quickstart, the guides and README tell people to send and to run is taken by the API and the command."""
+"""The API and the CLI accept every request and command of the quickstart, guides and README."""
 
 import json
 import re
@@ -19,7 +19,7 @@ UPLOAD = "up_06gzpnn6z30k9qdmrw54faz30g"
 
 
 def blocks():
-    """Each shell block of the guides, with the page it is on."""
+    """Yield each shell block of the guides with its page."""
     for page in PAGES:
         for block in re.findall(r"```(?:bash|sh)\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL):
             yield page.name, block

@@ -1,8 +1,4 @@
-"""The wording of the product: names of locals, docstrings, public function names, errors, `--help`, pages of docs.
-
-A limit begins at most 10 % above its figure; it may fall and never rise.
-A name of `VAGUE` says nothing; a docstring begins with a verb or a noun.
-"""
+"""Limits for the wording of the product: local names, docstrings, function names, errors, `--help` and docs."""
 
 import ast
 import re

@@ -1,4 +1,4 @@
-"""The house's rules, held by tools: what is loaded at start, what a file may look like."""
+"""Import rules at start-up and rules for file contents."""
 
 import re
 import subprocess
@@ -53,7 +53,7 @@ READS_ENVIRONMENT = re.compile(r"\bgetenv\b|\benviron\b(?!\.(?:setdefault|update
 
 
 def test_only_the_settings_read_the_environment():
-    """`local` starts processes and hands them their environment; nobody else looks at it."""
+    """`local` passes an environment to its processes; other packages use the settings."""
     readers = [
         str(path.relative_to(PROJECT))
         for path in SOURCES

@@ -13,9 +13,10 @@ from retrieval.settings import PROJECT_ROOT
 CONFIG = PROJECT_ROOT / "pyproject.toml"
 TOOLS = tomllib.loads(CONFIG.read_text(encoding="utf-8"))["tool"]
 COMMANDS = ("mypy", "mkdocs build --strict", "ruff format --check .", "ruff check .", "lint-imports", "deptry .")
+# Imports hatchling, available only in the build environment.
 UNTYPED = {"deploy/wheel.py"}
-"""Imports hatchling, which only the environment of a build has."""
 UNFORMATTED = "x = {  'a':1 }\n"
+# Keyed by the prefix of the rules that refuse the sample.
 FAULTS = {
     "A": "def f(id): return id",
     "ARG": "def f(unused): return 1",
@@ -59,7 +60,6 @@ FAULTS = {
     "W": "x = 1 ",
     "YTT": "import sys\nsys.version[:3]",
 }
-"""By the prefix of the rules that refuse it."""
 
 
 def run(folder, program, *arguments):

@@ -1,4 +1,4 @@
-"""Dashboard, alert rules and runbook speak of figures that there are, and each alert says what to do."""
+"""Dashboard, alert rules and runbook use existing metrics, and every alert has a runbook section."""
 
 import json
 import re

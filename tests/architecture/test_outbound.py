@@ -1,4 +1,4 @@
-"""Nothing dials but the modules named here, and whose address each of them dials is known."""
+"""Only the listed modules open outbound connections."""
 
 import ast
 import re
@@ -11,6 +11,7 @@ PROJECT = Path(__file__).resolve().parents[2]
 PACKAGES = ("api", "connectors", "flows", "local", "retrieval")
 SOURCES = sorted(path for package in PACKAGES for path in (PROJECT / package).rglob("*.py"))
 
+# Of `urllib` only `urllib.request`, of `http` only `http.client`.
 DIALLERS = (
     frozenset(
         {"aiohttp", "ftplib", "http", "httpcore", "httplib2", "httpx", "imaplib", "poplib", "requests", "smtplib"}
@@ -19,12 +20,12 @@ DIALLERS = (
     | frozenset({"boto3", "botocore", "boxsdk", "box_sdk_gen", "cohere", "dropbox", "firecrawl", "googleapiclient"})
     | frozenset({"msal", "notion_client", "openai", "pinecone"})
 )
-"""What can open a connection; of `urllib` it is `urllib.request`, of `http` it is `http.client`."""
 
+# Importers of this client factory open connections, too.
 OWN = "connectors.http.sessions"
-"""Our own maker of clients: whoever imports it can dial, too."""
 
 THE_GUARD = tuple(f"retrieval/network/{name}.py" for name in ("egress", "fetch_guard", "guard_proxy", "transport"))
+# User-supplied addresses (page, namespace, webhook) are dialled through `retrieval.network.fetch_guard`.
 GUARDED = (
     "connectors/web/builtin/client.py",
     "connectors/files/s3*.py",
@@ -37,8 +38,6 @@ GUARDED = (
     "connectors/embedders/endpoint.py",
     "retrieval/webhooks/sending.py",
 )
-"""Addresses that users name: a page's, a namespace's, a webhook's. Each dials through
-`retrieval.network.fetch_guard`."""
 
 TRUSTED = {
     "api/flow_runs.py": "the Prefect server that the operator names",
@@ -75,7 +74,7 @@ def name(path: Path) -> str:
 
 
 def imported(tree: ast.AST) -> set[str]:
-    """Everything that is imported when the module runs, on top or inside of functions; not for its types alone."""
+    """Return modules imported at run time, at the top level or inside functions."""
     skipped = {
         id(inner)
         for node in ast.walk(tree)
@@ -118,7 +117,7 @@ def test_only_named_modules_can_dial():
 
 
 def back_doors(source: str) -> list[str]:
-    """Calls that dial without the guard, from whatever library, and clients that take proxies from outside."""
+    """Return calls that bypass the guard and clients with proxies from the environment."""
     calls = []
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Call):
@@ -151,7 +150,7 @@ def test_a_back_door_is_seen(call):
 
 
 def test_what_users_name_is_dialled_by_the_guard():
-    """Each of these modules, or the one beside it that makes its client, speaks of the guard."""
+    """Each module, or its client factory, uses the guard."""
     for pattern in GUARDED:
         texts = [path.read_text() for path in SOURCES if fnmatch(name(path), pattern)]
         assert texts, f"Remove {pattern} from GUARDED: no module has that name."

@@ -1,4 +1,4 @@
-"""Every table is somebody's: a new one says what exports, deletions and `retrieval fsck` do with it."""
+"""Every table has an owner that covers export, deletion and `retrieval fsck`."""
 
 from sqlmodel import SQLModel
 

@@ -1,4 +1,4 @@
-"""Prefect is used by its documented API alone: no private name, no private member of the worker's base class."""
+"""Flows use only Prefect's documented API."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ SOURCES = [
     for package in ("api", "bench", "connectors", "flows", "local", "retrieval", "ui")
     for path in sorted((PROJECT / package).rglob("*.py"))
 ]
+# Modules documented in Prefect's API reference and guides.
 DOCUMENTED = (
     "prefect",
     "prefect.artifacts",
@@ -36,10 +37,9 @@ DOCUMENTED = (
     "prefect.tasks",
     "prefect.workers.base",
 )
-"""Modules of Prefect's API reference and guides; what they name without an underscore may be used anywhere in flows."""
 
+# Preloaded by the parent process of flow runs; no name of these modules is used.
 AHEAD = frozenset({"prefect.flow_engine", "prefect.task_engine", "prefect.utilities.visualization"})
-"""Imported before they are needed, by the process that flow runs are forked from; no name of them is used."""
 
 
 def internals_of(source: str) -> set[str]:
@@ -105,7 +105,7 @@ def test_it_is_seen_where_it_is_used():
 
 
 def given_names(path, states_of_prefect):
-    """Names of the states that a module of the flows makes."""
+    """Return state names created by a flow module."""
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in states_of_prefect:
             for value in [keyword.value for keyword in node.keywords if keyword.arg == "name"]:

@@ -1,9 +1,4 @@
-"""Libraries are used by their public names: no private member is read, overridden or replaced.
-
-`ruff` refuses `other._member` (SLF001). This file refuses what that lets through: private names in imports, annotations
-and strings, members that a class takes from a library's class by `self._member`, and attributes of a library's modules
-and classes that are set.
-"""
+"""Only public names of libraries are used, also in imports, annotations, strings, subclasses and patches."""
 
 import ast
 import dis
@@ -22,8 +17,8 @@ OWN = {
     *("api", "bench", "connectors", "deploy", "docs", "examples", "flows", "local", "migrations", "retrieval"),
     *("retrieval_client", "retrieval_service", "tests", "ui", "api_reference", "settings_reference"),
 }
+# Documented by Python: methods of named tuples, and `os._exit`.
 PUBLIC = {"_asdict", "_exit", "_field_defaults", "_fields", "_make", "_replace"}
-"""Documented: of named tuples, whose fields have the other names, and `os._exit`."""
 SETTABLE = {"os.environ", "sys.argv", "sys.stderr", "sys.stdout"}
 FILES = [file for file in list_files("*.py") if file.relative_to(PROJECT_ROOT).parts[0] != "tests"]
 
@@ -37,7 +32,7 @@ def is_own(module):
 
 
 class Source:
-    """A module as text, with what its names are imported from."""
+    """Module text with its imported names."""
 
     def __init__(self, text):
         self.nodes = list(ast.walk(ast.parse(text)))
@@ -52,7 +47,7 @@ class Source:
                 self.imports |= {alias.asname or alias.name: f"{node.module}.{alias.name}" for alias in node.names}
 
     def dotted(self, node):
-        """The full name of an expression that begins with an imported name, or ""."""
+        """Return the full name of an expression on an imported name, or ""."""
         if isinstance(node, ast.Subscript):
             return self.dotted(node.value)
         if isinstance(node, ast.Attribute):
@@ -61,7 +56,7 @@ class Source:
         return self.imports.get(node.id, "") if isinstance(node, ast.Name) else ""
 
     def library_bases(self, node):
-        """Classes of libraries from which a class inherits, by way of own classes too."""
+        """Yield library classes in the bases of a class, direct or inherited."""
         for base in node.bases:
             if isinstance(base, ast.Name) and base.id in self.classes and base.id != node.name:
                 yield from self.library_bases(self.classes[base.id])
@@ -83,7 +78,7 @@ def find_object(dotted):
 
 @functools.cache
 def private_members(kind):
-    """Private members of a class: those of its body, and those that its functions set."""
+    """Return private members defined or set by a class."""
     functions = [member for member in vars(kind).values() if inspect.isfunction(member)]
     stored = [
         step.argval for function in functions for step in dis.get_instructions(function) if step.opname == "STORE_ATTR"
@@ -92,7 +87,7 @@ def private_members(kind):
 
 
 def private_uses(text):
-    """Each private name of a library in the text of a module, with its line."""
+    """Return private library names in a module with line numbers."""
     source = Source(text)
     uses = [*_named(source), *_named_by_strings(source), *_inherited(source), *_replaced(source)]
     return [f"{line}: {use}" for line, use in sorted(set(uses))]

@@ -1,4 +1,4 @@
-"""The client's models, bodies and operations follow from the API's description, its sync half from the async one."""
+"""The generated Python client matches the OpenAPI description."""
 
 import subprocess
 import sys
@@ -12,7 +12,7 @@ PROJECT = Path(__file__).resolve().parents[2]
 
 
 def test_the_client_is_as_the_api_describes_itself():
-    """`python clients/python/generate.py` writes it."""
+    # `python clients/python/generate.py` writes the client.
     command = [sys.executable, "clients/python/generate.py", "--check"]
     done = subprocess.run(command, cwd=PROJECT, capture_output=True, text=True, check=False, timeout=120)
     assert done.returncode == 0, done.stdout + done.stderr

@@ -1,4 +1,4 @@
-"""The reference is made from the code: nothing of it is missing, and `.env.example` is up to date."""
+"""The reference pages and `.env.example` match the code."""
 
 import re
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The migrations lead to exactly the schema that the tables define."""
+"""Migrations produce exactly the schema of the table definitions."""
 
 import pytest
 from alembic.autogenerate import compare_metadata
@@ -11,7 +11,7 @@ import retrieval.database.schema  # noqa: F401  (fills SQLModel.metadata)
 
 @pytest.fixture
 def tables(fresh_database):
-    """A connection to a database of its own: in the tests' shared one, vector stores build indexes for large scopes."""
+    # A separate database: the shared database has extra vector indexes for large scopes.
     url = fresh_database("as_migrated")
     engine = create_engine("postgresql+psycopg" + url[url.index(":") :])
     with engine.connect() as connection:

@@ -1,4 +1,4 @@
-"""`make docs` fails for a dead link or anchor, and for Markdown that readers would see as raw text."""
+"""`make docs` fails for dead links, dead anchors and unrendered Markdown."""
 
 import shutil
 import subprocess

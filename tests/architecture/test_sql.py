@@ -1,4 +1,4 @@
-"""SQL is in query modules and its rows are typed: what is not yet so may only become less (budget.toml)."""
+"""SQL lives in query modules with typed rows; exceptions in budget.toml may only decrease."""
 
 import ast
 import re
@@ -18,7 +18,7 @@ SOURCES = {
 
 
 def list_statements(source):
-    """Line numbers of strings that are statements of SQL; docstrings are not."""
+    """Return line numbers of SQL strings, docstrings excluded."""
     tree = ast.parse(source)
     prose = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
     parts = {id(part) for node in ast.walk(tree) if isinstance(node, ast.JoinedStr) for part in node.values[1:]}

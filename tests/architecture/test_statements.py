@@ -1,4 +1,4 @@
-"""Statements are composed: no text of one is replaced by another, where a condition could get lost."""
+"""SQL statements are composed; text replacement could lose a condition."""
 
 import ast
 import re
@@ -7,13 +7,13 @@ from pathlib import Path
 import retrieval
 
 PACKAGE = Path(retrieval.__file__).parent
+# Placeholder of a statement part, or a table alias.
 MARK = re.compile(r"[A-Z_]{3,}|\w{1,2}\.\w*")
-"""A word that stands for a part of a statement, or the alias of a table."""
 CONSTANT = re.compile(r"_?[A-Z][A-Z_]+")
 
 
 def replacements(tree):
-    """Calls of `replace` on a constant of the module, or of a word that stands for something."""
+    """Return calls of `replace` on a module constant or with a placeholder."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "replace":
             former = node.args[0].value if node.args and isinstance(node.args[0], ast.Constant) else ""

@@ -1,4 +1,4 @@
-"""The import contracts of pyproject.toml: kept by this tree, and broken by every import that they are there for."""
+"""The import contracts of pyproject.toml hold, and each contract fails for a planted import."""
 
 import shutil
 import subprocess
@@ -14,6 +14,7 @@ CONTRACTS = [
     contract["name"]
     for contract in tomllib.loads((PROJECT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
 ]
+# Contract, importing module, and imported module; None plants a module outside every layer.
 PLANTED = [
     ("Imports go down only", "retrieval.jobs.runs", "connectors.registry"),
     ("Imports go down only", "api.auth", "flows.context"),
@@ -65,12 +66,11 @@ PLANTED = [
     ("Layers within the API", "api.wire.search", "api.routes.search"),
     ("Layers within the API", "api.auth", "api.middleware"),
 ]
-"""The contract, the module that gets an import, and what it imports; None plants a module that no layer names."""
 
 
 @pytest.fixture(scope="module")
 def planted(tmp_path_factory):
-    """What the linter says of a copy of the tree with all of it planted."""
+    """Run the linter on a copy of the tree with all violations."""
     copy = tmp_path_factory.mktemp("planted")
     for package in PACKAGES:
         shutil.copytree(PROJECT / package, copy / package, ignore=shutil.ignore_patterns("__pycache__"))

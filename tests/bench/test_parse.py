@@ -1,4 +1,4 @@
-"""The measures of `bench/parse` say what is wrong with a text, and its drawn files hold what their truth says."""
+"""Measures of `bench/parse` detect text errors, and drawn files match their ground truth."""
 
 from random import Random
 

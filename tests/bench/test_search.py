@@ -1,4 +1,4 @@
-"""What `bench.search` fills in is what ingestion leaves."""
+"""`bench.search` inserts rows as ingestion does."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""The Helm chart: by its own words everywhere, by helm where it is installed."""
+"""Helm chart: checks on the templates, and on rendered manifests if helm is installed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""compose.yaml and what belongs to it: hardened, healthy before it is used, and of settings that exist."""
+"""compose.yaml: hardening, health checks and valid settings."""
 
 from __future__ import annotations
 

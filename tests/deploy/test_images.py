@@ -1,4 +1,4 @@
-"""What the Dockerfile leaves out is there to be left out. `make image` builds it and runs the demo in it."""
+"""The Dockerfile removes only unused files; `make image` builds the image and runs the demo."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def allowed():
 
 
 def copied():
-    """What the build takes from the project."""
+    """Return paths copied into the image."""
     rows = re.findall(r"^COPY (?!--from)(.+) \S+$", DOCKERFILE, re.MULTILINE)
     return {name for row in rows for name in row.split()}
 
@@ -49,7 +49,7 @@ def test_what_is_left_out_of_the_service_is_locked_under_that_name():
 
 
 def test_the_service_needs_nothing_of_what_is_left_out():
-    """The admin app's packages are imported by the admin app alone."""
+    # Only the admin app imports the admin app's packages.
     imports = [
         f"{path.relative_to(PROJECT)}: {line}"
         for package in COMPILE["PACKAGES"]["service"]
@@ -98,7 +98,7 @@ LIBRARIES = {
 
 @pytest.mark.parametrize("package", LIBRARIES)
 def test_a_library_that_stays_needs_none_that_is_left_out(package):
-    """But for modules for what is left out alone, and OpenVINO's own, which looks for its plugins by name."""
+    # OpenVINO loads its plugins by name.
     removed = {path.name for _, pattern in PRUNE["UNUSED"] for path in PACKAGES.glob(pattern)}
     alone = re.compile(r"_(flight|s3fs)\.cpython|py_\w+_frontend\.|libopenvino\.so")
     needed = {
@@ -140,7 +140,7 @@ def test_what_runs_is_neither_root_nor_writes_beside_its_two_folders():
 
 
 def test_what_runs_has_no_debian_package_but_tesseract_with_the_languages_that_are_named():
-    """Every package of an image is one more to keep free of faults; tesseract is no Python package."""
+    # Each Debian package needs security updates; tesseract has no Python package.
     last = DOCKERFILE[DOCKERFILE.index("AS runtime") :]
     service = last[last.index("FROM runtime AS service") :]
     assert last.count("apt-get install") == service.count("apt-get install") == 1

@@ -1,4 +1,4 @@
-"""Base job templates of work pools of Prefect's own types; `.ci/newest-prefect` also renders them by its workers."""
+"""Base job templates for Prefect's work pool types; `.ci/newest-prefect` renders them with Prefect's workers."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def read_template(kind):
 
 
 def make_configuration(kind, configuration_type):
-    """Render the template for a flow run, as the worker of that type does."""
+    """Render the template for a flow run as Prefect's worker does."""
     with temporary_settings({PREFECT_API_URL: "http://prefect.internal:4200/api"}):
         configuration = asyncio.run(configuration_type.from_template_and_values(read_template(kind), {}))
         configuration.prepare_for_flow_run(FlowRun(flow_id=uuid4(), name="owls"))

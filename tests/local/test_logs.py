@@ -1,4 +1,4 @@
-"""Error lines of every program that writes a log here, told from the others; which of them repeat."""
+"""Error lines in the logs of all programs, and detection of repeated errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The port for Prometheus: what it tells, and to whom."""
+"""Prometheus endpoint: metrics and access."""
 
 import http.client
 import socket

@@ -1,4 +1,4 @@
-"""What a person reads when the database refuses the schema: one sentence with what to do, never a traceback."""
+"""A refused migration prints one sentence with advice and no traceback."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ COMMAND = Path(sys.executable).with_name("retrieval")
 
 @pytest.fixture
 def plain_user(postgres_url):
-    """A user without rights beyond an own database `plain`, its URL, and the superuser's for the same database."""
+    """Return the URL of a user limited to database `plain`, and the superuser's URL."""
     with psycopg.connect(postgres_url, autocommit=True) as connection:
         connection.execute("create role plain login password 'p'")
         connection.execute("create database plain owner plain")

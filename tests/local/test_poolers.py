@@ -26,7 +26,7 @@ pytestmark = [
 
 @contextmanager
 def pooled(url, mode, folder):
-    """The address of the database through PgBouncer, which runs as the user that PostgreSQL runs as."""
+    """Return the database URL through PgBouncer, started as PostgreSQL's user."""
     parameters, port = conninfo_to_dict(url), free_port()
     server = " ".join(
         f"{name}={parameters[name]}" for name in ("host", "port", "user", "password") if parameters.get(name)

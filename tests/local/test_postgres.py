@@ -1,4 +1,4 @@
-"""The embedded PostgreSQL: what `retrieval status` tells of its disk and writes, and how much it keeps in memory."""
+"""Embedded PostgreSQL: disk and write figures of `retrieval status`, and memory settings."""
 
 import json
 import os
@@ -47,7 +47,7 @@ def test_a_database_that_takes_no_writes_is_told_in_the_first_line_of_status(fre
 
 
 def test_status_says_within_seconds_that_a_silent_database_does_not_answer(tmp_path, capsys):
-    """Its processes are stopped: connections are taken, and nothing is ever answered."""
+    # The stopped processes accept connections and never answer.
     with tempfile.TemporaryDirectory(prefix="ra-") as folder:
         home = Path(folder)
         url = postgres.start(home)

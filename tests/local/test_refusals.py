@@ -1,4 +1,4 @@
-"""Refusals of every command: one sentence, an exit code, and neither a traceback nor a secret."""
+"""Every command refuses with one sentence and an exit code, without traceback or secret."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ MALFORMED = {
 
 @pytest.fixture(autouse=True)
 def process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """A process without settings, whose program no command replaces."""
+    """Isolate settings and prevent commands from replacing this process."""
     for name in list(os.environ):
         if name.startswith(("RETRIEVAL_", "PREFECT_")):
             monkeypatch.delenv(name)
@@ -55,7 +55,7 @@ def process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 def _refuse(command: str, folder: Path, capsys: pytest.CaptureFixture[str]) -> str:
-    """Run a command that fails, and return its one sentence."""
+    """Run a failing command and return its message."""
     code = cli.main(command.replace("FOLDER", str(folder)).split())
     settings.load_settings.cache_clear()
     printed = capsys.readouterr()

@@ -1,4 +1,4 @@
-"""One role in the foreground, as a machine or a script starts it."""
+"""Start one role in the foreground."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ run_role._replace_process("metrics", Settings(home=sys.argv[1]), dict(os.environ
 
 
 def test_a_role_that_a_script_starts_in_its_background_hears_sigint(tmp_path: Path) -> None:
-    """Such a script has SIGINT ignored; Prefect's worker, asked by SIGTERM to end, sends itself a SIGINT."""
+    # Background processes of a script ignore SIGINT; Prefect's worker stops through a SIGINT to its own process.
     done = subprocess.run(
         [sys.executable, "-c", SCRIPT, str(tmp_path)],
         capture_output=True,

@@ -1,4 +1,4 @@
-"""The set-up takes one uv, told by version and hash, and no other that happens to lie around."""
+"""The set-up uses only the uv of the pinned version and hash."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ PINNED = re.search(r"^uv==(\S+)", (PROJECT / "local" / "uv.txt").read_text(), re
 
 @pytest.fixture
 def project(tmp_path):
-    """The set-up alone, where no package index is reached, and a folder for programs on PATH."""
+    """Return a project with only the set-up script, without network, and a folder on PATH."""
     (tmp_path / "local").mkdir()
     (tmp_path / "bin").mkdir()
     for name in ("setup.sh", "uv.txt"):

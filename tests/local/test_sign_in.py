@@ -1,4 +1,4 @@
-"""The file by which the admin app signs in: private, whole, and the only place of its secrets."""
+"""Sign-in file of the admin app: private, complete, and the only file with its secrets."""
 
 from __future__ import annotations
 

@@ -89,7 +89,7 @@ def test_a_role_that_keeps_dying_stops_everything_with_its_last_words(
 def test_a_role_that_lacks_something_is_waited_for_and_stops_nothing(
     supervisor: Supervisor, record: InstanceRecord, messages: list[str], tmp_path: Path
 ) -> None:
-    """PostgreSQL on a full disk died six times in a minute, and the whole service with it."""
+    # PostgreSQL on a full disk died six times in a minute and took the service down.
     room = tmp_path / "room"
     program = f"import pathlib, time; assert pathlib.Path({str(room)!r}).exists(), 'no room'; time.sleep(60)"
     plain = _role(record, tmp_path, program)
@@ -108,7 +108,7 @@ def test_a_role_that_lacks_something_is_waited_for_and_stops_nothing(
 def test_a_role_that_does_not_answer_any_more_is_started_again(
     supervisor: Supervisor, record: InstanceRecord, messages: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A Prefect server that stands still lives on: nothing but a question finds it."""
+    # A hung Prefect server keeps its process alive.
     monkeypatch.setattr(module, "_PROBE_SECONDS", 0.1)
     answers = tmp_path / "answers"
     answers.touch()
@@ -224,7 +224,7 @@ def test_a_log_that_has_grown_is_put_aside(tmp_path: Path) -> None:
 
 
 def _wait_for_exec(pid: int) -> None:
-    """Until the child is the program we asked for, and no longer a copy of this one."""
+    """Wait until the child has replaced its copy of this process."""
     deadline = time.monotonic() + 5
     while _STAYS.encode() not in Path(f"/proc/{pid}/cmdline").read_bytes() and time.monotonic() < deadline:
         time.sleep(0.01)
@@ -267,7 +267,7 @@ def test_a_role_that_takes_its_time_to_end_is_named_and_a_second_signal_ends_it(
 
 
 class Clock:
-    """Seconds that pass when a test says so."""
+    """Clock advanced by the test."""
 
     def __init__(self) -> None:
         self.seconds = 0.0
@@ -278,7 +278,7 @@ class Clock:
 
 @pytest.fixture
 def terminal() -> Iterator[tuple[TextIO, int]]:
-    """A terminal to write to, and the descriptor on which a person sees it."""
+    """Return a terminal and a descriptor that reads its output."""
     person, program = os.openpty()
     with os.fdopen(program, "w") as stream:
         yield stream, person
@@ -286,7 +286,7 @@ def terminal() -> Iterator[tuple[TextIO, int]]:
 
 
 def _read_until(person: int, end: str) -> str:
-    """Read what a terminal shows; it arrives in pieces."""
+    """Read terminal output until `end`."""
     output = ""
     while not output.endswith(end):
         output += os.read(person, 10_000).decode()

@@ -1,4 +1,4 @@
-"""A library: content in the tables, in a scope of its own."""
+"""Library fixtures: content in the tables, in a scope per test."""
 
 import pytest
 
@@ -9,7 +9,7 @@ DIMENSIONS = 8
 
 @pytest.fixture
 def new_library(db, new_scope):
-    """A function that makes an empty scope, and a Library with a real vector store for it."""
+    """Return a function that creates an empty scope and a Library with a vector store."""
     from connectors.vectors.pgvector import PgVectorStore
 
     def make(scope=None):

@@ -1,4 +1,4 @@
-"""What `include` and `exclude` choose, as people read them."""
+"""`include` and `exclude` choose paths as documented."""
 
 from __future__ import annotations
 
@@ -176,7 +176,7 @@ def test_patterns_agree_with_a_plain_reading_and_are_never_slow():
 
 
 def test_a_choice_takes_what_a_plain_reading_takes():
-    """Against the rule itself: an entry names a file or a folder above it, entries are alternatives, exclude wins."""
+    # An entry names a file or a folder above it, entries are alternatives, exclude wins.
     dice = random.Random(71)
     names = ["a", "b", "ab"]
     folders = (
@@ -194,7 +194,7 @@ def test_a_choice_takes_what_a_plain_reading_takes():
         return re.fullmatch(".*".join(map(re.escape, pattern.split("*"))), name)
 
     def leads(parts, pattern):
-        """Whether the pattern is that of these names, or of their first."""
+        """Return whether a pattern matches these names or a prefix."""
         if not pattern:
             return True
         if pattern[0] == "**":

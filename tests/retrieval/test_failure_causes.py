@@ -1,4 +1,4 @@
-"""Each error names its remedy; its cause follows from that."""
+"""Every error names a remedy, and the remedy determines the cause."""
 
 from typing import get_args
 

@@ -1,4 +1,4 @@
-"""Filters: the SQL and the plain rule agree on everything, and what a client gets wrong is named."""
+"""SQL and Python evaluate filters alike, and errors name the wrong field."""
 
 import json
 from dataclasses import dataclass, field
@@ -70,7 +70,7 @@ METADATA_ONLY = st.builds(
 
 
 def in_database(db, condition, docs):
-    """Which of the documents the SQL picks, by position. The archives `a`, `b` and `c` exist."""
+    """Return positions of matched documents. The archives `a`, `b` and `c` exist."""
     fragment, params = condition.sql("d")
     rows = db.rows(
         "with documents(id, archive_id) as (values ('a', null::text), ('b', null), ('c', null))"

@@ -1,4 +1,4 @@
-"""Ids say what they name, sort by age and cannot be guessed."""
+"""Ids carry a type prefix, sort by age and are unguessable."""
 
 import re
 import time

@@ -1,4 +1,4 @@
-"""A job's configuration: what is written is read back, also what another version of the service wrote."""
+"""Job configurations survive a round trip, also from other versions."""
 
 import json
 from datetime import UTC, datetime
@@ -60,7 +60,7 @@ def test_a_run_that_finds_its_documents_out_has_the_keys_that_older_workers_look
 
 @pytest.fixture
 def stored(db, new_scope):
-    """A function that stores a configuration and answers what an expression says of it."""
+    """Return a function that stores a configuration and evaluates an expression on it."""
 
     def ask(config: str, expression: str):
         scope = new_scope()

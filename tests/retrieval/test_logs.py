@@ -1,4 +1,4 @@
-"""Logs on a disk that is full: lines are lost, and nothing else."""
+"""Logging on a full disk loses lines only."""
 
 import subprocess
 import sys

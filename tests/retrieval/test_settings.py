@@ -1,4 +1,4 @@
-"""`.env.example` is what operators read: every setting once, what it is for, and its true default."""
+"""`.env.example` has every setting once, with a description and the true default."""
 
 import base64
 import os
@@ -18,7 +18,7 @@ LINE = re.compile(r"#(RETRIEVAL_[A-Z0-9_]+)=(.*)")
 
 
 def example_settings():
-    """Name and shown default of every setting in the example, in its order."""
+    """Return name and default of every setting in the example, in order."""
     return [row.groups() for line in EXAMPLE.read_text().splitlines() if (row := LINE.fullmatch(line))]
 
 
@@ -73,7 +73,7 @@ RUBBISH = ["rubbish", '{"a": 5}', "1e999", "", "ä"]
 
 
 def sentence():
-    """What `load` ends with; None if it takes the settings."""
+    """Return the error message of `load`, or None."""
     settings.load_settings.cache_clear()
     try:
         settings.load_settings()
@@ -85,7 +85,7 @@ def sentence():
 
 
 def test_rubbish_in_any_setting_is_a_sentence_that_names_it(monkeypatch, tmp_path):
-    """Or it is taken; whatever it is, nothing else than WrongSetting comes of it, and not the value in its words."""
+    """Invalid values raise only WrongSetting, without the value in the message."""
     monkeypatch.chdir(tmp_path)
     for field in Settings.model_fields:
         name = f"RETRIEVAL_{field}".upper()
@@ -106,7 +106,7 @@ NUMBERS = [
 
 
 def test_a_number_that_counts_nothing_or_beyond_everything_is_refused(monkeypatch, tmp_path):
-    """No setting that is a number means anything below nothing, without end, or above all that can be counted."""
+    # No numeric setting accepts negative, infinite or huge values.
     monkeypatch.chdir(tmp_path)
     for field in NUMBERS:
         name = f"RETRIEVAL_{field}".upper()
@@ -253,7 +253,7 @@ def test_what_a_file_gives_is_held_to_the_same_rules(monkeypatch, tmp_path):
     ],
 )
 def test_what_leads_nowhere_is_refused_by_name(name, values, monkeypatch, tmp_path):
-    """It was taken, and showed only where a job run or a link failed by it."""
+    # Such values failed only later, in a job run or a link.
     monkeypatch.chdir(tmp_path)
     for value in values:
         monkeypatch.setenv(f"RETRIEVAL_{name}", value)

@@ -1,4 +1,4 @@
-"""Statuses have one list each: the wire and the schema repeat none that differs."""
+"""Wire types and schema use one list of values per status."""
 
 import re
 from typing import get_args

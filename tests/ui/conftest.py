@@ -41,7 +41,7 @@ def _without_cookies(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def app(base: str, monkeypatch: pytest.MonkeyPatch) -> Callable[..., AppTest]:  # noqa: F811
-    """A function that opens a page, as a browser does by its address, and signs in there."""
+    """Return a function that opens a page by URL and signs in."""
     monkeypatch.setenv("RETRIEVAL_API_URL", base)
 
     def open_page(api_key: str, page: str = "overview", **parameters: str) -> AppTest:
@@ -60,7 +60,7 @@ def app(base: str, monkeypatch: pytest.MonkeyPatch) -> Callable[..., AppTest]:  
 
 @pytest.fixture
 def space(org: Organization) -> str:  # noqa: F811
-    """A namespace with content of every state, some of it hostile."""
+    """A namespace with content in every state, some hostile."""
     namespace = org.namespace()
     library = Library(org.db, Scope(org.id, namespace, ""), None)
     library.put(["The harbour seal dives for thirty minutes.", HOSTILE], name=HOSTILE, metadata={"topic": "seals"})
@@ -77,7 +77,7 @@ def sign_in(app: AppTest, api_key: str, tenant: str = "") -> None:
 
 
 def visible_content(app: AppTest) -> str:
-    """All that a person can read, tables included."""
+    """Return all visible text, tables included."""
     parts: list[Any] = [*app.markdown, *app.caption, *app.error, *app.warning, *app.info, *app.success, *app.title]
     parts += [*app.text, *app.header, *app.subheader, *app.metric]
     texts = [str(getattr(part, "value", "")) + str(getattr(part, "label", "")) for part in parts]

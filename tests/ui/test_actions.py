@@ -1,4 +1,4 @@
-"""What people do in the admin app: it happens, and where the API refuses its code is shown."""
+"""Actions of the admin app, and their refusals with error codes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from ui.parts import namespace_form
 
 
 def click(app: AppTest, label: str) -> AppTest:
-    """The first button of this label, wherever it stands."""
+    """Click the first button with this label."""
     return next(button for button in app.button if button.label == label).click().run()
 
 
@@ -31,7 +31,7 @@ def typed(app: AppTest, label: str, text: str) -> None:
 
 
 def field(app: AppTest, name: str) -> Any:
-    """The text field of the namespace form, whichever namespace it is of."""
+    """Return the text field of the namespace form."""
     return next(text_input for text_input in app.text_input if str(text_input.key).endswith(f".{name}"))
 
 
@@ -41,7 +41,7 @@ def choose(app: AppTest, label: str, value: Any) -> None:
 
 @dataclasses.dataclass(frozen=True)
 class DriveNamespace:
-    """A namespace with a Drive connection, of whose documents three wait for their removal and one does not."""
+    """A namespace with a Drive connection, three held removals and one other document."""
 
     namespace: str
     connection: str
@@ -163,7 +163,7 @@ ACTIONS: dict[str, tuple[str, dict[str, str], Act]] = {
 
 
 def fails(org, drive: DriveNamespace) -> None:
-    """The run has ended, and its document failed."""
+    """End the run with a failed document."""
     values = {"run": drive.run}
     for table in ("run_documents", "documents"):
         org.db.rows(f"update {table} set status = 'FAILED', error = 'Broken.' where job_run_id = %(run)s", values)
@@ -171,7 +171,7 @@ def fails(org, drive: DriveNamespace) -> None:
 
 
 def at(app, org, drive: DriveNamespace, name: str) -> AppTest:
-    """The page of an action, before it."""
+    """Open the page of an action."""
     if name == "retry":
         fails(org, drive)
     page, parameters, _ = ACTIONS[name]
@@ -221,8 +221,7 @@ def test_a_revocation_says_what_becomes_of_how_many_documents(app, org, drive, f
 
 
 def test_a_changed_namespace_is_what_was_typed(app, org, drive):
-    """A scraper that was taken away is gone, an app that was renamed keeps its secret, and nothing is said to be saved
-    that was not."""
+    """Removed scrapers disappear, renamed apps keep secrets, and only confirmed fields count as saved."""
     org.client.patch(f"/v1/namespaces/{drive.namespace}", json={"webScraperConfig": {"provider": "BUILTIN"}})
     view = app(org.api_key, "namespaces", namespace=drive.namespace, open="yes")
     choose(view, "Web scraper", "none")
@@ -481,7 +480,7 @@ def test_a_key_that_may_only_search_searches(app, org, space):
 
 
 def test_advice_fits_what_was_asked_for(app, org):
-    """Nobody is told to take away a filter that is not set, or to start what is only filtered out."""
+    # No advice to remove an unset filter or to start filtered-out work.
     empty = org.namespace()
     plain = visible_content(app(org.api_key, "search", namespace=empty, q="seals", columns="keyword"))
     assert "Nothing found." in plain

@@ -1,4 +1,4 @@
-"""Adding content: many files at once, previewed, followed, what failed changed and run again; nothing is made up."""
+"""Add content: many files, previews, progress, and retries of failed items."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def drop(app, *files: tuple[str, bytes]):
 
 
 def fails(org, run: str, error: str, only: str | None = None) -> None:
-    """End a run whose documents failed, or `only` the one of this name."""
+    """End a run with failed documents, or only the document named `only`."""
     for table in ("run_documents", "documents"):
         org.db.rows(
             f"update {table} set status = case when name = coalesce(%(only)s, name) then 'FAILED' else 'SUCCESS' end,"
@@ -41,14 +41,14 @@ def fails(org, run: str, error: str, only: str | None = None) -> None:
 
 
 def visible_text(app) -> str:
-    """All but the tables, as it is read."""
+    """Return the visible text without tables."""
     return "\n".join(
         str(part.value).replace("\\", "") for part in [*app.markdown, *app.caption, *app.error, *app.warning, *app.info]
     )
 
 
 def linked(app) -> list[str]:
-    """The runs that the address names."""
+    """Return run ids from the URL."""
     run_ids = app.query_params["runs"]
     return (run_ids if isinstance(run_ids, str) else run_ids[0]).split(",")
 
@@ -103,7 +103,7 @@ def test_a_session_that_ended_before_the_files_were_accepted_tells_that_none_was
 
 
 def test_a_session_that_was_lost_tells_what_reached_the_service(app, org):
-    """The address is all that is left: of three items one was accepted."""
+    # Only the URL remains; one of three items was accepted.
     space = org.namespace()
     run = org.text(space, "Seals dive.", name="seals")["data"]["ingestJobRunId"]
     view = app(org.api_key, "add_content", namespace=space, runs=run, of="3")
@@ -117,7 +117,7 @@ def test_a_session_that_was_lost_tells_what_reached_the_service(app, org):
 
 
 def test_an_item_that_was_refused_is_sent_again_and_is_there_once(app, org, monkeypatch):
-    """The API takes the file and its answer is lost: the same request again answers as the first did."""
+    # The API accepts the file and the response is lost; a retry returns the first response.
     space, real, lost = org.namespace(), Api._send, []
 
     def lose(api: Api, method: str, path: str, **options: Any) -> Any:
@@ -158,7 +158,7 @@ def test_why_a_file_failed_is_told_and_it_is_retried_with_ocr_in_one_click(app, 
 
 
 def test_files_of_one_name_are_told_apart_or_refused(app, org):
-    """By their folders where those are known; otherwise one would replace the other."""
+    # Folders distinguish equal names; otherwise one file would replace the other.
     space = org.namespace()
     view = app(org.api_key, "add_content", namespace=space)
     drop(view, ("a.txt", b"One."), ("a.txt", b"Two."))
@@ -234,7 +234,7 @@ def test_a_preview_adds_nothing_and_shows_the_report(app, org):
 
 @pytest.fixture
 def drive(org, monkeypatch) -> tuple[str, str]:
-    """A namespace with a Drive connection, whose account is browsed as the API would answer."""
+    """A namespace with a Drive connection and a browsable account."""
     namespace = org.namespace(googleDriveConfig={"clientId": "1.apps", "clientSecret": "s", "apiKey": "k"})
     library = Library(org.db, Scope(org.id, namespace, ""), None)
     connection = ids.connection_id()
@@ -299,7 +299,7 @@ def test_folders_of_an_account_are_opened_and_chosen(app, org, drive):
 
 
 def test_a_folder_of_hundreds_is_drawn_in_parts(app, org, drive, monkeypatch):
-    """It grew with every page, until each click took many seconds."""
+    # Each page added widgets until clicks took many seconds.
     space, connection = drive
     browse, names = Api._send, [f"folder {number:03}" for number in range(550)]
 
@@ -349,7 +349,7 @@ def test_a_folder_of_hundreds_is_drawn_in_parts(app, org, drive, monkeypatch):
 
 @pytest.mark.parametrize("page", ["add_content", "connections"])
 def test_who_ingests_again_goes_on_with_what_was_chosen(app, org, drive, page):
-    """It began with everything, unless a whole folder at the top had been chosen, and lost what was left out."""
+    # A new run started with the whole account and dropped exclusions.
     space, connection = drive
     include = [{"id": "2025"}, {"path": "clients/*"}, {"mimeType": "chemical/x-pdb"}]
     exclude = [{"id": "old.md"}, {"mimeType": "image/*"}, {"path": "text/plain"}]

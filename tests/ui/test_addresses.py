@@ -1,4 +1,4 @@
-"""What a page shows stands in its address: links, Back and other namespaces lead to what they name."""
+"""Page state is stored in the URL for links, Back and namespace changes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""However much an organization holds, a page loads 200 rows at most, and reads no list that it has not bounded."""
+"""Pages load at most 200 rows and read only bounded lists."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ FILL = {
 
 @pytest.fixture
 def full(org) -> dict[str, str]:
-    """More than 200 of everything but namespaces, of which there are 56."""
+    """Insert more than 200 rows of each kind, and 56 namespaces."""
     namespace = org.namespace()
     for _ in range(55):
         org.namespace()
@@ -71,12 +71,12 @@ PAGES: dict[str, tuple[str, dict[str, str]]] = {
     "keys": ("keys", {"tab": "API keys"}),
 }
 
+# Fewer rows would mean missing content.
 LEAST = {"one run": 100, "documents": 50, "one document": 50, "removals": 100, "connections": 50, "keys": 100}
-"""Fewer, and the page did not show what there is."""
 
 
 def rows_of(answer: Any) -> set[str]:
-    """Every object of a list in an answer: by its id, else by what it says."""
+    """Return list items in a response by id or content."""
     if isinstance(answer, list):
         items = {str(entry.get("id") or entry.get("chunk", entry)) for entry in answer if isinstance(entry, dict)}
         return items.union(*(rows_of(entry) for entry in answer))
@@ -123,7 +123,7 @@ def test_an_old_namespace_opens_by_its_link(app, org, full):
 
 
 def test_a_large_question_set_is_read_in_parts(app, org, full, monkeypatch):
-    """300 questions, and a run over them: neither page reads more than it shows."""
+    # 300 questions and a run.
     questions = [{"query": f"q{number}", "relevant": [{"externalId": str(number)}]} for number in range(300)]
     body = {"namespaceId": full["namespace"], "name": "many", "questions": questions}
     evaluation = org.client.post("/v1/evaluations", json=body).json()["data"]["evaluation"]["id"]

@@ -1,4 +1,4 @@
-"""Buttons that make something, clicked twice because nothing seems to happen: one thing is made, and shown."""
+"""Double clicks on create buttons create and show one object."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The Documents page: what is found, what is said before something is done to it, and what another person sees."""
+"""Documents page: search, confirmations, and the view of another user."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ FOR_ADA = {"users": ["ada@example.com"], "groups": [], "denied": {"users": [], "
 
 @pytest.fixture
 def pages(org):
-    """A namespace with pages of two sites and three files, one of them failed, one for Ada alone."""
+    """A namespace with pages of two sites and three files, one failed, one visible only to Ada."""
     namespace = org.namespace()
     library = Library(org.db, Scope(org.id, namespace, ""), None)
     for number in range(3):
@@ -60,7 +60,7 @@ def test_a_piece_of_the_name_finds_a_document_and_stands_in_the_address(app, org
 
 
 def test_what_is_typed_before_the_page_is_complete_is_looked_for(app, org, pages, monkeypatch):
-    """Typing ends a run of the page that is under way: here the first one, between the fields and what they find."""
+    # Typing interrupts the first run between the fields and the results.
     with monkeypatch.context() as patch:
         patch.setattr(document_filters, "show_filter", lambda name: st.stop())
         view = app(org.api_key, "documents", namespace=pages)

@@ -1,4 +1,4 @@
-"""The Evaluations page: question sets made of files, settings compared, wins and losses, gates that refused."""
+"""Evaluations page: question sets from files, comparisons, and gates."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def create_question_set(org, space, *questions_given) -> str:
 
 
 def run_of(org, space, evaluation, result: dict[str, Any] | None = None) -> str:
-    """A run of two settings, at its end if there is a result."""
+    """Insert a run of two settings, completed if a result is given."""
     settings = [{"name": name, "semanticWeight": 0.5, "keywordWeight": 0.5} for name in ("base", "new")]
     body = {"namespaceId": space, "settings": settings}
     run = org.client.post(f"/v1/evaluations/{evaluation}/runs", json=body).json()["data"]["run"]["id"]
@@ -42,7 +42,7 @@ def run_of(org, space, evaluation, result: dict[str, Any] | None = None) -> str:
 
 
 def measured(settings) -> list[dict[str, Any]]:
-    """The second is better in all that is measured."""
+    """Return results with the second setting better in every metric."""
     values = [
         {"value": 0.4, "ci95": [0.35, 0.45], "deltaCi95": None},
         {"value": 0.5, "ci95": [0.45, 0.55], "deltaCi95": [0.05, 0.15]},
@@ -58,7 +58,7 @@ def measured(settings) -> list[dict[str, Any]]:
 
 
 def ranked_questions() -> list[dict[str, Any]]:
-    """A win, a loss and a question that both answer alike."""
+    """Return a win, a loss and a tie."""
     return [
         {"query": "won", "ranks": {"base": [None], "new": [1]}},
         {"query": "lost", "ranks": {"base": [1], "new": [2]}},

@@ -1,4 +1,4 @@
-"""Hide a passage in the app, see it listed, and show it again."""
+"""Hide, list and restore a passage in the app."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An API that hangs, from the first request or in the middle of a page: said in words, after a single wait."""
+"""A hanging API leads to one wait and a message, at start or within a page."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from ui import client, session
 from ui.client import Api
 from ui.parts import api_schema, waiting
 
+# Allows for a busy machine.
 WAIT = 60.0
-"""Seconds that a page has to say that it waits; of a machine that does much else."""
 VIEWS = sorted(view_file.stem for view_file in Path(client.__file__).with_name("views").glob("[a-z]*.py"))
 
 
 class Hanging(httpx.BaseTransport):
-    """Answers a number of requests as the API does. The others time out, once the page has said that it waits."""
+    """Transport that passes some requests and lets the others time out after the notice."""
 
     def __init__(self) -> None:
         self.told = Event()
@@ -55,7 +55,7 @@ class Hanging(httpx.BaseTransport):
 
 @pytest.fixture
 def api(monkeypatch: pytest.MonkeyPatch) -> Iterator[Hanging]:
-    """What stands between the app and the API. Counts how often a page waits again after a request that timed out."""
+    """Return the transport and count repeated waits after a timeout."""
     transport, notice, real = Hanging(), waiting.show_notice, Api._run_in_thread
 
     @contextmanager
@@ -78,12 +78,12 @@ def api(monkeypatch: pytest.MonkeyPatch) -> Iterator[Hanging]:
 
 
 def is_page() -> bool:
-    """Whether this is the thread in which a page is built."""
+    """Return whether this thread builds a page."""
     return get_script_run_ctx(suppress_warning=True) is not None
 
 
 def opened(org: Any, base: str, page: str, namespace: str) -> AppTest:  # noqa: F811
-    """A page on which somebody is signed in, not yet run."""
+    """Create a signed-in page without running it."""
     scopes = frozenset(str(scope) for scope in api_keys.KEY_SCOPES)
     view = AppTest.from_file(str(PROJECT_ROOT / "ui" / "app.py"), default_timeout=SECONDS)
     view.session_state["who"] = session.Person(Api(base, org.api_key, "", waiting.show_notice), "k", scopes, None, None)
@@ -120,7 +120,7 @@ def test_a_page_says_that_the_api_hangs_and_waits_once(org, base, space, api, pa
 
 
 def test_a_live_part_says_it_too_and_recovers(org, base, space, api, monkeypatch) -> None:  # noqa: F811
-    """The table of runs is read again by itself: trouble of that is told in words, and not by Python's own."""
+    # The runs table refreshes by a timer; errors appear as messages, not tracebacks.
     monkeypatch.setenv("RETRIEVAL_API_URL", base)
     view = opened(org, base, "runs", space)
     api.hang_after(1)

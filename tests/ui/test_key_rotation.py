@@ -1,4 +1,4 @@
-"""Rotating an API key: two steps, each of which the API has confirmed."""
+"""Rotate an API key in two confirmed steps."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def test_the_key_of_the_session_is_told_apart_before_it_is_revoked(app, org):
 
 
 def test_a_refusal_is_shown_and_nothing_is_revoked(app, org):
-    """Somebody else revoked the administrator's key between the page and the click."""
+    # Another administrator revokes the key between page and click.
     own_key = api_keys.create_key(org.db, org.ring, org.id, "Mine", scopes=["admin", "namespaces:read"])
     api_keys.create_key(org.db, org.ring, org.id, "Website", scopes=["search"])
     view = app(own_key.api_key, "keys", **KEYS)

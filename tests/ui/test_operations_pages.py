@@ -1,4 +1,4 @@
-"""The pages of operations: the queue, schedules, webhooks, usage and audit, and what is done there."""
+"""Operations pages: queue, schedules, webhooks, usage and audit."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ def test_a_webhook_that_never_delivered_is_not_shown_as_healthy(app, org):
 
 
 def test_what_a_click_sends_again_is_the_delivery_that_stood_there(app, org):
-    """Deliveries come in above it while the page is looked at."""
+    # New deliveries appear above the selected row.
     created_webhook = org.client.post(
         "/v1/webhooks", json={"url": "https://93.184.216.34/hook", "events": ["*"]}
     ).json()["data"]

@@ -1,4 +1,4 @@
-"""Every page: empty, filled, with an API that fails, a key that has ended, a link into a foreign namespace."""
+"""Every page: empty, filled, with a failing API, an expired key, and a link to a foreign namespace."""
 
 from __future__ import annotations
 

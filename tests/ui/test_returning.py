@@ -1,4 +1,4 @@
-"""After the identity provider people are where they were: their own page, once, and nowhere outside of the app."""
+"""Sign-in returns users to their page once, and never to another site."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ PAGE = "http://app.example/documents"
 
 
 def landing(browser: str | None, path: str = session.CALLBACK_PATH) -> str:
-    """Where a browser is led that comes by this path."""
+    """Return the redirect target for a path."""
     routes = [
         Route(callback_path, lambda _: RedirectResponse("/", 302))
         for callback_path in (session.CALLBACK_PATH, "/auth/logout")

@@ -1,4 +1,4 @@
-"""The search lab: links that restore a search, filters chosen from values, why not, and judging with one click."""
+"""Search lab: shareable links, facet filters, missing documents, and judgements."""
 
 from __future__ import annotations
 

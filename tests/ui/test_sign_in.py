@@ -1,4 +1,4 @@
-"""Sign-in to the admin app with a key: over HTTP, as a browser does it."""
+"""Sign in to the admin app with a key over HTTP."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ PAGE = {"Accept": "text/html"}
 
 @pytest.fixture
 def browse(base, tmp_path, monkeypatch):
-    """A function that opens a browser at a process of the app; all of them share a folder."""
+    """Return a function that opens a browser at an app process with a shared folder."""
     monkeypatch.setenv("RETRIEVAL_API_URL", base)
     monkeypatch.setenv(sign_ins.FOLDER_VARIABLE, str(tmp_path / "sign-ins"))
 

@@ -1,4 +1,4 @@
-"""Rows that open by a click on any of their cells."""
+"""Clicks on any cell open the row."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Lists of readers: what two of them have in common, who inherits, and what becomes of lists of the first design."""
+"""Reader lists: intersection, inheritance, and migration of the first format."""
 
 import json
 import random
@@ -61,7 +61,7 @@ def test_an_open_document_is_limited_to_the_list_that_comes(db):
 
 @pytest.fixture
 def packed(db, library):
-    """An archive, an archive within it, a text within that."""
+    """Insert an archive with a nested archive and a text."""
     archive, inner, text = library.put(), library.put(), library.put(["a text"])
     for child, parent in ((inner, archive), (text, inner)):
         values = {"parent": parent, "child": child}
@@ -93,7 +93,7 @@ def test_packed_documents_follow_their_container_but_for_those_with_lists_of_the
 
 
 def version(db, document, access):
-    """Accept a version that brings this list; a function that gives it another status."""
+    """Accept a version with this list and return a function that sets its status."""
     values = {"document": document, "access": stored(access), "job": ids.job_id(), "run": ids.job_run_id()}
     db.rows(
         "with job as (insert into jobs (id, organization_id, partition_id, source, config) select %(job)s,"

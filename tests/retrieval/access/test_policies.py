@@ -1,4 +1,4 @@
-"""Each policy of the database by itself: without it a user would read rows of a hidden document."""
+"""Each database policy hides the rows of a hidden document."""
 
 import asyncio
 import json
@@ -18,7 +18,7 @@ OF_PARTITIONS = ("embeddings", "postings")
 
 @pytest.fixture
 def hidden(db, library):
-    """A document that is hidden from ada, with a row in each table that has a policy."""
+    """Insert a document hidden from ada, with a row in each table with a policy."""
     document = library.put(["wing"], [axis(0.9)])
     db.rows(
         "with job as (insert into jobs (id, organization_id, partition_id, source, config) select 'job_' || %(id)s,"
@@ -101,7 +101,7 @@ def test_a_cancelled_request_of_one_user_leaves_no_connection_that_shows_another
     statement = "select current_setting('app.names') as names where %(yes)s"
 
     async def names_after(pauses: int) -> str:
-        """Ada's settings after a request of bob's on the same connection was cancelled at some point of it."""
+        """Return ada's settings after a cancelled request of bob on the same connection."""
         await reading.viewed_database(db, ada).async_rows(statement, {"yes": True})
         request = asyncio.ensure_future(reading.viewed_database(db, bob).async_rows(statement, {"yes": True}))
         for _ in range(pauses):

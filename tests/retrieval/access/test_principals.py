@@ -1,4 +1,4 @@
-"""Names of users and groups, and what is kept beside a document of them."""
+"""Names of users and groups, and the principals stored with a document."""
 
 import json
 import unicodedata
@@ -55,7 +55,7 @@ def test_a_name_that_nfkc_would_change_is_refused(name, field):
 
 @given(st.text(max_size=12) | st.from_regex(r"[^@\s]{1,6}@[^@\s]{1,6}", fullmatch=True))
 def test_a_name_is_refused_or_differs_from_what_was_sent_in_case_and_composition_alone(name):
-    """Two names that are compared as one are the same address, or the same bytes."""
+    # Equal keys come only from equal addresses or equal bytes.
     try:
         (stored,) = users(name)
     except ServiceError:

@@ -1,5 +1,4 @@
-"""Each statement that is scoped by itself, because a policy would cost it its index: without the scope it would read a
-hidden document for a user."""
+"""Statements with their own viewer filter, without a policy, hide documents from the viewer."""
 
 import ast
 import asyncio
@@ -24,7 +23,7 @@ scope_statement = reading.scope_statement
 
 @pytest.fixture
 def pair(db, library):
-    """An open document and one that is hidden from ada."""
+    """Insert an open document and a document hidden from ada."""
     fields = {"source": "WEB", "document_type": "URL", "metadata": {"kind": "note"}}
     opened, hidden = (
         library.put(["wing"], [axis(0.9)], **fields, external_id=f"https://{name}.example.com/")
@@ -36,7 +35,7 @@ def pair(db, library):
 
 
 class Reader:
-    """What ada reads by each of the statements, as the ids, or the number, of documents."""
+    """Read documents as ada by each statement."""
 
     def __init__(self, db, library, pair):
         self.db, self.scope, self.partition, self.pair = db, library.scope, library.partition, pair

@@ -1,4 +1,4 @@
-"""Random worlds of users, nested groups, denials and public documents, with what each user sees by the plain rule."""
+"""Random users, nested groups, denials and public documents, with the plain visibility rule."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ GROUPS = ["g1", "g2", "g3", "g4"]
 
 @dataclass
 class World:
-    """What was said, by the plain names: of groups, their members; of documents, for whom they are (None: open)."""
+    """Members by group, and access entries by document (None: open)."""
 
     members: dict[str, set[tuple[str, str]]]
     said: dict[str, dict | None]

@@ -1,4 +1,4 @@
-"""Conditions: the SQL decides as the rule does, on everything, and the rule decides as people mean it."""
+"""SQL and Python evaluate conditions alike."""
 
 import json
 from datetime import datetime
@@ -15,7 +15,7 @@ from tests.conditions import CODE, CONDITIONS, DOCS, Doc, condition_of
 
 
 def in_database(db, condition, docs):
-    """Which of the documents the SQL picks, by position."""
+    """Return positions of the documents matched by SQL."""
     fragment, params = condition_sql(condition, "d")
     rows = [{**vars(doc), "n": n} for n, doc in enumerate(docs)]
     matches = db.rows(

@@ -1,4 +1,4 @@
-"""The OAuth2 flow of the content services, and tokens that are renewed under a lock."""
+"""OAuth2 flows of the content services, and token refresh under a lock."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def flow(vendor, connector="GOOGLE_DRIVE", **app):
 
 
 def granted(flow, vendor):
-    """Tokens as a person's visit gives them."""
+    """Return tokens as after a user's authorization."""
     challenge = base64.urlsafe_b64encode(hashlib.sha256(b"v" * 43).digest()).rstrip(b"=").decode()
     pkce = flow.pkce
     url = flow.authorize_url(redirect_uri=BACK, state="s", challenge=challenge if pkce else None)
@@ -179,7 +179,7 @@ def test_a_refusal_tells_the_app_from_the_authorization(vendor, connector):
 
 @pytest.mark.parametrize("connector", list(sources.APP_CONFIGS))
 def test_a_right_that_was_withheld_is_named(vendor, connector):
-    """Google's, Microsoft's and Dropbox's token answers say what was granted; Box's may, Notion's do not."""
+    # Token answers of Google, Microsoft and Dropbox list granted scopes; Box's may, Notion's never do.
     authorizer = flow(vendor, connector)
     for right, alternatives in authorizer.service.rights.items():
         everything = " ".join(authorizer.service.rights)
@@ -198,7 +198,7 @@ def test_a_right_that_was_withheld_is_named(vendor, connector):
 
 
 def exchanged(flow):
-    """The token answer of the vendor's trouble, taken as that of a code; an id token is not asked for."""
+    """Exchange a code for the vendor's failing token answer."""
     return replace(flow, send=None).exchange_code("code", redirect_uri=BACK, verifier="v" * 43)
 
 
@@ -256,7 +256,7 @@ def ring():
 
 @pytest.fixture
 def connected(db, ring, new_scope):
-    """A function that makes an ACTIVE connection with these tokens; its id."""
+    """Return a function that creates an ACTIVE connection with these tokens."""
 
     def make(tokens):
         scope = new_scope()
@@ -309,7 +309,7 @@ def test_the_rotated_token_is_stored_before_it_is_used(db, ring, connected):
 
 @pytest.mark.parametrize("meanwhile", ["nothing", "another task was refused", "the person authorized anew"])
 def test_a_rotated_token_outlives_a_database_that_dies(db, database_url, ring, connected, meanwhile):
-    """The vendor has used the old one up: without the new one a person would have to authorize again."""
+    # The old refresh token is used up; losing the new token would require a new authorization.
     memory = MemoryAuthorizer()
     connection = connected(good(memory))
     refresh = memory.refresh
@@ -342,7 +342,7 @@ def test_a_rotated_token_outlives_a_database_that_dies(db, database_url, ring, c
 
 
 def test_a_refusal_of_a_token_that_was_replaced_ends_nothing(db, ring, connected):
-    """A person authorized anew while a task still asked with a token of before."""
+    # A user authorized again during a task with the old token.
     memory = MemoryAuthorizer()
     connection = connected(good(memory))
     source = ConnectionTokens(db, ring, connection, memory)
@@ -387,7 +387,7 @@ def test_without_a_refresh_token_a_refused_access_is_the_end(db, ring, connected
 
 
 def test_a_deleted_namespace_ends_its_authorizations(db, ring, connected):
-    """What the sweep does: tokens wiped first, each vendor told once, and the one that is away holds nothing up."""
+    """The sweep wipes tokens first and notifies each vendor once, also if a vendor fails."""
     memory = MemoryAuthorizer()
     first_connection, two = connected(good(memory)), connected(good(memory))
     partition = stored(db, first_connection)["partition_id"]
@@ -415,7 +415,7 @@ def test_a_token_that_ends_soon_is_not_used():
 
 @given(st.text(max_size=60), st.sampled_from(["", "https://", "http://", "https://app.example.com", "//"]))
 def test_what_passes_leads_to_where_it_seems_to(text, start):
-    """Whatever is accepted, our parser and the redirect agree on its host, and its scheme is safe."""
+    """The URL parser and the redirect agree on the host, and the scheme is safe."""
     url = start + text
     try:
         redirects.check_redirect(url)

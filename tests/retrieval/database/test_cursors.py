@@ -1,4 +1,4 @@
-"""Cursors: a listing that is walked shows everything once, whatever comes and goes; what is made up is refused."""
+"""Cursors page through a listing completely, and forged cursors are refused."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ COMINGS = st.lists(st.sampled_from(["put", "put", "delete", "nothing"]), max_siz
 @settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
 @given(existing_count=st.integers(0, 9), size=st.integers(1, 4), comings=st.lists(COMINGS, min_size=1, max_size=6))
 def test_a_walk_shows_what_was_there_once_and_in_order(new_library, existing_count, size, comings):
-    """Between two pages documents are added and deleted: those that were there at first and stay are all shown."""
+    # Documents are added and deleted between pages.
     library = new_library()
     existing = [library.put(name=str(number)) for number in range(existing_count)]
     deleted, shown_ids = set(), []

@@ -1,4 +1,4 @@
-"""The pools: a connection that died while it was idle is never handed out."""
+"""Connection pools replace connections that died while idle."""
 
 import asyncio
 

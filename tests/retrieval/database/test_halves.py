@@ -1,4 +1,4 @@
-"""A vector as a binary parameter is what pgvector makes of its text."""
+"""Binary vector parameters equal pgvector's text conversion."""
 
 import math
 import random

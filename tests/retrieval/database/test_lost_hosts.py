@@ -1,4 +1,4 @@
-"""A PostgreSQL whose machine falls silent is found out within seconds, by every connection of the service."""
+"""Every connection detects a silent PostgreSQL host within seconds."""
 
 import psycopg
 

@@ -1,4 +1,4 @@
-"""Revisions of the schema: what is pending, and what a database of another version is told."""
+"""Schema revisions: pending migrations, and messages for databases of another version."""
 
 import psycopg
 import pytest

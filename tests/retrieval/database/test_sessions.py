@@ -1,4 +1,4 @@
-"""Connections that keep what they are set to: who gets which settings, and for how long."""
+"""Session settings of pooled connections: scope and lifetime."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ BY_KEY = "select id from grown where id = %(id)s::int"
 
 @pytest.fixture
 def pooled_database(fresh_database, request):
-    """A database with one connection, as the API's threads have it."""
+    """Open a database with one connection, as in the API's threads."""
     opened = Database(fresh_database(f"t{abs(hash(request.node.name))}"), size=1, role="api")
     yield opened
     opened.close()

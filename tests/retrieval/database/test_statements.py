@@ -161,7 +161,7 @@ def test_a_connection_that_is_lost_while_a_statement_runs_is_away(loop_db):
 @pytest.mark.parametrize("seconds", [0.0, 0.2], ids=["before the statement", "during the statement"])
 @pytest.mark.parametrize("runner", [asyncio.run, uvloop.run], ids=["asyncio", "uvloop"])
 def test_a_socket_that_dies_ends_the_wait_on_every_loop(loop_db, runner, seconds):
-    """uvloop reports a socket in error once and polls it no more: whoever waits on after that waits for ever."""
+    # uvloop reports a socket error once and stops polling.
 
     async def work() -> None:
         async def lose() -> None:
@@ -190,7 +190,7 @@ def test_a_table_that_changes_under_a_prepared_statement_goes_unnoticed(loop_db)
 
 
 def test_a_transaction_that_is_rolled_back_leaves_statements_as_they_were(loop_db):
-    """psycopg discards everything that is prepared on the connection then."""
+    # psycopg discards all prepared statements of the connection on rollback.
 
     async def work() -> None:
         for _ in range(3):
@@ -220,7 +220,7 @@ def _end_all(url: str) -> None:
 
 
 def test_a_vector_is_a_parameter_of_connections_that_were_open_before_it_was_needed(database_url: str) -> None:
-    """A worker's connections are older than its first search."""
+    # A worker opens connections before its first search.
     script = (
         "import sys\n"
         "from retrieval.database.database import Database\n"

@@ -1,4 +1,4 @@
-"""Deletion is one thing, whether a client asks for it or a listing says that something is gone."""
+"""Deletion by a client and by a listing have the same effect."""
 
 import asyncio
 
@@ -39,7 +39,7 @@ def find_documents(library):
 
 
 def count_rows(library):
-    """What the scope's rows hold, without the ids: counts, words, work for garbage collection."""
+    """Count the scope's rows, terms and queued garbage collection."""
     of = {"partition": library.partition}
     return {
         "sums": dict(library.db.row("select chunks, terms from partitions where id = %(partition)s", of)),
@@ -111,7 +111,7 @@ def test_documents_of_two_scopes_are_counted_each_in_its_own(library, new_librar
 
 @WAYS
 def test_a_document_of_many_chunks_leaves_no_word_behind(library, delete):
-    """More than one statement takes out."""
+    # Exceeds the number of chunks removed by one statement.
     document = library.put(["wing"])
     of = {"partition": library.partition, "document": document}
     library.db.rows(
@@ -146,7 +146,7 @@ def test_a_filter_tells_how_many_were_deleted_with_their_members(library, db):
 
 
 class Watched:
-    """A connection that calls `before` ahead of each statement that answers a row."""
+    """Connection that calls `before` ahead of each statement that returns a row."""
 
     def __init__(self, connection, callback):
         self.connection, self.before = connection, callback
@@ -158,7 +158,7 @@ class Watched:
 
 
 def test_a_large_deletion_leaves_the_counters_of_the_scope_free_until_its_end(library, monkeypatch):
-    """Activations of other documents wait for this row; it was locked from the first part of the deletion on."""
+    # Activations of other documents lock the same row.
     monkeypatch.setattr(deletion, "_CHUNKS_PER_STATEMENT", 1)
     ids = [library.put(["a wing", "two wings"]) for _ in range(3)]
     looks = []

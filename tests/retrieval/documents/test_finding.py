@@ -1,4 +1,4 @@
-"""Documents by a piece of their name or address, by site, and by access that is not known."""
+"""Find documents by part of a name or address, by site, and by unknown access."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ MANY = 10_000
 
 @dataclass
 class Named:
-    """What a search looks at."""
+    """Searchable fields of a document."""
 
     name: str
     external_id: str
@@ -121,7 +121,7 @@ def test_any_name_can_be_kept_and_found(library, name):
     ],
 )
 def test_the_site_of_an_address_is_its_host(db, library, address, site):
-    """The rule, its SQL and the index say the same."""
+    """Python, SQL and the index agree."""
     library.put(name="page", external_id=address, document_type="URL")
     assert text_filter.page_site(Named("page", address, "URL")) == site
     assert awaited(db, documents.count_sites, library.scope, DocumentFilter()) == ({site: 1} if site else {})
@@ -137,7 +137,7 @@ def plan(db, scope, document_filter, *, limit=51):
 
 
 def rows_read(node):
-    """Rows that the plan takes from tables and throws away or keeps, over all loops."""
+    """Count rows read by the plan's table scans, over all loops."""
     own_rows = 0
     if node.get("Relation Name") == "documents":
         filtered_rows = (

@@ -1,4 +1,4 @@
-"""Probabilities of an answer beside the truth, and the fit of a namespace."""
+"""Calibrated probabilities compared with labels, and the fit of a namespace."""
 
 from typing import Any
 

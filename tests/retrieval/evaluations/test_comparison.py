@@ -1,4 +1,4 @@
-"""Questions that a setting answers better or worse than the first."""
+"""Questions with better or worse results than the first setting."""
 
 from retrieval.evaluations import metrics
 from retrieval.evaluations.metrics import Tally

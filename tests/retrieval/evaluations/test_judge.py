@@ -1,4 +1,4 @@
-"""One setting over judged questions, through the search itself."""
+"""Judge one setting on questions by running searches."""
 
 from typing import Any
 
@@ -47,7 +47,7 @@ def test_a_judged_document_counts_where_a_result_names_it(library):
 
 
 def test_words_alone_find_the_same_beside_a_setting_that_searches_by_meaning(library):
-    """A search by words finds no document that has none of them, whichever settings it is compared with."""
+    # Keyword search returns only documents with a query word.
     library.put(["owls hunt"], [[1.0] + [0.0] * 7], external_id="owl")
     library.put(["seals dive"], [[0.9] + [0.0] * 7], external_id="seal")
     nobody: Any = None
@@ -59,7 +59,7 @@ def test_words_alone_find_the_same_beside_a_setting_that_searches_by_meaning(lib
 
 
 class Backwards:
-    """A reranker that likes best what comes last."""
+    """Reranker that reverses the order."""
 
     def rerank(self, query: str, texts: Any, *, seconds: float) -> list[float]:
         return [(at + 1) / len(texts) for at in range(len(texts))]

@@ -1,4 +1,4 @@
-"""Measures equal trec_eval's, intervals are those of a paired bootstrap."""
+"""Metrics equal trec_eval's, and intervals equal a paired bootstrap."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def rank_results(keys):
 
 
 def of_trec_eval(grades, order):
-    """What trec_eval itself, bound by pytrec_eval, says of a ranking; its first 100 for the reciprocal rank."""
+    """Return trec_eval's metrics of a ranking; reciprocal rank within the first 100."""
     if not order:
         return dict.fromkeys(THEIRS, 0.0)
     judges = pytrec_eval.RelevanceEvaluator({"q": {str(key): grade for key, grade in grades.items()}}, THEIRS.values())

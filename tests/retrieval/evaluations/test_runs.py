@@ -1,4 +1,4 @@
-"""Runs of evaluations that wait for a worker, or lose it."""
+"""Evaluation runs without a worker, or with a lost worker."""
 
 import pytest
 
@@ -7,7 +7,7 @@ from retrieval.evaluations import runs
 
 @pytest.fixture
 def run(db, library):
-    """The id of a run that was just asked for, and of no other in the database."""
+    """Create a run and return its id."""
     db.rows("update evaluation_runs set finished_at = now() where finished_at is null")
     db.rows(
         "insert into evaluations (id, partition_id, name) select %(id)s, id, 'animals' from partitions"

@@ -1,4 +1,4 @@
-"""Chunking: sizes in tokens, offsets that cut exactly, nothing lost, and cuts where a reader would make them."""
+"""Chunking: token sizes, exact offsets, complete coverage and natural boundaries."""
 
 from __future__ import annotations
 

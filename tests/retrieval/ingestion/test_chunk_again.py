@@ -1,4 +1,4 @@
-"""Chunks of a text that was cut before: what is there stays, wherever it is now, and sizes and offsets hold."""
+"""Rechunking keeps unchanged chunks, also after moves, with valid sizes and offsets."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tables and records of a text: whole rows in chunks, headers before them, fields typed by column."""
+"""Tables and records: whole rows per chunk, headers, and typed columns."""
 
 from __future__ import annotations
 

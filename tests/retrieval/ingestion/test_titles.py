@@ -1,4 +1,4 @@
-"""The title in what is embedded: which titles count, where they stand, and that a chunk fits its model with it."""
+"""Titles in embedded text: usable titles, position, and the model's token limit."""
 
 from __future__ import annotations
 

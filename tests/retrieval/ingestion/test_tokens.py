@@ -1,4 +1,4 @@
-"""Counting tokens: offsets into the text itself, whatever it is written in, without a network."""
+"""Token counts and offsets in any script, without network."""
 
 from __future__ import annotations
 

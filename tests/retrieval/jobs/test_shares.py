@@ -1,4 +1,4 @@
-"""Whose turn it is: organizations share by weight, then scopes; what is short leaves by a queue of its own."""
+"""Fair shares: organizations by weight, then scopes; short jobs use a separate queue."""
 
 from dataclasses import replace
 
@@ -21,7 +21,7 @@ def names(chosen):
 
 
 def rounds(groups, open_, room):
-    """What leaves by organization if each group waits on and on."""
+    """Return the organization of each dispatched batch, with endless work in each group."""
     chosen = []
     for _ in range(room):
         chosen += choose_groups(groups, open_, remaining=1)

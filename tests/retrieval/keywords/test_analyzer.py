@@ -1,4 +1,4 @@
-"""Words are found as people type them, whichever way they stand in the text: kinds of writing, not cases."""
+"""Words match queries in every common spelling."""
 
 # ruff: noqa: RUF001 - letters that look like others are the subject
 
@@ -13,13 +13,13 @@ from retrieval.keywords.word_lists import STOP_WORDS, UNACCENTED_STOP_WORDS
 from retrieval.search import explain, search
 from retrieval.search.search import Query
 
+# Makes a text long enough for stop words to count.
 LONG = " with harbour seals along rocky coasts" * 8
-"""Makes a text long enough that its stop words count only where they say something."""
 
 HIDDEN = st.sampled_from(["\u00ad", "\u200b", "\u200c", "\u200d", "\u2060", "\ufeff", ""])
 DIGITS = ("0123456789", "٠١٢٣٤٥٦٧٨٩", "۰۱۲۳۴۵۶۷۸۹", "०१२३४५६७८९", "０１２３４５６７８９")
+# Interchangeable letters of Arabic, Persian and Urdu.
 ALIKE = ("اأإآٱ", "هةہ", "يىی", "كک")
-"""Letters of Arabic, Persian and Urdu that people type for one another."""
 
 
 def letters(alphabet, fewest=4):
@@ -90,7 +90,7 @@ JOIN = st.sampled_from(["-", "/", ".", "_", ":", "@", "\\", "\u2010", "://", "/.
 
 @st.composite
 def joined(draw):
-    """A path, address or code, and what it is looked for by: each part, several of them, all with other marks."""
+    """Draw a path, address or code with queries for its parts."""
     parts = draw(
         st.lists(st.one_of(NAME, st.from_regex(r"[a-z]{1,3}[0-9]{1,4}", fullmatch=True)), min_size=2, max_size=5)
     )
@@ -102,7 +102,7 @@ def joined(draw):
 
 @pytest.fixture
 def is_found_by(db):
-    """Whether a query finds a text, in a configuration."""
+    """Return a function: does a query match a text in a configuration?"""
 
     def terms(prepared, configuration):
         row = db.row(

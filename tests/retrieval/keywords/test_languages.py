@@ -1,4 +1,4 @@
-"""Keyword search in many languages at once: what is planted is found, as people type it."""
+"""Keyword search in many languages finds planted documents."""
 
 import csv
 import time

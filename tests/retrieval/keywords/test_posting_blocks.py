@@ -25,7 +25,7 @@ WAITS = "select 1 from pg_locks where locktype = 'advisory' and not granted and 
 
 
 def oracle(bags, query):
-    """BM25 by key of each bag of words that holds one of the query's."""
+    """Return BM25 by key for bags with a query word."""
     average = sum(bag.total() for bag in bags.values()) / max(len(bags), 1)
     scores = Counter()
     typed = Counter(query.split())
@@ -45,7 +45,7 @@ def oracle(bags, query):
 
 
 class Shelf:
-    """A scope and what a reader should find in it."""
+    """A scope with its expected hits."""
 
     def __init__(self, library, dice):
         self.library, self.dice, self.texts = library, dice, {}
@@ -144,7 +144,7 @@ def test_a_word_of_letters_and_digits_is_above_its_parts(library):
 
 
 def many(library, count, dice):
-    """Documents of one chunk each, in bulk."""
+    """Insert documents of one chunk in bulk."""
     texts = [" ".join(dice.choices(WORDS, ODDS, k=dice.randint(5, 40))) for _ in range(count)]
     document = library.put([])
     with library.db.transaction() as connection:
@@ -301,7 +301,7 @@ class Given:
 @pytest.mark.parametrize("weight", [0.0, 0.3, 0.5, 1.0])
 @pytest.mark.parametrize("at", ["rows", "blocks"])
 def test_a_hybrid_search_is_the_fusion_of_the_best_hundred_of_each_side(library, monkeypatch, weight, at):
-    """400 chunks, so that most are in the candidates of one side alone."""
+    # With 400 chunks, most candidates come from one side only.
     monkeypatch.setattr(posting_blocks, "MIN_PACKED_CHUNKS", 10)
     dice, numbers = random.Random(7), np.random.default_rng(7)
     bags, near, names = {}, {}, []

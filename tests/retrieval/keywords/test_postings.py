@@ -38,7 +38,7 @@ def chunk_ids(library):
 
 
 def bm25(texts, query):
-    """Score by position of each text that holds one of the words."""
+    """Return the BM25 score by position for texts with a query word."""
     bags = [Counter(text.split()) for text in texts]
     average = sum(bag.total() for bag in bags) / len(bags)
     scores = {}
@@ -112,14 +112,14 @@ def test_only_the_rarest_terms_of_a_very_long_query_count(library, ask):
 
 @pytest.fixture
 def swept(database_url):
-    """The connection of the sweep, one for all: its statements are prepared and planned while the tables are small."""
+    """Return one shared sweep connection, with plans from small tables."""
     opened = Database(database_url, size=1, role="sweep")
     yield opened
     opened.close()
 
 
 def replaced(swept, library, document, generation, *texts):
-    """A new version takes over, as a run and the sweep after it leave it; how long the sweep's part took."""
+    """Replace a version as a run and the following sweep do, and return the sweep's seconds."""
     library.put(texts, document_id=document, generation=generation)
     old = library.db.rows(
         "select id from chunks where document_id = %(d)s and generation = %(g)s", {"d": document, "g": generation - 1}

@@ -1,4 +1,4 @@
-"""Forms that people type find the text that is written in another form, amid texts of the other kinds."""
+"""Alternative spellings find the text among texts of other kinds."""
 
 from pathlib import Path
 
@@ -19,13 +19,13 @@ def read_forms():
 
 FORMS = list(read_forms())
 KINDS = list(dict.fromkeys(kind for kind, _, _ in FORMS))
+# Required share of successful queries by language; 1 for other kinds.
 MIN_SHARE = {"sv": 0.75, "nl": 0.85, "da": 0.85} | dict.fromkeys(("de", "no", "fi", "pl", "uk", "tr"), 0.9)
-"""Share of the queries of a language that find their text; of other kinds all do."""
 
 
 @pytest.fixture
 def missed(library):
-    """Queries by kind that do not find their text among the first three results by words."""
+    """Return queries by kind without a match among the first three results."""
     for _, text, _ in FORMS:
         library.put([text], [[1.0] + [0.0] * 7])
     missed_queries = {kind: [] for kind in KINDS}

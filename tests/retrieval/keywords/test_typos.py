@@ -1,4 +1,4 @@
-"""Words that no chunk has are replaced by the nearest that the viewer can read; those that occur never are."""
+"""Unknown words are replaced by the nearest readable words; known words stay."""
 
 import random
 
@@ -79,6 +79,7 @@ LANGUAGES = [
     "Счёт по договору и налог на отпуск не для врача, что это как он был в больнице, но без документа.",
     "Fakturan är för kunden och den är inte betald av företaget som har en försäkring på sjukhuset.",
 ]
+# Typed forms of words in these texts; None for a missing accent (not a typo).
 TYPOS = {
     "invioce": "invoice", "refnud": "refund", "depsoit": "deposit", "custmer": "customer",
     "shedule": "schedule", "deparment": "department", "goverment": "government", "enviroment": "environment",
@@ -92,14 +93,13 @@ TYPOS = {
     "tribunlae": "tribunale", "polzza": "polizza", "договру": "договору", "отупск": "отпуск", "больнце": "больнице",
     "fakturna": "fakturan", "försäkrng": "försäkring", "sjukhset": "sjukhuset",
 }  # fmt: skip
-"""What people type for a word of these texts; None where only an accent differs, which is no typo."""
+# Words similar to these texts' words, or to stems in another language.
 NO_TYPOS = """
     German pipes voice refined stored deposits invoke customs defend duet patents patience scheduled fast king bang
     thirsty chip climate permanent hospitality refunded weak wakes Vortrag Richtung Wohnung Verträge Kanten Kinder
     Steuer Sende facile fracture postures cages employer semaine reglas facturas clima pasado hospitales vacas
     vakanties bedrijven klank fatture medici vacanza classe clienti
 """.split()  # noqa: SIM905 - a list of words
-"""Words that are near to one of these texts, or to one of its stems in another language."""
 
 
 @pytest.fixture
@@ -183,7 +183,7 @@ def test_distances_are_those_of_the_definition():
 
 
 def count_edits(a, b):
-    """Count insertions, deletions, replacements, and swaps of neighbours that are not touched again."""
+    """Count insertions, deletions, replacements and swaps of neighbours."""
     rows = {(i, 0): i for i in range(len(a) + 1)} | {(0, j): j for j in range(len(b) + 1)}
     for i in range(1, len(a) + 1):
         for j in range(1, len(b) + 1):

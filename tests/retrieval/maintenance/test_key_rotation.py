@@ -49,7 +49,7 @@ def db(rotated_url):
 
 
 def make(db, ring, count):
-    """Everything that is sealed, `count` times; the pepper once."""
+    """Store `count` sealed values of each kind and one pepper."""
     organization = ids.new_id("org_")
     db.row("insert into organizations (id, name) values (%(id)s, 'o') returning id", {"id": organization})
     stored = []

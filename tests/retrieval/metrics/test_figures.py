@@ -1,4 +1,4 @@
-"""What Prometheus is told: few series whatever is in the tables, what was counted by all processes, and when."""
+"""Prometheus metrics: bounded series, counts of all processes, and freshness."""
 
 import subprocess
 import sys
@@ -25,7 +25,7 @@ def parse_samples(text):
 
 @pytest.fixture(autouse=True)
 def nothing_counted(monkeypatch):
-    """Nothing yet, and no API of other tests in this process takes what is counted here."""
+    """Reset the process counters of other tests."""
 
     async def nothing(_db):
         pass

@@ -1,4 +1,4 @@
-"""Answers that are read whole end: by their bytes and by their time, for both clients that SDKs send with."""
+"""Responses are bounded in bytes and time for both HTTP clients of the SDKs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""No address but public and allowed ones is dialled, by any spelling, name, tunnel or change of mind."""
+"""The guard dials only public and allowed addresses, for any spelling, name, tunnel or rebinding."""
 
 import socket
 import threading
@@ -118,7 +118,7 @@ PUBLIC = ["http://8.8.8.8/", "https://8.8.8.8:8443/x?y#z", "http://[2606:4700:47
 
 
 def answers(monkeypatch, *turns):
-    """Name lookups answer these lists of addresses, one list a lookup, the last one for ever."""
+    """Return one list of addresses per name lookup, then repeat the last list."""
     resolved_names = []
 
     def getaddrinfo(host, port, *_, **__):
@@ -137,7 +137,7 @@ def answers(monkeypatch, *turns):
 
 @pytest.fixture
 def witness():
-    """A listener on loopback: its port, and the connections it has seen."""
+    """Listen on loopback and return port and accepted connections."""
     accepted = []
     listener = socket.create_server(("127.0.0.1", 0))
 
@@ -196,7 +196,7 @@ def test_a_name_that_turns_private_between_check_and_dial_is_blocked(monkeypatch
 
 
 def test_what_is_dialled_is_what_was_checked(monkeypatch):
-    """One lookup only: a second one could answer otherwise."""
+    # A second lookup could return another address.
     resolved_names = answers(monkeypatch, ["8.8.8.8"], ["127.0.0.1"])
     dialled = []
     monkeypatch.setattr(socket.socket, "connect", lambda _, where: dialled.append(where))
@@ -207,7 +207,7 @@ def test_what_is_dialled_is_what_was_checked(monkeypatch):
 
 @pytest.fixture
 def dialled(monkeypatch):
-    """Where httpx's pool dials; nothing answers."""
+    """Return the address dialled by httpx's pool, without an answer."""
     hosts = []
 
     def create_connection(address, timeout=None, source_address=None):
@@ -219,7 +219,7 @@ def dialled(monkeypatch):
 
 
 def test_the_transport_dials_what_was_checked(monkeypatch, dialled):
-    """The pool below httpx looks up nothing but the number that the guard has checked."""
+    # The pool below httpx dials the checked number.
     resolved_names = answers(monkeypatch, ["8.8.8.8"], ["127.0.0.1"])
     client = httpx.Client(transport=Transport(Guard()), trust_env=False)
     with client, pytest.raises(httpx.ConnectError):
@@ -295,7 +295,7 @@ INSIDE = ["wiki", "wiki.corp", "db.internal", "secret.example.com", "WIKI.Corp."
 
 @pytest.mark.parametrize("name", INSIDE)
 def test_a_reason_does_not_tell_whether_a_name_exists_inside(monkeypatch, name):
-    """The same kind and words whether it leads nowhere, inside, to metadata, to both, or to this service."""
+    # Same error for missing, private, metadata, mixed and own addresses.
     refusals = set()
     guard = Guard((ip_network("10.9.0.0/16"),), own_hosts=(("10.9.0.1", 8443),))
     for addresses in (["10.0.0.1"], ["127.0.0.1"], ["169.254.169.254"], ["::1"], ["8.8.8.8", "10.0.0.1"], ["10.9.0.1"]):
@@ -311,7 +311,7 @@ def test_a_reason_does_not_tell_whether_a_name_exists_inside(monkeypatch, name):
 
 
 def refused(guard, url):
-    """By the check, and by the client that fetches."""
+    """Return the refusals of the check and of the fetching client."""
     with pytest.raises(BlockedAddress) as checked:
         guard.check_url(url)
     with httpx.Client(transport=Transport(guard), trust_env=False) as client:
@@ -322,14 +322,14 @@ def refused(guard, url):
 
 
 def test_a_number_is_refused_in_plain_words():
-    """It names nothing that could be there or not: what the operator can do about it may be told."""
+    # Literal addresses reveal nothing, so the message may include operator advice.
     with pytest.raises(BlockedAddress, match="not on the public internet; the operator can allow"):
         Guard().check_url("http://10.0.0.1/")
 
 
 @pytest.fixture
 def listening():
-    """A socket on all addresses of this machine, as a part of the installation holds one, and its port."""
+    """Listen on all addresses as a service part does, and return the port."""
     with socket.create_server(("", 0)) as server:
         yield server.getsockname()[1]
 
@@ -394,7 +394,7 @@ def test_the_setting_is_read_from_the_environment(monkeypatch):
 
 @given(st.integers(0, 2**32 - 1))
 def test_no_ipv4_address_passes_that_is_not_global(number):
-    """Python's own list blocks less than ours, never more, but for addresses that it takes for anycast services."""
+    # Python's list blocks less, except addresses of anycast services.
     address = IPv4Address(number)
     if passes(f"http://{address}/"):
         assert address.is_global
@@ -435,7 +435,7 @@ def test_any_text_is_answered_in_words(text):
 
 @given(st.text(st.sampled_from("0123456789abcdefx.:[]@#\\/%?\u3002\uff11")))
 def test_no_spelling_leads_inside(tail):
-    """Whatever passes the check is public: names that need a lookup do not count, none is asked for."""
+    """Accepted literals are public; names needing a lookup are skipped."""
     try:
         host, _ = fetch_guard.parse_host_port(f"http://{tail}")
         name = fetch_guard.canonical_host(host)

@@ -1,4 +1,4 @@
-"""Every address that people give goes through one checker: whatever could be read in two ways is none."""
+"""One checker handles every user-supplied address and refuses ambiguous URLs."""
 
 from contextlib import suppress
 
@@ -87,7 +87,7 @@ def test_whatever_is_sent_is_taken_or_refused(text, start):
 
 
 def test_every_address_of_a_config_has_its_row():
-    """What is added to a config by such a name is checked too."""
+    # New config fields with such a name need a row, too.
     fields = set()
 
     def walk(area, kind):

@@ -1,4 +1,4 @@
-"""Requests of libraries leave by the proxy of the process: with its token only, and to checked addresses only."""
+"""Library requests pass through the process's proxy: with a token, to checked addresses."""
 
 import socket
 import ssl

@@ -1,4 +1,4 @@
-"""Requests over guarded connections end, fail and free their connections as those of httpx do."""
+"""Guarded requests end, fail and release connections like httpx."""
 
 import socket
 import socketserver
@@ -26,7 +26,7 @@ ERRORS = [
 
 @pytest.fixture
 def serve():
-    """Start a server that answers each request with the same bytes; `connections` has the requests of each."""
+    """Start a server with a fixed response; `connections` has the requests by connection."""
     with ExitStack() as servers:
 
         def start(answer, *, hang_up=False):

@@ -1,4 +1,4 @@
-"""Sites of URLs: what holds for a host and port holds for no other port."""
+"""Sites of URLs are compared with host and port."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Whether what was found answers the query: features of what the viewer may see, and what a fit makes of them."""
+"""Answerability: features of the viewer's documents, and the fitted probability."""
 
 import pytest
 

@@ -177,7 +177,7 @@ def test_recency_moves_the_new_up_by_its_formula_and_the_threshold_is_on_the_sum
 
 
 class Counting:
-    """The tokenizer, counting what it is asked."""
+    """Tokenizer with a call counter."""
 
     def __init__(self):
         self.asked = 0

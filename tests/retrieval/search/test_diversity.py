@@ -1,4 +1,4 @@
-"""Hits of a shaped search on a real database: so many of one document, by age."""
+"""Shaped search on a real database: hits per document, and recency."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Vectors of documents in memory choose what an exact comparison of all matching chunks chooses."""
+"""In-memory document vectors choose the same chunks as an exact comparison."""
 
 import random
 
@@ -14,7 +14,7 @@ EVERYTHING = DocumentFilter()
 
 @pytest.fixture
 def shelf(library):
-    """40 documents of 0 to 12 chunks with vectors by chance, some of them of length 0."""
+    """40 documents of 0 to 12 chunks with random vectors, some of length 0."""
     dice = random.Random(56)
     for number in range(40):
         vectors = [[dice.gauss(0, 1) * (dice.random() > 0.02) for _ in range(8)] for _ in range(dice.randint(0, 12))]

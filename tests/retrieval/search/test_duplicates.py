@@ -1,4 +1,4 @@
-"""Chunks with the same text: one place for all, with the names of the documents that the viewer may see."""
+"""Chunks with equal text form one hit with the names of the viewer's documents."""
 
 import pytest
 

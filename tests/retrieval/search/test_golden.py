@@ -1,10 +1,6 @@
-"""Ranks, scores and spans of searches over 60 abstracts, as they were when golden/results.jsonl was written.
-
-The documents and queries are of the Cranfield collection. A vector is made of the hashes of a text's words, so no model
-decides. What is meant to change results writes the file anew, and the difference is part of the commit:
-
-    GOLDEN=write .venv/bin/python -m pytest tests/retrieval/search/test_golden.py
-"""
+"""Compare ranks, scores and spans of searches over 60 Cranfield abstracts with golden/results.jsonl. Vectors are
+hashes of words, so results are independent of models. After an intended change, write the file again: `GOLDEN=write
+.venv/bin/python -m pytest tests/retrieval/search/test_golden.py`"""
 
 import hashlib
 import itertools
@@ -33,6 +29,7 @@ SENTENCES = 2
 WEIGHTS = {"semantic": (1.0, 0.0), "keyword": (0.0, 1.0), "hybrid": (0.5, 0.5)}
 TENTH, HALF = DocumentFilter(metadata={"tenth": [3]}), DocumentFilter(metadata={"even": True})
 RECENCY = Recency(half_life_days=100, weight=0.3)
+# Each query uses one option in turn, next to the search without options.
 OPTIONS = {
     "half": {"document_filter": HALF},
     "tenth": {"document_filter": TENTH},
@@ -44,7 +41,6 @@ OPTIONS = {
         "shape": Shape(per_document=2, recency=RECENCY, expansion=Expansion(Unit.SECTION, 60)),
     },
 }
-"""One of them for each query, in turn, beside the search without options."""
 
 
 class WordEmbedder:
@@ -133,7 +129,7 @@ def shelf(db, new_scope, texts, monkeypatch):
 
 
 def run_searches(library, texts):
-    """Return the results of every search: external id, start and end, final score and its parts, and the context."""
+    """Return external id, span, scores and context of every search."""
     results = []
     for number, query in enumerate(read_lines("queries.jsonl")):
         name = list(OPTIONS)[number % len(OPTIONS)]

@@ -1,4 +1,4 @@
-"""Searches of one user again and again: what was met before says how to look, never what is seen."""
+"""Repeated searches of one user: remembered state affects speed, never visibility."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def run(db):
 
 @pytest.fixture
 def seen_by(library, run, monkeypatch):
-    """The documents that a search on behalf of a user shows, as each request asks; nobody may see few documents."""
+    """Return a function that lists documents found on behalf of a user."""
     monkeypatch.setattr(memberships, "MAX_VISIBLE_IDS", 0)
     monkeypatch.setattr(selectivity, "limit_exact", lambda *_: 0)
 

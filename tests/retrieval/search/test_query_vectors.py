@@ -1,4 +1,4 @@
-"""Queries that wait together share a call, the latest are kept, and nobody else's trouble or question shows."""
+"""Concurrent queries share a call, recent vectors are cached, and errors stay with their query."""
 
 import threading
 import time
@@ -49,7 +49,7 @@ def until(condition):
 
 
 def together(vectors, model, texts):
-    """All of them while the first call is under way; each one's vector or error, in order."""
+    """Embed all queries during the first call; return vectors or errors in order."""
     model.gate.clear()
     with ThreadPoolExecutor(len(texts) + 1) as pool:
         first = pool.submit(vectors.embed, model, OURS, "the first")

@@ -1,4 +1,4 @@
-"""Search on a real database: what is found, what it scores, and what must never be shown."""
+"""Search on a real database: hits, scores and access."""
 
 import math
 
@@ -21,7 +21,7 @@ ANYBODY = pytest.mark.parametrize("looks", [None, "bob"], ids=["all", "bob"])
 
 
 def axis(*weights):
-    """A vector of length 1 whose cosine with axis(1) is its first number."""
+    """Return a vector of length 1 with its first number as cosine to axis(1)."""
     remainder = math.sqrt(max(0.0, 1 - sum(weight * weight for weight in weights)))
     return [*weights, *([0.0] * (7 - len(weights))), remainder]
 
@@ -165,7 +165,7 @@ def test_a_document_is_replaced_without_a_moment_in_which_it_is_missing(library,
     document = library.put(["wing old"], [axis(0.9)])
 
     class FlipsInBetween:
-        """The new generation becomes visible after the store has answered with the old one."""
+        """Vector store that activates the new generation after its answer."""
 
         labelled = False
 

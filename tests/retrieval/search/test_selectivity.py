@@ -1,4 +1,4 @@
-"""What a filter leaves, listed or walked to: every way finds what an exact comparison of everything finds."""
+"""Filtered search returns the hits of an exact comparison by every strategy."""
 
 import random
 
@@ -15,7 +15,7 @@ ROUNDS = 12
 
 @pytest.fixture
 def filled(library, monkeypatch):
-    """60 documents, of 0 to 12 chunks, of ten teams, one of them deleted, in a partition with an index."""
+    """Insert 60 documents of ten teams, 0 to 12 chunks each, one deleted, in an indexed partition."""
     dice = random.Random(480)
     monkeypatch.setattr(pgvector, "INDEX_FROM", 1)
     document_ids = []
@@ -39,7 +39,7 @@ def _found(library, document_filter, weight, top_k, viewer=None):
 
 
 def _above_the_last(hits):
-    """Without those that are as good as the last one; the database adds scores up in another order."""
+    """Drop hits tied with the last; the database adds scores in another order."""
     return {hit[:2] for hit in hits if hit[2] > hits[-1][2] + 1e-9}
 
 
