@@ -9,7 +9,7 @@ from retrieval.conditions.model import DOCUMENT_FIELDS
 from retrieval.conditions.parse import parse_condition
 from retrieval.errors import ErrorCode
 
-CODE = ErrorCode.INVALID_FILTER_CONFIG
+ERROR_CODE = ErrorCode.INVALID_FILTER_CONFIG
 NOON = datetime(2026, 11, 1, 12, tzinfo=UTC)
 
 
@@ -26,7 +26,7 @@ class Doc:
 
 
 def condition_of(data):
-    return parse_condition(data, CODE, path="where")
+    return parse_condition(data, ERROR_CODE, path="where")
 
 
 DATE_TEXTS = st.sampled_from(
@@ -45,33 +45,33 @@ DATE_TEXTS = st.sampled_from(
     ]
 )
 NO_DATES = st.sampled_from(["2023-02-29", "2026-1-1", "2026-11-01T24:00", "2026-11-01\n", "now", "20261101", ""])
-TEXTS = (
+SAMPLE_TEXTS = (
     st.sampled_from(["", "a", "ab", "B", "é", "%", "_", "5", "true", "\U0001f600", "\ufffd"]) | DATE_TEXTS | NO_DATES
 )
 NUMBERS = st.sampled_from([0, 5, -1, 2**53 + 1, 2**63 - 1, 5.0, -0.0, 0.1, 1e-7, 4.999999999999999])
-SCALARS = TEXTS | NUMBERS | st.booleans()
+SCALARS = SAMPLE_TEXTS | NUMBERS | st.booleans()
 STORED = (
     st.none()
     | SCALARS
     | st.lists(st.none() | SCALARS | st.lists(SCALARS, max_size=2), max_size=3)
     | st.dictionaries(st.sampled_from(["date", "a"]), SCALARS, max_size=1)
 )
-KEYS = st.sampled_from(["k", "a.b", ""])
+METADATA_KEYS = st.sampled_from(["k", "a.b", ""])
 MOMENTS = st.sampled_from([NOON + timedelta(microseconds=n) for n in (0, 1, 999, 1000, -1)])
 DOCS = st.builds(
     Doc,
-    name=TEXTS,
+    name=SAMPLE_TEXTS,
     source=st.sampled_from(["TEXT", "SITEMAP"]),
     document_type=st.sampled_from(["TEXT", "URL"]),
     error=st.none() | st.sampled_from(["", "It is protected by a password.", "The site cannot be reached."]),
-    metadata=st.dictionaries(KEYS, STORED, max_size=3),
+    metadata=st.dictionaries(METADATA_KEYS, STORED, max_size=3),
     properties=st.fixed_dictionaries(
         {},
         optional={
-            "path": st.none() | TEXTS,
-            "archivePath": TEXTS,
+            "path": st.none() | SAMPLE_TEXTS,
+            "archivePath": SAMPLE_TEXTS,
             "modifiedAt": st.none() | DATE_TEXTS | NO_DATES | NUMBERS,
-            "language": TEXTS,
+            "language": SAMPLE_TEXTS,
             "fileSize": NUMBERS,
             "pageCount": st.none() | NUMBERS,
             "textQuality": st.floats(0, 1),
@@ -86,7 +86,7 @@ DATES = st.builds(lambda text: {"date": text}, DATE_TEXTS)
 def leaf(about, dates, values_of_others):
     """Return condition leaves of one field, with values for each operator."""
     values = dates | values_of_others
-    texts = TEXTS if values_of_others is not dates else None
+    texts = SAMPLE_TEXTS if values_of_others is not dates else None
     ways = [
         st.tuples(st.sampled_from(["eq", "ne"]), values),
         st.tuples(st.sampled_from(["in", "nin"]), st.lists(values, max_size=3)),
@@ -99,12 +99,12 @@ def leaf(about, dates, values_of_others):
     return st.one_of(ways).map(lambda way: {"field": about, "op": way[0], "value": way[1]})
 
 
-METADATA = KEYS.flatmap(lambda key: leaf(f"metadata.{key}", DATES, SCALARS))
+METADATA = METADATA_KEYS.flatmap(lambda key: leaf(f"metadata.{key}", DATES, SCALARS))
 OF_DOCUMENT = st.sampled_from(DOCUMENT_FIELDS).flatmap(
     lambda name: (
         leaf(f"document.{name}", *((DATE_TEXTS | DATES,) * 2 if name.endswith("At") else (SCALARS,) * 2))
         if name.endswith("At")
-        else leaf(f"document.{name}", TEXTS, SCALARS)
+        else leaf(f"document.{name}", SAMPLE_TEXTS, SCALARS)
     )
 )
 ANY_CONDITION = st.recursive(

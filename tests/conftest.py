@@ -20,6 +20,7 @@ from local import postgres
 from retrieval import ids
 from retrieval.database import revisions
 from retrieval.ports import Scope
+from retrieval.settings import PROJECT_ROOT
 from tests.loops import close_database, open_database
 
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:  # as in the background of a script: Prefect's workers need it
@@ -32,8 +33,7 @@ hypothesis.settings.register_profile("tests", deadline=None, derandomize=True)
 hypothesis.settings.register_profile("explore", deadline=None, derandomize=False, print_blob=True)
 hypothesis.settings.load_profile("tests")
 
-PROJECT = Path(__file__).resolve().parents[1]
-SHARED = PROJECT.parent / "shared" / "data"
+SHARED = PROJECT_ROOT.parent / "shared" / "data"
 
 
 # Kills of the processes lose no committed rows, even without fsync; tests/e2e/test_local.py covers the service's own
@@ -44,7 +44,7 @@ HASTE = {"fsync": "off", "full_page_writes": "off"}
 @functools.cache
 def asks_prefect(file: str) -> bool:
     """Return whether a test file uses the Prefect server of its worker."""
-    return file.startswith("tests/flows/") and "prefect_server" in (PROJECT / file).read_text()
+    return file.startswith("tests/flows/") and "prefect_server" in (PROJECT_ROOT / file).read_text()
 
 
 # Folders of tests that start whole services.

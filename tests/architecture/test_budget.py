@@ -11,7 +11,7 @@ from retrieval.settings import PROJECT_ROOT
 
 BUDGET = tomllib.loads((PROJECT_ROOT / "budget.toml").read_text(encoding="utf-8"))
 CHANGELOG_LINES = 40
-GENERATED = re.compile(r"(?i)\b(?:generated|written) (?:by|from) `")
+GENERATED_MARK = re.compile(r"(?i)\b(?:generated|written) (?:by|from) `")
 
 
 def list_files(*patterns):
@@ -60,7 +60,7 @@ def test_generated_files_are_listed():
     marked = {
         str(file.relative_to(PROJECT_ROOT))
         for file in list_files("*.py", "*.md", "*.ts", "*.json", "*.toml", ".env.example")
-        if GENERATED.search(file.read_text(encoding="utf-8")[:300])
+        if GENERATED_MARK.search(file.read_text(encoding="utf-8")[:300])
     }
     unlisted = sorted(marked - set(generated))
     assert not unlisted, "Add a line `FILE linguist-generated` for each of these to .gitattributes."

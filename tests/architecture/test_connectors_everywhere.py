@@ -1,7 +1,6 @@
 """Every content service has one name in all lists and appears in few files."""
 
 import re
-from pathlib import Path
 
 import pytest
 
@@ -10,14 +9,14 @@ from api.wire.connections import ConnectorName
 from connectors import registry
 from flows import deployments
 from retrieval.namespaces import namespaces
+from retrieval.settings import PROJECT_ROOT
 from retrieval.sources import APP_CONFIGS, CONNECTED_SOURCES, CREDENTIAL_SOURCES
 from tests.api.description import DOCUMENT
 from tests.standins.accounts import ACCOUNTS
 from ui.parts import api_schema
 
-PROJECT = Path(__file__).resolve().parents[2]
 TREES = ("api", "bench", "connectors", "flows", "local", "migrations", "retrieval", "ui")
-KINDS = {".py", ".html", ".js", ".mako", ".sh", ".service"}
+SOURCE_SUFFIXES = {".py", ".html", ".js", ".mako", ".sh", ".service"}
 OTHER_WORDS = re.compile(r"box-sizing|viewBox|MediaBox|CharBox")
 """Words of CSS, SVG and PDF."""
 LISTED = ("pyproject.toml", "prefect.yaml", "Makefile")
@@ -48,14 +47,14 @@ def test_each_has_an_operation_and_a_page(name):
         name, {"clientId": "c", "clientSecret": "s"}, registry.settings.load_settings()
     ).service
     assert service.name == title
-    page = (PROJECT / "docs" / "connectors" / f"{slug(name)}.md").read_text()
+    page = (PROJECT_ROOT / "docs" / "connectors" / f"{slug(name)}.md").read_text()
     assert page.startswith(f"# How do I ingest {title}?\n")
 
 
 @pytest.mark.parametrize("name", CREDENTIAL_SOURCES)
 def test_each_source_without_an_app_has_a_page(name):
     assert "/v1/ingest/source" in {path for handler in ROUTE_HANDLERS for path in handler.paths}
-    page = (PROJECT / "docs" / "connectors" / f"{slug(name)}.md").read_text()
+    page = (PROJECT_ROOT / "docs" / "connectors" / f"{slug(name)}.md").read_text()
     assert page.startswith(f"# How do I ingest {registry.load_source_infos()[name].title}?\n")
 
 
@@ -73,13 +72,13 @@ def spelled(name, title):
 @pytest.mark.parametrize("name", APP_CONFIGS)
 def test_a_name_stands_in_its_package_and_hardly_anywhere_else(name):
     """Allowed files: registry, flow with deployment, and SDK declaration."""
-    package = PROJECT / "connectors" / "sources" / name.lower()
-    files = [path for tree in TREES for path in (PROJECT / tree).rglob("*") if path.suffix in KINDS]
-    files = [path for path in files if package not in path.parents] + [PROJECT / path for path in LISTED]
+    package = PROJECT_ROOT / "connectors" / "sources" / name.lower()
+    files = [path for tree in TREES for path in (PROJECT_ROOT / tree).rglob("*") if path.suffix in SOURCE_SUFFIXES]
+    files = [path for path in files if package not in path.parents] + [PROJECT_ROOT / path for path in LISTED]
     assert len(files) > 100
     spelling = spelled(name, registry.load_connector_infos()[name].title)
     mentions = [
-        str(path.relative_to(PROJECT)) for path in files if spelling.search(OTHER_WORDS.sub("", path.read_text()))
+        str(path.relative_to(PROJECT_ROOT)) for path in files if spelling.search(OTHER_WORDS.sub("", path.read_text()))
     ]
     assert "retrieval/sources.py" in mentions
     assert len(mentions) <= 5, (

@@ -12,13 +12,13 @@ from api.wire.common import ErrorAnswer
 from retrieval.accounts.api_keys import KEY_SCOPES
 from retrieval.settings import PROJECT_ROOT
 
-TEXT = (PROJECT_ROOT / "docs" / "contract.md").read_text(encoding="utf-8")
+CONTRACT_TEXT = (PROJECT_ROOT / "docs" / "contract.md").read_text(encoding="utf-8")
 OPERATIONS = {
     (operation.method, re.sub(r"{\w+(:str)?}", "{}", operation.path)): operation
     for operation in (handler.opt["operation"] for handler in ROUTE_HANDLERS if "operation" in handler.opt)
 }
-EXAMPLES = re.findall(r"```http\n(\w+) (\S+)\n(.*?)```\n(?:```json\n(.*?)```)?", TEXT, re.DOTALL)
-ANSWERS = re.findall(r"```json\n(.*?)```", TEXT, re.DOTALL)
+EXAMPLES = re.findall(r"```http\n(\w+) (\S+)\n(.*?)```\n(?:```json\n(.*?)```)?", CONTRACT_TEXT, re.DOTALL)
+ANSWERS = re.findall(r"```json\n(.*?)```", CONTRACT_TEXT, re.DOTALL)
 
 
 def operation_of(method, path):
@@ -27,7 +27,7 @@ def operation_of(method, path):
 
 
 def test_the_error_table_is_that_of_the_code():
-    rows = re.findall(r"^\| ([A-Z][A-Z_]+|(?:missing|invalid)_tenant_id) \| (\d{3})\b", TEXT, re.MULTILINE)
+    rows = re.findall(r"^\| ([A-Z][A-Z_]+|(?:missing|invalid)_tenant_id) \| (\d{3})\b", CONTRACT_TEXT, re.MULTILINE)
     expected = {code.value: status for code, status in STATUS_BY_CODE.items()}
     assert {code: int(status) for code, status in rows} == expected, "Correct the table of codes in docs/contract.md."
 
@@ -51,11 +51,11 @@ def test_an_answer_has_the_envelope(answer):
 
 
 def test_every_scope_is_named():
-    unnamed = {scope for scope in KEY_SCOPES if f"`{scope}`" not in TEXT}
+    unnamed = {scope for scope in KEY_SCOPES if f"`{scope}`" not in CONTRACT_TEXT}
     assert not unnamed, "Add these scopes to docs/contract.md."
 
 
 def test_no_code_is_named_that_does_not_exist():
-    shaped = re.findall(r"`((?:INVALID|MISSING)_[A-Z_]+|[A-Z_]+_(?:NOT_FOUND|FAILED|ERROR|EXCEEDED))`", TEXT)
+    shaped = re.findall(r"`((?:INVALID|MISSING)_[A-Z_]+|[A-Z_]+_(?:NOT_FOUND|FAILED|ERROR|EXCEEDED))`", CONTRACT_TEXT)
     unknown = set(shaped) - {code.value for code in STATUS_BY_CODE}
     assert not unknown, "Correct these codes in docs/contract.md."

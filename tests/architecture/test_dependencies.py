@@ -9,10 +9,11 @@ from pathlib import Path
 
 import pytest
 
-PROJECT = Path(__file__).resolve().parents[2]
-PACKAGES = ("retrieval_service", "api", "connectors", "flows", "local", "migrations", "retrieval", "ui")
+from retrieval.settings import PROJECT_ROOT
+
+OWN_PACKAGES = ("retrieval_service", "api", "connectors", "flows", "local", "migrations", "retrieval", "ui")
 CLIENT = "clients/python/retrieval_client"
-METADATA = tomllib.loads((PROJECT / "pyproject.toml").read_text())["project"]
+METADATA = tomllib.loads((PROJECT_ROOT / "pyproject.toml").read_text())["project"]
 DECLARED = [*METADATA["dependencies"], *METADATA["optional-dependencies"]["openvino"]]
 DISTRIBUTIONS = packages_distributions()
 # Next major versions of these packages broke the service before.
@@ -26,14 +27,14 @@ def name_of(requirement: str) -> str:
 def imported() -> set[str]:
     """Return the third-party modules imported by the packages."""
     modules = set()
-    files = (file for package in (*PACKAGES, CLIENT) for file in (PROJECT / package).rglob("*.py"))
+    files = (file for package in (*OWN_PACKAGES, CLIENT) for file in (PROJECT_ROOT / package).rglob("*.py"))
     for path in (file for file in files if file.parent.name != "integrations"):  # extras of the client's own package
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.Import):
                 modules |= {alias.name.partition(".")[0] for alias in node.names}
             elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
                 modules.add(node.module.partition(".")[0])
-    return modules - set(sys.stdlib_module_names) - {*PACKAGES, Path(CLIENT).name}
+    return modules - set(sys.stdlib_module_names) - {*OWN_PACKAGES, Path(CLIENT).name}
 
 
 def test_every_imported_package_is_declared():

@@ -11,16 +11,17 @@ from pathlib import Path
 
 import pytest
 
+from retrieval.settings import PROJECT_ROOT
+
 pytestmark = pytest.mark.service
 
-PROJECT = Path(__file__).resolve().parents[2]
 COPIED = ("api", "connectors", "docs", "flows", "local", "migrations", "retrieval", "tests", "ui")
-FILES = ("pyproject.toml", "prefect.yaml", "README.md")
+CHANGED_FILES = ("pyproject.toml", "prefect.yaml", "README.md")
 
 
 def blocks():
     """Yield language, file and text of each code block with a file name."""
-    guide = "\n".join((PROJECT / "docs" / f"adding-a-{name}.md").read_text() for name in ("connector", "source"))
+    guide = "\n".join((PROJECT_ROOT / "docs" / f"adding-a-{name}.md").read_text() for name in ("connector", "source"))
     return re.findall(r'^```(python|yaml|markdown|diff) title="(\S+)"\n(.*?)^```$', guide, re.MULTILINE | re.DOTALL)
 
 
@@ -42,9 +43,9 @@ def copied(tmp_path_factory):
     """Copy the project and apply both guides."""
     root = tmp_path_factory.mktemp("guide")
     for name in COPIED:
-        shutil.copytree(PROJECT / name, root / name, ignore=shutil.ignore_patterns("__pycache__"))
-    for name in FILES:
-        shutil.copy(PROJECT / name, root / name)
+        shutil.copytree(PROJECT_ROOT / name, root / name, ignore=shutil.ignore_patterns("__pycache__"))
+    for name in CHANGED_FILES:
+        shutil.copy(PROJECT_ROOT / name, root / name)
     for language, path, text in blocks():
         apply(language, root / path, text)
     return root

@@ -11,16 +11,20 @@ from local import cli
 from retrieval.settings import PROJECT_ROOT
 from tests.architecture.test_contract import operation_of
 
-PAGES = [PROJECT_ROOT / "README.md", PROJECT_ROOT / "docs" / "quickstart.md", PROJECT_ROOT / "docs" / "operations.md"]
-PAGES += [PROJECT_ROOT / "docs" / "connectors.md", PROJECT_ROOT / "docs" / "connectors" / "website.md"]
-PAGES += sorted((PROJECT_ROOT / "docs" / "guides").glob("*.md"))
+GUIDE_PAGES = [
+    PROJECT_ROOT / "README.md",
+    PROJECT_ROOT / "docs" / "quickstart.md",
+    PROJECT_ROOT / "docs" / "operations.md",
+]
+GUIDE_PAGES += [PROJECT_ROOT / "docs" / "connectors.md", PROJECT_ROOT / "docs" / "connectors" / "website.md"]
+GUIDE_PAGES += sorted((PROJECT_ROOT / "docs" / "guides").glob("*.md"))
 NAMESPACE = "ns_06gzpnn6z30k9qdmrw54faz30g"
 UPLOAD = "up_06gzpnn6z30k9qdmrw54faz30g"
 
 
 def blocks():
     """Yield each shell block of the guides with its page."""
-    for page in PAGES:
+    for page in GUIDE_PAGES:
         for block in re.findall(r"```(?:bash|sh)\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL):
             yield page.name, block
 

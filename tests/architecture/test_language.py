@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-PROJECT = Path(__file__).resolve().parents[2]
-PACKAGES = ("api", "connectors", "flows", "local", "retrieval", "ui")
+from retrieval.settings import PROJECT_ROOT
+
+PRODUCT_PACKAGES = ("api", "connectors", "flows", "local", "retrieval", "ui")
 VAGUE = re.compile(
     r"found|asked|told|said|one|made|left|held|seen|known|taken|wanted|given|here|now|way|place|some|meant|sent|there"
     r"|each|before|after|shown|kept|ours|own|tried|gone|listed|named|was|had|who|what|where|then|again|more|most|all"
@@ -34,17 +35,17 @@ PHRASES = re.compile(
 """Of pages, messages of errors and `--help`."""
 SENTENCE_WORDS = 25
 """Of a page, on average."""
-PAGES = [
-    *(path for path in PROJECT.glob("*.md")),
-    *(path for folder in ("docs", "clients", "deploy") for path in (PROJECT / folder).rglob("*.md")),
+DOC_PAGES = [
+    *(path for path in PROJECT_ROOT.glob("*.md")),
+    *(path for folder in ("docs", "clients", "deploy") for path in (PROJECT_ROOT / folder).rglob("*.md")),
 ]
 
 
 @pytest.fixture(scope="module")
 def figures() -> dict[str, float]:
     counts: Counter[str] = Counter()
-    for package in PACKAGES:
-        for path in sorted((PROJECT / package).rglob("*.py")):
+    for package in PRODUCT_PACKAGES:
+        for path in sorted((PROJECT_ROOT / package).rglob("*.py")):
             for node in ast.walk(ast.parse(path.read_text())):
                 count_words(node, counts)
     shares = (
@@ -79,7 +80,7 @@ def test_the_wording_of_the_code_stays_below_its_limit(figures, figure):
     assert figures[figure] <= LIMITS[figure], f"Reword the names or docstrings of this change: {figure} rose."
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda path: path.relative_to(PROJECT).as_posix())
+@pytest.mark.parametrize("page", DOC_PAGES, ids=lambda path: path.relative_to(PROJECT_ROOT).as_posix())
 def test_a_page_has_short_sentences_and_no_phrase_of_the_list(page):
     text = read_prose(page)
     lengths = [len(words) for sentence in split_sentences(text) if (words := re.findall(r"[\w'-]+", sentence))]
@@ -106,13 +107,13 @@ def split_sentences(text: str) -> list[str]:
 
 def test_errors_and_help_have_no_phrase_of_the_list():
     bad = []
-    for package in (*PACKAGES, "clients/python/retrieval_client"):
-        for path in sorted((PROJECT / package).rglob("*.py")):
+    for package in (*PRODUCT_PACKAGES, "clients/python/retrieval_client"):
+        for path in sorted((PROJECT_ROOT / package).rglob("*.py")):
             for node in ast.walk(ast.parse(path.read_text())):
                 if isinstance(node, ast.Raise) or (isinstance(node, ast.keyword) and node.arg == "help"):
                     texts = [part.value for part in ast.walk(node) if isinstance(part, ast.Constant)]
                     bad += [
-                        f"{path.relative_to(PROJECT)}:{node.lineno}: {text}"
+                        f"{path.relative_to(PROJECT_ROOT)}:{node.lineno}: {text}"
                         for text in texts
                         if isinstance(text, str) and PHRASES.search(text)
                     ]

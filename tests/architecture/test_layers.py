@@ -3,13 +3,13 @@
 import re
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
-PROJECT = Path(__file__).resolve().parents[2]
-PACKAGES = ("api", "connectors", "flows", "local", "retrieval")
-SOURCES = [path for package in PACKAGES for path in sorted((PROJECT / package).rglob("*.py"))]
+from retrieval.settings import PROJECT_ROOT
+
+PRODUCT_PACKAGES = ("api", "connectors", "flows", "local", "retrieval")
+SOURCE_FILES = [path for package in PRODUCT_PACKAGES for path in sorted((PROJECT_ROOT / package).rglob("*.py"))]
 
 
 HEAVY = (
@@ -28,7 +28,9 @@ HEAVY = (
 @pytest.mark.service
 def test_the_api_starts_without_prefect_models_or_vendors():
     code = "import sys, api.app; print([name for name in sys.argv[1:] if name in sys.modules])"
-    done = subprocess.run([sys.executable, "-c", code, *HEAVY], cwd=PROJECT, capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", code, *HEAVY], cwd=PROJECT_ROOT, capture_output=True, text=True, check=True
+    )
     assert done.stdout.strip() == "[]", "Import these inside the functions that use them."
 
 
@@ -45,7 +47,9 @@ def test_flows_start_without_vendors_or_models():
         "liteparse",
         "googleapiclient",
     )
-    done = subprocess.run([sys.executable, "-c", code, *heavy], cwd=PROJECT, capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", code, *heavy], cwd=PROJECT_ROOT, capture_output=True, text=True, check=True
+    )
     assert done.stdout.strip() == "[]", "Import these inside the functions that use them."
 
 
@@ -55,9 +59,9 @@ READS_ENVIRONMENT = re.compile(r"\bgetenv\b|\benviron\b(?!\.(?:setdefault|update
 def test_only_the_settings_read_the_environment():
     """`local` passes an environment to its processes; other packages use the settings."""
     readers = [
-        str(path.relative_to(PROJECT))
-        for path in SOURCES
-        if path.relative_to(PROJECT).parts[0] != "local" and READS_ENVIRONMENT.search(path.read_text())
+        str(path.relative_to(PROJECT_ROOT))
+        for path in SOURCE_FILES
+        if path.relative_to(PROJECT_ROOT).parts[0] != "local" and READS_ENVIRONMENT.search(path.read_text())
     ]
     assert not readers, "Add a setting to retrieval/settings.py and read that."
 
@@ -83,5 +87,9 @@ def test_a_write_to_the_environment_is_allowed(line):
 
 
 def test_no_module_is_longer_than_400_lines():
-    long = {str(path.relative_to(PROJECT)): n for path in SOURCES if (n := len(path.read_text().splitlines())) > 400}
+    long = {
+        str(path.relative_to(PROJECT_ROOT)): n
+        for path in SOURCE_FILES
+        if (n := len(path.read_text().splitlines())) > 400
+    }
     assert not long, "Move a part into a module of its own."

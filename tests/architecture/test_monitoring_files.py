@@ -4,15 +4,14 @@ import json
 import re
 import shutil
 import subprocess
-from pathlib import Path
 
 import pytest
 import yaml
 
 from retrieval.metrics.catalog import CATALOG, Kind
+from retrieval.settings import PROJECT_ROOT
 
-PROJECT = Path(__file__).resolve().parents[2]
-DEPLOY = PROJECT / "deploy"
+DEPLOY = PROJECT_ROOT / "deploy"
 RULES = [
     rule
     for group in yaml.safe_load((DEPLOY / "prometheus" / "rules.yaml").read_text())["groups"]
@@ -20,7 +19,7 @@ RULES = [
 ]
 DASHBOARD = json.loads((DEPLOY / "grafana" / "retrieval.json").read_text())
 PANELS = [panel for panel in DASHBOARD["panels"] if panel["type"] != "row"]
-RUNBOOK = (PROJECT / "docs" / "runbook.md").read_text()
+RUNBOOK = (PROJECT_ROOT / "docs" / "runbook.md").read_text()
 EXPRESSIONS = [rule["expr"] for rule in RULES] + [target["expr"] for panel in PANELS for target in panel["targets"]]
 TOLD = {name: metric for metric in CATALOG.values() for name in metric.told()}
 
@@ -55,7 +54,7 @@ def test_each_alert_says_what_to_do_and_the_runbook_holds_nothing_else():
 
 
 def test_every_figure_is_described_and_shown_or_watched():
-    described = (PROJECT / "docs" / "operations.md").read_text()
+    described = (PROJECT_ROOT / "docs" / "operations.md").read_text()
     together = "\n".join(EXPRESSIONS)
     for metric in CATALOG.values():
         assert metric.name in described or metric.name.removeprefix("retrieval_database_") in described, metric.name

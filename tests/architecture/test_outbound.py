@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
-PROJECT = Path(__file__).resolve().parents[2]
-PACKAGES = ("api", "connectors", "flows", "local", "retrieval")
-SOURCES = sorted(path for package in PACKAGES for path in (PROJECT / package).rglob("*.py"))
+from retrieval.settings import PROJECT_ROOT
+
+PRODUCT_PACKAGES = ("api", "connectors", "flows", "local", "retrieval")
+SOURCE_FILES = sorted(path for package in PRODUCT_PACKAGES for path in (PROJECT_ROOT / package).rglob("*.py"))
 
 # Of `urllib` only `urllib.request`, of `http` only `http.client`.
 DIALLERS = (
@@ -70,7 +71,7 @@ CALLS = frozenset(
 
 
 def name(path: Path) -> str:
-    return str(path.relative_to(PROJECT))
+    return str(path.relative_to(PROJECT_ROOT))
 
 
 def imported(tree: ast.AST) -> set[str]:
@@ -108,7 +109,7 @@ def is_known(path: Path) -> bool:
 
 
 def test_only_named_modules_can_dial():
-    for path in SOURCES:
+    for path in SOURCE_FILES:
         modules = diallers(ast.parse(path.read_text()))
         assert is_known(path) or not modules, (
             f"{name(path)} imports {sorted(modules)}: add a line for it to TRUSTED, or to GUARDED where users name the"
@@ -132,7 +133,7 @@ def back_doors(source: str) -> list[str]:
 
 def test_no_module_opens_a_connection_by_a_back_door():
     trusted = (*TRUSTED, "retrieval/network/transport.py", "retrieval/network/egress.py")
-    judged = [path for path in SOURCES if not any(fnmatch(name(path), pattern) for pattern in trusted)]
+    judged = [path for path in SOURCE_FILES if not any(fnmatch(name(path), pattern) for pattern in trusted)]
     calls = [f"{name(path)}:{call}" for path in judged for call in back_doors(path.read_text())]
     calls = [
         call for call in calls if not re.fullmatch(r"connectors/s3_client\.py:\d+ calls urlopen", call)
@@ -152,13 +153,13 @@ def test_a_back_door_is_seen(call):
 def test_what_users_name_is_dialled_by_the_guard():
     """Each module, or its client factory, uses the guard."""
     for pattern in GUARDED:
-        texts = [path.read_text() for path in SOURCES if fnmatch(name(path), pattern)]
+        texts = [path.read_text() for path in SOURCE_FILES if fnmatch(name(path), pattern)]
         assert texts, f"Remove {pattern} from GUARDED: no module has that name."
         assert any("fetch_guard" in text for text in texts), f"Dial by retrieval.network.fetch_guard in {pattern}."
 
 
 def test_the_tables_name_no_module_twice():
-    for path in SOURCES:
+    for path in SOURCE_FILES:
         hits = [pattern for pattern in (*THE_GUARD, *GUARDED, *TRUSTED) if fnmatch(name(path), pattern)]
         assert len(hits) <= 1, f"Remove {name(path)} from all of these but one: {hits}"
 

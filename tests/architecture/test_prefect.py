@@ -5,15 +5,14 @@ from __future__ import annotations
 import ast
 import inspect
 import re
-from pathlib import Path
 
 from flows import prefect_errors
+from retrieval.settings import PROJECT_ROOT
 
-PROJECT = Path(__file__).resolve().parents[2]
-SOURCES = [
+SOURCE_FILES = [
     path
     for package in ("api", "bench", "connectors", "flows", "local", "retrieval", "ui")
-    for path in sorted((PROJECT / package).rglob("*.py"))
+    for path in sorted((PROJECT_ROOT / package).rglob("*.py"))
 ]
 # Modules documented in Prefect's API reference and guides.
 DOCUMENTED = (
@@ -68,7 +67,7 @@ def internals_of(source: str) -> set[str]:
 
 
 def test_nothing_private_or_undocumented_of_prefect_is_used():
-    sources = {str(path.relative_to(PROJECT)): path.read_text() for path in SOURCES}
+    sources = {str(path.relative_to(PROJECT_ROOT)): path.read_text() for path in SOURCE_FILES}
     used = {name: internals_of(source) - AHEAD for name, source in sources.items() if "prefect" in source}
     wrong = {name: internals for name, internals in used.items() if internals}
     assert not wrong, "Use what Prefect documents; add a module of its reference to DOCUMENTED in this test."
@@ -116,9 +115,9 @@ def test_the_guide_has_each_state_of_prefect_and_of_the_flows():
     from prefect import states
 
     of_prefect = {name for name, _ in inspect.getmembers(states, inspect.isfunction) if name[0].isupper()}
-    flow_states = {name for path in (PROJECT / "flows").rglob("*.py") for name in given_names(path, of_prefect)}
+    flow_states = {name for path in (PROJECT_ROOT / "flows").rglob("*.py") for name in given_names(path, of_prefect)}
     assert {"Interrupted", "CompletedWithFailures", "Waiting"} <= flow_states
-    guide = (PROJECT / "docs" / "guides" / "prefect.md").read_text(encoding="utf-8")
+    guide = (PROJECT_ROOT / "docs" / "guides" / "prefect.md").read_text(encoding="utf-8")
     section = guide.partition("## States")[2].partition("\n## ")[0]
     cells = " ".join(line.split("|")[1] for line in section.splitlines() if line.startswith("|"))
     assert of_prefect | flow_states <= set(re.findall(r"[A-Za-z]+", cells))

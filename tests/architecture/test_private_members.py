@@ -20,7 +20,7 @@ OWN = {
 # Documented by Python: methods of named tuples, and `os._exit`.
 PUBLIC = {"_asdict", "_exit", "_field_defaults", "_fields", "_make", "_replace"}
 SETTABLE = {"os.environ", "sys.argv", "sys.stderr", "sys.stdout"}
-FILES = [file for file in list_files("*.py") if file.relative_to(PROJECT_ROOT).parts[0] != "tests"]
+PYTHON_FILES = [file for file in list_files("*.py") if file.relative_to(PROJECT_ROOT).parts[0] != "tests"]
 
 
 def is_private(name):
@@ -147,7 +147,9 @@ def _replaced(source):
 @pytest.mark.slow
 def test_no_private_name_of_a_library_is_used():
     uses = [
-        f"{file.relative_to(PROJECT_ROOT)}:{use}" for file in FILES for use in private_uses(file.read_text("utf-8"))
+        f"{file.relative_to(PROJECT_ROOT)}:{use}"
+        for file in PYTHON_FILES
+        for use in private_uses(file.read_text("utf-8"))
     ]
     assert not uses, "Use the library's public names."
 
@@ -186,4 +188,4 @@ def test_ruff_refuses_private_members_everywhere_but_in_tests():
     assert not [rule for rule in lint["ignore"] if rule.startswith("SLF")]
     assert [glob for glob, rules in lint["per-file-ignores"].items() if "SLF001" in rules] == ["tests/**"]
     mark = "# noqa: " + "SLF001"
-    assert not [file for file in FILES if mark in file.read_text(encoding="utf-8")]
+    assert not [file for file in PYTHON_FILES if mark in file.read_text(encoding="utf-8")]

@@ -2,17 +2,16 @@
 
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
-pytestmark = pytest.mark.service
+from retrieval.settings import PROJECT_ROOT
 
-PROJECT = Path(__file__).resolve().parents[2]
+pytestmark = pytest.mark.service
 
 
 def test_the_client_is_as_the_api_describes_itself():
     # `python clients/python/generate.py` writes the client.
     command = [sys.executable, "clients/python/generate.py", "--check"]
-    done = subprocess.run(command, cwd=PROJECT, capture_output=True, text=True, check=False, timeout=120)
+    done = subprocess.run(command, cwd=PROJECT_ROOT, capture_output=True, text=True, check=False, timeout=120)
     assert done.returncode == 0, done.stdout + done.stderr

@@ -12,8 +12,8 @@ from local import cli
 from retrieval.settings import DEFAULT_HOME, PROJECT_ROOT, Settings
 from tests.api.description import DOCUMENT
 
-PAGES = api_reference.render_pages(DOCUMENT)
-GENERATED = {*PAGES, "reference/permissions.md", "reference/settings.md", "reference/cli.md"}
+REFERENCE_PAGES = api_reference.render_pages(DOCUMENT)
+GENERATED_PAGES = {*REFERENCE_PAGES, "reference/permissions.md", "reference/settings.md", "reference/cli.md"}
 
 
 def test_the_example_of_settings_is_up_to_date():
@@ -44,11 +44,11 @@ def test_every_command_and_option_is_described():
 def test_every_operation_is_on_the_page_of_its_tag():
     for path, methods in DOCUMENT["paths"].items():
         for method, operation in methods.items():
-            assert f"\n{method.upper()} {path}\n" in PAGES[api_reference.page_of_tag(operation["tags"][0])]
+            assert f"\n{method.upper()} {path}\n" in REFERENCE_PAGES[api_reference.page_of_tag(operation["tags"][0])]
 
 
 def test_every_field_is_shown():
-    text = "".join(PAGES.values())
+    text = "".join(REFERENCE_PAGES.values())
     for name, schema in DOCUMENT["components"]["schemas"].items():
         for field in schema.get("properties", {}):
             is_documented = f">{field}</code>" in text
@@ -59,7 +59,7 @@ def test_every_field_is_shown():
 
 def test_the_navigation_names_every_page_that_is_made():
     navigation = str(yaml.safe_load((PROJECT_ROOT / "mkdocs.yml").read_text(encoding="utf-8"))["nav"])
-    assert not [page for page in GENERATED if page not in navigation], "Add these to nav in mkdocs.yml."
+    assert not [page for page in GENERATED_PAGES if page not in navigation], "Add these to nav in mkdocs.yml."
 
 
 LISTS = [name for name, field in Settings.model_fields.items() if isinstance(field.default, list)]

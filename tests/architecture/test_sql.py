@@ -9,7 +9,7 @@ from retrieval.settings import PROJECT_ROOT
 LIMITS = tomllib.loads((PROJECT_ROOT / "budget.toml").read_text(encoding="utf-8"))["sql"]
 UNTYPED = re.compile(r"\brow\[[\"']|\b_?db\.(?:async_)?rows?\(")
 STATEMENT = re.compile(r"\s*(?:select|insert into|update|delete from|with(?: recursive)?)\s+(?:[a-z0-9_(%*]|$)")
-SOURCES = {
+SOURCE_TEXTS = {
     str(path.relative_to(PROJECT_ROOT)): path.read_text(encoding="utf-8")
     for package in ("api", "connectors", "flows", "local", "retrieval")
     for path in sorted((PROJECT_ROOT / package).rglob("*.py"))
@@ -29,7 +29,7 @@ def list_statements(source):
 
 
 def test_columns_are_read_from_typed_rows():
-    untyped = [name for name, text in SOURCES.items() if UNTYPED.search(text)]
+    untyped = [name for name, text in SOURCE_TEXTS.items() if UNTYPED.search(text)]
     assert not untyped, "Fetch instances of a class (retrieval.database.rows)."
 
 
@@ -37,7 +37,7 @@ def test_statements_are_in_query_modules():
     """In `queries.py`, `queries_NOUN.py` or a folder `queries` of the package."""
     scattered = {
         name: len(list(list_statements(text)))
-        for name, text in SOURCES.items()
+        for name, text in SOURCE_TEXTS.items()
         if not re.search(r"/queries(?:_\w+\.py|\.py|/)", name)
     }
     total, limit = sum(scattered.values()), LIMITS["scattered_statements"]

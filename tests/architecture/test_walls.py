@@ -8,11 +8,12 @@ from pathlib import Path
 
 import pytest
 
-PROJECT = Path(__file__).resolve().parents[2]
-PACKAGES = ("api", "connectors", "flows", "local", "retrieval", "ui")
+from retrieval.settings import PROJECT_ROOT
+
+PRODUCT_PACKAGES = ("api", "connectors", "flows", "local", "retrieval", "ui")
 CONTRACTS = [
     contract["name"]
-    for contract in tomllib.loads((PROJECT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
+    for contract in tomllib.loads((PROJECT_ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
 ]
 # Contract, importing module, and imported module; None plants a module outside every layer.
 PLANTED = [
@@ -72,9 +73,9 @@ PLANTED = [
 def planted(tmp_path_factory):
     """Run the linter on a copy of the tree with all violations."""
     copy = tmp_path_factory.mktemp("planted")
-    for package in PACKAGES:
-        shutil.copytree(PROJECT / package, copy / package, ignore=shutil.ignore_patterns("__pycache__"))
-    shutil.copy(PROJECT / "pyproject.toml", copy)
+    for package in PRODUCT_PACKAGES:
+        shutil.copytree(PROJECT_ROOT / package, copy / package, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copy(PROJECT_ROOT / "pyproject.toml", copy)
     for _, module, imported in PLANTED:
         path = copy / Path(*module.split(".")).with_suffix(".py")
         if not path.exists():
@@ -93,7 +94,7 @@ def linted(folder):
 
 
 def test_imports_go_down_only():
-    code, output = linted(PROJECT)
+    code, output = linted(PROJECT_ROOT)
     assert code == 0, output
 
 

@@ -39,11 +39,11 @@ def test_words_in_another_order_are_all_found_and_not_in_order():
     assert score.figures() | {"recall": 1, "order": 0.5} == score.figures()
 
 
-KINDS = ["columns", "tables", "right_to_left", "clauses", "charts", "odd_pages", "languages"]
+DRAWING_KINDS = ["columns", "tables", "right_to_left", "clauses", "charts", "odd_pages", "languages"]
 
 
 @pytest.mark.service
-@pytest.mark.parametrize("kind", nightly_except(KINDS, "tables"))
+@pytest.mark.parametrize("kind", nightly_except(DRAWING_KINDS, "tables"))
 def test_a_drawn_file_holds_the_words_of_its_truth(tmp_path, kind):
     drawings = list(getattr(drawn, f"draw_{kind}")(tmp_path, Random(7)))
     assert len({path for path, _ in drawings}) >= 4

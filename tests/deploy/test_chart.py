@@ -6,25 +6,28 @@ import re
 import shutil
 import subprocess
 import tomllib
-from pathlib import Path
 
 import pytest
 import yaml
 
 from local import cli
-from retrieval.settings import SECRET_FIELDS, Settings
+from retrieval.settings import PROJECT_ROOT, SECRET_FIELDS, Settings
 
-PROJECT = Path(__file__).resolve().parents[2]
-CHART = PROJECT / "deploy" / "helm" / "retrieval"
-VALUES = yaml.safe_load((CHART / "values.yaml").read_text())
+CHART = PROJECT_ROOT / "deploy" / "helm" / "retrieval"
+CHART_VALUES = yaml.safe_load((CHART / "values.yaml").read_text())
 TEMPLATES = {path.name: path.read_text() for path in (CHART / "templates").iterdir()}
-ALL = ("worker.autoscaling.enabled=true", "ingress.enabled=true", "ingress.appHost=app.example.com", "caSecret=house",
-       "app.signInSecret=people")  # fmt: skip
+ALL_OPTIONS = (
+    "worker.autoscaling.enabled=true",
+    "ingress.enabled=true",
+    "ingress.appHost=app.example.com",
+    "caSecret=house",
+    "app.signInSecret=people",
+)
 
 
 def test_chart_and_client_have_the_version_of_the_service():
-    version = tomllib.loads((PROJECT / "pyproject.toml").read_text())["project"]["version"]
-    client = tomllib.loads((PROJECT / "clients" / "python" / "pyproject.toml").read_text())["project"]["version"]
+    version = tomllib.loads((PROJECT_ROOT / "pyproject.toml").read_text())["project"]["version"]
+    client = tomllib.loads((PROJECT_ROOT / "clients" / "python" / "pyproject.toml").read_text())["project"]["version"]
     chart = yaml.safe_load((CHART / "Chart.yaml").read_text())
     semantic = version.replace(".dev", "-dev.")  # Helm refuses Python's form
     assert client == version
@@ -34,17 +37,17 @@ def test_chart_and_client_have_the_version_of_the_service():
 def test_every_value_that_is_used_has_a_default_and_every_default_is_used():
     used = {name for text in TEMPLATES.values() for name in re.findall(r"\.Values\.([\w.]+)", text)}
     for name in used:
-        node = VALUES
+        node = CHART_VALUES
         for part in name.split("."):
             assert part in node, name
             node = node[part]
-    assert {name.partition(".")[0] for name in used} == set(VALUES)
+    assert {name.partition(".")[0] for name in used} == set(CHART_VALUES)
 
 
 def test_settings_and_roles_are_those_of_the_service():
     setting_names = {f"RETRIEVAL_{field}".upper() for field in Settings.model_fields}
     referenced = {name for text in TEMPLATES.values() for name in re.findall(r"name: (RETRIEVAL_[A-Z_]+),", text)}
-    assert referenced | set(VALUES["settings"]) <= setting_names | {"RETRIEVAL_API_URL"}
+    assert referenced | set(CHART_VALUES["settings"]) <= setting_names | {"RETRIEVAL_API_URL"}
     secrets = {word for text in TEMPLATES.values() for row in re.findall(r'"secrets" \(list ([^)]+)\)', text)
                for word in re.findall(r"\w+", row)}  # fmt: skip
     assert secrets <= set(SECRET_FIELDS)
@@ -54,7 +57,7 @@ def test_settings_and_roles_are_those_of_the_service():
 
 @pytest.mark.skipif(shutil.which("helm") is None, reason="helm is not installed")
 @pytest.mark.parametrize(
-    "values", [(), ALL, ("prefect.enabled=false", "prefect.apiUrl=http://p/api", "app.enabled=false")]
+    "values", [(), ALL_OPTIONS, ("prefect.enabled=false", "prefect.apiUrl=http://p/api", "app.enabled=false")]
 )
 def test_helm_renders_pods_that_may_nothing(values):
     options = [word for manifest in values for word in ("--set", manifest)]

@@ -12,11 +12,10 @@ import pytest
 import yaml
 
 from local import cli
-from retrieval.settings import SECRET_FIELDS, Settings
+from retrieval.settings import PROJECT_ROOT, SECRET_FIELDS, Settings
 
-PROJECT = Path(__file__).resolve().parents[2]
-COMPOSE = PROJECT / "deploy" / "compose"
-SERVICES = yaml.safe_load((PROJECT / "compose.yaml").read_text())["services"]
+COMPOSE = PROJECT_ROOT / "deploy" / "compose"
+SERVICES = yaml.safe_load((PROJECT_ROOT / "compose.yaml").read_text())["services"]
 OURS = {name: service for name, service in SERVICES.items() if service["image"] == "retrieval"}
 ONCE = {"migrate", "register", "objects-owner"}
 HAPROXY = shutil.which("haproxy") or shutil.which("haproxy", path="/usr/sbin")
@@ -80,7 +79,7 @@ def secrets(tmp_path_factory):
 
 
 def test_every_secret_is_made_once_and_can_be_used(secrets, monkeypatch):
-    secret_files = yaml.safe_load((PROJECT / "compose.yaml").read_text())["secrets"]
+    secret_files = yaml.safe_load((PROJECT_ROOT / "compose.yaml").read_text())["secrets"]
     assert {Path(entry["file"]).name for entry in secret_files.values()} <= {path.name for path in secrets.iterdir()}
     assert secrets.stat().st_mode & 0o077 == 0
     for field in ("database_url", "secret_key", "prefect_login", "prefect_database_url"):
@@ -102,7 +101,7 @@ def test_haproxy_takes_its_configuration(secrets, tmp_path):
 @pytest.mark.skipif(shutil.which("docker-compose") is None, reason="docker-compose is not installed")
 def test_docker_compose_reads_it(tmp_path):
     # Version 1.29, which Debian has, knows no name at the top.
-    text = (PROJECT / "compose.yaml").read_text().replace("\nname: retrieval\n", "\n")
+    text = (PROJECT_ROOT / "compose.yaml").read_text().replace("\nname: retrieval\n", "\n")
     (tmp_path / "compose.yaml").write_text(text)
     done = subprocess.run(
         ["docker-compose", "--file", tmp_path / "compose.yaml", "config", "--quiet"],

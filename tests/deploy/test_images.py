@@ -12,15 +12,16 @@ from pathlib import Path
 
 import pytest
 
-PROJECT = Path(__file__).resolve().parents[2]
-DOCKERFILE = (PROJECT / "Dockerfile").read_text()
-PRUNE = runpy.run_path(str(PROJECT / "deploy" / "prune.py"))
-COMPILE = runpy.run_path(str(PROJECT / "deploy" / "compile.py"))
-PACKAGES = next(Path(sys.prefix).glob("lib/python3*/site-packages"))
+from retrieval.settings import PROJECT_ROOT
+
+DOCKERFILE = (PROJECT_ROOT / "Dockerfile").read_text()
+PRUNE = runpy.run_path(str(PROJECT_ROOT / "deploy" / "prune.py"))
+COMPILE = runpy.run_path(str(PROJECT_ROOT / "deploy" / "compile.py"))
+SITE_PACKAGES = next(Path(sys.prefix).glob("lib/python3*/site-packages"))
 
 
 def allowed():
-    lines = (PROJECT / ".dockerignore").read_text().splitlines()
+    lines = (PROJECT_ROOT / ".dockerignore").read_text().splitlines()
     return {line.removeprefix("!") for line in lines if line.startswith("!")}
 
 
@@ -32,11 +33,11 @@ def copied():
 
 def test_the_build_sees_what_it_copies_and_nothing_else():
     assert copied() - {"local/uv.txt"} == allowed()
-    assert not [name for name in copied() if not (PROJECT / name).exists()]
+    assert not [name for name in copied() if not (PROJECT_ROOT / name).exists()]
 
 
 def test_every_package_of_the_project_is_in_an_image():
-    packages = tomllib.loads((PROJECT / "pyproject.toml").read_text())["tool"]["hatch"]["build"]
+    packages = tomllib.loads((PROJECT_ROOT / "pyproject.toml").read_text())["tool"]["hatch"]["build"]
     assert not [
         package for package in packages["only-include"] if not any(f"{package}/".startswith(f"{c}/") for c in copied())
     ]
@@ -44,16 +45,16 @@ def test_every_package_of_the_project_is_in_an_image():
 
 def test_what_is_left_out_of_the_service_is_locked_under_that_name():
     (packages,) = re.findall(r"set -- ([\w -]+);", DOCKERFILE)
-    locked = {package["name"] for package in tomllib.loads((PROJECT / "uv.lock").read_text())["package"]}
+    locked = {package["name"] for package in tomllib.loads((PROJECT_ROOT / "uv.lock").read_text())["package"]}
     assert {*packages.split(), "openvino"} <= locked
 
 
 def test_the_service_needs_nothing_of_what_is_left_out():
     # Only the admin app imports the admin app's packages.
     imports = [
-        f"{path.relative_to(PROJECT)}: {line}"
+        f"{path.relative_to(PROJECT_ROOT)}: {line}"
         for package in COMPILE["PACKAGES"]["service"]
-        for path in (PROJECT / package).rglob("*.py")
+        for path in (PROJECT_ROOT / package).rglob("*.py")
         for line in path.read_text().splitlines()
         if re.match(r"\s*(import|from) (streamlit|pandas|pyarrow|altair|pydeck|narwhals|tornado)\b", line)
     ]
@@ -62,8 +63,8 @@ def test_the_service_needs_nothing_of_what_is_left_out():
 
 @pytest.mark.parametrize(("package", "pattern"), PRUNE["UNUSED"])
 def test_every_pattern_of_unused_files_meets_some(package, pattern):
-    if (PACKAGES / package).is_dir():
-        assert list(PACKAGES.glob(pattern))
+    if (SITE_PACKAGES / package).is_dir():
+        assert list(SITE_PACKAGES.glob(pattern))
 
 
 USED = (
@@ -83,14 +84,14 @@ USED = (
 
 @pytest.mark.parametrize("needed", USED)
 def test_what_is_used_is_left(needed):
-    matches = list(PACKAGES.glob(needed)) + list(PACKAGES.glob(f"{needed}.gz"))
-    matched = {path for _, pattern in PRUNE["UNUSED"] for path in PACKAGES.glob(pattern)}
+    matches = list(SITE_PACKAGES.glob(needed)) + list(SITE_PACKAGES.glob(f"{needed}.gz"))
+    matched = {path for _, pattern in PRUNE["UNUSED"] for path in SITE_PACKAGES.glob(pattern)}
     for path in matches:
         assert not matched & {path, *path.parents}, path
 
 
 LIBRARIES = {
-    package: [path for path in (PACKAGES / package).rglob("*.so*") if path.is_file()]
+    package: [path for path in (SITE_PACKAGES / package).rglob("*.so*") if path.is_file()]
     for package, pattern in PRUNE["UNUSED"]
     if ".so" in pattern
 }
@@ -99,7 +100,7 @@ LIBRARIES = {
 @pytest.mark.parametrize("package", LIBRARIES)
 def test_a_library_that_stays_needs_none_that_is_left_out(package):
     # OpenVINO loads its plugins by name.
-    removed = {path.name for _, pattern in PRUNE["UNUSED"] for path in PACKAGES.glob(pattern)}
+    removed = {path.name for _, pattern in PRUNE["UNUSED"] for path in SITE_PACKAGES.glob(pattern)}
     alone = re.compile(r"_(flight|s3fs)\.cpython|py_\w+_frontend\.|libopenvino\.so")
     needed = {
         (path.name, name)
@@ -113,7 +114,7 @@ def test_a_library_that_stays_needs_none_that_is_left_out(package):
 
 def test_what_is_compiled_is_there_without_the_development_packages():
     command = [
-        PROJECT / ".uv" / "bin" / "uv",
+        PROJECT_ROOT / ".uv" / "bin" / "uv",
         "export",
         "--frozen",
         "--no-dev",
@@ -121,7 +122,7 @@ def test_what_is_compiled_is_there_without_the_development_packages():
         "--no-hashes",
         "-q",
     ]
-    exported = subprocess.run(command, cwd=PROJECT, capture_output=True, text=True, check=True).stdout
+    exported = subprocess.run(command, cwd=PROJECT_ROOT, capture_output=True, text=True, check=True).stdout
     locked, distributions = {*re.findall(r"^([\w.-]+)==", exported, re.MULTILINE)}, packages_distributions()
     modules = {name.partition(".")[0] for names in COMPILE["LATER"].values() for name in names} - {"ui"}
     assert {

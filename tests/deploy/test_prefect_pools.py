@@ -16,7 +16,7 @@ from prefect.settings import PREFECT_API_URL, temporary_settings
 from retrieval.settings import PROJECT_ROOT, SECRET_FIELDS
 
 FOLDER = PROJECT_ROOT / "deploy" / "prefect"
-KINDS = ("docker", "kubernetes")
+POOL_TYPES = ("docker", "kubernetes")
 SECRET_NAMES = {f"RETRIEVAL_{name.upper()}" for name in SECRET_FIELDS}
 
 
@@ -32,7 +32,7 @@ def make_configuration(kind, configuration_type):
     return configuration
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", POOL_TYPES)
 def test_a_template_defines_each_variable_that_it_uses(kind):
     template = read_template(kind)
     used = set(re.findall(r"\{\{ (\w+) \}\}", json.dumps(template["job_configuration"])))
@@ -44,7 +44,7 @@ def test_a_template_defines_each_variable_that_it_uses(kind):
     jsonschema.validate(defaults, template["variables"])
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", POOL_TYPES)
 def test_a_template_holds_no_secret(kind):
     """Prefect stores a template in the clear."""
     text = (FOLDER / f"{kind}.json").read_text()

@@ -18,7 +18,7 @@ CURRENT_VERSION = tomllib.loads((PROJECT_ROOT / "pyproject.toml").read_text())["
 VERSION = CURRENT_VERSION.partition(".dev")[0]
 CHART = PROJECT_ROOT / "deploy" / "helm" / "retrieval"
 SCHEMA = json.loads((CHART / "values.schema.json").read_text())
-VALUES = yaml.safe_load((CHART / "values.yaml").read_text())
+CHART_VALUES = yaml.safe_load((CHART / "values.yaml").read_text())
 
 
 def list_commands(name):
@@ -33,8 +33,8 @@ def test_the_workflows_call_the_commands_of_the_project():
 
 def test_the_schema_of_the_chart_knows_every_default():
     jsonschema.Draft7Validator.check_schema(SCHEMA)
-    jsonschema.validate(VALUES, SCHEMA)
-    assert set(VALUES) <= set(SCHEMA["properties"])
+    jsonschema.validate(CHART_VALUES, SCHEMA)
+    assert set(CHART_VALUES) <= set(SCHEMA["properties"])
 
 
 @pytest.mark.parametrize(
@@ -48,7 +48,7 @@ def test_the_schema_of_the_chart_knows_every_default():
 )
 def test_the_schema_of_the_chart_refuses_wrong_values(values):
     with pytest.raises(jsonschema.ValidationError):
-        jsonschema.validate(VALUES | values, SCHEMA)
+        jsonschema.validate(CHART_VALUES | values, SCHEMA)
 
 
 def new_project(folder, version, changelog):

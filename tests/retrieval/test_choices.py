@@ -12,7 +12,7 @@ import pytest
 from retrieval import sync_filter
 from retrieval.sync_filter import SyncFilter, SyncItem
 
-FILES = {
+MEDIA_TYPES = {
     "plans/2026/launch.txt": "text/plain",
     "plans/2026/drafts/launch.txt": "text/plain",
     "plans/budget.pdf": "application/pdf",
@@ -31,18 +31,20 @@ ABOVE = {
 def chosen(include=(), exclude=()):
     choice = SyncFilter.of({"include": include, "exclude": exclude})
     return {
-        path for path, kind in FILES.items() if choice.takes(SyncItem(f"id {path}", path, kind, ABOVE.get(path, ())))
+        path
+        for path, kind in MEDIA_TYPES.items()
+        if choice.takes(SyncItem(f"id {path}", path, kind, ABOVE.get(path, ())))
     }
 
 
 def those(*beginnings):
-    return {path for path in FILES if path.startswith(beginnings)}
+    return {path for path in MEDIA_TYPES if path.startswith(beginnings)}
 
 
 @pytest.mark.parametrize(
     ("include", "exclude", "expected"),
     [
-        ([], [], set(FILES)),
+        ([], [], set(MEDIA_TYPES)),
         ([{"path": "plans"}], [], those("plans/")),
         ([{"path": "/plans/"}], [], those("plans/")),
         ([{"path": "PLANS/2026"}], [], those("plans/2026")),
@@ -54,12 +56,12 @@ def those(*beginnings):
         ([{"path": "clients/a\u0308rzte"}], [], {"Clients/Ärzte/invoices/1.pdf"}),
         ([{"path": "**/launch.txt"}], [], {"plans/2026/launch.txt", "plans/2026/drafts/launch.txt"}),
         ([{"path": "plans/**/launch.txt"}], [{"path": "**/drafts"}], {"plans/2026/launch.txt"}),
-        ([{"path": "**"}], [{"path": "plans"}], set(FILES) - those("plans/")),
+        ([{"path": "**"}], [{"path": "plans"}], set(MEDIA_TYPES) - those("plans/")),
         ([], [{"path": "*"}], set()),
         ([{"id": "f-2026"}], [], those("plans/2026")),
         ([{"id": "f-2026"}], [{"id": "f-drafts"}], {"plans/2026/launch.txt"}),
         ([{"id": "id readme.md"}], [], {"readme.md"}),
-        ([{"mimeType": "application/pdf"}], [], {path for path in FILES if path.endswith("pdf")}),
+        ([{"mimeType": "application/pdf"}], [], {path for path in MEDIA_TYPES if path.endswith("pdf")}),
         ([{"mimeType": "IMAGE/*"}], [], {"clients/zoo/photo.png"}),
         ([{"mimeType": "text/markdown"}], [], {"readme.md"}),
         (
@@ -101,7 +103,7 @@ def test_what_makes_no_sense_is_told(entry, words):
 @pytest.mark.parametrize("path", ["%2F", "%2f%2F", "%2A", "%2A%2A", "plans/%2A", "**/%2A", "%2E/plans", "a%2F%2Fb"])
 def test_what_is_encoded_never_chooses_more_than_a_name(path):
     assert chosen([{"path": path}]) == set()
-    assert chosen([], [{"path": path}]) == set(FILES)
+    assert chosen([], [{"path": path}]) == set(MEDIA_TYPES)
 
 
 @pytest.mark.parametrize("path", ["plans%2F2026", "plans/20%32%36", "https://drive.example/plans%2F2026"])

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from retrieval.errors import ErrorCode, ServiceError
 from retrieval.filters import DocumentFilter, parse_filter
 
-CODE = ErrorCode.INVALID_FILTER_CONFIG
+ERROR_CODE = ErrorCode.INVALID_FILTER_CONFIG
 
 
 @dataclass
@@ -33,24 +33,24 @@ SCALARS = (
     | st.sampled_from([0.0, -0.0, 1.0, 1.5, 1e30, 0.1, 1e-7])
     | st.sampled_from(["", "1", "true", "null", "a", "é", "\U0001f600", "[1]"])
 )
-KEYS = st.sampled_from(["k", "", "é", "a.b", "1"])
-VALUES = (
+METADATA_KEYS = st.sampled_from(["k", "", "é", "a.b", "1"])
+METADATA_VALUES = (
     SCALARS
     | st.lists(SCALARS | st.lists(SCALARS, max_size=2), max_size=3)
-    | st.dictionaries(KEYS, SCALARS | st.lists(SCALARS, max_size=2), max_size=2)
+    | st.dictionaries(METADATA_KEYS, SCALARS | st.lists(SCALARS, max_size=2), max_size=2)
 )
-NAMES = st.sampled_from(["a", "b", "c"])
-FEW = st.lists(NAMES, max_size=2).map(tuple)
+ARCHIVE_NAMES = st.sampled_from(["a", "b", "c"])
+FEW = st.lists(ARCHIVE_NAMES, max_size=2).map(tuple)
 DOCS = st.builds(
     Doc,
-    id=NAMES,
-    external_id=NAMES,
+    id=ARCHIVE_NAMES,
+    external_id=ARCHIVE_NAMES,
     document_type=st.sampled_from(["TEXT", "URL", "FILE"]),
-    connection_id=st.none() | NAMES,
-    archive_id=st.none() | NAMES,
+    connection_id=st.none() | ARCHIVE_NAMES,
+    archive_id=st.none() | ARCHIVE_NAMES,
     source=st.sampled_from(["TEXT", "SITEMAP", "WEBSITE", "URLS_LIST"]),
     status=st.sampled_from(["SUCCESS", "FAILED"]),
-    metadata=st.dictionaries(KEYS, VALUES, max_size=3),
+    metadata=st.dictionaries(METADATA_KEYS, METADATA_VALUES, max_size=3),
 )
 FILTERS = st.builds(
     DocumentFilter,
@@ -61,11 +61,12 @@ FILTERS = st.builds(
     archive_ids=FEW,
     sources=st.lists(st.sampled_from(["TEXT", "SITEMAP"]), max_size=2).map(tuple),
     statuses=st.lists(st.sampled_from(["SUCCESS", "FAILED"]), max_size=1).map(tuple),
-    metadata=st.dictionaries(KEYS, SCALARS | st.lists(SCALARS, max_size=3).map(tuple), max_size=2),
+    metadata=st.dictionaries(METADATA_KEYS, SCALARS | st.lists(SCALARS, max_size=3).map(tuple), max_size=2),
     awaiting_removal=st.none() | st.booleans(),
 )
 METADATA_ONLY = st.builds(
-    DocumentFilter, metadata=st.dictionaries(KEYS, SCALARS | st.lists(SCALARS, max_size=3).map(tuple), max_size=2)
+    DocumentFilter,
+    metadata=st.dictionaries(METADATA_KEYS, SCALARS | st.lists(SCALARS, max_size=3).map(tuple), max_size=2),
 )
 
 
@@ -160,17 +161,17 @@ def test_a_thousand_values_are_one_bounded_condition(db):
 )
 def test_a_wrong_filter_is_refused_and_named(data, field):
     with pytest.raises(ServiceError) as caught:
-        parse_filter(data, CODE)
-    assert (caught.value.code, caught.value.field) == (CODE, field)
+        parse_filter(data, ERROR_CODE)
+    assert (caught.value.code, caught.value.field) == (ERROR_CODE, field)
 
 
 def test_empty_and_absent_restrict_nothing_but_in_metadata():
-    assert parse_filter({"metadata": {"k": []}}, CODE).restricts()
+    assert parse_filter({"metadata": {"k": []}}, ERROR_CODE).restricts()
     nothing = {"documentIds": [], "documentExternalIds": [], "documentTypes": [], "metadata": {}}
-    assert not parse_filter(nothing, CODE).restricts()
-    assert not parse_filter({"documentIds": None, "unknown": 5}, CODE).restricts()
-    assert parse_filter({"documentTypes": ["TEXT"]}, CODE).restricts()
+    assert not parse_filter(nothing, ERROR_CODE).restricts()
+    assert not parse_filter({"documentIds": None, "unknown": 5}, ERROR_CODE).restricts()
+    assert parse_filter({"documentTypes": ["TEXT"]}, ERROR_CODE).restricts()
 
 
 def test_a_file_may_be_named_as_it_was_sent():
-    assert parse_filter({"documentIngestionSources": ["FILE"]}, CODE).sources == ("LOCAL_FILE",)
+    assert parse_filter({"documentIngestionSources": ["FILE"]}, ERROR_CODE).sources == ("LOCAL_FILE",)

@@ -13,7 +13,7 @@ from tests.ui.test_addresses import address
 from tests.ui.test_evaluations import run_of
 from ui.client import Api
 
-MOST = 200
+MAX_PAGE_ROWS = 200
 LISTS = ("/v1/namespaces", "/v1/connections", "/v1/keys", "/v1/tenants", "/v1/ingest-job-runs", "/chunks", "/history")
 FILL = {
     "connections": "insert into connections (id, partition_id, name, connector, status)"
@@ -54,7 +54,7 @@ def full(org) -> dict[str, str]:
     return {"namespace": namespace, "run": run, "document": document, "connection": f"conn_many_1{mark}"}
 
 
-PAGES: dict[str, tuple[str, dict[str, str]]] = {
+PAGE_ADDRESSES: dict[str, tuple[str, dict[str, str]]] = {
     "overview": ("overview", {}),
     "tenants": ("keys", {"tab": "Tenants"}),
     "namespaces": ("namespaces", {}),
@@ -97,7 +97,7 @@ def test_no_page_loads_more_than_200_rows(app, org, full, monkeypatch):
         return answer
 
     monkeypatch.setattr(Api, "_send", watch)
-    for name, (page, parameters) in PAGES.items():
+    for name, (page, parameters) in PAGE_ADDRESSES.items():
         view.switch_page(f"views/{page}.py")
         view.query_params.clear()
         for key, value in {**parameters, "namespace": "{namespace}"}.items():
@@ -106,7 +106,7 @@ def test_no_page_loads_more_than_200_rows(app, org, full, monkeypatch):
         view.run()
         assert not view.exception, name
         assert not view.error, (name, [error.value for error in view.error])
-        assert LEAST.get(name, 0) <= len(loaded) <= MOST, (name, len(loaded))
+        assert LEAST.get(name, 0) <= len(loaded) <= MAX_PAGE_ROWS, (name, len(loaded))
         assert all(len(table.value) <= 100 for table in view.dataframe), name
     assert not unbounded
 
@@ -145,7 +145,7 @@ def test_a_large_question_set_is_read_in_parts(app, org, full, monkeypatch):
         assert not view.exception
         assert not view.error
         assert max(len(table.value) for table in view.dataframe) <= 50, tab
-        assert len(loaded) <= MOST, tab
+        assert len(loaded) <= MAX_PAGE_ROWS, tab
 
 
 def ranked(query: str) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from retrieval.accounts import api_keys
 from tests.ui.conftest import visible_content
 from tests.ui.test_actions import click
 
-KEYS = {"tab": "API keys"}
+KEYS_TAB = {"tab": "API keys"}
 
 
 def of_name(org, name: str) -> list[dict]:
@@ -18,7 +18,7 @@ def of_name(org, name: str) -> list[dict]:
 
 def rotated(app, key: str, org, name: str) -> AppTest:
     """The page after the first step for the key of a name."""
-    view = app(key, "keys", **KEYS)
+    view = app(key, "keys", **KEYS_TAB)
     view.button(key=f"rotate-{of_name(org, name)[0]['id']}").click().run()
     assert not view.exception
     assert not view.error, visible_content(view)
@@ -71,7 +71,7 @@ def test_who_rotates_their_own_key_stays_signed_in(app, org):
 def test_the_key_of_the_session_is_told_apart_before_it_is_revoked(app, org):
     own_key = api_keys.create_key(org.db, org.ring, org.id, "Mine", scopes=["admin", "namespaces:read"])
     api_keys.create_key(org.db, org.ring, org.id, "Website", scopes=["search"])
-    view = app(own_key.api_key, "keys", **KEYS)
+    view = app(own_key.api_key, "keys", **KEYS_TAB)
     notices = [element.value for element in view.markdown if "you are signed in with it" in element.value]
     assert len(notices) == 1
     assert "**Mine**" in notices[0]
@@ -87,7 +87,7 @@ def test_a_refusal_is_shown_and_nothing_is_revoked(app, org):
     # Another administrator revokes the key between page and click.
     own_key = api_keys.create_key(org.db, org.ring, org.id, "Mine", scopes=["admin", "namespaces:read"])
     api_keys.create_key(org.db, org.ring, org.id, "Website", scopes=["search"])
-    view = app(own_key.api_key, "keys", **KEYS)
+    view = app(own_key.api_key, "keys", **KEYS_TAB)
     api_keys.revoke_key(org.db, org.id, own_key.id)
     view.button(key=f"rotate-{of_name(org, 'Website')[0]['id']}").click().run()
     assert not view.exception

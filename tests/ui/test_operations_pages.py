@@ -12,10 +12,10 @@ from tests.library import Library
 from tests.ui.conftest import visible_content
 from tests.ui.test_actions import click, typed
 
-PAGES = ("queue", "schedules", "webhooks", "usage", "audit")
+OPERATIONS_PAGES = ("queue", "schedules", "webhooks", "usage", "audit")
 
 
-@pytest.mark.parametrize("page", PAGES)
+@pytest.mark.parametrize("page", OPERATIONS_PAGES)
 def test_an_empty_page_says_what_to_do_next(app, org, page):
     org.namespace()
     view = app(org.api_key, page)

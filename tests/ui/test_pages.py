@@ -12,11 +12,11 @@ from retrieval.webhooks import queries
 from tests.ui.conftest import HOSTILE, sign_in, visible_content
 from tests.ui.test_addresses import address
 
-PAGES = ("overview", "namespaces", "runs", "documents", "search", "evaluations", "connections", "keys")
+NAMESPACE_PAGES = ("overview", "namespaces", "runs", "documents", "search", "evaluations", "connections", "keys")
 OF_A_NAMESPACE = ("overview", "runs", "documents", "search", "evaluations", "connections")
 
 
-@pytest.mark.parametrize("page", PAGES)
+@pytest.mark.parametrize("page", NAMESPACE_PAGES)
 def test_an_empty_page_says_what_to_do_next(app, org, page):
     view = app(org.api_key, page)
     assert not view.exception
@@ -24,7 +24,7 @@ def test_an_empty_page_says_what_to_do_next(app, org, page):
     assert len(view.info) + len(view.metric) > 0, visible_content(view)
 
 
-@pytest.mark.parametrize("page", PAGES)
+@pytest.mark.parametrize("page", NAMESPACE_PAGES)
 def test_a_filled_page_shows_what_is_there(app, org, space, page):
     view = app(org.api_key, page, namespace=space)
     assert not view.exception
@@ -33,7 +33,7 @@ def test_a_filled_page_shows_what_is_there(app, org, space, page):
     assert words.get(page, "") in visible_content(view)
 
 
-@pytest.mark.parametrize("page", PAGES)
+@pytest.mark.parametrize("page", NAMESPACE_PAGES)
 def test_an_api_that_is_gone_is_said_in_words(app, org, space, page, monkeypatch):
     view = app(org.api_key, page, namespace=space)
     signed_in = view.session_state["who"]
@@ -50,7 +50,7 @@ def test_an_api_that_is_gone_is_said_in_words(app, org, space, page, monkeypatch
         assert "UNREACHABLE" not in visible_content(view)
 
 
-@pytest.mark.parametrize("page", PAGES)
+@pytest.mark.parametrize("page", NAMESPACE_PAGES)
 def test_a_key_that_has_ended_leads_back_to_the_form(app, org, space, page):
     extra = api_keys.create_key(org.db, org.ring, org.id, "leaving")
     view = app(extra.api_key, page, namespace=space)

@@ -11,7 +11,7 @@ from retrieval.conditions.model import parse_instant
 from retrieval.conditions.rule import is_restrictive, matches
 from retrieval.conditions.sql import condition_sql
 from retrieval.errors import ServiceError
-from tests.conditions import CODE, CONDITIONS, DOCS, Doc, condition_of
+from tests.conditions import CONDITIONS, DOCS, ERROR_CODE, Doc, condition_of
 
 
 def in_database(db, condition, docs):
@@ -165,7 +165,7 @@ LEAF = {"field": "metadata.k", "op": "eq", "value": 1}
 def test_a_wrong_condition_is_refused_and_named(data, field):
     with pytest.raises(ServiceError) as caught:
         condition_of(data)
-    assert (caught.value.code, caught.value.field) == (CODE, field)
+    assert (caught.value.code, caught.value.field) == (ERROR_CODE, field)
 
 
 def test_five_levels_and_a_hundred_leaves_are_taken(db):

@@ -17,10 +17,10 @@ from retrieval.filters import DocumentFilter
 
 CURSORS = Cursors(b"s" * 32)
 HERE = ("org_1", "ns_1", "t", "/v1/documents")
-TEXTS = st.text(max_size=20)
+SHORT_TEXTS = st.text(max_size=20)
 
 
-@given(TEXTS, st.lists(TEXTS, min_size=4, max_size=4), st.lists(TEXTS, min_size=4, max_size=4))
+@given(SHORT_TEXTS, st.lists(SHORT_TEXTS, min_size=4, max_size=4), st.lists(SHORT_TEXTS, min_size=4, max_size=4))
 def test_a_cursor_leads_back_to_its_place_in_its_own_listing_only(position, listing, reader_listing):
     cursor = CURSORS.write(listing, position)
     assert CURSORS.read(listing, cursor) == position
@@ -43,7 +43,7 @@ def test_the_secret_is_in_no_repr():
     assert "ssss" not in repr(CURSORS)
 
 
-@given(TEXTS, st.data())
+@given(SHORT_TEXTS, st.data())
 def test_a_changed_cursor_is_refused_or_the_same(position, data):
     cursor = CURSORS.write(HERE, position)
     at = data.draw(st.integers(0, len(cursor) - 1))
@@ -102,10 +102,10 @@ class Aged(NamedTuple):
     created_at: datetime
 
 
-NAMES = st.text("abcdefghijklmnopqrstuvwxyz0123456789_-.:/", min_size=1, max_size=12)
+RANDOM_IDS = st.text("abcdefghijklmnopqrstuvwxyz0123456789_-.:/", min_size=1, max_size=12)
 
 
-@given(st.datetimes(timezones=st.just(UTC)), NAMES)
+@given(st.datetimes(timezones=st.just(UTC)), RANDOM_IDS)
 def test_a_place_by_age_is_read_as_it_was_written(moment, name):
     """Tenants choose their ids."""
     assert pagination.age_params(pagination.age_cursor(Aged(name, moment)), 3) == {

@@ -16,7 +16,7 @@ import uvloop
 
 from retrieval.database.database import UNAVAILABLE_ERRORS, Database
 
-VALUES = {
+SAMPLE_VALUES = {
     "text": "it's 100 %",
     "nothing": None,
     "whole": 7,
@@ -50,12 +50,12 @@ def run(db: Database, work, runner=asyncio.run) -> None:
 
 def test_values_are_those_of_psycopg_each_time(loop_db):
     async def work() -> None:
-        expected = {**VALUES, "json": {"a": [1, 2]}, "rest": 1, "again": VALUES["text"]}
+        expected = {**SAMPLE_VALUES, "json": {"a": [1, 2]}, "rest": 1, "again": SAMPLE_VALUES["text"]}
         for _ in range(3):
-            (row,) = await loop_db.async_rows(ECHO, VALUES)
+            (row,) = await loop_db.async_rows(ECHO, SAMPLE_VALUES)
             assert row == expected
         async with loop_db.async_together():
-            assert await loop_db.async_rows(ECHO, VALUES) == [expected]
+            assert await loop_db.async_rows(ECHO, SAMPLE_VALUES) == [expected]
         assert await loop_db.async_rows("create table t (a int)", {}) == []
         assert await loop_db.async_rows("insert into t values (%(a)s), (null)", {"a": 1}) == []
         assert await loop_db.async_rows("select a from t where a = %(a)s", {"a": 2}) == []

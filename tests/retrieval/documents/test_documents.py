@@ -15,7 +15,7 @@ from retrieval.filters import DocumentFilter
 from retrieval.search import search
 from retrieval.search.search import Query
 
-ALL = DocumentFilter()
+NO_FILTER = DocumentFilter()
 
 
 @pytest.fixture
@@ -53,7 +53,7 @@ def test_metadata_merges_by_key_and_operators_follow(library, call):
     assert [row.metadata for row in changed] == [
         {"keep": True, "old": 2, "new": None, "tags": ["b", 1, "c"], "one": ["y"], "made": [1]}
     ]
-    listed_document = call(documents.list_page, library.scope, ALL, viewer=None).items[0]
+    listed_document = call(documents.list_page, library.scope, NO_FILTER, viewer=None).items[0]
     assert (listed_document.metadata, listed_document.updated_at) == (changed[0].metadata, changed[0].updated_at)
     assert listed_document.updated_at > listed_document.created_at
 
@@ -74,7 +74,7 @@ def test_a_change_beyond_the_limits_leaves_every_document_as_it_was(library, cal
     with pytest.raises(ServiceError) as caught:
         call(documents.patch_metadata, library.scope, DocumentFilter(types=("TEXT",)), change, {}, {})
     assert caught.value.code == ErrorCode.INVALID_FILTER_CONFIG
-    assert [item.metadata for item in call(documents.list_page, library.scope, ALL, viewer=None).items] == [
+    assert [item.metadata for item in call(documents.list_page, library.scope, NO_FILTER, viewer=None).items] == [
         {},
         {"there": 1},
     ]
@@ -92,7 +92,9 @@ def test_a_deleted_document_is_gone_at_once_and_left_to_the_sweep(library, call)
     counts = {"partition": library.partition}
     assert call(documents.delete_documents, library.scope, DocumentFilter(document_ids=(deleted,))).documents == 1
     assert [hit.document_id for hit in by_words(library, "wing")] == [other_document]
-    assert [item.id for item in call(documents.list_page, library.scope, ALL, viewer=None).items] == [other_document]
+    assert [item.id for item in call(documents.list_page, library.scope, NO_FILTER, viewer=None).items] == [
+        other_document
+    ]
     sums = library.db.row("select chunks, terms from partitions where id = %(partition)s", counts)
     assert sums == {"chunks": 1, "terms": 2}
     sweeps = library.db.rows(
@@ -115,7 +117,7 @@ def test_three_thousand_documents_are_deleted_in_seconds(library, call):
     started = time.monotonic()
     assert call(documents.delete_documents, library.scope, DocumentFilter(types=("TEXT",))).documents == 3000
     assert time.monotonic() - started < 60
-    assert call(documents.list_page, library.scope, ALL, viewer=None).items == []
+    assert call(documents.list_page, library.scope, NO_FILTER, viewer=None).items == []
 
 
 def test_counts_are_true_whatever_became_of_documents(library, call, monkeypatch):

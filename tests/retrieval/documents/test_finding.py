@@ -14,7 +14,7 @@ from retrieval.documents import documents
 from retrieval.errors import ErrorCode
 from retrieval.filters import DocumentFilter
 
-CODE = ErrorCode.INVALID_FILTER_CONFIG
+ERROR_CODE = ErrorCode.INVALID_FILTER_CONFIG
 MANY = 10_000
 
 
@@ -44,7 +44,7 @@ def list_documents(db, scope, viewer=None, **filters):
 
 
 def find_by_text(library, text):
-    return list_documents(library.db, library.scope, words=text_filter.parse_words(text, CODE, path="text"))
+    return list_documents(library.db, library.scope, words=text_filter.parse_words(text, ERROR_CODE, path="text"))
 
 
 @pytest.mark.parametrize(
@@ -79,7 +79,7 @@ def test_a_piece_of_the_name_or_the_address_finds_a_document(library, text, name
     for name, external_id, kind in documents_given:
         library.put(name=name, external_id=external_id, document_type=kind)
     assert find_by_text(library, text) == names
-    search_words = text_filter.parse_words(text, CODE, path="text")
+    search_words = text_filter.parse_words(text, ERROR_CODE, path="text")
     assert {
         name
         for name, external_id, kind in documents_given
@@ -160,7 +160,9 @@ def test_no_search_among_ten_thousand_documents_reads_them_all(db, library):
         {"partition": library.partition, "many": MANY},
     )
     db.rows("update documents set access_reason = 'x' where id like %(id)s", {"id": f"doc_{library.partition}_77%"})
-    since = parse_condition({"field": "document.createdAt", "op": "gte", "value": "2999-01-01"}, CODE, path="where")
+    since = parse_condition(
+        {"field": "document.createdAt", "op": "gte", "value": "2999-01-01"}, ERROR_CODE, path="where"
+    )
     for document_filter, max_rows in (
         (DocumentFilter(words=("manual", "7777.pdf")), 100),
         (DocumentFilter(words=("nowhere",)), 10),

@@ -11,7 +11,7 @@ from retrieval.search import search
 from retrieval.search.answerability import Answerability, apply_fit
 from retrieval.search.search import Query
 
-WORDS = {"name": "words", "semanticWeight": 0.0, "keywordWeight": 1.0}
+KEYWORD_SETTING = {"name": "words", "semanticWeight": 0.0, "keywordWeight": 1.0}
 
 
 def estimates(evidences):
@@ -51,7 +51,7 @@ def test_a_few_questions_are_shown_and_fit_nothing():
     answered = [True] * 4 + [False]
     report = calibration.describe_calibration(answered, estimates([2, 2, 2, 2, -2]))["calibration"]
     assert (report["auroc"], report["refusedAt95"], report["fitted"]) == (1.0, 1.0, False)
-    assert calibration.fit_evaluation("ev_1", answered, [WORDS], [estimates([2, 2, 2, 2, -2])]) == {}
+    assert calibration.fit_evaluation("ev_1", answered, [KEYWORD_SETTING], [estimates([2, 2, 2, 2, -2])]) == {}
     assert calibration.describe_calibration([True] * 9, estimates([1] * 9)) == {}
 
 
@@ -62,8 +62,8 @@ def test_a_run_counts_questions_that_nothing_answers_in_calibration_alone(librar
     questions += [StoredQuestion(6 + n, f"walrus{n} hunts", [], None) for n in range(6)]
     nobody: Any = None
     bench = JudgeContext(library.db, library.scope, nobody, nobody, lambda: nobody, "english")
-    judgement = judge.judge_setting(bench, questions, {}, WORDS, lambda: None)
-    (result,) = judge.run_result(questions, [WORDS], [judgement], {})["settings"]
+    judgement = judge.judge_setting(bench, questions, {}, KEYWORD_SETTING, lambda: None)
+    (result,) = judge.run_result(questions, [KEYWORD_SETTING], [judgement], {})["settings"]
     assert result["metrics"]["mrr"]["value"] == 1.0
     assert result["calibration"]["auroc"] == 1.0
     assert result["calibration"]["unanswerable"] == 6

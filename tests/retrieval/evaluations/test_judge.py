@@ -7,7 +7,7 @@ import pytest
 from retrieval.evaluations import judge
 from retrieval.evaluations.judge import JudgeContext, StoredQuestion
 
-WORDS = {"name": "words", "semanticWeight": 0.0, "keywordWeight": 1.0}
+KEYWORD_SETTING = {"name": "words", "semanticWeight": 0.0, "keywordWeight": 1.0}
 
 
 def test_a_document_that_is_judged_by_both_of_its_ids_counts_once(library):
@@ -23,11 +23,13 @@ def test_a_document_that_is_judged_by_both_of_its_ids_counts_once(library):
         StoredQuestion(1, "owls", relevant, None),
         StoredQuestion(2, "owls", relevant[:1], None),
     ]
-    judgement = judge.judge_setting(bench, questions, {}, WORDS, lambda: None)
+    judgement = judge.judge_setting(bench, questions, {}, KEYWORD_SETTING, lambda: None)
     assert judgement.ranks == [[1, 1, None], [1]]
     assert [measure["recallAt10"] for measure in judgement.measures] == [0.5, 1.0]
     assert [measure["spanRecallAt10"] for measure in judgement.measures] == [1.0, 1.0]
-    both = judge.judge_setting(bench, [StoredQuestion(1, "owls", relevant[:2], None)], {}, WORDS, lambda: None)
+    both = judge.judge_setting(
+        bench, [StoredQuestion(1, "owls", relevant[:2], None)], {}, KEYWORD_SETTING, lambda: None
+    )
     assert both.measures[0]["recallAt10"] == both.measures[0]["ndcgAt10"] == 1.0
 
 
@@ -41,7 +43,7 @@ def test_a_judged_document_counts_where_a_result_names_it(library):
     questions = [
         StoredQuestion(at, "owls", judged, None) for at, judged in enumerate((*([r] for r in relevant), relevant))
     ]
-    judgement = judge.judge_setting(bench, questions, {}, WORDS, lambda: None)
+    judgement = judge.judge_setting(bench, questions, {}, KEYWORD_SETTING, lambda: None)
     assert judgement.ranks == [[1], [1], [1, 2]]
     assert [measures["recallAt10"] for measures in judgement.measures] == [1.0, 1.0, 1.0]
 
@@ -53,9 +55,9 @@ def test_words_alone_find_the_same_beside_a_setting_that_searches_by_meaning(lib
     nobody: Any = None
     bench = JudgeContext(library.db, library.scope, nobody, library.store, lambda _: nobody, "english")
     questions = [StoredQuestion(1, "owls", [{"externalId": "seal"}, {"externalId": "owl"}], None)]
-    judgement = judge.judge_setting(bench, questions, {"owls": [1.0] + [0.0] * 7}, WORDS, lambda: None)
+    judgement = judge.judge_setting(bench, questions, {"owls": [1.0] + [0.0] * 7}, KEYWORD_SETTING, lambda: None)
     assert judgement.ranks == [[None, 1]]
-    assert judgement.measures == judge.judge_setting(bench, questions, {}, WORDS, lambda: None).measures
+    assert judgement.measures == judge.judge_setting(bench, questions, {}, KEYWORD_SETTING, lambda: None).measures
 
 
 class Backwards:
@@ -84,7 +86,7 @@ def test_a_setting_is_reranked_where_a_search_is(library, reranks, overrides, fi
     nobody: Any = None
     bench = JudgeContext(library.db, library.scope, nobody, nobody, lambda _: Backwards(), "english", reranks)
     questions = [StoredQuestion(1, "owls", [{"externalId": first}], None)]
-    judged = judge.judge_setting(bench, questions, {}, {**WORDS, **overrides}, lambda: None)
+    judged = judge.judge_setting(bench, questions, {}, {**KEYWORD_SETTING, **overrides}, lambda: None)
     assert (judged.ranks, judged.reranked) == ([[1]], reranked)
-    (setting_result,) = judge.run_result(questions, [{**WORDS, **overrides}], [judged], {})["settings"]
+    (setting_result,) = judge.run_result(questions, [{**KEYWORD_SETTING, **overrides}], [judged], {})["settings"]
     assert setting_result.get("reranked") == reranked

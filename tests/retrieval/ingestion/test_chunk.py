@@ -37,14 +37,14 @@ PIECES = [
     "`co_de` ",
 ]
 PARTS = st.sampled_from([*PIECES, "x" * 130, " " * 300])
-TEXT = st.one_of(st.text(max_size=120), st.lists(st.one_of(PARTS, st.text(max_size=8)), max_size=40).map("".join))
+ANY_TEXT = st.one_of(st.text(max_size=120), st.lists(st.one_of(PARTS, st.text(max_size=8)), max_size=40).map("".join))
 
 
 def chunks_of(text: str, size: int, overlap: int = 0, model: str = MINILM_MODEL) -> list[Chunk]:
     return split_text(Parsed(text), tokenizer_for("LOCAL", model), size, overlap)
 
 
-@given(TEXT, st.integers(1, 40), st.integers(0, 39), MODELS)
+@given(ANY_TEXT, st.integers(1, 40), st.integers(0, 39), MODELS)
 @settings(max_examples=400, deadline=None)
 def test_any_text_any_size(text: str, size: int, overlap: int, model: str) -> None:
     overlap = min(overlap, size - 1)

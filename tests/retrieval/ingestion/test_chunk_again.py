@@ -20,10 +20,10 @@ from retrieval.ingestion.chunking.units import Units
 from retrieval.ports import Chunk, Parsed
 from tests.standins.edited_texts import KINDS, edited
 
-WORDS = st.sampled_from(
+RANDOM_WORDS = st.sampled_from(
     ["alpha", "beta.", "gamma\n\n", "delta,", "epsilon", "漢字。", "# Head\n", "| a | b |\n", "🇩🇪", "é"]
 )
-TEXT = st.lists(WORDS, min_size=1, max_size=150).map(" ".join)
+RANDOM_TEXT = st.lists(RANDOM_WORDS, min_size=1, max_size=150).map(" ".join)
 
 
 def chunks_of(text: str, size: int, overlap: int, previous_chunks: list[Chunk] | None = None) -> list[Chunk]:
@@ -37,7 +37,7 @@ def pieces(chunks: list[Chunk]) -> list[PreviousChunk]:
     return [PreviousChunk(chunk.text, max(0, end - chunk.start)) for chunk, end in zip(chunks, ends, strict=False)]
 
 
-@given(TEXT, TEXT, TEXT, TEXT, st.integers(12, 40), st.integers(0, 11))
+@given(RANDOM_TEXT, RANDOM_TEXT, RANDOM_TEXT, RANDOM_TEXT, st.integers(12, 40), st.integers(0, 11))
 @settings(max_examples=100, deadline=None)
 def test_sizes_overlaps_and_offsets_are_as_in_a_new_text(
     head: str, old: str, new: str, tail: str, size: int, overlap: int

@@ -13,7 +13,7 @@ from retrieval.ingestion.chunking.tokenizer import MINILM_MODEL, tokenizer_for
 from retrieval.ports import Parsed
 
 TOKENIZER = tokenizer_for("LOCAL", MINILM_MODEL)
-NAMES = ("customer", "order_no", "status", "amount_eur")
+COLUMN_NAMES = ("customer", "order_no", "status", "amount_eur")
 
 
 def orders(count: int) -> list[tuple[str, ...]]:
@@ -32,7 +32,7 @@ def cut(text: str, media_type: str = "", size: int = 1000, overlap: int = 200) -
 
 
 def test_each_chunk_of_a_long_table_embeds_the_header_before_whole_rows() -> None:
-    text = f"Some words before.\n\n{table(NAMES, orders(400))}\n\nSome words after."
+    text = f"Some words before.\n\n{table(COLUMN_NAMES, orders(400))}\n\nSome words after."
     result = cut(text)
     rows = set(text.splitlines())
     assert all(text[chunk.start : chunk.end] == chunk.text for chunk in result.chunks)

@@ -17,7 +17,7 @@ from retrieval.ingestion.chunking.tokenizer import (
     tokenizer_for,
 )
 
-TEXT = st.text(max_size=200)
+ANY_TEXT = st.text(max_size=200)
 MODELS = [MINILM_MODEL, WORDLLAMA_MODEL, E5_MODEL]
 
 
@@ -37,7 +37,7 @@ def test_spans_cut_the_words_out_of_the_text(model: str, text: str, words: list[
 
 
 @pytest.mark.parametrize("model", MODELS)
-@given(text=TEXT)
+@given(text=ANY_TEXT)
 @settings(max_examples=60, deadline=None)
 def test_spans_lie_in_the_text_and_in_order(model: str, text: str) -> None:
     [spans] = tokenizer_for("LOCAL", model).spans([text])

@@ -19,7 +19,7 @@ from retrieval.maintenance.queries import Sweep
 from retrieval.search import search
 from retrieval.search.search import Query
 
-WORDS = [f"term{chr(97 + number // 8)}{chr(105 + number % 8)}" for number in range(40)]
+FREQUENT_TERMS = [f"term{chr(97 + number // 8)}{chr(105 + number % 8)}" for number in range(40)]
 ODDS = [1 / (number + 1) for number in range(40)]
 WAITS = "select 1 from pg_locks where locktype = 'advisory' and not granted and classid = 1886413163"
 
@@ -52,7 +52,7 @@ class Shelf:
         self.versions = Counter()
 
     def text(self):
-        return " ".join(self.dice.choices(WORDS, ODDS, k=self.dice.randint(1, 40)))
+        return " ".join(self.dice.choices(FREQUENT_TERMS, ODDS, k=self.dice.randint(1, 40)))
 
     def add(self):
         texts = [self.text() for _ in range(self.dice.randint(1, 6))]
@@ -125,7 +125,7 @@ def test_scores_are_bm25_whatever_was_packed_and_changed_meanwhile(library, monk
         shelf.add()
     for _ in range(40):
         dice.choice(steps if len(shelf.texts) > 3 else [shelf.add])()
-        query = " ".join(dice.sample(WORDS, dice.randint(1, 6)))
+        query = " ".join(dice.sample(FREQUENT_TERMS, dice.randint(1, 6)))
         assert shelf.find_scores(query) == pytest.approx(shelf.expected(query), rel=1e-9)
     shelf.pack()
     assert packed(library)["postings"] > 0
@@ -145,7 +145,7 @@ def test_a_word_of_letters_and_digits_is_above_its_parts(library):
 
 def many(library, count, dice):
     """Insert documents of one chunk in bulk."""
-    texts = [" ".join(dice.choices(WORDS, ODDS, k=dice.randint(5, 40))) for _ in range(count)]
+    texts = [" ".join(dice.choices(FREQUENT_TERMS, ODDS, k=dice.randint(5, 40))) for _ in range(count)]
     document = library.put([])
     with library.db.transaction() as connection:
         rows = connection.execute(
@@ -308,7 +308,7 @@ def test_a_hybrid_search_is_the_fusion_of_the_best_hundred_of_each_side(library,
     query, query_vector = "termaj terman termbj termcm", numbers.normal(size=8)
     query_vector /= np.linalg.norm(query_vector)
     for _ in range(20):
-        texts = [" ".join(dice.choices(WORDS, ODDS, k=dice.randint(5, 40))) for _ in range(20)]
+        texts = [" ".join(dice.choices(FREQUENT_TERMS, ODDS, k=dice.randint(5, 40))) for _ in range(20)]
         vectors = numbers.normal(size=(20, 8))
         vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
         document = library.put(texts, vectors.tolist())

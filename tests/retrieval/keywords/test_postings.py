@@ -10,13 +10,13 @@ import pytest
 from retrieval.database.database import Database
 from retrieval.keywords import bm25_scorer, postings
 
-WORDS = ["wing", "flow", "plate", "shock", "cone", "jet", "heat", "drag"]
+VOCABULARY_WORDS = ["wing", "flow", "plate", "shock", "cone", "jet", "heat", "drag"]
 
 
 @pytest.fixture
 def texts():
     dice = random.Random(5)
-    return [" ".join(dice.choices(WORDS, weights=range(1, 9), k=dice.randint(1, 30))) for _ in range(60)]
+    return [" ".join(dice.choices(VOCABULARY_WORDS, weights=range(1, 9), k=dice.randint(1, 30))) for _ in range(60)]
 
 
 @pytest.fixture
@@ -81,7 +81,7 @@ def test_adding_up_the_counts_changes_no_score(library, ask, texts):
     parts = library.db.row(
         "select count(*) as n from term_counts where partition_id = %(partition)s", {"partition": library.partition}
     )
-    assert parts["n"] < 16 * len(WORDS)
+    assert parts["n"] < 16 * len(VOCABULARY_WORDS)
     assert [(hit.chunk_id, hit.score) for hit in ask("wing drag cone")] == [
         (hit.chunk_id, pytest.approx(hit.score)) for hit in hits_before
     ]

@@ -18,7 +18,7 @@ def read_forms():
 
 
 FORMS = list(read_forms())
-KINDS = list(dict.fromkeys(kind for kind, _, _ in FORMS))
+FORM_KINDS = list(dict.fromkeys(kind for kind, _, _ in FORMS))
 # Required share of successful queries by language; 1 for other kinds.
 MIN_SHARE = {"sv": 0.75, "nl": 0.85, "da": 0.85} | dict.fromkeys(("de", "no", "fi", "pl", "uk", "tr"), 0.9)
 
@@ -28,7 +28,7 @@ def missed(library):
     """Return queries by kind without a match among the first three results."""
     for _, text, _ in FORMS:
         library.put([text], [[1.0] + [0.0] * 7])
-    missed_queries = {kind: [] for kind in KINDS}
+    missed_queries = {kind: [] for kind in FORM_KINDS}
     for kind, text, queries in FORMS:
         for query in queries:
             request = Query(query, top_k=3, semantic_weight=0.0, keyword_weight=1.0)
@@ -39,7 +39,7 @@ def missed(library):
 
 
 def test_forms_that_people_type_find_their_text(missed):
-    counts = {kind: sum(len(queries) for name, _, queries in FORMS if name == kind) for kind in KINDS}
+    counts = {kind: sum(len(queries) for name, _, queries in FORMS if name == kind) for kind in FORM_KINDS}
     too_many = {
         kind: queries
         for kind, queries in missed.items()

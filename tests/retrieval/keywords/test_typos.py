@@ -9,7 +9,7 @@ from retrieval.search import explain, search
 from retrieval.search.search import Query
 from tests.library import viewer_of
 
-TEXTS = [
+CHUNK_TEXTS = [
     "Kubernetes schedules containers.",
     "Arnold Schwarzenegger opened the fair.",
     "Levothyroxine is taken before breakfast.",
@@ -20,7 +20,7 @@ TEXTS = [
 
 @pytest.fixture
 def shelf(library):
-    for text in TEXTS:
+    for text in CHUNK_TEXTS:
         library.put([text], [[1.0] + [0.0] * 7])
     return library
 
@@ -44,7 +44,7 @@ def find(library, text, user=None):
 )
 def test_a_typo_is_found_by_words_alone_and_explained(shelf, typed, text, instead):
     result = find(shelf, typed)
-    assert [hit.content for hit in result.hits] == [TEXTS[text]]
+    assert [hit.content for hit in result.hits] == [CHUNK_TEXTS[text]]
     assert [correction.note for correction in result.corrections] == [
         f"{typed} was not found; {instead} was searched instead."
     ]

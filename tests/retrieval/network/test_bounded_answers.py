@@ -15,7 +15,7 @@ from retrieval.network import bounded_answers
 from tests.standins import faults
 from tests.standins.faults import Handler, served
 
-MOST = 1_000_000
+MAX_ANSWER_BYTES = 1_000_000
 
 
 @pytest.fixture
@@ -42,12 +42,12 @@ def site() -> Iterator[tuple[type[_Site], str]]:
 
 
 def got(http: ModuleType, url: str, seconds: float = 10) -> Any:
-    transport = bounded_answers.bounded_transport()(ssl.create_default_context(), max_bytes=MOST)
+    transport = bounded_answers.bounded_transport()(ssl.create_default_context(), max_bytes=MAX_ANSWER_BYTES)
     with http.Client(transport=transport, timeout=seconds, trust_env=False) as client:
         return client.get(url)
 
 
-@pytest.mark.parametrize("size", [0, MOST])
+@pytest.mark.parametrize("size", [0, MAX_ANSWER_BYTES])
 def test_what_is_not_too_large_comes_as_it_is(http: ModuleType, site: tuple[Any, str], size: int) -> None:
     server, url = site
     server.answer = lambda self: self.reply(200, b"x" * size)
@@ -57,7 +57,7 @@ def test_what_is_not_too_large_comes_as_it_is(http: ModuleType, site: tuple[Any,
 
 def test_a_larger_answer_is_broken_off(http: ModuleType, site: tuple[Any, str]) -> None:
     server, url = site
-    server.answer = lambda self: self.reply(200, b"x" * (MOST + 1))
+    server.answer = lambda self: self.reply(200, b"x" * (MAX_ANSWER_BYTES + 1))
     with pytest.raises(http.DecodingError, match="too large"):
         got(http, url)
 

@@ -16,7 +16,7 @@ from tests.standins.faults import Handler, packed, served, slow, status
 
 LOOPBACK = Guard((ip_network("127.0.0.0/8"),))
 VERIFY = ssl.create_default_context()
-MOST = 1000
+MAX_ANSWER_BYTES = 1000
 
 
 class Server:
@@ -44,7 +44,7 @@ def make_route(server):
     with ExitStack() as routes:
 
         def make(guard=LOOPBACK, seconds=5.0):
-            route = Route(f"{server.url}/base", guard, verify=VERIFY, seconds=seconds, max_bytes=MOST)
+            route = Route(f"{server.url}/base", guard, verify=VERIFY, seconds=seconds, max_bytes=MAX_ANSWER_BYTES)
             return routes.enter_context(closing(route))
 
         yield make
@@ -85,7 +85,7 @@ def test_a_wrong_token_is_refused(server, make_route):
 
 
 def test_the_token_of_a_route_that_is_gone_is_refused():
-    route = Route("http://localhost", LOOPBACK, verify=VERIFY, seconds=5, max_bytes=MOST)
+    route = Route("http://localhost", LOOPBACK, verify=VERIFY, seconds=5, max_bytes=MAX_ANSWER_BYTES)
     headers, url = route.headers, route.url
     del route
     assert httpx.post(f"{url}/a", headers=headers, trust_env=False).status_code == 407
@@ -121,7 +121,7 @@ def test_a_name_that_leads_elsewhere_later_is_checked_again(server, make_route):
 
 @pytest.mark.parametrize("fault", [None, packed(b" " * 10_000)], ids=["long", "packed"])
 def test_an_answer_of_too_many_bytes_is_not_passed_on(server, make_route, fault):
-    server.body, server.fault = b"x" * (MOST + 1), fault
+    server.body, server.fault = b"x" * (MAX_ANSWER_BYTES + 1), fault
     assert isinstance(failure_of(make_route()), httpx.DecodingError)
 
 

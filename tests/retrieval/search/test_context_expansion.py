@@ -34,7 +34,7 @@ charge --all
 ```
 
 Charge it overnight."""
-WORDS = [
+TEXT_PARTS = [
     "wing ",
     "Grenzschicht ",
     "café ",
@@ -48,7 +48,7 @@ WORDS = [
     "นำไป ",
     "한글",
 ]
-texts = st.lists(st.sampled_from(WORDS), min_size=5, max_size=120).map("".join).filter(str.strip)
+texts = st.lists(st.sampled_from(TEXT_PARTS), min_size=5, max_size=120).map("".join).filter(str.strip)
 
 
 def count(text):

@@ -8,7 +8,7 @@ from retrieval.filters import DocumentFilter
 from retrieval.search import document_vectors, queries_filters, queries_vectors
 from retrieval.search.document_vectors import DocumentVectors, compare_versions
 
-ALL = 10**6
+NO_LIMIT = 10**6
 EVERYTHING = DocumentFilter()
 
 
@@ -23,16 +23,16 @@ def shelf(library):
 
 
 def list_versions(library, document_filter=EVERYTHING):
-    return queries_vectors.list_versions(library.db, library.partition, document_filter, viewer=None, limit=ALL)
+    return queries_vectors.list_versions(library.db, library.partition, document_filter, viewer=None, limit=NO_LIMIT)
 
 
-def compare(library, versions, values, nearest=10, max_chunks=ALL):
+def compare(library, versions, values, nearest=10, max_chunks=NO_LIMIT):
     return compare_versions(library.db, library.partition, versions, values, nearest, max_chunks)
 
 
 def match_exactly(library, document_filter, values, nearest=10):
     return queries_filters.match_chunks(
-        library.db, library.partition, document_filter, values, viewer=None, max_chunks=ALL, nearest=nearest
+        library.db, library.partition, document_filter, values, viewer=None, max_chunks=NO_LIMIT, nearest=nearest
     )
 
 

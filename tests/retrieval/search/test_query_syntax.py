@@ -11,7 +11,7 @@ from retrieval.search.search import Query
 from tests.library import viewer_of
 from tests.retrieval.search.test_search import FixedEmbedder, axis
 
-TEXTS = [
+DOCUMENT_TEXTS = [
     "The red valve is closed. The pump room is locked at night.",
     "The room of the pump is bright. It is never locked.",
     "A pump stands in every room, and each is locked.",
@@ -23,7 +23,7 @@ TEXTS = [
 
 @pytest.fixture
 def find(library):
-    for number, text in enumerate(TEXTS):
+    for number, text in enumerate(DOCUMENT_TEXTS):
         library.put([text], [axis(0.9 - number / 10)], external_id=str(number))
 
     def run(text, *, weight=0.5, user=None, **fields):
@@ -37,7 +37,7 @@ def find(library):
 
 
 def numbers(result):
-    return sorted(TEXTS.index(hit.content) for hit in result.hits)
+    return sorted(DOCUMENT_TEXTS.index(hit.content) for hit in result.hits)
 
 
 @pytest.mark.parametrize("weight", [0.0, 0.5, 0.9], ids=["words", "hybrid", "mostly meaning"])
@@ -67,7 +67,7 @@ def test_phrases_and_exclusions_filter_both_sides(find, query, texts, weight):
 
 def test_the_best_passage_with_a_phrase_comes_first(find):
     result = find('"pump room" locked')
-    assert TEXTS.index(result.hits[0].content) == 0
+    assert DOCUMENT_TEXTS.index(result.hits[0].content) == 0
 
 
 def test_exclusions_leave_out_every_form_of_the_word(find):

@@ -15,7 +15,7 @@ from retrieval.search.search import Query
 from tests.conditions import condition_of
 from tests.library import viewer_of
 
-WORDS = "pressure", "wing", "boundary", "layer"
+COMMON_WORDS = "pressure", "wing", "boundary", "layer"
 
 ANYBODY = pytest.mark.parametrize("looks", [None, "bob"], ids=["all", "bob"])
 
@@ -79,7 +79,7 @@ def test_a_chunk_that_the_vectors_alone_proposed_gets_its_keyword_score(library,
 
 
 def test_weights_of_one_and_nothing_give_exactly_the_order_of_one_side(library, find):
-    texts = [" ".join([*WORDS[: 1 + n % 4] * (1 + n % 3), f"n{n}"]) for n in range(40)]
+    texts = [" ".join([*COMMON_WORDS[: 1 + n % 4] * (1 + n % 3), f"n{n}"]) for n in range(40)]
     library.put(texts, [axis(((n * 37) % 41) / 41) for n in range(40)])
     semantic = [(hit.index, hit.score) for hit in find("wing layer", top_k=30)]
     assert [(hit.index, hit.score) for hit in find("wing layer", top_k=30, **hybrid(1.0))] == semantic

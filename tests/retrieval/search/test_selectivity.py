@@ -8,7 +8,7 @@ from connectors.vectors import pgvector
 from retrieval.filters import DocumentFilter
 from retrieval.principals import Viewer
 from retrieval.search import queries, search, selectivity
-from tests.retrieval.search.test_search import WORDS, FixedEmbedder, axis, hybrid
+from tests.retrieval.search.test_search import COMMON_WORDS, FixedEmbedder, axis, hybrid
 
 ROUNDS = 12
 
@@ -21,7 +21,7 @@ def filled(library, monkeypatch):
     document_ids = []
     for number in range(60):
         count = dice.choice([0, 0, 1, 3, 12])
-        texts = [" ".join(dice.choices([*WORDS, "flow"], k=dice.randint(1, 9))) for _ in range(count)]
+        texts = [" ".join(dice.choices([*COMMON_WORDS, "flow"], k=dice.randint(1, 9))) for _ in range(count)]
         vectors = [axis(round(dice.random(), 4)) for _ in texts]
         document_ids.append(library.put(texts, vectors, metadata={"team": number % 10}))
     library.db.rows("update documents set deleted_at = now() where id = %(id)s", {"id": document_ids[11]})

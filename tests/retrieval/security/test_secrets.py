@@ -4,15 +4,14 @@ import base64
 import stat
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from retrieval.security.secrets import KeyRing, SecretError, hash_api_key, is_mask, load_or_create_key_file, mask_secret
+from retrieval.settings import PROJECT_ROOT
 
-PROJECT = Path(__file__).resolve().parents[3]
 ROWS = st.text(min_size=1, max_size=60)
 KEY_A, KEY_B = bytes(range(32)), bytes(range(32, 64))
 RING = KeyRing({"a": KEY_A, "b": KEY_B})
@@ -83,7 +82,7 @@ def test_a_ring_does_not_show_its_keys():
 def test_the_key_file_is_made_once_and_private(tmp_path):
     file = tmp_path / "secret.key"
     code = "import sys, pathlib, retrieval.security.secrets as s; s.load_or_create_key_file(pathlib.Path(sys.argv[1]))"
-    starting = [subprocess.Popen([sys.executable, "-c", code, str(file)], cwd=PROJECT) for _ in range(4)]
+    starting = [subprocess.Popen([sys.executable, "-c", code, str(file)], cwd=PROJECT_ROOT) for _ in range(4)]
     assert [process.wait(60) for process in starting] == [0, 0, 0, 0]
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
     assert [path.name for path in tmp_path.iterdir()] == ["secret.key"]
