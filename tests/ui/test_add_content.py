@@ -404,9 +404,9 @@ def test_a_source_without_a_connection_says_where_to_make_one(app, org):
 def test_what_is_left_out_wins_over_what_is_taken():
     tree = Tree(mode=account_tree.CHOSEN_CONTENT)
     tree.toggle("a", above=False)
-    assert tree.takes("a", above=False)
+    assert tree.is_taken("a", above=False)
     tree.toggle("a/b", above=True)
-    assert not tree.takes("a/b", above=True)
+    assert not tree.is_taken("a/b", above=True)
     assert tree.config() == {"include": [{"id": "a"}], "exclude": [{"id": "a/b"}]}
     tree.toggle("a/b", above=True)
     tree.toggle("a", above=False)
