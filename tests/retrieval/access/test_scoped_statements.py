@@ -95,7 +95,7 @@ class Reader:
 
 
 STATEMENTS = {
-    "listed": "access/reading.py",
+    "count_listed": "access/reading.py",
     "counted": "access/reading.py",
     "sites": "access/reading.py",
     "facets": "access/reading.py",
