@@ -1,1 +1,1 @@
-"""Charsets of pages, files, mails and sitemaps: one way to decode them all."""
+"""Decode charsets of pages, files, mails and sitemaps."""

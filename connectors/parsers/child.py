@@ -1,8 +1,6 @@
-"""The limited child process: reads one file per request on stdin, until stdin closes.
-
-Started by `connectors.parsers.pool` as
-`python -m connectors.parsers.child MEMORY_BYTES FILE_BYTES GIVEN MADE [PROGRAM]`: it reads below GIVEN, writes
-below MADE, and may start PROGRAM.
+"""Confined child process: reads one file per request on stdin, until stdin closes. Started by
+`connectors.parsers.pool` as `python -m connectors.parsers.child MEMORY_BYTES FILE_BYTES GIVEN MADE [PROGRAM]`;
+reads below GIVEN, writes below MADE, may start PROGRAM.
 """
 
 from __future__ import annotations
@@ -21,8 +19,8 @@ from connectors.parsers import confinement, messages, verdicts, xml
 from connectors.parsers.messages import Reply, Task
 from retrieval.errors import Retryable, Skippable
 
-_UNSOUND = ("panicked", "poisoned")
-"""What the library says when one file has left it in a state in which it reads no other."""
+# Messages of a library in a state that fails all further files.
+_POISONED_MESSAGES = ("panicked", "poisoned")
 
 
 def main() -> None:
@@ -37,29 +35,29 @@ def main() -> None:
     replies = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # what a library prints must not get between the replies
     threading.Thread(target=_leave_with_parent, args=(requests.fileno(),), daemon=True).start()
-    _say(replies, Reply(landlock=confined))  # ready
+    _write_reply(replies, Reply(landlock=confined))  # ready
     grown = confinement.data_bytes() + memory_bytes // 4
-    while task := _next(requests):
+    while task := _read_task(requests):
         confinement.allow_cpu(task.cpu_seconds)
-        reply = verdicts.judge_reply(_answer(reading.read_document, task))
+        reply = verdicts.judge_reply(_answer_task(reading.read_document, task))
         if confinement.data_bytes() > grown:
             reply = msgspec.structs.replace(reply, spent=True)
-        _say(replies, reply)
+        _write_reply(replies, reply)
 
 
-def _say(replies: BinaryIO, reply: Reply) -> None:
+def _write_reply(replies: BinaryIO, reply: Reply) -> None:
     replies.write(messages.frame_message(reply))
     replies.flush()
 
 
-def _next(requests: BinaryIO) -> Task | None:
+def _read_task(requests: BinaryIO) -> Task | None:
     header = requests.read(messages.LENGTH.size)
     if len(header) < messages.LENGTH.size:
         return None
     return msgspec.msgpack.decode(requests.read(messages.LENGTH.unpack(header)[0]), type=Task)
 
 
-def _answer(read: Callable[[Task], Reply], task: Task) -> Reply:
+def _answer_task(read: Callable[[Task], Reply], task: Task) -> Reply:
     try:
         return read(task)
     except Skippable as error:
@@ -68,7 +66,9 @@ def _answer(read: Callable[[Task], Reply], task: Task) -> Reply:
             os._exit(messages.OUT_OF_MEMORY)
         description = f"{type(cause).__name__}: {cause}" if cause else ""
         refusal = messages.TOO_DEEP if xml.is_too_deep(cause) else str(error)
-        return Reply(refusal=refusal, detail=description[:500], spent=any(sign in description for sign in _UNSOUND))
+        return Reply(
+            refusal=refusal, detail=description[:500], spent=any(sign in description for sign in _POISONED_MESSAGES)
+        )
     except Retryable as error:
         return Reply(again=str(error))
     except MemoryError:
@@ -79,7 +79,7 @@ def _answer(read: Callable[[Task], Reply], task: Task) -> Reply:
 
 
 def _leave_with_parent(requests: int) -> None:
-    """End this process once the other end of stdin is closed, also in the middle of a file."""
+    """End this process at the end of stdin, even during a file."""
     poll = select.poll()
     poll.register(requests, 0)
     poll.poll()

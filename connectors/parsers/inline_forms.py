@@ -17,31 +17,35 @@ from functools import partial
 
 # Readers wrap each piece in control characters, which no XML holds; `write_forms` replaces them where the paragraph or
 # cell ends, when the text before a superscript is known and the pieces of one superscript are joined.
-_RAISED, _LOWERED, _STRUCK, _NOTED = ("\x0e", "\x0f"), ("\x10", "\x11"), ("\x12", "\x13"), ("\x14", "\x15")
-_MARKED = re.compile("[\x0e-\x15]")
-_SCRIPTS = ((re.compile(r"\x0e([^\x0e-\x11]*)\x0f"), "^"), (re.compile(r"\x10([^\x0e-\x11]*)\x11"), "_"))
+_RAISED_MARKS, _LOWERED_MARKS, _STRUCK_MARKS, _NOTE_MARKS = (
+    ("\x0e", "\x0f"),
+    ("\x10", "\x11"),
+    ("\x12", "\x13"),
+    ("\x14", "\x15"),
+)
+_MARK_PATTERN = re.compile("[\x0e-\x15]")
+_SCRIPT_PATTERNS = ((re.compile(r"\x0e([^\x0e-\x11]*)\x0f"), "^"), (re.compile(r"\x10([^\x0e-\x11]*)\x11"), "_"))
 _NOTE_MARK = re.compile(r"\x14([^\x14\x15]*)\x15")
 _STRUCK_TEXT = re.compile(r"\x12([^\x12\x13]*)\x13")
-_JOINTS = re.compile(r"\x0f\x0e|\x11\x10|\x15\x14|\x13([ \t\xa0]*)\x12")
-_ORDINAL = re.compile(r"st|nd|rd|th|er|re|[eè]re|[eè]me|i[eè]me|nde?", re.IGNORECASE)
+_JOINT_PATTERN = re.compile(r"\x0f\x0e|\x11\x10|\x15\x14|\x13([ \t\xa0]*)\x12")
+_ORDINAL_PATTERN = re.compile(r"st|nd|rd|th|er|re|[eè]re|[eè]me|i[eè]me|nde?", re.IGNORECASE)
 _DIGIT_BEFORE = re.compile(r"\d\.?[\x12\x13]*\Z")
-_CONTEXT = 32
-"""Characters before a script that decide how it is written."""
+# Characters before a script that decide its spelling.
+_CONTEXT_LENGTH = 32
 _TRADE_MARKS = {"TM": "™", "SM": "℠"}
-_BRACKETED = re.compile(r"[\[(].*[\])]", re.DOTALL)
+_BRACKETED_TEXT = re.compile(r"[\[(].*[\])]", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """Position of text (1 above the line, -1 below), whether a line is drawn through it, and whether it is the mark of
-    a footnote."""
+    """Position of text (1 above the line, -1 below), strike-through, and footnote mark."""
 
     script: int = 0
     struck: bool = False
     note: bool = False
 
     def __or__(self, inner: Form) -> Form:
-        """Return the form of text in two elements."""
+        """Combine the forms of two nested elements."""
         return Form(inner.script or self.script, self.struck or inner.struck, self.note or inner.note)
 
     def mark(self, text: str) -> str:
@@ -51,15 +55,15 @@ class Form:
     @property
     def opening(self) -> str:
         """Mark before the text."""
-        return (_STRUCK[0] if self.struck else "") + self._position(0)
+        return (_STRUCK_MARKS[0] if self.struck else "") + self._position_mark(0)
 
     @property
     def closing(self) -> str:
         """Mark after the text."""
-        return self._position(1) + (_STRUCK[1] if self.struck else "")
+        return self._position_mark(1) + (_STRUCK_MARKS[1] if self.struck else "")
 
-    def _position(self, end: int) -> str:
-        marks = _NOTED if self.note else _RAISED if self.script > 0 else _LOWERED
+    def _position_mark(self, end: int) -> str:
+        marks = _NOTE_MARKS if self.note else _RAISED_MARKS if self.script > 0 else _LOWERED_MARKS
         return marks[end] if self.note or self.script else ""
 
 
@@ -68,15 +72,15 @@ RAISED, LOWERED, STRUCK = Form(1), Form(-1), Form(struck=True)
 
 
 def write_forms(text: str) -> str:
-    """Return the text of a paragraph or cell with its marks as plain text."""
-    if not _MARKED.search(text):
+    """Replace the marks in a paragraph or cell by plain text."""
+    if not _MARK_PATTERN.search(text):
         return text
-    text = _JOINTS.sub(lambda joint: joint[1] or "", text)
-    text = _NOTE_MARK.sub(_noted, text)
-    bare = _MARKED.sub("", text).strip()
-    for pattern, sign in _SCRIPTS:
-        text = pattern.sub(partial(_scripted, sign, bare), text)
-    return _MARKED.sub("", _STRUCK_TEXT.sub(_struck, text))
+    text = _JOINT_PATTERN.sub(lambda joint: joint[1] or "", text)
+    text = _NOTE_MARK.sub(_write_note_mark, text)
+    bare = _MARK_PATTERN.sub("", text).strip()
+    for pattern, sign in _SCRIPT_PATTERNS:
+        text = pattern.sub(partial(_write_script, sign, bare), text)
+    return _MARK_PATTERN.sub("", _STRUCK_TEXT.sub(_write_struck, text))
 
 
 def superscript(text: str) -> str:
@@ -90,27 +94,27 @@ def subscript(text: str) -> str:
 
 
 def fraction(numerator: str, denominator: str) -> str:
-    """Write a fraction in one line, with brackets around each part that is more than a word or a number."""
+    """Write a fraction in one line, with brackets around compound parts."""
     return f"{grouped(numerator)}/{grouped(denominator)}"
 
 
 def grouped(text: str) -> str:
-    """Put brackets around text, except a word, a number, or text in brackets already."""
+    """Put brackets around text other than a word, a number, or bracketed text."""
     return text if re.fullmatch(r"\w*|\d+[.,]\d+", text) or _is_one_group(text) else f"({text})"
 
 
 def footnote_mark(label: str) -> str:
-    """Write the mark of a footnote in the text."""
+    """Write the mark of a footnote."""
     return f" [{label}]"
 
 
 def note(kind: str, label: str, words: str) -> str:
-    """Write a note, under the mark that leads to it."""
+    """Write a note under its mark."""
     return f"{kind} [{label}]: {words}" if label else f"{kind}: {words}"
 
 
-def _noted(match: re.Match[str]) -> str:
-    label = _MARKED.sub("", match[1]).strip(" \n\t[]()")
+def _write_note_mark(match: re.Match[str]) -> str:
+    label = _MARK_PATTERN.sub("", match[1]).strip(" \n\t[]()")
     return footnote_mark(label) if label else ""
 
 
@@ -123,27 +127,27 @@ def _is_one_group(text: str) -> bool:
     return False
 
 
-def _scripted(sign: str, bare: str, match: re.Match[str]) -> str:
+def _write_script(sign: str, bare: str, match: re.Match[str]) -> str:
     inner = match[1]
-    words = _MARKED.sub("", inner).strip()
-    preceding = match.string[max(match.start() - _CONTEXT, 0) : match.start()]
+    words = _MARK_PATTERN.sub("", inner).strip()
+    preceding = match.string[max(match.start() - _CONTEXT_LENGTH, 0) : match.start()]
     is_bracketed = preceding[-1:] in ("(", "[") and match.string[match.end() :][:1] in (")", "]")
     if not any(map(str.isalnum, words)) or words == bare or is_bracketed:
         return inner
     if sign == "^" and words.upper() in _TRADE_MARKS and preceding[-1:].isalnum():
         return _TRADE_MARKS[words.upper()]
-    if sign == "^" and _ORDINAL.fullmatch(words) and _DIGIT_BEFORE.search(preceding):
+    if sign == "^" and _ORDINAL_PATTERN.fullmatch(words) and _DIGIT_BEFORE.search(preceding):
         return inner
-    if _BRACKETED.fullmatch(words):
+    if _BRACKETED_TEXT.fullmatch(words):
         return f" {words}" if words[0] == "[" else f"{sign}{words}"
     leading, trailing = inner[: len(inner) - len(inner.lstrip())], inner[len(inner.rstrip()) :]
     return f"{leading}{sign}({inner.strip()}){trailing}"
 
 
-def _struck(match: re.Match[str]) -> str:
-    return "\n".join(map(_struck_line, match[1].split("\n")))
+def _write_struck(match: re.Match[str]) -> str:
+    return "\n".join(map(_strike_line, match[1].split("\n")))
 
 
-def _struck_line(line: str) -> str:
+def _strike_line(line: str) -> str:
     words = line.strip()
     return line.replace(words, f"~~{words}~~") if any(map(str.isalnum, words)) else line

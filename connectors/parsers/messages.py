@@ -1,4 +1,4 @@
-"""Messages between the service and its parser processes: length-prefixed MessagePack frames."""
+"""Messages between the service and parser processes: length-prefixed MessagePack frames."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from retrieval.errors import Skippable
 from retrieval.ports import PageQuality
 
 LENGTH = struct.Struct(">I")
+# Exit status of a child at its memory limit in Python code.
 OUT_OF_MEMORY = 77
-"""Exit status of a child that met its memory limit in Python code."""
 
 CRASHED = (
     "The parser crashed on this file: it is damaged or of an unusual make. "
@@ -28,7 +28,7 @@ TOO_DEEP = (
 
 
 class Page(msgspec.Struct, frozen=True):
-    """The file is a web page: where it came from, and the CSS selectors of what to take and to leave."""
+    """Marks the file as a web page: its address, and CSS selectors to include and exclude."""
 
     url: str
     include: tuple[str, ...] = ()
@@ -36,9 +36,8 @@ class Page(msgspec.Struct, frozen=True):
 
 
 class Recognise(msgspec.Struct, frozen=True):
-    """Recognise the text of one page of a PDF, or of one picture of an image file, counted from 1.
-
-    `draws`: its picture is wanted instead, for another engine.
+    """Request the text of one page of a PDF or one picture of an image, counted from 1. `draws`: return the picture
+    for another engine instead.
     """
 
     page: int
@@ -49,7 +48,9 @@ class Recognise(msgspec.Struct, frozen=True):
 
 
 class Draw(msgspec.Struct, frozen=True):
-    """Draw a page of a PDF, counted from 1. `text`: what was read from it; `start`, `end`: what of that to shade."""
+    """Request a picture of a PDF page, counted from 1. `text`: extracted text of the page; `start`, `end`: range to
+    shade.
+    """
 
     page: int
     text: str = ""
@@ -58,7 +59,7 @@ class Draw(msgspec.Struct, frozen=True):
 
 
 class Unpack(msgspec.Struct, frozen=True):
-    """Target folder and limits for the files that are packed into this one."""
+    """Target folder and limits for the files inside a container."""
 
     folder: str
     members: int
@@ -67,7 +68,7 @@ class Unpack(msgspec.Struct, frozen=True):
 
 
 class Packed(msgspec.Struct, frozen=True):
-    """A file within a file: its path there and the place it was written to, or the reason why it was left out."""
+    """Member of a container: path inside, and either the path of the written copy or the reason for its omission."""
 
     path: str
     place: str
@@ -77,10 +78,9 @@ class Packed(msgspec.Struct, frozen=True):
 
 
 class Task(msgspec.Struct, frozen=True):
-    """A file to read. `cpu_seconds`: processor time it may take; `expanded_bytes`: what its parts may unfold to.
-
-    `ocr`: an image is not refused, for its text will be recognised. `first`: the page, counted from 0, at which the
-    window of a long PDF begins. `password`: opens the file, if it is protected.
+    """File to read. `cpu_seconds`: limit of processor time. `expanded_bytes`: limit of unpacked size. `ocr`: accept
+    images for recognition. `first`: first page, from 0, of the window of a long PDF. `password`: of a protected
+    file.
     """
 
     path: str
@@ -98,13 +98,11 @@ class Task(msgspec.Struct, frozen=True):
 
 
 class Reply(msgspec.Struct, frozen=True):
-    """Result of a task: `refusal` for the user, with `detail` for the log, or the text and its properties.
-
-    `again`: a failure that may not recur. `spent`: the child should not be given another file. `pictured`: pages whose
-    text is still to be recognised, in a file of `count` pages that is a `pdf` or an image. `following`: the first page
-    of the next window of a long PDF, or 0. `landlock`: in the first reply, the version that confines the child, or 0.
-    `picture`: a page that was drawn, as PNG; empty if it is blank. `listing`: the text is no more than the list of the
-    members. `qualities`: of each page.
+    """Result of a task: `refusal` for the user with `detail` for the log, or text and properties. `again`: retry may
+    succeed. `spent`: replace the child. `pictured`: pages to recognise in a `pdf` or image of `count` pages.
+    `following`: first page of the next window, or 0. `landlock`: in the first reply, the confining version, or 0.
+    `picture`: drawn page as PNG, empty if blank. `listing`: the text is only the member list. `qualities`: per
+    page.
     """
 
     refusal: str = ""
@@ -131,15 +129,15 @@ def frame_message(message: Task | Reply) -> bytes:
     return LENGTH.pack(len(body)) + body
 
 
+# Pages per window of a long PDF.
 WINDOW_PAGES = 100
-"""Of one window."""
 MOST_PAGES = 10_000
+# Wall-clock limit of a long file, as a multiple of the limit of one window.
 MOST_WINDOWS = 15
-"""How many times the seconds of one file a long one may take by the clock."""
 
 
 def check_page_count(count: int) -> int:
-    """The number of pages. Skippable if there are none, or too many."""
+    """Return the page count. Skippable if zero or too high."""
     if not count:
         raise Skippable("The PDF has no pages. Save it again from the program that made it and upload that.")
     if count > MOST_PAGES:
@@ -151,7 +149,7 @@ def check_page_count(count: int) -> int:
 
 
 def read_following(reply: Reply, task: Task, read: Callable[[Task], Reply], beside: int = 1) -> Reply:
-    """The reply of a long PDF's first window with those that follow, `beside` of them read beside each other."""
+    """Join the reply of the first window of a long PDF with the following windows, `beside` of them in parallel."""
     if not reply.following:
         return reply
     deadline = time.monotonic() + MOST_WINDOWS * task.cpu_seconds
@@ -169,10 +167,10 @@ def read_following(reply: Reply, task: Task, read: Callable[[Task], Reply], besi
         parts = [reply, *pool.map(window, range(reply.following, reply.count, WINDOW_PAGES))]
     finally:
         pool.shutdown(cancel_futures=True)
-    return _together(parts)
+    return _join_replies(parts)
 
 
-def _together(parts: Sequence[Reply]) -> Reply:
+def _join_replies(parts: Sequence[Reply]) -> Reply:
     pages: list[int] = []
     length = 0
     for part in parts:

@@ -1,4 +1,4 @@
-"""XML parts of packed documents, read without what could reach or blow up anything."""
+"""Parse XML members of packages without entities or access outside of the package."""
 
 from __future__ import annotations
 
@@ -28,24 +28,24 @@ BROKEN = (
 
 
 def is_too_deep(error: BaseException | None) -> bool:
-    """Tell whether a file was not read because its elements lie too deep within each other."""
+    """Check for an error caused by too deeply nested elements."""
     return isinstance(error, RecursionError) or getattr(error, "code", None) == etree.ErrorTypes.ERR_RESOURCE_LIMIT
 
 
 def is_out_of_memory(error: BaseException | None) -> bool:
-    """Tell whether a file was not read because memory ran out."""
+    """Check for an error caused by exhausted memory."""
     return isinstance(error, MemoryError) or getattr(error, "code", None) == etree.ErrorTypes.ERR_NO_MEMORY
 
 
 class _NoEntities(TreeBuilder):
-    """A tree of XML that may not declare anything."""
+    """XML tree builder without declarations."""
 
     def doctype(self, _name: str, _public: str | None, _system: str | None) -> None:
         raise EntitiesRefused
 
 
 def parse_xml(data: bytes) -> Element:
-    """The root of XML that declares nothing; raises one of `BROKEN` otherwise."""
+    """Parse XML without declarations and return its root; otherwise raise one of `BROKEN`."""
     parser = XMLParser(target=_NoEntities())  # noqa: S314
     parser.feed(data)
     root: Element | None = parser.close()
@@ -63,7 +63,7 @@ def read_root(archive: zipfile.ZipFile, name: str) -> Element:
 
 
 def iterate_elements(stream: IO[bytes], *tags: str, starts: bool = False) -> Iterator[tuple[str, Any]]:
-    """The elements of these tags in a large part, as they end, and as they start; for memory, `forget` each."""
+    """Yield elements of these tags at their end, and with `starts` at their start; pass each to `free_element`."""
     events = ("start", "end") if starts else ("end",)
     parser = etree.iterparse(stream, events, tag=tags, resolve_entities=False, no_network=True)
     for event, element in parser:
@@ -75,14 +75,14 @@ def iterate_elements(stream: IO[bytes], *tags: str, starts: bool = False) -> Ite
 
 
 def free_element(element: Any) -> None:
-    """Free the memory of an element that was read, and of those before it."""
+    """Free the memory of an element and its predecessors."""
     element.clear()
     while element.getprevious() is not None:
         del element.getparent()[0]
 
 
 class About(TypedDict, total=False):
-    """Properties of a document, under the names of `Document`."""
+    """Properties of a document, named as in `Document`."""
 
     title: str
     author: str
@@ -92,7 +92,7 @@ class About(TypedDict, total=False):
 
 
 def read_about(archive: zipfile.ZipFile, name: str) -> About:
-    """Read the properties in a part of a packed document, under the names of `Document`."""
+    """Read document properties from a member of a package."""
     if name not in archive.namelist():
         return {}
     texts = {

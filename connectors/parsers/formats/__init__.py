@@ -1,1 +1,1 @@
-"""Reading each file format, inside of a parser child."""
+"""Readers of each file format, run in a parser child."""

@@ -1,4 +1,4 @@
-"""Word documents as Markdown: .docx, and .doc converted to .docx."""
+"""Convert Word documents to Markdown: .docx, and .doc through conversion."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _WORD_95 = (
 
 
 def read_doc(kind: Kind, path: Path, task: Task) -> Document:
-    """Convert a .doc to Markdown. Skippable if damaged or older than Word 97."""
+    """Return the document as Markdown. Skippable if damaged or older than Word 97."""
     if detect.is_word_95(path.read_bytes()):
         raise Skippable(_WORD_95)
     import doc2docx
@@ -48,11 +48,11 @@ def read_doc(kind: Kind, path: Path, task: Task) -> Document:
     return read_docx(kind, converted, task)
 
 
-_W = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
-_OBJECTS = frozenset({f"{_W}drawing", f"{_W}pict", f"{_W}object"})
-_SIGNS = {"tab": " ", "ptab": " ", "br": "\n", "cr": "\n", "noBreakHyphen": "-"}
-_WRAPPERS = frozenset(
-    f"{_W}{name}"
+_W_NS = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
+_OBJECT_TAGS = frozenset({f"{_W_NS}drawing", f"{_W_NS}pict", f"{_W_NS}object"})
+_SIGN_TEXTS = {"tab": " ", "ptab": " ", "br": "\n", "cr": "\n", "noBreakHyphen": "-"}
+_WRAPPER_TAGS = frozenset(
+    f"{_W_NS}{name}"
     for name in (
         "ins",
         "moveTo",
@@ -68,17 +68,18 @@ _WRAPPERS = frozenset(
         "rubyBase",
     )
 )
-_BOX = f"{_W}txbxContent"
-_CODE = re.compile(r"[0-9A-Fa-f]{1,4}")
-_HEADING = re.compile(r"heading ([1-9])")
-_DEEPEST_HEADING = 6
-_NARROW_TWIPS = 230
+_TEXT_BOX = f"{_W_NS}txbxContent"
+_CODE_PATTERN = re.compile(r"[0-9A-Fa-f]{1,4}")
+_HEADING_STYLE = re.compile(r"heading ([1-9])")
+_MAX_HEADING_LEVEL = 6
+_MAX_NARROW_TWIPS = 230
 # Maximum of columns skipped at the start of a row.
-_WIDEST = 100
+# Columns skipped at the start of a row, at most.
+_MAX_SKIPPED_COLUMNS = 100
 
 
 def read_docx(kind: Kind, path: Path, _task: Task) -> Document:
-    """Convert a .docx to Markdown. Skippable if damaged."""
+    """Return the document as Markdown. Skippable if damaged."""
     try:
         with zipfile.ZipFile(path) as archive:
             package = Package(archive)
@@ -100,7 +101,7 @@ def read_docx(kind: Kind, path: Path, _task: Task) -> Document:
 
 @dataclass
 class _Paragraph:
-    """Words of a paragraph, with its text boxes, charts and formulas."""
+    """Words of a paragraph, with attached text boxes, charts and formulas."""
 
     words: list[str] = field(default_factory=list)
     beside: list[str] = field(default_factory=list)
@@ -108,7 +109,7 @@ class _Paragraph:
 
 
 class _Writer:
-    """Writer of one document; counts list numbers in order."""
+    """Writes one document and counts its list numbers."""
 
     def __init__(self, package: Package, name: str) -> None:
         folder = name.rpartition("/")[0]
@@ -116,7 +117,9 @@ class _Writer:
         self._relations = package.relations(name)
         styles = package.root(f"{folder}/styles.xml")
         self._styles = (
-            {} if styles is None else {style.get(f"{_W}styleId", ""): style for style in styles.iter(f"{_W}style")}
+            {}
+            if styles is None
+            else {style.get(f"{_W_NS}styleId", ""): style for style in styles.iter(f"{_W_NS}style")}
         )
         self._numbering = Numbering(package.root(f"{folder}/numbering.xml"))
         self._levels: dict[str, tuple[int, str, int]] = {}
@@ -125,45 +128,45 @@ class _Writer:
 
     def blocks(self) -> Iterator[str]:
         body = self._package.require(self._name)
-        yield from join_blocks(self._blocks(body))
+        yield from join_blocks(self._child_blocks(body))
         folder = self._name.rpartition("/")[0]
         for kinds in ("header|footer", "footnotes|endnotes", "comments"):
             pattern = re.compile(rf"{re.escape(folder)}/({kinds})\d*\.xml")
             parts = (match for name in sorted(self._package.names) if (match := pattern.fullmatch(name)))
-            yield from dict.fromkeys(text for part in parts for text in self._beside(part[1], part[0]))
+            yield from dict.fromkeys(text for part in parts for text in self._side_blocks(part[1], part[0]))
 
-    def _beside(self, kind: str, name: str) -> Iterator[str]:
-        """Yield headers and footers with letters, notes or comments."""
+    def _side_blocks(self, kind: str, name: str) -> Iterator[str]:
+        """Return headers and footers, notes or comments, without headers of only a page number."""
         part = self._package.root(name)
         if part is None:
             return
         outer, self._relations = self._relations, self._package.relations(name)
         if kind in ("header", "footer"):
-            yield from (text for text in join_blocks(self._blocks(part)) if any(map(str.isalpha, text)))
+            yield from (text for text in join_blocks(self._child_blocks(part)) if any(map(str.isalpha, text)))
         for note in part if kind not in ("header", "footer") else ():
-            author = note.get(f"{_W}author")
+            author = note.get(f"{_W_NS}author")
             label = kind.removesuffix("s").capitalize() + (f" by {author}" if author else "")
-            if words := " ".join(join_blocks(self._blocks(note))):
-                mark = self._notes.labels.get((kind.removesuffix("s"), note.get(f"{_W}id", "")), "")
+            if words := " ".join(join_blocks(self._child_blocks(note))):
+                mark = self._notes.labels.get((kind.removesuffix("s"), note.get(f"{_W_NS}id", "")), "")
                 yield inline_forms.note(label, mark, words)
         self._relations = outer
 
-    def _blocks(self, node: Element) -> Iterator[Block]:
-        """Yield blocks below a node in order, and True for list items."""
+    def _child_blocks(self, node: Element) -> Iterator[Block]:
+        """Yield the blocks below a node in document order, each with a list item flag."""
         for part in node:
-            if part.tag == f"{_W}p":
-                yield from self._paragraph(part)
-            elif part.tag == f"{_W}tbl":
-                yield from self._table(part)
-            elif part.tag in _WRAPPERS or part.tag in (f"{_W}body", f"{MC}AlternateContent", f"{MC}Choice"):
-                yield from self._blocks(part)
+            if part.tag == f"{_W_NS}p":
+                yield from self._paragraph_blocks(part)
+            elif part.tag == f"{_W_NS}tbl":
+                yield from self._table_blocks(part)
+            elif part.tag in _WRAPPER_TAGS or part.tag in (f"{_W_NS}body", f"{MC}AlternateContent", f"{MC}Choice"):
+                yield from self._child_blocks(part)
 
-    def _paragraph(self, node: Element) -> Iterator[Block]:
+    def _paragraph_blocks(self, node: Element) -> Iterator[Block]:
         parts = _Paragraph()
-        self._read(node, parts)
+        self._read_content(node, parts)
         words = re.sub(r"[ \t\u00a0]+", " ", inline_forms.write_forms("".join(parts.words))).strip()
         words = "\n".join(line.strip() for line in words.split("\n"))
-        level, number, depth = self._form(node)
+        level, number, depth = self._paragraph_form(node)
         label = self._numbering.label(number, depth) if number and (words or not _is_unseen(node)) else ""
         if words and level:
             yield f"{'#' * level} {detect.one_line(f'{label} {words}' if label != '-' else words)}", False
@@ -171,210 +174,212 @@ class _Writer:
             yield list_item(label, depth, words)
         yield from ((text, False) for text in (*parts.formulas, *parts.beside))
 
-    def _form(self, node: Element) -> tuple[int, str, int]:
-        """Return the heading level or 0, the list and the list level of a paragraph."""
-        properties_node = node.find(f"{_W}pPr")
-        style = "" if properties_node is None else attribute_value(properties_node.find(f"{_W}pStyle"))
-        level, number, depth = self._of_style(style)
+    def _paragraph_form(self, node: Element) -> tuple[int, str, int]:
+        """Return heading level or 0, and list and list level of the paragraph."""
+        properties_node = node.find(f"{_W_NS}pPr")
+        style = "" if properties_node is None else attribute_value(properties_node.find(f"{_W_NS}pStyle"))
+        level, number, depth = self._style_form(style)
         if properties_node is None:
             return level, number, depth
-        outline, numbering = properties_node.find(f"{_W}outlineLvl"), properties_node.find(f"{_W}numPr")
+        outline, numbering = properties_node.find(f"{_W_NS}outlineLvl"), properties_node.find(f"{_W_NS}numPr")
         if outline is not None:
-            level = _heading(attribute_value(outline))
+            level = _heading_level(attribute_value(outline))
         if numbering is not None:
-            number = attribute_value(numbering.find(f"{_W}numId")) or number
-            depth = whole_number(attribute_value(numbering.find(f"{_W}ilvl")), depth)
+            number = attribute_value(numbering.find(f"{_W_NS}numId")) or number
+            depth = whole_number(attribute_value(numbering.find(f"{_W_NS}ilvl")), depth)
         return level, "" if number == "0" else number, depth
 
-    def _of_style(self, name: str, deep: int = 0) -> tuple[int, str, int]:
+    def _style_form(self, name: str, deep: int = 0) -> tuple[int, str, int]:
         if name in self._levels or deep > 20 or name not in self._styles:
             return self._levels.get(name, (0, "", 0))
         style = self._styles[name]
-        level, number, depth = self._of_style(attribute_value(style.find(f"{_W}basedOn")), deep + 1)
-        called = attribute_value(style.find(f"{_W}name")).lower()
-        if heading := _HEADING.fullmatch(called):
-            level = min(int(heading[1]), _DEEPEST_HEADING)
+        level, number, depth = self._style_form(attribute_value(style.find(f"{_W_NS}basedOn")), deep + 1)
+        called = attribute_value(style.find(f"{_W_NS}name")).lower()
+        if heading := _HEADING_STYLE.fullmatch(called):
+            level = min(int(heading[1]), _MAX_HEADING_LEVEL)
         elif called == "title":
             level = 1
-        if (outline := style.find(f"{_W}pPr/{_W}outlineLvl")) is not None:
-            level = _heading(attribute_value(outline))
-        if (numbering := style.find(f"{_W}pPr/{_W}numPr")) is not None:
-            number = attribute_value(numbering.find(f"{_W}numId")) or number
-            depth = whole_number(attribute_value(numbering.find(f"{_W}ilvl")), self._numbering.depth(number, name))
+        if (outline := style.find(f"{_W_NS}pPr/{_W_NS}outlineLvl")) is not None:
+            level = _heading_level(attribute_value(outline))
+        if (numbering := style.find(f"{_W_NS}pPr/{_W_NS}numPr")) is not None:
+            number = attribute_value(numbering.find(f"{_W_NS}numId")) or number
+            depth = whole_number(attribute_value(numbering.find(f"{_W_NS}ilvl")), self._numbering.depth(number, name))
         self._levels[name] = level, number, depth
         return self._levels[name]
 
-    def _read(self, node: Element, into: _Paragraph) -> None:
-        """Collect the content below a node within one paragraph."""
+    def _read_content(self, node: Element, into: _Paragraph) -> None:
+        """Collect the content of a node inside a paragraph."""
         for part in node:
-            if part.tag == f"{_W}t":
+            if part.tag == f"{_W_NS}t":
                 into.words.append(part.text or "")
-            elif part.tag == f"{_W}r":
-                self._run(part, into)
-            elif part.tag in _WRAPPERS:
-                self._read(part, into)
+            elif part.tag == f"{_W_NS}r":
+                self._read_run(part, into)
+            elif part.tag in _WRAPPER_TAGS:
+                self._read_content(part, into)
             elif part.tag in NOTE_MARKS:
                 into.words.append(self._notes.mark(part))
-            elif part.tag == f"{_W}hyperlink":
-                self._link(part, into)
+            elif part.tag == f"{_W_NS}hyperlink":
+                self._read_link(part, into)
             elif part.tag == f"{MC}AlternateContent":
-                self._read(part[0] if len(part) else part, into)
-            elif part.tag in _OBJECTS:
-                self._object(part, into)
-            elif part.tag == _BOX:
-                into.beside += join_blocks(self._blocks(part))
+                self._read_content(part[0] if len(part) else part, into)
+            elif part.tag in _OBJECT_TAGS:
+                self._read_object(part, into)
+            elif part.tag == _TEXT_BOX:
+                into.beside += join_blocks(self._child_blocks(part))
             elif part.tag == f"{ooxml.M}oMath":
                 into.words.append(ooxml.formula_line(part))
             elif part.tag == f"{ooxml.M}oMathPara":
                 into.formulas += [f"$${ooxml.formula_latex(formula)}$$" for formula in part.iter(f"{ooxml.M}oMath")]
-            elif part.tag.startswith(_W):
-                into.words.append(_sign(part))
+            elif part.tag.startswith(_W_NS):
+                into.words.append(_sign_text(part))
 
-    def _run(self, run: Element, into: _Paragraph) -> None:
-        properties = run.find(f"{_W}rPr")
+    def _read_run(self, run: Element, into: _Paragraph) -> None:
+        properties = run.find(f"{_W_NS}rPr")
         if properties is None:
-            self._read(run, into)
-        elif not is_on(properties.find(f"{_W}vanish")):
+            self._read_content(run, into)
+        elif not is_on(properties.find(f"{_W_NS}vanish")):
             form = self._forms.form(properties)
             into.words.append(form.opening)
-            self._read(run, into)
+            self._read_content(run, into)
             into.words.append(form.closing)
 
-    def _link(self, node: Element, into: _Paragraph) -> None:
+    def _read_link(self, node: Element, into: _Paragraph) -> None:
         within = _Paragraph([], into.beside, into.formulas)
-        self._read(node, within)
+        self._read_content(node, within)
         words, address = "".join(within.words), self._relations.get(node.get(f"{R}id", ""), ("", ""))[1]
         into.words.append(f"[{words}]({address})" if words.strip() and address.startswith("http") else words)
 
-    def _object(self, node: Element, into: _Paragraph) -> None:
-        boxes = list(_outermost(node, _BOX))
+    def _read_object(self, node: Element, into: _Paragraph) -> None:
+        boxes = list(_outermost_elements(node, _TEXT_BOX))
         for box in boxes:
-            into.beside += join_blocks(self._blocks(box))
+            into.beside += join_blocks(self._child_blocks(box))
         if not boxes:
             into.beside += self._package.drawn(node, self._relations)
             into.beside += paragraph_texts(node.iter(f"{A}p"))
 
-    def _table(self, node: Element) -> Iterator[Block]:
-        """Yield a table, or the content of a single-cell frame."""
-        if len(cells := [cell for row in _rows(node) for cell in _cells(row)]) == 1:
-            yield from self._blocks(cells[0])
+    def _table_blocks(self, node: Element) -> Iterator[Block]:
+        """Return the table, or the content of a mere frame."""
+        if len(cells := [cell for row in _table_rows(node) for cell in _row_cells(row)]) == 1:
+            yield from self._child_blocks(cells[0])
             return
-        rows, nested = self._grid(node)
-        if text := grid_markdown(rows, nested, _narrow(node)):
+        rows, nested = self._table_grid(node)
+        if text := grid_markdown(rows, nested, _narrow_columns(node)):
             yield text, False
 
-    def _grid(self, node: Element) -> tuple[list[list[Cell]], dict[int, list[str]]]:
+    def _table_grid(self, node: Element) -> tuple[list[list[Cell]], dict[int, list[str]]]:
         """Return the cells of each row, and nested tables by row number."""
         rows: list[list[Cell]] = []
         nested: dict[int, list[str]] = {}
         above: dict[int, tuple[int, int]] = {}
-        for row in _rows(node):
+        for row in _table_rows(node):
             cells: list[Cell] = []
-            column = min(whole_number(attribute_value(row.find(f"{_W}trPr/{_W}gridBefore"))), _WIDEST)
+            column = min(
+                whole_number(attribute_value(row.find(f"{_W_NS}trPr/{_W_NS}gridBefore"))), _MAX_SKIPPED_COLUMNS
+            )
             cells += [("", 1, 1)] * column
-            for cell in _cells(row):
-                width = whole_number(attribute_value(cell.find(f"{_W}tcPr/{_W}gridSpan")), 1)
-                merged = cell.find(f"{_W}tcPr/{_W}vMerge")
+            for cell in _row_cells(row):
+                width = whole_number(attribute_value(cell.find(f"{_W_NS}tcPr/{_W_NS}gridSpan")), 1)
+                merged = cell.find(f"{_W_NS}tcPr/{_W_NS}vMerge")
                 if merged is not None and attribute_value(merged) != "restart" and column in above:
                     at, cell_index = above[column]
                     text, height, wide = rows[at][cell_index]
                     rows[at][cell_index] = text, height + 1, wide
                 else:
                     above[column] = len(rows), len(cells)
-                    inner = [part for part in cell if part.tag == f"{_W}tbl" and _is_grid(part)]
-                    cells.append((self._cell(cell, inner), 1, width))
+                    inner = [part for part in cell if part.tag == f"{_W_NS}tbl" and _is_grid(part)]
+                    cells.append((self._cell_text(cell, inner), 1, width))
                     name = cells[-1][0] or next((text for text, _, _ in cells if text), "")
                     for table in inner:
-                        texts = [text for text, _ in self._table(table)]
+                        texts = [text for text, _ in self._table_blocks(table)]
                         nested.setdefault(len(rows), []).extend([f"{name}:" if name else "", *texts])
                 column += width
             rows.append(cells)
         return rows, nested
 
-    def _cell(self, node: Element, apart: Sequence[Element] = ()) -> str:
-        """Return the text of a cell in one line, including nested tables except those in `apart`."""
+    def _cell_text(self, node: Element, apart: Sequence[Element] = ()) -> str:
+        """Return the text of a cell in one line, without the tables in `apart`."""
         texts = []
         for part in node:
             if part in apart:
                 continue
-            if part.tag == f"{_W}tbl":
-                texts += [self._cell(cell) for row in _rows(part) for cell in _cells(row)]
-            elif part.tag == f"{_W}p":
-                texts += [text for text, _ in self._paragraph(part)]
-            elif part.tag in _WRAPPERS:
-                texts.append(self._cell(part))
+            if part.tag == f"{_W_NS}tbl":
+                texts += [self._cell_text(cell) for row in _table_rows(part) for cell in _row_cells(row)]
+            elif part.tag == f"{_W_NS}p":
+                texts += [text for text, _ in self._paragraph_blocks(part)]
+            elif part.tag in _WRAPPER_TAGS:
+                texts.append(self._cell_text(part))
         return " ".join(filter(None, texts))
 
 
-def _sign(part: Element) -> str:
+def _sign_text(part: Element) -> str:
     """Return the characters of an element without text."""
-    name = part.tag[len(_W) :]
-    if name == "sym" and _CODE.fullmatch(code := part.get(f"{_W}char", "")):
-        return symbol_sign(part.get(f"{_W}font", ""), int(code, 16))
-    return _chosen(part.find(f"{_W}ffData")) if name == "fldChar" else _SIGNS.get(name, "")
+    name = part.tag[len(_W_NS) :]
+    if name == "sym" and _CODE_PATTERN.fullmatch(code := part.get(f"{_W_NS}char", "")):
+        return symbol_sign(part.get(f"{_W_NS}font", ""), int(code, 16))
+    return _chosen_value(part.find(f"{_W_NS}ffData")) if name == "fldChar" else _SIGN_TEXTS.get(name, "")
 
 
 def _is_unseen(paragraph: Element) -> bool:
-    """Check for a deleted or hidden paragraph, without a line and list number."""
-    mark = paragraph.find(f"{_W}pPr/{_W}rPr")
-    return mark is not None and (mark.find(f"{_W}del") is not None or is_on(mark.find(f"{_W}vanish")))
+    """Check for a deleted or hidden empty paragraph, without line and list number."""
+    mark = paragraph.find(f"{_W_NS}pPr/{_W_NS}rPr")
+    return mark is not None and (mark.find(f"{_W_NS}del") is not None or is_on(mark.find(f"{_W_NS}vanish")))
 
 
-def _chosen(form: Element | None) -> str:
-    """Return the choice of a drop-down list or checkbox in a form."""
+def _chosen_value(form: Element | None) -> str:
+    """Return the selection of a form's list or checkbox, absent from the text."""
     if form is None:
         return ""
-    if (choices := form.find(f"{_W}ddList")) is not None:
-        entries = [attribute_value(entry) for entry in choices.findall(f"{_W}listEntry")]
+    if (choices := form.find(f"{_W_NS}ddList")) is not None:
+        entries = [attribute_value(entry) for entry in choices.findall(f"{_W_NS}listEntry")]
         chosen = whole_number(
-            attribute_value(choices.find(f"{_W}result")) or attribute_value(choices.find(f"{_W}default"))
+            attribute_value(choices.find(f"{_W_NS}result")) or attribute_value(choices.find(f"{_W_NS}default"))
         )
         return entries[chosen] if 0 <= chosen < len(entries) else ""
     if (tick := next((part for part in form if part.tag.lower().endswith("}checkbox")), None)) is not None:
-        checked = tick.find(f"{_W}checked")
-        return "☒" if is_on(tick.find(f"{_W}default") if checked is None else checked) else "☐"
+        checked = tick.find(f"{_W_NS}checked")
+        return "☒" if is_on(tick.find(f"{_W_NS}default") if checked is None else checked) else "☐"
     return ""
 
 
-def _heading(outline: str) -> int:
+def _heading_level(outline: str) -> int:
     """Return the heading level; 0 for outline level 9, the body text."""
-    return min(int(outline) + 1, _DEEPEST_HEADING) if outline.isdecimal() and int(outline) < 9 else 0
+    return min(int(outline) + 1, _MAX_HEADING_LEVEL) if outline.isdecimal() and int(outline) < 9 else 0
 
 
 def _is_grid(table: Element) -> bool:
     """Check for several rows of several cells."""
-    return sum(sum(1 for _ in _cells(row)) > 1 for row in _rows(table)) > 1
+    return sum(sum(1 for _ in _row_cells(row)) > 1 for row in _table_rows(table)) > 1
 
 
-def _narrow(table: Element) -> list[int]:
-    """Return the columns too narrow for a letter."""
-    columns = table.findall(f"{_W}tblGrid/{_W}gridCol")
-    return [at for at, column in enumerate(columns) if 0 < whole_number(column.get(f"{_W}w")) < _NARROW_TWIPS]
+def _narrow_columns(table: Element) -> list[int]:
+    """Return the grid columns narrower than a letter."""
+    columns = table.findall(f"{_W_NS}tblGrid/{_W_NS}gridCol")
+    return [at for at, column in enumerate(columns) if 0 < whole_number(column.get(f"{_W_NS}w")) < _MAX_NARROW_TWIPS]
 
 
-def _rows(table: Element) -> Iterator[Element]:
+def _table_rows(table: Element) -> Iterator[Element]:
     for part in table:
-        if part.tag == f"{_W}tr":
-            if part.find(f"{_W}trPr/{_W}del") is None:
+        if part.tag == f"{_W_NS}tr":
+            if part.find(f"{_W_NS}trPr/{_W_NS}del") is None:
                 yield part
-        elif part.tag in _WRAPPERS:
-            yield from _rows(part)
+        elif part.tag in _WRAPPER_TAGS:
+            yield from _table_rows(part)
 
 
-def _cells(row: Element) -> Iterator[Element]:
+def _row_cells(row: Element) -> Iterator[Element]:
     for part in row:
-        if part.tag == f"{_W}tc":
+        if part.tag == f"{_W_NS}tc":
             yield part
-        elif part.tag in _WRAPPERS:
-            yield from _cells(part)
+        elif part.tag in _WRAPPER_TAGS:
+            yield from _row_cells(part)
 
 
-def _outermost(node: Element, tag: str) -> Iterator[Element]:
-    """Yield the outermost elements of a kind, and the first version of an alternative drawing."""
+def _outermost_elements(node: Element, tag: str) -> Iterator[Element]:
+    """Return outermost elements of a tag, and only the first of two versions of a drawing."""
     for part in node:
         if part.tag == tag:
             yield part
         elif part.tag == f"{MC}AlternateContent":
-            yield from _outermost(part[0] if len(part) else part, tag)
+            yield from _outermost_elements(part[0] if len(part) else part, tag)
         else:
-            yield from _outermost(part, tag)
+            yield from _outermost_elements(part, tag)

@@ -1,4 +1,4 @@
-"""Runs of Word documents: position and strike-through, numbers of notes, and signs of symbol fonts."""
+"""Read runs of Word documents: position, strike-through, note numbers, and characters of symbol fonts."""
 
 from __future__ import annotations
 
@@ -12,37 +12,37 @@ from connectors.parsers.inline_forms import Form
 # ruff: noqa: RUF001 - signs that look like others are what this is about
 
 
-_GREEK = "αβχδεφγηιϕκλμνοπθρστυϖωξψζ"
-_CAPITALS = "ΑΒΧΔΕΦΓΗΙϑΚΛΜΝΟΠΘΡΣΤΥςΩΞΨΖ"
-_SYMBOL = (
-    dict(zip(range(0x61, 0x7B), _GREEK, strict=True))
-    | dict(zip(range(0x41, 0x5B), _CAPITALS, strict=True))
+_GREEK_LETTERS = "αβχδεφγηιϕκλμνοπθρστυϖωξψζ"
+_GREEK_CAPITALS = "ΑΒΧΔΕΦΓΗΙϑΚΛΜΝΟΠΘΡΣΤΥςΩΞΨΖ"
+_SYMBOL_SIGNS = (
+    dict(zip(range(0x61, 0x7B), _GREEK_LETTERS, strict=True))
+    | dict(zip(range(0x41, 0x5B), _GREEK_CAPITALS, strict=True))
     | dict(zip(range(0xA3, 0xC0), "≤⁄∞ƒ♣♦♥♠↔←↑→↓°±″≥×∝∂•÷≠≡≈…⏐⎯↵", strict=True))
     | dict(zip(range(0xC4, 0xD8), "⊗⊕∅∩∪⊃⊇⊄⊂⊆∈∉∠∇®©™∏√⋅", strict=True))
     | dict(zip(range(0xD8, 0xDF), "¬∧∨⇔⇐⇑⇒", strict=True))
     | {0xE5: "∑", 0xF2: "∫", 0x22: "∀", 0x24: "∃", 0x40: "≅", 0x5E: "⊥", 0x7E: "∼", 0x2D: "−"}
 )
-_WINGDINGS = {
+_WINGDINGS_SIGNS = {
     0x6C: "●", 0x6E: "■", 0x6F: "☐", 0xA7: "▪", 0xA8: "☐", 0xD8: "➢", 0xDF: "←", 0xE0: "→", 0xE1: "↑", 0xE2: "↓",
     0xFB: "✘", 0xFC: "✔", 0xFD: "☒", 0xFE: "☑",
 }  # fmt: skip
-_FONTS = {"symbol": _SYMBOL, "wingdings": _WINGDINGS}
+_SYMBOL_FONTS = {"symbol": _SYMBOL_SIGNS, "wingdings": _WINGDINGS_SIGNS}
 
 
 def symbol_sign(font: str, code: int) -> str:
-    """Return the character of a symbol code (U+F000 private use area included); "" without a known font."""
+    """Return the character of a symbol code, also from U+F000 on; "" without a known font."""
     code = code - 0xF000 if 0xF000 <= code <= 0xF0FF else code
-    return _FONTS.get(font.lower(), {}).get(code, "")
+    return _SYMBOL_FONTS.get(font.lower(), {}).get(code, "")
 
 
-_W = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
-_SCRIPTS = {"superscript": 1, "subscript": -1, "baseline": 0}
-NOTE_MARKS = {f"{_W}footnoteReference": "footnote", f"{_W}endnoteReference": "endnote"}
+_W_NS = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
+_SCRIPT_POSITIONS = {"superscript": 1, "subscript": -1, "baseline": 0}
+NOTE_MARKS = {f"{_W_NS}footnoteReference": "footnote", f"{_W_NS}endnoteReference": "endnote"}
 _NOTE_FORMS = {"footnote": "decimal", "endnote": "lowerRoman"}
 
 
 class RunForms:
-    """Forms of runs with character styles."""
+    """Forms of runs, with character styles."""
 
     def __init__(self, styles: Mapping[str, Element]) -> None:
         self._styles = styles
@@ -50,22 +50,22 @@ class RunForms:
 
     def form(self, properties: Element) -> Form:
         """Return the form of a run by its properties."""
-        style = attribute_value(properties.find(f"{_W}rStyle"))
-        form = self._of_style(style) if style else inline_forms.PLAIN
-        return _changed(form, properties)
+        style = attribute_value(properties.find(f"{_W_NS}rStyle"))
+        form = self._style_form(style) if style else inline_forms.PLAIN
+        return _merge_form(form, properties)
 
-    def _of_style(self, name: str, depth: int = 0) -> Form:
+    def _style_form(self, name: str, depth: int = 0) -> Form:
         if name in self._forms or depth > 20 or name not in self._styles:
             return self._forms.get(name, inline_forms.PLAIN)
         style = self._styles[name]
-        form = self._of_style(attribute_value(style.find(f"{_W}basedOn")), depth + 1)
-        properties = style.find(f"{_W}rPr")
-        self._forms[name] = form if properties is None else _changed(form, properties)
+        form = self._style_form(attribute_value(style.find(f"{_W_NS}basedOn")), depth + 1)
+        properties = style.find(f"{_W_NS}rPr")
+        self._forms[name] = form if properties is None else _merge_form(form, properties)
         return self._forms[name]
 
 
 class NoteNumbers:
-    """Numbers of footnotes and endnotes in the order of their marks."""
+    """Numbers of footnotes and endnotes in order of their marks."""
 
     def __init__(self, settings: Element | None) -> None:
         self.labels: dict[tuple[str, str], str] = {}
@@ -74,28 +74,28 @@ class NoteNumbers:
         if settings is None:
             return
         for kind in _NOTE_FORMS:
-            properties = f"{_W}{kind}Pr"
-            self._forms[kind] = attribute_value(settings.find(f"{properties}/{_W}numFmt")) or self._forms[kind]
-            self._counts[kind] = whole_number(attribute_value(settings.find(f"{properties}/{_W}numStart")), 1) - 1
+            properties = f"{_W_NS}{kind}Pr"
+            self._forms[kind] = attribute_value(settings.find(f"{properties}/{_W_NS}numFmt")) or self._forms[kind]
+            self._counts[kind] = whole_number(attribute_value(settings.find(f"{properties}/{_W_NS}numStart")), 1) - 1
 
     def mark(self, reference: Element) -> str:
-        """Return the mark of a note; "" if its mark follows as text."""
-        if reference.get(f"{_W}customMarkFollows") in ("1", "true", "on"):
+        """Return the mark of a note; "" if a custom mark follows as text."""
+        if reference.get(f"{_W_NS}customMarkFollows") in ("1", "true", "on"):
             return ""
         kind = NOTE_MARKS[reference.tag]
         self._counts[kind] += 1
         label = write_number(self._counts[kind], self._forms[kind])
-        return inline_forms.footnote_mark(self.labels.setdefault((kind, reference.get(f"{_W}id", "")), label))
+        return inline_forms.footnote_mark(self.labels.setdefault((kind, reference.get(f"{_W_NS}id", "")), label))
 
 
-def _changed(form: Form, properties: Element) -> Form:
-    """Return the form of a run after its own properties."""
-    script = _SCRIPTS.get(attribute_value(properties.find(f"{_W}vertAlign")), form.script)
+def _merge_form(form: Form, properties: Element) -> Form:
+    """Apply the properties of a run to a form."""
+    script = _SCRIPT_POSITIONS.get(attribute_value(properties.find(f"{_W_NS}vertAlign")), form.script)
     # Text is also raised by points; at its full size it is a matter of layout.
-    raised = whole_number(attribute_value(properties.find(f"{_W}position")))
-    if raised and not script and properties.find(f"{_W}sz") is not None:
+    raised = whole_number(attribute_value(properties.find(f"{_W_NS}position")))
+    if raised and not script and properties.find(f"{_W_NS}sz") is not None:
         script = 1 if raised > 0 else -1
-    lines = [line for name in ("strike", "dstrike") if (line := properties.find(f"{_W}{name}")) is not None]
+    lines = [line for name in ("strike", "dstrike") if (line := properties.find(f"{_W_NS}{name}")) is not None]
     return Form(script, any(map(is_on, lines)) if lines else form.struck)
 
 

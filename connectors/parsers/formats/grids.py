@@ -1,4 +1,4 @@
-"""Markdown of tables whose cells cover several rows and columns, and hold tables themselves."""
+"""Render tables with spanning cells and nested tables as Markdown."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from types import MappingProxyType
 
 from connectors.parsers.formats.blocks import render_table, table_cell
 
+# Text, and numbers of spanned rows and columns.
 Cell = tuple[str, int, int]
-"""Text, and the numbers of rows and columns that it covers."""
-_WIDEST = 1_000
-_BLANK = -1
-_ALIKE = 0.5
-"""Share of the rows in which two columns hold one cell, from which on they are one column."""
+_MAX_COLUMNS = 1_000
+_BLANK_CELL = -1
+# Columns with a common cell in at least this share of rows are one column.
+_SAME_COLUMN_SHARE = 0.5
 
 
 def grid_markdown(
@@ -21,20 +21,16 @@ def grid_markdown(
     nested: Mapping[int, Sequence[str]] = MappingProxyType({}),
     narrow: Collection[int] = (),
 ) -> str:
-    """Return a Markdown table, or "" if no cell holds text. `nested` are blocks that stand after a row, by its number;
-    the table continues after them under its header.
-
-    Columns that no row divides are one. A merged cell is repeated in each row that it covers, and in each column that
-    it heads; a cell as wide as the table is a title in its first column. `narrow` are columns of the grid that are
-    narrower than a letter, as between edges that were drawn by hand.
+    """Return a Markdown table; "" without text. `nested`: blocks to insert after a row, by row number. `narrow`:
+    grid columns narrower than a letter, as between hand-drawn edges.
     """
-    texts, grid = _laid_out(rows)
-    columns = _columns(grid, texts, {*narrow} - _only_places(grid, texts, narrow))
+    texts, grid = _lay_out_cells(rows)
+    columns = _merge_columns(grid, texts, {*narrow} - _exclusive_columns(grid, texts, narrow))
     lines: list[tuple[int, list[str]]] = []
     in_header = True
     for number, row in enumerate(grid):
-        cells = [next((row[at] for at in column if texts[row[at]]), _BLANK) for column in columns]
-        repeated = [cell == beside != _BLANK for cell, beside in pairwise([_BLANK, *cells])]
+        cells = [next((row[at] for at in column if texts[row[at]]), _BLANK_CELL) for column in columns]
+        repeated = [cell == beside != _BLANK_CELL for cell, beside in pairwise([_BLANK_CELL, *cells])]
         is_title = len(cells) > 1 and all(repeated[1:])
         words = [texts[cell] for cell in cells]
         if is_title or not in_header:
@@ -42,11 +38,11 @@ def grid_markdown(
         if any(words):
             lines.append((number, words))
         in_header = in_header and (is_title or any(repeated))
-    return "\n\n".join(_pieces(lines, nested))
+    return "\n\n".join(_split_at_nested(lines, nested))
 
 
-def _pieces(lines: Sequence[tuple[int, list[str]]], nested: Mapping[int, Sequence[str]]) -> Iterable[str]:
-    """Yield the table, in parts between which nested blocks stand."""
+def _split_at_nested(lines: Sequence[tuple[int, list[str]]], nested: Mapping[int, Sequence[str]]) -> Iterable[str]:
+    """Yield the parts of the table between nested blocks."""
     if not lines:
         yield from (block for blocks in nested.values() for block in blocks)
         return
@@ -64,8 +60,10 @@ def _pieces(lines: Sequence[tuple[int, list[str]]], nested: Mapping[int, Sequenc
         yield render_table(header, body)
 
 
-def _laid_out(rows: Iterable[Iterable[Cell]]) -> tuple[list[str], list[list[int]]]:
-    """Return the texts of the cells, the last one blank, and the number of the cell at each place of the grid."""
+# Columns without a dividing row are one. Merged cells repeat in each covered row and headed column; a full-width
+# cell is a title.
+def _lay_out_cells(rows: Iterable[Iterable[Cell]]) -> tuple[list[str], list[list[int]]]:
+    """Return cell texts, the last blank, and the cell number at each grid position."""
     texts: list[str] = []
     grid: list[list[int]] = []
     covered: dict[tuple[int, int], int] = {}
@@ -75,20 +73,20 @@ def _laid_out(rows: Iterable[Iterable[Cell]]) -> tuple[list[str], list[list[int]
             while (at, len(places)) in covered:
                 places.append(covered.pop((at, len(places))))
             start = len(places)
-            places += [len(texts)] * max(1, min(width, _WIDEST))
+            places += [len(texts)] * max(1, min(width, _MAX_COLUMNS))
             if height > 1:
-                down = range(at + 1, at + min(height, _WIDEST))
+                down = range(at + 1, at + min(height, _MAX_COLUMNS))
                 covered |= {(below, column): len(texts) for below in down for column in range(start, len(places))}
             texts.append(text)
         while (at, len(places)) in covered:
             places.append(covered.pop((at, len(places))))
         grid.append(places)
     width = max(map(len, grid), default=0)
-    return [*texts, ""], [places + [_BLANK] * (width - len(places)) for places in grid]
+    return [*texts, ""], [places + [_BLANK_CELL] * (width - len(places)) for places in grid]
 
 
-def _columns(grid: Sequence[Sequence[int]], texts: Sequence[str], narrow: Collection[int]) -> list[list[int]]:
-    """Return the places of the grid that each column reads: a row with text on both sides of a line divides two."""
+def _merge_columns(grid: Sequence[Sequence[int]], texts: Sequence[str], narrow: Collection[int]) -> list[list[int]]:
+    """Return the grid positions of each output column; a row with text on both sides of a line divides two columns."""
     columns: list[list[int]] = []
     for at in range(len(grid[0]) if grid else 0):
         if at in narrow or (at and all(row[at - 1] == row[at] for row in grid)):
@@ -100,8 +98,8 @@ def _columns(grid: Sequence[Sequence[int]], texts: Sequence[str], narrow: Collec
     return columns
 
 
-def _only_places(grid: Sequence[Sequence[int]], texts: Sequence[str], narrow: Collection[int]) -> set[int]:
-    """Return the narrow columns that hold a text with no other place."""
+def _exclusive_columns(grid: Sequence[Sequence[int]], texts: Sequence[str], narrow: Collection[int]) -> set[int]:
+    """Return the narrow columns with the only copy of a text."""
     places: set[int] = set()
     for row in grid if narrow else ():
         elsewhere = {cell for at, cell in enumerate(row) if at not in narrow}
@@ -119,4 +117,4 @@ def _is_undivided(grid: Sequence[Sequence[int]], texts: Sequence[str], column: S
             return False
         filled += bool(cells) or bool(texts[row[at]])
         alike += row[at - 1] == row[at] and bool(texts[row[at]])
-    return alike > _ALIKE * filled
+    return alike > _SAME_COLUMN_SHARE * filled

@@ -1,4 +1,4 @@
-"""HTML and EPUB books as Markdown."""
+"""Convert HTML and EPUB books to Markdown."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from selectolax.lexbor import LexborHTMLParser, LexborNode
 
 
-_SILENT = frozenset(
+_SILENT_TAGS = frozenset(
     (
         "script",
         "style",
@@ -46,20 +46,20 @@ _SILENT = frozenset(
         "iframe",
     )
 )
-_BLOCKS = frozenset(
+_BLOCK_TAGS = frozenset(
     (
         "p", "div", "section", "article", "main", "header", "footer", "aside", "nav", "address", "figure", "figcaption",
         "details", "summary", "form", "fieldset", "legend", "dl", "dt", "center", "body", "html", "caption", "hgroup",
         "option", "tbody", "thead", "tfoot", "menu", "dir", "search", "dialog", "text",
     )
 )  # fmt: skip
-_HEADINGS = frozenset(("h1", "h2", "h3", "h4", "h5", "h6"))
-_LISTS = frozenset(("ul", "ol", "menu", "dir"))
-_FRAMES = _HEADINGS | _LISTS | {"li", "table", "tr", "td", "th", "pre", "blockquote"}
-_FIELDS = frozenset(("button", "input", "textarea", "select"))
-_UNTYPED = frozenset(("hidden", "password", "checkbox", "radio", "file", "image", "color", "range", "reset"))
-"""Inputs whose value nobody reads on the page."""
-_UNSEEN = re.compile(r"(?:display\s*:\s*none|visibility\s*:\s*hidden)", re.IGNORECASE)
+_HEADING_TAGS = frozenset(("h1", "h2", "h3", "h4", "h5", "h6"))
+_LIST_TAGS = frozenset(("ul", "ol", "menu", "dir"))
+_FRAME_TAGS = _HEADING_TAGS | _LIST_TAGS | {"li", "table", "tr", "td", "th", "pre", "blockquote"}
+_FIELD_TAGS = frozenset(("button", "input", "textarea", "select"))
+# Input types without a displayed value.
+_HIDDEN_INPUT_TYPES = frozenset(("hidden", "password", "checkbox", "radio", "file", "image", "color", "range", "reset"))
+_HIDDEN_STYLE = re.compile(r"(?:display\s*:\s*none|visibility\s*:\s*hidden)", re.IGNORECASE)
 _TAG_FORMS = {
     "sup": inline_forms.RAISED, "sub": inline_forms.LOWERED,
     "s": inline_forms.STRUCK, "strike": inline_forms.STRUCK, "del": inline_forms.STRUCK,
@@ -67,28 +67,28 @@ _TAG_FORMS = {
 _STYLE_FORMS = re.compile(
     r"vertical-align\s*:\s*(?:(super)|sub)\b|text-decoration[\w-]*\s*:[^;]*line-(through)", re.IGNORECASE
 )
-_FORMS = {"a": "lowerLetter", "A": "upperLetter", "i": "lowerRoman", "I": "upperRoman"}
-_DEEPEST = 60
-"""Elements within each other that shape their text; those within are read as blocks."""
-_SPACE = re.compile(r"[ \t\n\r\f]+")
-_BLANKS = re.compile("  +")
-_BREAKS = re.compile(r" ?\n ?")
-_NUMBER = re.compile(r"-?\d{1,6}")
+_NUMBER_FORMS = {"a": "lowerLetter", "A": "upperLetter", "i": "lowerRoman", "I": "upperRoman"}
+# Inline formatting ends at this nesting depth; deeper elements become blocks.
+_MAX_INLINE_DEPTH = 60
+_SPACE_PATTERN = re.compile(r"[ \t\n\r\f]+")
+_BLANKS_PATTERN = re.compile("  +")
+_BREAK_PATTERN = re.compile(r" ?\n ?")
+_NUMBER_PATTERN = re.compile(r"-?\d{1,6}")
 
 
 @dataclass(slots=True)
 class _Block:
-    """A piece of Markdown, and the same in one line, for the cell of a table."""
+    """Piece of Markdown, in block form and in one line for table cells."""
 
     text: str
     line: str
+    # Explicit number of a list item; 0 without one.
     number: int = 0
-    """Of the item of a list that names its own; 0 of any other."""
 
 
 @dataclass(slots=True)
 class _Frame:
-    """An element whose content is collected: its blocks, and the words of the paragraph that is being read."""
+    """Open element with its finished blocks and the words of the current paragraph."""
 
     node: LexborNode
     kind: str
@@ -98,7 +98,9 @@ class _Frame:
 
     def flush(self) -> None:
         text = write_forms("".join(self.words))
-        text = text.strip("\n") if self.kind == "pre" else _BREAKS.sub("\n", _BLANKS.sub(" ", text)).strip()
+        text = (
+            text.strip("\n") if self.kind == "pre" else _BREAK_PATTERN.sub("\n", _BLANKS_PATTERN.sub(" ", text)).strip()
+        )
         self.words.clear()
         if text:
             self.blocks.append(_Block(text, text))
@@ -107,18 +109,17 @@ class _Frame:
         return " ".join(block.line for block in self.blocks)
 
     def nested(self) -> list[_Block]:
-        """The tables of several rows in a cell."""
+        """Return the multi-row tables in a cell."""
         return [block for block in self.blocks if block.text.startswith("|") and block.text.count("\n") > 1]
 
 
 def read_html(_kind: Kind, path: Path, task: Task) -> Document:
-    """An HTML file."""
     return page_markdown(detect.text_of(path.read_bytes(), task.media_type, markup=True))
 
 
 def page_markdown(source: str) -> Document:
-    """Return a whole page as Markdown. Its title becomes the first heading, unless the page begins with it."""
-    parsed = _parsed(source)
+    """Return a page as Markdown with its title as first heading, unless present."""
+    parsed = _parse_html(source)
     head, html = parsed.css_first("head > title"), parsed.css_first("html")
     title = "" if head is None else detect.one_line(head.text())
     text = "" if parsed.body is None else html_markdown(parsed.body)
@@ -129,11 +130,11 @@ def page_markdown(source: str) -> Document:
 
 def page_body(source: str) -> str:
     """Return the content of a page without its title."""
-    root = _parsed(source).body
+    root = _parse_html(source).body
     return "" if root is None else html_markdown(root)
 
 
-def _parsed(source: str) -> LexborHTMLParser:
+def _parse_html(source: str) -> LexborHTMLParser:
     from selectolax.lexbor import LexborHTMLParser, SelectolaxError
 
     try:
@@ -143,12 +144,12 @@ def _parsed(source: str) -> LexborHTMLParser:
 
 
 def html_markdown(root: LexborNode) -> str:
-    """An element and what is within it."""
     return strip_invisible("\n\n".join(block.text for block in _Writer(root).blocks()))
 
 
+# Pages may be nested thousands of levels deep, beyond Python's recursion limit.
 class _Writer:
-    """Walks through the elements without recursion: pages may be nested thousands of levels deep."""
+    """Traverses elements iteratively."""
 
     def __init__(self, root: LexborNode) -> None:
         self._root = root
@@ -159,11 +160,11 @@ class _Writer:
     def blocks(self) -> list[_Block]:
         node: LexborNode | None = self._root
         while node is not None:
-            entered = self._enter(node)
+            entered = self._open_element(node)
             inner = node.child if entered else None
             while inner is None:
                 if entered:
-                    self._leave(node)
+                    self._close_element(node)
                 if node.mem_id == self._root.mem_id:
                     node = None
                     break
@@ -174,29 +175,29 @@ class _Writer:
         self._frames[0].flush()
         return self._frames[0].blocks
 
-    def _enter(self, node: LexborNode) -> bool:
-        """Open the element. Return whether to read its content."""
+    def _open_element(self, node: LexborNode) -> bool:
+        """Open the element. Return True to read its content."""
         tag, frame = node.tag or "", self._frames[-1]
         if tag == "-text":
             text = node.text_content or ""
-            text = text if frame.kind == "pre" else _SPACE.sub(" ", text)
-            frame.words.append(self._form().mark(text) if self._forms else text)
+            text = text if frame.kind == "pre" else _SPACE_PATTERN.sub(" ", text)
+            frame.words.append(self._current_form().mark(text) if self._forms else text)
             return False
-        if tag in _SILENT or tag.startswith(("-", "!")):
+        if tag in _SILENT_TAGS or tag.startswith(("-", "!")):
             return False
         attributes = node.attributes
-        if tag != "body" and ("hidden" in attributes or _UNSEEN.search(attributes.get("style") or "")):
+        if tag != "body" and ("hidden" in attributes or _HIDDEN_STYLE.search(attributes.get("style") or "")):
             return False
         if tag == "math":
             frame.words.append(formula_line(node))
             return False
-        if form := _form_of(tag, attributes):
+        if form := _element_form(tag, attributes):
             self._forms.append((node.mem_id, form | self._forms[-1][1] if self._forms else form))
-        if tag in _FRAMES:
+        if tag in _FRAME_TAGS:
             frame.flush()
-            if len(self._frames) < _DEEPEST:
+            if len(self._frames) < _MAX_INLINE_DEPTH:
                 self._frames.append(_Frame(node, tag))
-        elif tag in _BLOCKS:
+        elif tag in _BLOCK_TAGS:
             frame.flush()
         elif tag in ("br", "dd"):
             frame.words.append("\n")
@@ -204,26 +205,26 @@ class _Writer:
             frame.flush()
             frame.blocks.append(_Block("---", ""))
         else:
-            self._inline(node, tag, attributes)
+            self._open_inline(node, tag, attributes)
         return True
 
-    def _inline(self, node: LexborNode, tag: str, attributes: dict[str, str | None]) -> None:
+    def _open_inline(self, node: LexborNode, tag: str, attributes: dict[str, str | None]) -> None:
         frame = self._frames[-1]
         if tag == "img":
-            frame.words.append(_SPACE.sub(" ", (attributes.get("alt") or "").strip()))
+            frame.words.append(_SPACE_PATTERN.sub(" ", (attributes.get("alt") or "").strip()))
         elif tag == "a":
             self._links.append((node.mem_id, frame.words, len(frame.words), attributes.get("href") or ""))
-        elif tag in _FIELDS:
-            typed = tag == "input" and attributes.get("type") not in _UNTYPED
+        elif tag in _FIELD_TAGS:
+            typed = tag == "input" and attributes.get("type") not in _HIDDEN_INPUT_TYPES
             frame.words.append(f" {attributes.get('value') or ''} " if typed else " ")
 
-    def _form(self) -> Form:
-        """The form of the text that follows; a superscript that links into the page is the mark of a note."""
+    def _current_form(self) -> Form:
+        """Return the form of the following text; a superscript link into the page is a note mark."""
         form = self._forms[-1][1]
         is_note = form.script > 0 and self._links and self._links[-1][3].startswith("#")
         return replace(form, note=True) if is_note else form
 
-    def _leave(self, node: LexborNode) -> None:
+    def _close_element(self, node: LexborNode) -> None:
         tag, frame = node.tag, self._frames[-1]
         if self._forms and self._forms[-1][0] == node.mem_id:
             self._forms.pop()
@@ -232,24 +233,26 @@ class _Writer:
             text = "".join(words[start:]).strip()
             if words is frame.words and text and address.startswith(("http:", "https:")) and "\n" not in text:
                 words[start:] = [f"[{text}]({address})" if address != text else text]
-        elif tag in _FRAMES and len(self._frames) > 1 and frame.node.mem_id == node.mem_id:
+        elif tag in _FRAME_TAGS and len(self._frames) > 1 and frame.node.mem_id == node.mem_id:
             frame.flush()
             self._frames.pop()
-            _CLOSE.get(frame.kind, _close_heading)(frame, self._frames[-1])
-        elif tag in _BLOCKS or tag in _FRAMES:
+            _CLOSE_HANDLERS.get(frame.kind, _close_heading)(frame, self._frames[-1])
+        elif tag in _BLOCK_TAGS or tag in _FRAME_TAGS:
             frame.flush()
-        elif tag in _FIELDS:
+        elif tag in _FIELD_TAGS:
             frame.words.append(" ")
 
 
-def _form_of(tag: str, attributes: dict[str, str | None]) -> Form | None:
+def _element_form(tag: str, attributes: dict[str, str | None]) -> Form | None:
     form = _TAG_FORMS.get(tag)
     if form or "style" not in attributes or not (match := _STYLE_FORMS.search(attributes["style"] or "")):
         return form
     if match[2]:
         return inline_forms.STRUCK
     # In the cell of a table it places a whole block.
-    return None if tag in _FRAMES or tag in _BLOCKS else inline_forms.RAISED if match[1] else inline_forms.LOWERED
+    return (
+        None if tag in _FRAME_TAGS or tag in _BLOCK_TAGS else inline_forms.RAISED if match[1] else inline_forms.LOWERED
+    )
 
 
 def _close_heading(frame: _Frame, above: _Frame) -> None:
@@ -258,15 +261,18 @@ def _close_heading(frame: _Frame, above: _Frame) -> None:
 
 
 def _close_item(frame: _Frame, above: _Frame) -> None:
-    above.blocks += frame.blocks if above.kind not in _LISTS else []
-    if above.kind in _LISTS and frame.blocks:
-        number = _number(frame.node, "value", 0)
+    above.blocks += frame.blocks if above.kind not in _LIST_TAGS else []
+    if above.kind in _LIST_TAGS and frame.blocks:
+        number = _number_attribute(frame.node, "value", 0)
         above.blocks.append(_Block("\n".join(block.text for block in frame.blocks), frame.line(), number))
 
 
 def _close_list(frame: _Frame, above: _Frame) -> None:
-    backwards, form = "reversed" in frame.node.attributes, _FORMS.get(frame.node.attributes.get("type") or "", "")
-    number = _number(frame.node, "start", len(frame.blocks) if backwards else 1)
+    backwards, form = (
+        "reversed" in frame.node.attributes,
+        _NUMBER_FORMS.get(frame.node.attributes.get("type") or "", ""),
+    )
+    number = _number_attribute(frame.node, "start", len(frame.blocks) if backwards else 1)
     for item in frame.blocks:
         number = item.number or number
         mark = f"{write_number(number, form)}." if frame.kind == "ol" else "-"
@@ -293,7 +299,7 @@ def _close_quote(frame: _Frame, above: _Frame) -> None:
 def _close_cell(frame: _Frame, above: _Frame) -> None:
     apart = frame.nested() if above.kind == "tr" else []
     line = " ".join(block.line for block in frame.blocks if block not in apart) if apart else frame.line()
-    cell = (line, _number(frame.node, "rowspan", 1), _number(frame.node, "colspan", 1))
+    cell = (line, _number_attribute(frame.node, "rowspan", 1), _number_attribute(frame.node, "colspan", 1))
     if above.kind == "tr":
         above.rows.append([(frame, cell)])
     else:
@@ -310,16 +316,16 @@ def _close_row(frame: _Frame, above: _Frame) -> None:
 
 def _close_table(frame: _Frame, above: _Frame) -> None:
     above.blocks += frame.blocks  # its caption
-    if _is_layout(frame):
+    if _is_layout_table(frame):
         above.blocks += [block for row in frame.rows for cell, _ in row for block in cell.blocks]
         return
-    text = grid_markdown([[cell for _, cell in row] for row in frame.rows], _nested(frame))
+    text = grid_markdown([[cell for _, cell in row] for row in frame.rows], _nested_tables(frame))
     if text:
         above.blocks.append(_Block(text, " ".join(cell[0] for row in frame.rows for _, cell in row if cell[0])))
 
 
-def _nested(table: _Frame) -> dict[int, list[str]]:
-    """Return the tables in cells by the numbers of their rows, each below the name of its cell or row."""
+def _nested_tables(table: _Frame) -> dict[int, list[str]]:
+    """Return nested tables by row number, each under the name of its cell or row."""
     nested: dict[int, list[str]] = {}
     for at, row in enumerate(table.rows):
         for frame, (text, _, _) in row:
@@ -329,8 +335,8 @@ def _nested(table: _Frame) -> dict[int, list[str]]:
     return nested
 
 
-def _is_layout(table: _Frame) -> bool:
-    """Tell whether a table serves for layout alone, as in e-mails."""
+def _is_layout_table(table: _Frame) -> bool:
+    """Check for a layout table, as in e-mails."""
     if table.node.attributes.get("role") in ("presentation", "none"):
         return True
     cells = [cell for row in table.rows for cell, _ in row]
@@ -340,46 +346,46 @@ def _is_layout(table: _Frame) -> bool:
         return True
     if not any(block.text.startswith(("|", "#")) for cell in cells for block in cell.blocks):
         return False
-    plain_rows = sum(sum(map(_is_plain, (cell for cell, _ in row))) > 1 for row in table.rows)
+    plain_rows = sum(sum(map(_is_plain_cell, (cell for cell, _ in row))) > 1 for row in table.rows)
     return 2 * plain_rows < len(table.rows)
 
 
-def _is_plain(cell: _Frame) -> bool:
+def _is_plain_cell(cell: _Frame) -> bool:
     return len(cell.blocks) == 1 and not cell.blocks[0].text.startswith(("|", "#"))
 
 
-def _number(node: LexborNode, name: str, usual: int) -> int:
-    match = _NUMBER.match((node.attributes.get(name) or "").strip())
+def _number_attribute(node: LexborNode, name: str, usual: int) -> int:
+    match = _NUMBER_PATTERN.match((node.attributes.get(name) or "").strip())
     return int(match[0]) if match else usual
 
 
-_CLOSE: dict[str, Callable[[_Frame, _Frame], None]] = {
+_CLOSE_HANDLERS: dict[str, Callable[[_Frame, _Frame], None]] = {
     "li": _close_item, "ul": _close_list, "ol": _close_list, "menu": _close_list, "dir": _close_list,
     "pre": _close_code, "blockquote": _close_quote, "td": _close_cell, "th": _close_cell, "tr": _close_row,
     "table": _close_table,
 }  # fmt: skip
 
 
-_EMPTY_BOOK = re.compile(
+# HTML parsers leave self-closed XHTML elements open.
+_SELF_CLOSED_ELEMENT = re.compile(
     r"<((?!(?:area|base|br|col|embed|hr|img|input|link|meta|param|source|track|wbr)\b)[\w:]+)([^<>]*)/>"
 )
-"""An element of XHTML that ends where it begins, which HTML would leave open."""
 
 
 def read_epub(kind: Kind, path: Path, _task: Task) -> Document:
-    """The chapters that can be read. Skippable if there is no list of them."""
+    """Return the readable chapters. Skippable without a chapter list."""
     try:
         with zipfile.ZipFile(path) as archive:
             container = xml.read_root(archive, "META-INF/container.xml")
             package = next(node.get("full-path", "") for node in container.iter() if node.tag.endswith("}rootfile"))
-            text = "\n\n".join(filter(None, _chapters(archive, package)))
+            text = "\n\n".join(filter(None, _read_chapters(archive, package)))
             about = xml.read_about(archive, package)
     except (*xml.BROKEN, StopIteration) as error:
         raise document.damaged_file(kind) from error
     return replace(Document(text, **about), modified_at="")
 
 
-def _chapters(archive: zipfile.ZipFile, package: str) -> Iterator[str]:
+def _read_chapters(archive: zipfile.ZipFile, package: str) -> Iterator[str]:
     root = xml.read_root(archive, package)
     folder, names = posixpath.dirname(package), set(archive.namelist())
     items = {
@@ -395,4 +401,4 @@ def _chapters(archive: zipfile.ZipFile, package: str) -> Iterator[str]:
             data = archive.read(path) if path else b""
         except xml.BROKEN:
             continue  # reported as damaged
-        yield page_body(_EMPTY_BOOK.sub(r"<\1\2></\1>", decoding.decode_text(data, "", markup=True)))
+        yield page_body(_SELF_CLOSED_ELEMENT.sub(r"<\1\2></\1>", decoding.decode_text(data, "", markup=True)))

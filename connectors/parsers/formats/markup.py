@@ -1,4 +1,4 @@
-"""XML of any vocabulary as Markdown: headings, paragraphs with inline elements, lists, tables, labelled values."""
+"""Convert any XML to Markdown: headings, paragraphs with inline elements, lists, tables, labelled values."""
 
 from __future__ import annotations
 
@@ -16,33 +16,35 @@ from connectors.parsers.formats import grids, html_text, markup_tables
 from connectors.parsers.formats import markup_elements as elements
 from connectors.parsers.messages import Task
 
-_DECLARATION: Final = re.compile(r"^\s*<\?xml[^>]*\?>")
-_LABELLED_CHARACTERS: Final = 200
-"""A leaf's text up to this length has the name of its element before it; a longer one is prose."""
+_DECLARATION_PATTERN: Final = re.compile(r"^\s*<\?xml[^>]*\?>")
+# Leaf texts up to this length get their element name as label; longer texts are prose.
+_MAX_LABELLED_LENGTH: Final = 200
+# Deeper elements are read as plain text.
 _MAX_DEPTH: Final = 100
-"""Elements within each other whose structure is read; those within are read as plain text."""
-_BASE64: Final = re.compile(r"[A-Za-z0-9+/\r\n\t ]{80,}={0,2}")
-_ENCODED_SIGNS: Final = tuple(map(re.compile, ("[0-9]", "[A-Z]", "[a-z]")))
-_BASE64_LINE: Final = 40
-_HTML_TAG: Final = re.compile(
+_BASE64_PATTERN: Final = re.compile(r"[A-Za-z0-9+/\r\n\t ]{80,}={0,2}")
+_BASE64_CHARACTERS: Final = tuple(map(re.compile, ("[0-9]", "[A-Z]", "[a-z]")))
+_BASE64_LINE_LENGTH: Final = 40
+_HTML_TAG_PATTERN: Final = re.compile(
     r"<(/?)(p|div|a|b|i|em|strong|ul|ol|li|table|span|h[1-6]|br)(?:\s[^<>]*)?/?>", re.IGNORECASE
 )
-_RAISED, _LOWERED = (inline_forms.RAISED,), (inline_forms.LOWERED,)
-_SCRIPTS: Final = {
-    "sup": _RAISED, "superscript": _RAISED, "msup": _RAISED, "sub": _LOWERED, "subscript": _LOWERED, "msub": _LOWERED,
-    "msubsup": _LOWERED + _RAISED, "mfrac": (), "msqrt": (),
+_RAISED_FORM, _LOWERED_FORM = (inline_forms.RAISED,), (inline_forms.LOWERED,)
+_SCRIPT_FORMS: Final = {
+    "sup": _RAISED_FORM, "superscript": _RAISED_FORM, "msup": _RAISED_FORM,
+    "sub": _LOWERED_FORM, "subscript": _LOWERED_FORM, "msub": _LOWERED_FORM,
+    "msubsup": _LOWERED_FORM + _RAISED_FORM, "mfrac": (), "msqrt": (),
 }  # fmt: skip
-_SHOWN: Final = str.maketrans({"\0": "\n", "\x01": "  "})
+_RESTORED_SPACE: Final = str.maketrans({"\0": "\n", "\x01": "  "})
 
 
+# Entities may refer to files outside.
 def read_xml(kind: Kind, path: Path, task: Task) -> Document:
-    """The text of the elements, without entities, which may be outside of the file. Skippable if damaged."""
+    """Return the text of elements, without expansion of entities. Skippable if damaged."""
     source = detect.text_of(path.read_bytes(), task.media_type, markup=True)
     parser = etree.XMLParser(
         recover=True, resolve_entities=False, no_network=True, huge_tree=True, remove_comments=True, remove_pis=True
     )
     try:
-        root = etree.fromstring(_DECLARATION.sub("", source).encode(), parser)
+        root = etree.fromstring(_DECLARATION_PATTERN.sub("", source).encode(), parser)
     except etree.XMLSyntaxError as error:
         raise document.damaged_file(kind) from error
     # A parser that recovers keeps what it has read by then and drops the rest.
@@ -54,8 +56,6 @@ def read_xml(kind: Kind, path: Path, task: Task) -> Document:
 
 
 class _Writer:
-    """Writes one document."""
-
     def __init__(self, root: Any) -> None:
         self._root = root
         self._document_title = ""
@@ -66,78 +66,78 @@ class _Writer:
         self._depth = 0
 
     def document(self) -> Document:
-        self._document_title = title = self._title()
+        self._document_title = title = self._find_title()
         self._lines = [f"# {title or elements.spelled_name(self._root)}", ""]
-        self._write(self._root, 1)
+        self._write_blocks(self._root, 1)
         if not any(map(str.isalnum, "".join(self._lines[2:]))):
             self._lines += _attribute_lines(self._root)
         if len(self._lines) == 2 and not title:
-            return Document("", warnings=self._warnings())
+            return Document("", warnings=self._warning_lines())
         text = strip_invisible(re.sub(r"\n{3,}", "\n\n", "\n".join(self._lines)).strip() + "\n")
-        return Document(text, title=title, warnings=self._warnings())
+        return Document(text, title=title, warnings=self._warning_lines())
 
-    def _title(self) -> str:
-        """The title that belongs to the root or its front matter, not to a section or record of it."""
+    def _find_title(self) -> str:
+        """Return the title of the root or front matter, not of a section or record."""
         return next(
-            (line for part in elements.front_titles(self._root) if (line := detect.one_line(self._inline(part)))),
+            (line for part in elements.front_titles(self._root) if (line := detect.one_line(self._inline_text(part)))),
             "",
         )
 
-    def _warnings(self) -> tuple[str, ...]:
+    def _warning_lines(self) -> tuple[str, ...]:
         if not self._skipped:
             return ()
         names = ", ".join(dict.fromkeys(self._skipped))
         return (f"Not read: embedded files in base64 ({len(self._skipped):,}): {names}.",)
 
-    def _write(self, node: Any, depth: int) -> None:
-        """Write an element that holds blocks. `depth`: of its titles."""
+    def _write_blocks(self, node: Any, depth: int) -> None:
+        """Write an element with blocks. `depth`: heading level."""
         for part in node:
             name, spelled = elements.element_names(part.tag)
             if name not in elements.STRUCTURAL_NAMES and len(part):
-                self._nested(part, name, depth)
+                self._write_nested(part, name, depth)
                 continue
             if name not in elements.STRUCTURAL_NAMES:
                 text = part.text
                 if (
                     text is not None
-                    and len(text) < _BASE64_LINE
+                    and len(text) < _BASE64_LINE_LENGTH
                     and name not in elements.UNLABELLED_NAMES
                     and not self._label
                 ):
                     self._lines += [f"{spelled}: {' '.join(text.split())}"] if not text.isspace() else []
                 else:
-                    self._leaf(part, name)
+                    self._write_leaf(part, name)
                 continue
             if name in elements.SKIPPED_NAMES:
                 continue
             if name in elements.TABLE_NAMES and (rows := markup_tables.read_rows(part, self.cell)):
-                self._table(part, rows)
+                self._write_table(part, rows)
             elif name in elements.LIST_NAMES:
-                self._paragraphs(self._items(part, 0))
+                self._write_paragraphs(self._list_items(part, 0))
             elif name in elements.VERBATIM_NAMES:
                 text = "".join(part.itertext()).strip("\n")
-                self._paragraphs([f"```\n{text}\n```"] if text.strip() else [])
+                self._write_paragraphs([f"```\n{text}\n```"] if text.strip() else [])
             elif name == "label" and not len(part) and part.getnext() is not None:
                 self._label = " ".join((part.text or "").split())
             elif name in elements.TITLE_NAMES and (name != "head" or elements.is_paragraph(part) or not len(part)):
-                self._heading(part, depth)
+                self._write_heading(part, depth)
             else:
-                self._nested(part, name, depth)
+                self._write_nested(part, name, depth)
 
-    def _nested(self, part: Any, name: str, depth: int) -> None:
+    def _write_nested(self, part: Any, name: str, depth: int) -> None:
         if len(part) and not elements.is_paragraph(part) and self._depth < _MAX_DEPTH and name != "caption":
-            self._container(part, name, depth)
+            self._write_container(part, name, depth)
         else:
-            self._leaf(part, name)
+            self._write_leaf(part, name)
 
-    def _container(self, part: Any, name: str, depth: int) -> None:
+    def _write_container(self, part: Any, name: str, depth: int) -> None:
         start = len(self._lines)
         has_title = not elements.TITLE_NAMES.isdisjoint(map(elements.local_name, part))
         sheet = next((value for key, value in part.items() if key.endswith("}Name")), "") if name == "worksheet" else ""
         if sheet:
-            self._paragraphs([f"## {detect.one_line(sheet)}"])
+            self._write_paragraphs([f"## {detect.one_line(sheet)}"])
         self._depth += 1
-        self._write(part, depth + has_title)
+        self._write_blocks(part, depth + has_title)
         self._depth -= 1
         if name in elements.NOTE_NAMES and len(self._lines) > start:
             note = " ".join(filter(None, self._lines[start:]))
@@ -145,17 +145,17 @@ class _Writer:
         if self._lines[-1]:
             self._lines.append("")
 
-    def _heading(self, part: Any, depth: int) -> None:
-        words = detect.one_line(f"{self._pending_label()} {self._inline(part)}")
+    def _write_heading(self, part: Any, depth: int) -> None:
+        words = detect.one_line(f"{self._pending_label()} {self._inline_text(part)}")
         if words and words == self._document_title:
             self._document_title = ""  # it is written once
         elif words:
-            self._paragraphs([f"{'#' * min(max(depth, 2), 6)} {words}"])
+            self._write_paragraphs([f"{'#' * min(max(depth, 2), 6)} {words}"])
         self._write_notes()
 
-    def _leaf(self, part: Any, name: str) -> None:
-        text = self._inline(part) if len(part) else " ".join((part.text or "").split())
-        if len(text) >= _BASE64_LINE and self._is_binary(part):
+    def _write_leaf(self, part: Any, name: str) -> None:
+        text = self._inline_text(part) if len(part) else " ".join((part.text or "").split())
+        if len(text) >= _BASE64_LINE_LENGTH and self._is_binary(part):
             return
         if not text:
             return
@@ -163,8 +163,8 @@ class _Writer:
         text = html_text.page_body(text) if is_page else text
         label = self._pending_label()
         text = f"{label} {text}" if label else text
-        if name in elements.PROSE_NAMES or is_page or len(part) or len(text) > _LABELLED_CHARACTERS or "\n" in text:
-            self._paragraphs([text])
+        if name in elements.PROSE_NAMES or is_page or len(part) or len(text) > _MAX_LABELLED_LENGTH or "\n" in text:
+            self._write_paragraphs([text])
         else:
             self._lines.append(f"{elements.spelled_name(part)}: {text}")
         if self._notes:
@@ -172,60 +172,64 @@ class _Writer:
 
     def _write_notes(self) -> None:
         notes, self._notes = self._notes, []
-        self._paragraphs(notes)
+        self._write_paragraphs(notes)
 
     def _pending_label(self) -> str:
         label, self._label = self._label, ""
         return label
 
-    def _paragraphs(self, texts: Iterable[str]) -> None:
+    def _write_paragraphs(self, texts: Iterable[str]) -> None:
         for text in texts:
             if self._lines[-1]:
                 self._lines.append("")
             self._lines += [text, ""]
 
     def _is_binary(self, part: Any) -> bool:
-        """Base64 of a file, which is left out and reported."""
+        """Check for Base64 of a file; report and skip the element."""
         text = part.text or ""
-        if len(part) or not _BASE64.fullmatch(text.strip()) or not all(sign.search(text) for sign in _ENCODED_SIGNS):
+        if (
+            len(part)
+            or not _BASE64_PATTERN.fullmatch(text.strip())
+            or not all(sign.search(text) for sign in _BASE64_CHARACTERS)
+        ):
             return False
-        if min(map(len, text.split()[:-1]), default=_BASE64_LINE) < _BASE64_LINE:
+        if min(map(len, text.split()[:-1]), default=_BASE64_LINE_LENGTH) < _BASE64_LINE_LENGTH:
             return False  # words
         label = next((value for key, value in part.items() if key.rpartition("}")[2] in ("id", "name")), "")
         self._skipped.append(detect.one_line(label or elements.spelled_name(part)))
         return True
 
-    def _inline(self, node: Any) -> str:
-        """The text of a paragraph; blocks within it are separated by line ends."""
+    def _inline_text(self, node: Any) -> str:
+        """Return the text of a paragraph, with nested blocks on separate lines."""
         if not len(node):
             return " ".join((node.text or "").split())
         if self._depth >= _MAX_DEPTH:
             return " ".join(" ".join(node.itertext()).split())
         self._depth += 1
-        text = "".join(self._pieces(node))
+        text = "".join(self._inline_pieces(node))
         self._depth -= 1
         lines = (" ".join(line.split()) for line in text.split("\n"))
-        return inline_forms.write_forms("\n".join(filter(None, lines))).translate(_SHOWN)
+        return inline_forms.write_forms("\n".join(filter(None, lines))).translate(_RESTORED_SPACE)
 
-    def _pieces(self, node: Any) -> Iterator[str]:
-        yield _spaced(node.text)
+    def _inline_pieces(self, node: Any) -> Iterator[str]:
+        yield _collapse_space(node.text)
         joint = " " if elements.holds_values(node) else ""
         for part in node:
-            yield from self._piece(part, elements.local_name(part))
+            yield from self._inline_piece(part, elements.local_name(part))
             yield joint
-            yield _spaced(part.tail)
+            yield _collapse_space(part.tail)
 
-    def _piece(self, part: Any, name: str) -> Iterator[str]:
+    def _inline_piece(self, part: Any, name: str) -> Iterator[str]:
         if name in elements.TABLE_NAMES and (rows := markup_tables.read_rows(part, self.cell)):
-            yield f"\n{_protected(grids.grid_markdown(rows))}\n"
+            yield f"\n{_protect_space(grids.grid_markdown(rows))}\n"
         elif name in elements.LIST_NAMES:
-            yield "\n" + _protected("\n".join(self._items(part, 0))) + "\n"
+            yield "\n" + _protect_space("\n".join(self._list_items(part, 0))) + "\n"
         elif name in elements.BREAK_NAMES:
             yield "\n"
-        elif name in _SCRIPTS and (len(part) or (part.text or "").strip()):
-            yield from self._script(part, name)
+        elif name in _SCRIPT_FORMS and (len(part) or (part.text or "").strip()):
+            yield from self._script_text(part, name)
         elif name in elements.NOTE_NAMES:
-            if words := " ".join(self._inline(part).split()):
+            if words := " ".join(self._inline_text(part).split()):
                 self._notes.append(f"Footnote: {words}")
         elif name not in elements.SKIPPED_NAMES and not self._is_binary(part):
             edge = "\n" if name in elements.BLOCK_NAMES else ""
@@ -238,27 +242,33 @@ class _Writer:
             yield " ".join(part.itertext())
             return
         self._depth += 1
-        yield from self._pieces(part)
+        yield from self._inline_pieces(part)
         self._depth -= 1
 
-    def _script(self, part: Any, name: str) -> Iterator[str]:
-        """Superscripts, subscripts and fractions, as they are typed."""
+    def _script_text(self, part: Any, name: str) -> Iterator[str]:
+        """Return superscripts, subscripts and fractions in one line."""
         texts = ["".join(self._nested_pieces(child)).strip() for child in part] if name.startswith("m") else []
         if name == "mfrac" and len(texts) == 2:
             yield inline_forms.fraction(*texts)
         elif len(texts) > 1:
             yield texts[0]
-            yield from (form.mark(text) for form, text in zip(_SCRIPTS[name], texts[1:], strict=False))
+            yield from (form.mark(text) for form, text in zip(_SCRIPT_FORMS[name], texts[1:], strict=False))
         else:
             words = "".join(self._nested_pieces(part)).strip()
-            yield f"√({words})" if name == "msqrt" else _SCRIPTS[name][0].mark(words) if _SCRIPTS[name] else words
+            yield (
+                f"√({words})"
+                if name == "msqrt"
+                else _SCRIPT_FORMS[name][0].mark(words)
+                if _SCRIPT_FORMS[name]
+                else words
+            )
 
-    def _items(self, node: Any, level: int) -> Iterator[str]:
+    def _list_items(self, node: Any, level: int) -> Iterator[str]:
         is_ordered = elements.local_name(node) in elements.ORDERED_LIST_NAMES or node.get("list-type", "") == "order"
         number = 0
         lines = []
         for part in node:
-            if elements.local_name(part) in elements.TITLE_NAMES and (words := self._inline(part)):
+            if elements.local_name(part) in elements.TITLE_NAMES and (words := self._inline_text(part)):
                 lines.append(words)
                 continue
             inner = [child for child in part.iter(etree.Element) if child is not part and elements.is_list(child)]
@@ -269,32 +279,34 @@ class _Writer:
             ]
             for child in nested:
                 elements.detach_element(child)
-            if words := " ".join(self._inline(part).split()):
+            if words := " ".join(self._inline_text(part).split()):
                 number += 1
                 mark = f"{number}." if is_ordered else "-"
                 lines.append(f"{'  ' * level}{mark} {words}")
             self._depth += 1
             for child in nested:
                 is_shown = self._depth < _MAX_DEPTH
-                lines += self._items(child, level + 1) if is_shown else [" ".join(" ".join(child.itertext()).split())]
+                lines += (
+                    self._list_items(child, level + 1) if is_shown else [" ".join(" ".join(child.itertext()).split())]
+                )
             self._depth -= 1
         yield from ["\n".join(lines)] if lines else []
 
-    def _table(self, part: Any, rows: list[list[grids.Cell]]) -> None:
+    def _write_table(self, part: Any, rows: list[list[grids.Cell]]) -> None:
         titles = (child for child in part if elements.local_name(child) in (*elements.TITLE_NAMES, "caption"))
-        captions = [words for child in titles if (words := self._inline(child))]
-        self._paragraphs([f"{self._pending_label()} {' '.join(captions)}".strip()] if captions else [])
+        captions = [words for child in titles if (words := self._inline_text(child))]
+        self._write_paragraphs([f"{self._pending_label()} {' '.join(captions)}".strip()] if captions else [])
         text = grids.grid_markdown(rows)
-        self._paragraphs([text] if text else [])
+        self._write_paragraphs([text] if text else [])
 
     def cell(self, node: Any) -> str:
-        return " ".join(self._inline(node).split())
+        return " ".join(self._inline_text(node).split())
 
 
 def _is_html(text: str) -> bool:
-    """Tell by an element that begins and ends, or by a line break."""
+    """Check for a closed element or a line break of HTML."""
     starts: set[str] = set()
-    for match in _HTML_TAG.finditer(text):
+    for match in _HTML_TAG_PATTERN.finditer(text):
         name = match[2].lower()
         if name == "br" or (match[1] and name in starts):
             return True
@@ -302,17 +314,17 @@ def _is_html(text: str) -> bool:
     return False
 
 
-def _spaced(text: str | None) -> str:
+def _collapse_space(text: str | None) -> str:
     return text.replace("\n", " ") if text else ""
 
 
-def _protected(markdown: str) -> str:
-    """Lines whose ends and indents stay as they are when the white space of a paragraph is collapsed."""
+def _protect_space(markdown: str) -> str:
+    """Protect line ends and indents from the collapse of white space."""
     return markdown.replace("\n", "\0").replace("  ", "\x01")
 
 
 def _attribute_lines(root: Any) -> Iterator[str]:
-    """Values that are in attributes only, a line for each element; numbers of drawings are no text."""
+    """Return values from attributes, one line per element, without numbers of drawings."""
     for node in root.iter(etree.Element) if elements.local_name(root) not in elements.DRAWING_NAMES else ():
         values = [f"{key.rpartition('}')[2]}: {value}" for key, value in node.items() if value.strip()]
         if values:

@@ -1,4 +1,4 @@
-"""Names of elements of XML by their role in a document, and predicates on elements."""
+"""Classify XML elements by name and content."""
 
 from __future__ import annotations
 
@@ -9,57 +9,59 @@ from typing import Any, Final
 from lxml import etree
 
 
-def _words(text: str) -> frozenset[str]:
+def _split_names(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
 # Names of FictionBook, JATS, DocBook, DITA, TEI, XHTML and patents, in lower case.
-PROSE_NAMES: Final = _words(
+PROSE_NAMES: Final = _split_names(
     "p para simpara formalpara v text-author ab lg l line verse quote shortdesc claim-text mixed-citation term dt"
     " def definition entry td th text tspan abstract seg subtitle remark"
 )
-FORMATTING_NAMES: Final = _words(
+FORMATTING_NAMES: Final = _split_names(
     "b i u s em strong italic bold underline strike emphasis style span hi sc monospace code tt small big font a xref"
     " ext-link ulink link phrase literal sub sup subscript superscript strikethrough overline tspan mi mo mn mtext"
 )
-FRONT_MATTER_NAMES: Final = _words(
+FRONT_MATTER_NAMES: Final = _split_names(
     "front article-meta title-group title-info description info articleinfo bookinfo sectioninfo prolog header"
     " teiheader filedesc titlestmt us-bibliographic-data-grant bibliographic-data"
 )
-TITLE_NAMES: Final = _words("title article-title book-title head h1 h2 h3 h4 h5 h6 chapter-title invention-title")
-UNORDERED_LIST_NAMES: Final = _words("list itemizedlist ul simplelist deflist def-list dl variablelist segmentedlist")
-ORDERED_LIST_NAMES: Final = _words("orderedlist ol procedure steps")
+TITLE_NAMES: Final = _split_names("title article-title book-title head h1 h2 h3 h4 h5 h6 chapter-title invention-title")
+UNORDERED_LIST_NAMES: Final = _split_names(
+    "list itemizedlist ul simplelist deflist def-list dl variablelist segmentedlist"
+)
+ORDERED_LIST_NAMES: Final = _split_names("orderedlist ol procedure steps")
 LIST_NAMES: Final = UNORDERED_LIST_NAMES | ORDERED_LIST_NAMES
-ITEM_NAMES: Final = _words("list-item listitem li item step member dlentry varlistentry def-item")
-TABLE_NAMES: Final = _words("table informaltable utable")
-VERBATIM_NAMES: Final = _words("programlisting screen literallayout pre preformat codeblock synopsis")
-NOTE_NAMES: Final = _words("fn footnote")
+ITEM_NAMES: Final = _split_names("list-item listitem li item step member dlentry varlistentry def-item")
+TABLE_NAMES: Final = _split_names("table informaltable utable")
+VERBATIM_NAMES: Final = _split_names("programlisting screen literallayout pre preformat codeblock synopsis")
+NOTE_NAMES: Final = _split_names("fn footnote")
 BLOCK_NAMES: Final = (
-    PROSE_NAMES - _words("quote term text tspan seg")
-    | TITLE_NAMES - _words("title article-title book-title chapter-title")
+    PROSE_NAMES - _split_names("quote term text tspan seg")
+    | TITLE_NAMES - _split_names("title article-title book-title chapter-title")
     | UNORDERED_LIST_NAMES
     | ORDERED_LIST_NAMES
     | ITEM_NAMES
     | TABLE_NAMES
     | VERBATIM_NAMES
-    | _words(
+    | _split_names(
         "fig figure table-wrap disp-quote blockquote note warning tip caution important sec section caption example"
     )
-    | _words("mediaobject tables table-wrap-foot boxed-text")
+    | _split_names("mediaobject tables table-wrap-foot boxed-text")
 )
-SKIPPED_NAMES: Final = _words(
+SKIPPED_NAMES: Final = _split_names(
     "script stylesheet object-id indexterm excelworkbook worksheetoptions officedocumentsettings documentproperties"
 )
 STRUCTURAL_NAMES: Final = SKIPPED_NAMES | TABLE_NAMES | LIST_NAMES | VERBATIM_NAMES | TITLE_NAMES | {"label"}
 # Their text may be a page of HTML, in feeds and site maps.
-PAGE_NAMES: Final = _words("description content encoded summary body abstract")
+PAGE_NAMES: Final = _split_names("description content encoded summary body abstract")
 UNLABELLED_NAMES: Final = PROSE_NAMES | PAGE_NAMES
-DRAWING_NAMES: Final = _words("svg")
-BREAK_NAMES: Final = _words("br break lb linebreak")
+DRAWING_NAMES: Final = _split_names("svg")
+BREAK_NAMES: Final = _split_names("br break lb linebreak")
 
 
 def front_titles(root: Any) -> Iterator[Any]:
-    """Yield the titles that lie in the root, or in front matter of it, and in nothing else."""
+    """Yield titles directly in the root or its front matter."""
     if local_name(root) in TITLE_NAMES:
         yield root
     levels = [iter(root)]
@@ -74,7 +76,7 @@ def front_titles(root: Any) -> Iterator[Any]:
 
 
 def local_name(node: Any) -> str:
-    """The name of an element in lower case, without its namespace; "" for what is no element."""
+    """Return the lower-case element name without namespace; "" for comments and instructions."""
     return element_names(node.tag)[0]
 
 
@@ -89,14 +91,14 @@ def element_names(tag: Any) -> tuple[str, str]:
 
 
 def is_paragraph(node: Any) -> bool:
-    """Text stands next to its elements, or it is a paragraph by its name."""
+    """Check for mixed content, or for a paragraph by name."""
     if not len(node) or (local_name(node) in PROSE_NAMES and not has_blocks(node)):
         return True
     return has_own_text(node)
 
 
 def has_own_text(node: Any) -> bool:
-    """Text stands before, between or after its elements."""
+    """Check for text before, between or after child elements."""
     if (text := node.text) and not text.isspace():
         return True
     for part in node:  # noqa: SIM110 - a generator takes twice as long
@@ -110,14 +112,14 @@ def has_blocks(node: Any) -> bool:
 
 
 def holds_values(node: Any) -> bool:
-    """Its elements are values next to each other, not parts of one word or sentence."""
+    """Check for children with separate values, as opposed to parts of a word or sentence."""
     if len(node) < 2 or has_own_text(node):
         return False
     return not all(local_name(part) in FORMATTING_NAMES or local_name(part).startswith("m") for part in node)
 
 
 def detach_element(node: Any) -> None:
-    """Remove an element; the text after it stays."""
+    """Remove an element but not the text after it."""
     end = etree.Element("br")
     end.tail, node.tail = node.tail, None
     node.getparent().replace(node, end)

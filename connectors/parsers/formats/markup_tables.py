@@ -1,4 +1,4 @@
-"""Rows of the tables in XML: HTML, CALS and Excel 2003."""
+"""Read rows of XML tables: HTML, CALS and Excel 2003."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ _EXCEL_COLUMNS: Final = 16_384
 
 
 def read_rows(table: Any, cell_text: Callable[[Any], str]) -> list[list[grids.Cell]]:
-    """The cells of a table of HTML or CALS; [] for an element that is none."""
+    """Return the cells of an HTML or CALS table; [] for other elements."""
     rows = [
         row
         for row in table.iter(etree.Element)
-        if elements.local_name(row) in ("tr", "row") and _table_of(row) is table
+        if elements.local_name(row) in ("tr", "row") and _enclosing_table(row) is table
     ]
     names: dict[str, int] = {}
     for number, column in enumerate(
@@ -35,12 +35,12 @@ def read_rows(table: Any, cell_text: Callable[[Any], str]) -> list[list[grids.Ce
         for part in row:
             if elements.local_name(part) not in ("td", "th", "entry", "cell"):
                 continue
-            start = _of_excel(part, "Index") - 1
+            start = _excel_number(part, "Index") - 1
             blank = [at for at in range(column, min(start, _EXCEL_COLUMNS)) if covered.get(at, 0) <= number]
             column = max(column, start)
             while covered.get(column, 0) > number:
                 column += 1
-            height, width = _height(part), _width(part, names)
+            height, width = _row_span(part), _column_span(part, names)
             cells += [*([("", 1, 1)] * len(blank)), (cell_text(part), height, width)]
             if height > 1:
                 covered |= dict.fromkeys(range(column, column + min(width, _EXCEL_COLUMNS)), number + height)
@@ -49,25 +49,25 @@ def read_rows(table: Any, cell_text: Callable[[Any], str]) -> list[list[grids.Ce
     return [row for row in grid if row]
 
 
-def _table_of(row: Any) -> Any:
+def _enclosing_table(row: Any) -> Any:
     return next(
         (above for above in row.iterancestors() if elements.local_name(above) in elements.TABLE_NAMES),
         None,
     )
 
 
-def _height(cell: Any) -> int:
+def _row_span(cell: Any) -> int:
     rows = blocks.whole_number(cell.get("rowspan"), 1) + blocks.whole_number(cell.get("morerows"))
-    return rows + _of_excel(cell, "MergeDown")
+    return rows + _excel_number(cell, "MergeDown")
 
 
-def _width(cell: Any, names: dict[str, int]) -> int:
+def _column_span(cell: Any, names: dict[str, int]) -> int:
     first, last = names.get(cell.get("namest", ""), 0), names.get(cell.get("nameend", ""), 0)
     if 0 < first < last:
         return last - first + 1
-    return blocks.whole_number(cell.get("colspan"), 1) + _of_excel(cell, "MergeAcross")
+    return blocks.whole_number(cell.get("colspan"), 1) + _excel_number(cell, "MergeAcross")
 
 
-def _of_excel(cell: Any, name: str) -> int:
-    """A number of a cell of Excel 2003; 0 without it."""
+def _excel_number(cell: Any, name: str) -> int:
+    """Return a number of an Excel 2003 cell; 0 if absent."""
     return blocks.whole_number(cell.get(f"{_EXCEL_NAMESPACE}{name}"))

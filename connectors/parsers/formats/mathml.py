@@ -1,4 +1,4 @@
-"""MathML formulas of web pages in one line."""
+"""Write MathML formulas of web pages in one line."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from connectors.parsers.inline_forms import fraction, grouped, subscript, supers
 if TYPE_CHECKING:
     from selectolax.lexbor import LexborNode
 
-_DEEPEST = 40
-_SILENT = frozenset(("annotation", "annotation-xml", "mphantom", "-comment"))
+_MAX_DEPTH = 40
+_SILENT_TAGS = frozenset(("annotation", "annotation-xml", "mphantom", "-comment"))
 
 
 def formula_line(node: LexborNode, depth: int = 0) -> str:
     """Write a formula in one line: `x^(2)`, `(a+b)/c`, `√(x)`."""
     if node.tag == "-text":
         return " ".join((node.text_content or "").split())
-    if node.tag in _SILENT:
+    if node.tag in _SILENT_TAGS:
         return ""
-    if depth >= _DEEPEST:
+    if depth >= _MAX_DEPTH:
         return " ".join((node.text() or "").split())
     parts: list[str] = []
     child = node.child
@@ -28,21 +28,22 @@ def formula_line(node: LexborNode, depth: int = 0) -> str:
         if child.tag != "-text" or (child.text_content or "").strip():
             parts.append(formula_line(child, depth + 1))
         child = child.next
-    count, write = _WRITERS.get(node.tag or "", (0, "".join))
+    count, write = _ELEMENT_WRITERS.get(node.tag or "", (0, "".join))
     return write(parts) if len(parts) >= count else "".join(parts)
 
 
-def _scripts(parts: Sequence[str]) -> str:
+def _write_scripts(parts: Sequence[str]) -> str:
     return f"{grouped(parts[0])}{subscript(parts[1])}{superscript(parts[2])}"
 
 
 # By element: number of parts and writer.
-_WRITERS: dict[str, tuple[int, Callable[[Sequence[str]], str]]] = {
+# Required number of parts and writer, by element.
+_ELEMENT_WRITERS: dict[str, tuple[int, Callable[[Sequence[str]], str]]] = {
     "msup": (2, lambda parts: f"{grouped(parts[0])}{superscript(parts[1])}"),
     "msub": (2, lambda parts: f"{grouped(parts[0])}{subscript(parts[1])}"),
     "mover": (2, "".join),
-    "msubsup": (3, _scripts),
-    "munderover": (3, _scripts),
+    "msubsup": (3, _write_scripts),
+    "munderover": (3, _write_scripts),
     "munder": (2, lambda parts: f"{parts[0]}{subscript(parts[1])}"),
     "mfrac": (2, lambda parts: fraction(parts[0], parts[1])),
     "msqrt": (1, lambda parts: f"√({''.join(parts)})"),

@@ -1,4 +1,4 @@
-"""Numbers as displayed by spreadsheet programs, by number format codes (ECMA-376 part 1, 18.8.30)."""
+"""Format numbers as spreadsheet programs do, by number format code (ECMA-376 part 1, 18.8.30)."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ Show = Callable[[float], str]
 Token = tuple[str, str]
 
 # Codes of formats identified by number only. Dates with locale-dependent order are in ISO 8601.
+# Built-in formats have no code in files. Dates with locale-dependent order are ISO 8601.
 BUILT_IN: Final = {
     1: "0", 2: "0.00", 3: "#,##0", 4: "#,##0.00", **dict.fromkeys((5, 6), "$#,##0;-$#,##0"),
     **dict.fromkeys((7, 8), "$#,##0.00;-$#,##0.00"), 9: "0%", 10: "0.00%", 11: "0.00E+00", 12: "# ?/?", 13: "# ??/??",
@@ -27,26 +28,27 @@ BUILT_IN: Final = {
     43: "#,##0.00;-#,##0.00;-", 44: "$#,##0.00;-$#,##0.00;-", 45: "mm:ss", 46: "[h]:mm:ss", 47: "mm:ss.0",
     48: "##0.0E+0", 49: "@",
 }  # fmt: skip
-_TOKEN: Final = re.compile(
+_TOKEN_PATTERN: Final = re.compile(
     r'"(?P<quoted>[^"]*)"?|\\(?P<escaped>.)|[_*].|\[\$(?P<currency>[^\]-]*)(?:-(?P<language>[0-9A-F]*))?[^\]]*\]'
     r"|\[(?P<elapsed>h+|m+|s+)\]|\[(?P<condition>(?:<=|>=|<>|[<>=])-?[\d.]+)\]|\[[^\]]*\]|(?P<general>General)|(?P<noon>AM/PM|A/P)"
     r"|(?P<exponent>E[+-])|(?P<fraction>(?<=[0#? ])/(?=[0#?\d]))|(?P<second>s+(?:\.0+)?)|(?P<date>y+|m+|d+|h+)"
     r"|(?P<era>[bge])|(?P<digit>[0#?])|(?P<mark>[.,%@])|(?P<literal>.)",
     re.IGNORECASE | re.DOTALL,
 )
-_UNIT: Final = re.compile(r'"[^"]*"?|\\.|[_*].|\[[^\]]*\]|.', re.DOTALL)
-_LITERALS: Final = frozenset({"quoted", "escaped", "currency", "literal"})
-_COMPARED: Final[dict[str, Callable[[Any, Any], Any]]] = {
+_UNIT_PATTERN: Final = re.compile(r'"[^"]*"?|\\.|[_*].|\[[^\]]*\]|.', re.DOTALL)
+_LITERAL_KINDS: Final = frozenset({"quoted", "escaped", "currency", "literal"})
+_COMPARISONS: Final[dict[str, Callable[[Any, Any], Any]]] = {
     "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge, "=": operator.eq, "<>": operator.ne,
 }  # fmt: skip
-_DAY: Final = 86_400
-_STARTS: Final = {1900: datetime(1899, 12, 30), 1904: datetime(1904, 1, 1)}  # noqa: DTZ001 - no place, no zone
+_DAY_SECONDS: Final = 86_400
+_EPOCH_STARTS: Final = {1900: datetime(1899, 12, 30), 1904: datetime(1904, 1, 1)}  # noqa: DTZ001 - no place, no zone
 # Larger numbers exceed the precision of spreadsheets.
-_EXACT: Final = 1e15
+# Spreadsheets keep 15 digits.
+_MAX_EXACT: Final = 1e15
 
 
 class Format(NamedTuple):
-    """Formatter of the numbers and texts of one number format."""
+    """Number format of cells, for numbers and texts."""
 
     number: Show
     text: Callable[[str], str]
@@ -60,24 +62,26 @@ class _Section(NamedTuple):
 
 @lru_cache(maxsize=4096)
 def of_code(code: str, epoch: int = 1900) -> Format:
-    """Return the format of a code, with the epoch 1900 or 1904."""
+    """Parse a format code; `epoch`: 1900 or 1904, start of the day count."""
     if code in ("", "General", "GENERAL"):
-        return Format(format_general, _unchanged)
+        return Format(format_general, _keep_text)
     parts = [""]
-    for unit in _UNIT.findall(code):
+    for unit in _UNIT_PATTERN.findall(code):
         parts = [*parts, ""] if unit == ";" else [*parts[:-1], parts[-1] + unit]
-    sections = [_section(part, epoch) for part in parts[:4]]
+    sections = [_parse_section(part, epoch) for part in parts[:4]]
     texts = sections[3:] or [section for section in sections[-1:] if ("mark", "@") in section.tokens]
     numbers = sections[:3] if len(sections) > 3 else sections[: len(sections) - len(texts)] or sections
-    number = partial(_by_condition if any(section.applies for section in numbers) else _by_sign, numbers)
+    number = partial(
+        _section_by_condition if any(section.applies for section in numbers) else _section_by_sign, numbers
+    )
     alone = len(numbers) == 1 and not numbers[0].applies
-    return Format(numbers[0].show if alone else number, partial(_text, texts[0].tokens) if texts else _unchanged)
+    return Format(numbers[0].show if alone else number, partial(_write_text, texts[0].tokens) if texts else _keep_text)
 
 
 def format_general(value: float) -> str:
     """Format a number without a format: up to eleven characters, whole numbers in full."""
     size = abs(value)
-    if size < _EXACT and value == int(value):
+    if size < _MAX_EXACT and value == int(value):
         return str(int(value))
     if 1 <= size < 1e10:
         text = f"{value:.10g}"
@@ -88,72 +92,72 @@ def format_general(value: float) -> str:
     return f"{digits.rstrip('0').rstrip('.')}E{exponent}"
 
 
-def _unchanged(text: str) -> str:
+def _keep_text(text: str) -> str:
     return text
 
 
 def serial_of_date(moment: datetime) -> float:
-    """Return the number of a day and time in a workbook."""
-    return (moment.replace(tzinfo=None) - _STARTS[1900]) / timedelta(days=1)
+    """Return the serial number of a date and time in a workbook."""
+    return (moment.replace(tzinfo=None) - _EPOCH_STARTS[1900]) / timedelta(days=1)
 
 
-def _by_condition(sections: Sequence[_Section], value: float) -> str:
+def _section_by_condition(sections: Sequence[_Section], value: float) -> str:
     section = next((candidate for candidate in sections if candidate.applies is None or candidate.applies(value)), None)
     return section.show(value) if section else format_general(value)
 
 
-def _by_sign(sections: Sequence[_Section], value: float) -> str:
+def _section_by_sign(sections: Sequence[_Section], value: float) -> str:
     if value < 0 and len(sections) > 1:
         return sections[1].show(-value)
     return sections[2 if value == 0 and len(sections) > 2 else 0].show(value)
 
 
-def _text(tokens: Sequence[Token], text: str) -> str:
+def _write_text(tokens: Sequence[Token], text: str) -> str:
     return "".join(
-        text if part == ("mark", "@") else part[1] for part in tokens if part[0] in _LITERALS or part[1] == "@"
+        text if part == ("mark", "@") else part[1] for part in tokens if part[0] in _LITERAL_KINDS or part[1] == "@"
     )
 
 
-def _section(code: str, epoch: int) -> _Section:
-    matches = [match for match in _TOKEN.finditer(code) if match.lastgroup]
+def _parse_section(code: str, epoch: int) -> _Section:
+    matches = [match for match in _TOKEN_PATTERN.finditer(code) if match.lastgroup]
     language = next((match["language"] for match in matches if match["language"]), "")
-    tokens = [_token(match) for match in matches]
+    tokens = [_parse_token(match) for match in matches]
     kinds = {kind for kind, _ in tokens}
-    applies = next((_condition(text) for kind, text in tokens if kind == "condition"), None)
+    applies = next((_parse_condition(text) for kind, text in tokens if kind == "condition"), None)
     if kinds & {"date", "second", "elapsed"}:
-        show: Show = lru_cache(4096)(partial(_moment, _with_minutes(tokens), language, epoch))
+        show: Show = lru_cache(4096)(partial(_write_moment, _mark_minutes(tokens), language, epoch))
     elif "digit" not in kinds:
-        show = partial(_within, tokens)
+        show = partial(_write_literals, tokens)
     else:
-        show = partial(_fraction, tokens) if "fraction" in kinds else _decimal(tokens)
+        show = partial(_write_fraction, tokens) if "fraction" in kinds else _decimal_writer(tokens)
     return _Section(tokens, show, applies)
 
 
-def _token(match: re.Match[str]) -> Token:
+def _parse_token(match: re.Match[str]) -> Token:
     kind = "currency" if match.lastgroup == "language" else str(match.lastgroup)
     return kind, match[kind]
 
 
-def _condition(text: str) -> Callable[[float], bool]:
+def _parse_condition(text: str) -> Callable[[float], bool]:
     sign = text.rstrip("-.0123456789")
     limit = float(text[len(sign) :])
 
     def applies(value: float) -> bool:
-        return bool(_COMPARED[sign](value, limit))
+        return bool(_COMPARISONS[sign](value, limit))
 
     return applies
 
 
-def _within(tokens: Sequence[Token], value: float) -> str:
-    """Return literals with the number in place of `General` or `@`."""
+def _write_literals(tokens: Sequence[Token], value: float) -> str:
+    """Return literals, with the number in place of `General` or `@`."""
     return "".join(
         format_general(value) if kind == "general" or text == "@" else text
         for kind, text in tokens
-        if kind in _LITERALS or kind == "general" or text in ("@", "%")
+        if kind in _LITERAL_KINDS or kind == "general" or text in ("@", "%")
     ).strip()
 
 
-def _decimal(tokens: Sequence[Token]) -> Show:
+def _decimal_writer(tokens: Sequence[Token]) -> Show:
     kinds = [kind for kind, _ in tokens]
     first, last = kinds.index("digit"), len(kinds) - 1 - kinds[::-1].index("digit")
     point = next((at for at, token in enumerate(tokens) if token == ("mark", ".")), len(tokens))
@@ -171,9 +175,9 @@ def _decimal(tokens: Sequence[Token]) -> Show:
     def show(value: float) -> str:
         size, exponent = abs(value) * factor, 0
         if exponents:
-            size, exponent = _mantissa(size, len(whole) or 1, len(decimals))
-        texts = {at: text for at, (kind, text) in enumerate(tokens) if kind in _LITERALS or text == "%"}
-        digits, _, part = _rounded(size, len(decimals)).partition(".")
+            size, exponent = _split_mantissa(size, len(whole) or 1, len(decimals))
+        texts = {at: text for at, (kind, text) in enumerate(tokens) if kind in _LITERAL_KINDS or text == "%"}
+        digits, _, part = _round_half_up(size, len(decimals)).partition(".")
         _fill_whole(texts, tokens, whole, "" if digits == "0" else digits, grouped=grouped)
         _fill_decimals(texts, tokens, decimals, part)
         if point < len(tokens):
@@ -186,30 +190,37 @@ def _decimal(tokens: Sequence[Token]) -> Show:
     pattern = "".join(text for _, text in tokens[first : last + 1])
     if not re.fullmatch(r"(#,)?#*0(\.0+)?|0+(\.0+)?", pattern):
         return show
-    lead = "".join(text for kind, text in tokens[:first] if kind in _LITERALS).lstrip()
-    tail = "".join(text for kind, text in tokens[last + 1 :] if kind in _LITERALS or text == "%").rstrip()
+    lead = "".join(text for kind, text in tokens[:first] if kind in _LITERAL_KINDS).lstrip()
+    tail = "".join(text for kind, text in tokens[last + 1 :] if kind in _LITERAL_KINDS or text == "%").rstrip()
     zeros = pattern.partition(".")[0].count("0")
     return partial(
-        _plain, lead, tail, "," if grouped else f"0{zeros + len(decimals) + bool(decimals)}", len(decimals), factor
+        _write_plain,
+        lead,
+        tail,
+        "," if grouped else f"0{zeros + len(decimals) + bool(decimals)}",
+        len(decimals),
+        factor,
     )
 
 
-def _plain(lead: str, tail: str, width: str, decimals: int, factor: float, value: float) -> str:
-    """Format a number with contiguous digits, five times as fast as the general case."""
+# A fifth of the time of the general writer.
+def _write_plain(lead: str, tail: str, width: str, decimals: int, factor: float, value: float) -> str:
+    """Format a number with adjacent digits, the usual case."""
     size = abs(value) * factor
-    digits = f"{math.nextafter(size, math.inf) if size < _EXACT else size:{width}.{decimals}f}"
+    digits = f"{math.nextafter(size, math.inf) if size < _MAX_EXACT else size:{width}.{decimals}f}"
     return f"-{lead}{digits}{tail}" if value < 0 else f"{lead}{digits}{tail}"
 
 
-def _rounded(size: float, decimals: int) -> str:
-    """Round half up in decimal: the float of 2.675 is slightly less."""
-    return f"{math.nextafter(size, math.inf) if size < _EXACT else size:.{decimals}f}"
+# The float of 2.675 is slightly below.
+def _round_half_up(size: float, decimals: int) -> str:
+    """Round half up by decimal digits."""
+    return f"{math.nextafter(size, math.inf) if size < _MAX_EXACT else size:.{decimals}f}"
 
 
-def _mantissa(size: float, width: int, decimals: int) -> tuple[float, int]:
+def _split_mantissa(size: float, width: int, decimals: int) -> tuple[float, int]:
     """Return a mantissa of at most `width` whole digits, and an exponent divisible by `width`."""
     exponent = math.floor(math.log10(size)) // width * width if size else 0
-    if float(_rounded(size / 10.0**exponent, decimals)) >= 10**width:
+    if float(_round_half_up(size / 10.0**exponent, decimals)) >= 10**width:
         exponent += width
     return size / 10.0**exponent, exponent
 
@@ -217,7 +228,7 @@ def _mantissa(size: float, width: int, decimals: int) -> tuple[float, int]:
 def _fill_whole(
     texts: dict[int, str], tokens: Sequence[Token], places: Sequence[int], digits: str, *, grouped: bool
 ) -> None:
-    """Distribute the digits of a whole number over the positions from the right; the first takes the remainder."""
+    """Assign digits of a whole number to places from the right; the first place takes the remaining digits."""
     for number, at in enumerate(reversed(places)):
         padding = "0" if tokens[at][1] == "0" else ""
         remaining = digits[: len(digits) - number] if number < len(digits) else padding
@@ -238,7 +249,7 @@ def _fill_decimals(texts: dict[int, str], tokens: Sequence[Token], places: Seque
         texts[at] = "" if is_end else digit
 
 
-def _fraction(tokens: Sequence[Token], value: float) -> str:
+def _write_fraction(tokens: Sequence[Token], value: float) -> str:
     slash = [kind for kind, _ in tokens].index("fraction")
     digits_before = [at for at, (kind, _) in enumerate(tokens[:slash]) if kind == "digit"]
     above = len(list(takewhile(lambda token: token[0] == "digit", reversed(tokens[:slash]))))
@@ -253,12 +264,12 @@ def _fraction(tokens: Sequence[Token], value: float) -> str:
         whole, top = whole + 1, 0
     fraction = " ".join(filter(None, [str(whole) if whole or not top else "", f"{top}/{bottom}" if top else ""]))
     ends = tokens[: digits_before[0]], tokens[slash + 1 + len(below) :]
-    lead, tail = ("".join(text for kind, text in end if kind in _LITERALS) for end in ends)
+    lead, tail = ("".join(text for kind, text in end if kind in _LITERAL_KINDS) for end in ends)
     return f"{'-' if value < 0 else ''}{lead}{fraction}{tail}".strip()
 
 
-def _with_minutes(tokens: Sequence[Token]) -> list[Token]:
-    """Return the tokens of a date or time, with `m` as minutes after hours or before seconds."""
+def _mark_minutes(tokens: Sequence[Token]) -> list[Token]:
+    """Mark `m` as minutes after hours or before seconds."""
     clock = [at for at, (kind, _) in enumerate(tokens) if kind in ("date", "second", "elapsed")]
     result = list(tokens)
     for number, at in enumerate(clock):
@@ -270,13 +281,15 @@ def _with_minutes(tokens: Sequence[Token]) -> list[Token]:
     return result
 
 
-def _moment(tokens: Sequence[Token], language: str, epoch: int, value: float) -> str:
+def _write_moment(tokens: Sequence[Token], language: str, epoch: int, value: float) -> str:
     decimals = max((len(text.partition(".")[2]) for kind, text in tokens if kind == "second"), default=0)
-    total = round(abs(value) * _DAY, decimals)
+    total = round(abs(value) * _DAY_SECONDS, decimals)
     elapses = any(kind == "elapsed" for kind, _ in tokens)
-    if (value < 0 and not elapses) or total >= 2_958_466 * _DAY:
+    if (value < 0 and not elapses) or total >= 2_958_466 * _DAY_SECONDS:
         return format_general(value)
-    start = _STARTS[epoch] + timedelta(days=epoch == 1900 and total < 60 * _DAY)  # there was no 29 February 1900
+    start = _EPOCH_STARTS[epoch] + timedelta(
+        days=epoch == 1900 and total < 60 * _DAY_SECONDS
+    )  # there was no 29 February 1900
     moment = start + timedelta(seconds=total)
     hours = moment.hour % 12 or 12 if any(kind == "noon" for kind, _ in tokens) else moment.hour
     fields = {"h": hours, "y": moment.year, "m": moment.month, "d": moment.day}
@@ -293,18 +306,18 @@ def _moment(tokens: Sequence[Token], language: str, epoch: int, value: float) ->
         elif kind == "noon":
             result.append(text.split("/")[moment.hour >= 12])
         elif kind == "date" and sign in "md" and width > 2:
-            result.append(_name(sign, width, moment, language))
+            result.append(_moment_name(sign, width, moment, language))
         elif kind == "date":
             result.append(str(moment.year % 100 if sign == "y" and width < 3 else fields[sign]).zfill(min(width, 2)))
         elif kind == "era":
             result.append(str(moment.year) if sign == "e" else "")
-        elif kind in _LITERALS or kind in ("digit", "fraction") or text in ".,":
+        elif kind in _LITERAL_KINDS or kind in ("digit", "fraction") or text in ".,":
             result.append(text)
     return "".join(result).strip()
 
 
-def _name(sign: str, width: int, moment: datetime, language: str) -> str:
-    """Return the name of a month or day in the format's language (Microsoft's number), or English."""
+def _moment_name(sign: str, width: int, moment: datetime, language: str) -> str:
+    """Return the name of a month or day in the format's language (Microsoft LCID), else in English."""
     import babel
     from babel.dates import get_day_names, get_month_names
 

@@ -1,4 +1,4 @@
-"""Parts of Office Open XML: packages with relations, charts, formulas."""
+"""Read parts of Office Open XML: packages and relations, charts, formulas."""
 
 from __future__ import annotations
 
@@ -15,10 +15,11 @@ from connectors.parsers.formats.blocks import render_table, table_cell
 from connectors.parsers.inline_forms import Form, write_forms
 
 # Returns the cell texts of a reference such as `Sales!$B$2:$B$9`.
+# Return the cell texts of a reference such as `Sales!$B$2:$B$9`.
 LookUp = Callable[[str], list[str]]
 MOST_POINTS = 100_000
-_C = "{http://schemas.openxmlformats.org/drawingml/2006/chart}"
-_A = "{http://schemas.openxmlformats.org/drawingml/2006/main}"
+_CHART_NS = "{http://schemas.openxmlformats.org/drawingml/2006/chart}"
+_TEXT_NS = "{http://schemas.openxmlformats.org/drawingml/2006/main}"
 
 
 def unknown_values(_reference: str) -> list[str]:
@@ -27,14 +28,14 @@ def unknown_values(_reference: str) -> list[str]:
 
 
 def chart_markdown(chart: Element, look_up: LookUp = unknown_values) -> str:
-    """Return title and values of a chart as displayed. `look_up`: for charts without cached values."""
-    lines = [f"Chart: {_title(chart.find(f'{_C}chart/{_C}title'), look_up)}".removesuffix(": ")]
-    lines += [f"Axis: {words}" for axis in _axes(chart) if (words := _title(axis, look_up))]
+    """Return title and values of a chart as a table; `look_up` serves charts without cached values."""
+    lines = [f"Chart: {_title_text(chart.find(f'{_CHART_NS}chart/{_CHART_NS}title'), look_up)}".removesuffix(": ")]
+    lines += [f"Axis: {words}" for axis in _axis_titles(chart) if (words := _title_text(axis, look_up))]
     tables: dict[tuple[str, ...], list[list[str]]] = {}
-    for number, series in enumerate(chart.iter(f"{_C}ser"), 1):
-        name = " ".join(_points(series.find(f"{_C}tx"), look_up)) or f"Series {number}"
-        labels = _points(_first(series, "cat", "xVal"), look_up)
-        values = _points(_first(series, "val", "yVal"), look_up)
+    for number, series in enumerate(chart.iter(f"{_CHART_NS}ser"), 1):
+        name = " ".join(_read_points(series.find(f"{_CHART_NS}tx"), look_up)) or f"Series {number}"
+        labels = _read_points(_first_points(series, "cat", "xVal"), look_up)
+        values = _read_points(_first_points(series, "val", "yVal"), look_up)
         labels += [str(at + 1) for at in range(len(labels), len(values))]
         tables.setdefault(tuple(labels), []).append([name, *values])
     blocks = ["\n".join(lines)]
@@ -45,48 +46,50 @@ def chart_markdown(chart: Element, look_up: LookUp = unknown_values) -> str:
     return "\n\n".join(blocks)
 
 
-def _axes(chart: Element) -> Iterator[Element | None]:
+def _axis_titles(chart: Element) -> Iterator[Element | None]:
     for kind in ("catAx", "dateAx", "valAx"):
-        yield from (axis.find(f"{_C}title") for axis in chart.iter(f"{_C}{kind}"))
+        yield from (axis.find(f"{_CHART_NS}title") for axis in chart.iter(f"{_CHART_NS}{kind}"))
 
 
-def _title(title: Element | None, look_up: LookUp) -> str:
+def _title_text(title: Element | None, look_up: LookUp) -> str:
     if title is None:
         return ""
-    return " ".join("".join(run.text or "" for run in title.iter(f"{_A}t")).split()) or " ".join(
-        _points(title, look_up)
+    return " ".join("".join(run.text or "" for run in title.iter(f"{_TEXT_NS}t")).split()) or " ".join(
+        _read_points(title, look_up)
     )
 
 
-def _first(series: Element, *names: str) -> Element | None:
-    return next((part for name in names if (part := series.find(f"{_C}{name}")) is not None), None)
+def _first_points(series: Element, *names: str) -> Element | None:
+    return next((part for name in names if (part := series.find(f"{_CHART_NS}{name}")) is not None), None)
 
 
-def _points(part: Element | None, look_up: LookUp) -> list[str]:
-    """Return the texts of a reference or list from the chart's cache, else from the cells."""
+def _read_points(part: Element | None, look_up: LookUp) -> list[str]:
+    """Return texts of a reference or list, from the chart's cache or else the cells."""
     if part is None:
         return []
-    levels = [_cached(level, "") for level in part.iter(f"{_C}lvl")]
+    levels = [_cached_points(level, "") for level in part.iter(f"{_CHART_NS}lvl")]
     for kind in ("strCache", "strLit", "numCache", "numLit") if not levels else ():
-        if (cache := next(part.iter(f"{_C}{kind}"), None)) is not None:
-            return _cached(cache, cache.findtext(f"{_C}formatCode", ""))
+        if (cache := next(part.iter(f"{_CHART_NS}{kind}"), None)) is not None:
+            return _cached_points(cache, cache.findtext(f"{_CHART_NS}formatCode", ""))
     if levels:
         for level in levels[1:]:
             for at in range(1, len(level)):
                 level[at] = level[at] or level[at - 1]
         return [" / ".join(filter(None, names)) for names in zip(*reversed(levels), strict=False)]
-    reference = next(part.iter(f"{_C}f"), None)
-    return look_up(reference.text or "") if reference is not None else [part.findtext(f"{_C}v", "")]
+    reference = next(part.iter(f"{_CHART_NS}f"), None)
+    return look_up(reference.text or "") if reference is not None else [part.findtext(f"{_CHART_NS}v", "")]
 
 
-def _cached(cache: Element, code: str) -> list[str]:
-    points = {int(index): point for point in cache.iter(f"{_C}pt") if (index := point.get("idx", "")).isdecimal()}
+def _cached_points(cache: Element, code: str) -> list[str]:
+    points = {
+        int(index): point for point in cache.iter(f"{_CHART_NS}pt") if (index := point.get("idx", "")).isdecimal()
+    }
     size = min(max(points, default=-1) + 1, MOST_POINTS)
-    return [_shown(points.get(at), code) for at in range(size)]
+    return [_format_point(points.get(at), code) for at in range(size)]
 
 
-def _shown(point: Element | None, code: str) -> str:
-    text = "" if point is None else point.findtext(f"{_C}v", "")
+def _format_point(point: Element | None, code: str) -> str:
+    text = "" if point is None else point.findtext(f"{_CHART_NS}v", "")
     code = code if point is None else point.get("formatCode", code)
     try:
         return number_formats.of_code(code).number(float(text)) if code else text
@@ -95,102 +98,105 @@ def _shown(point: Element | None, code: str) -> str:
 
 
 M = "{http://schemas.openxmlformats.org/officeDocument/2006/math}"
-_SIGN = f"{M}val"
+_SIGN_VALUE = f"{M}val"
 
 
 def formula_line(node: Element) -> str:
     """Write a formula in one line: `x^(2)`, `(a+b)/c`, `√(x)`."""
-    return _written(node, tex=False)
+    return _write_formula(node, tex=False)
 
 
 def formula_latex(node: Element) -> str:
-    return _written(node, tex=True)
+    return _write_formula(node, tex=True)
 
 
-def _written(node: Element, *, tex: bool) -> str:
-    return "".join(_part(part, tex=tex) for part in node)
+def _write_formula(node: Element, *, tex: bool) -> str:
+    return "".join(_write_part(part, tex=tex) for part in node)
 
 
-def _part(node: Element, *, tex: bool) -> str:
+def _write_part(node: Element, *, tex: bool) -> str:
     name = node.tag.removeprefix(M)
     if name == "t":
         return node.text or ""
     if name.endswith("Pr"):
         return ""
-    part = {child.tag.removeprefix(M): _written(child, tex=tex) for child in node}
-    write = _FORMS.get(name)
-    return _written(node, tex=tex) if write is None else write(node, part, tex=tex)
+    part = {child.tag.removeprefix(M): _write_formula(child, tex=tex) for child in node}
+    write = _PART_WRITERS.get(name)
+    return _write_formula(node, tex=tex) if write is None else write(node, part, tex=tex)
 
 
-def _fraction(_node: Element, part: dict[str, str], *, tex: bool) -> str:
+def _write_fraction(_node: Element, part: dict[str, str], *, tex: bool) -> str:
     above, below = part.get("num", ""), part.get("den", "")
     return rf"\frac{{{above}}}{{{below}}}" if tex else inline_forms.fraction(above, below)
 
 
-def _script(_node: Element, part: dict[str, str], *, tex: bool) -> str:
+def _write_script(_node: Element, part: dict[str, str], *, tex: bool) -> str:
     base = part.get("e", "")
-    return (base if tex else inline_forms.grouped(base.strip())) + _limits(part, tex=tex)
+    return (base if tex else inline_forms.grouped(base.strip())) + _write_limits(part, tex=tex)
 
 
-def _root(_node: Element, part: dict[str, str], *, tex: bool) -> str:
+def _write_root(_node: Element, part: dict[str, str], *, tex: bool) -> str:
     degree, inner = part.get("deg", ""), part.get("e", "")
     return rf"\sqrt{f'[{degree}]' if degree else ''}{{{inner}}}" if tex else f"{degree}√({inner})"
 
 
-def _sum(node: Element, part: dict[str, str], *, tex: bool) -> str:
-    return f"{_sign(node, 'naryPr', 'chr', '∫')}{_limits(part, tex=tex)} {part.get('e', '')}"
+def _write_sum(node: Element, part: dict[str, str], *, tex: bool) -> str:
+    return f"{_operator_sign(node, 'naryPr', 'chr', '∫')}{_write_limits(part, tex=tex)} {part.get('e', '')}"
 
 
-def _delimited(node: Element, _part: dict[str, str], *, tex: bool) -> str:
-    inner = _sign(node, "dPr", "sepChr", "|").join(_written(e, tex=tex) for e in node.findall(f"{M}e"))
-    return f"{_sign(node, 'dPr', 'begChr', '(')}{inner}{_sign(node, 'dPr', 'endChr', ')')}"
+def _write_delimited(node: Element, _parts: dict[str, str], *, tex: bool) -> str:
+    inner = _operator_sign(node, "dPr", "sepChr", "|").join(_write_formula(e, tex=tex) for e in node.findall(f"{M}e"))
+    return f"{_operator_sign(node, 'dPr', 'begChr', '(')}{inner}{_operator_sign(node, 'dPr', 'endChr', ')')}"
 
 
-def _function(_node: Element, part: dict[str, str], *, tex: bool) -> str:  # noqa: ARG001
+def _write_function(_node: Element, part: dict[str, str], *, tex: bool) -> str:  # noqa: ARG001
     return f"{part.get('fName', '')} {part.get('e', '')}"
 
 
-def _rows(node: Element, _part: dict[str, str], *, tex: bool) -> str:
+def _write_rows(node: Element, _parts: dict[str, str], *, tex: bool) -> str:
     rows = node.findall(f"{M}mr")
-    cells = [[_written(cell, tex=tex) for cell in row] for row in rows] or [
-        [_written(line, tex=tex)] for line in node.findall(f"{M}e")
+    cells = [[_write_formula(cell, tex=tex) for cell in row] for row in rows] or [
+        [_write_formula(line, tex=tex)] for line in node.findall(f"{M}e")
     ]
     return "; ".join(map(", ".join, cells))
 
 
-_FORMS: dict[str, Callable[..., str]] = {
-    "f": _fraction, "sSup": _script, "sSub": _script, "sSubSup": _script, "sPre": _script, "rad": _root, "nary": _sum,
-    "d": _delimited, "func": _function, "m": _rows, "eqArr": _rows,
+_PART_WRITERS: dict[str, Callable[..., str]] = {
+    "f": _write_fraction, "sSup": _write_script, "sSub": _write_script, "sSubSup": _write_script,
+    "sPre": _write_script, "rad": _write_root, "nary": _write_sum,
+    "d": _write_delimited, "func": _write_function, "m": _write_rows, "eqArr": _write_rows,
 }  # fmt: skip
 
 
-def _limits(part: dict[str, str], *, tex: bool) -> str:
+def _write_limits(part: dict[str, str], *, tex: bool) -> str:
     below, above = part.get("sub", ""), part.get("sup", "")
     if tex:
         return "".join(f"{mark}{{{text}}}" for mark, text in (("_", below), ("^", above)) if text)
     return (inline_forms.subscript(below) if below else "") + (inline_forms.superscript(above) if above else "")
 
 
-def _sign(node: Element, properties: str, name: str, usual: str) -> str:
+def _operator_sign(node: Element, properties: str, name: str, usual: str) -> str:
     child = node.find(f"{M}{properties}/{M}{name}")
-    return usual if child is None else child.get(_SIGN, "")
+    return usual if child is None else child.get(_SIGN_VALUE, "")
 
 
 A = "{http://schemas.openxmlformats.org/drawingml/2006/main}"
 R = "{http://schemas.openxmlformats.org/officeDocument/2006/relationships}"
 MC = "{http://schemas.openxmlformats.org/markup-compatibility/2006}"
-_CHART = "{http://schemas.openxmlformats.org/drawingml/2006/chart}chart"
-_DIAGRAM = "{http://schemas.openxmlformats.org/drawingml/2006/diagram}relIds"
+_CHART_TAG = "{http://schemas.openxmlformats.org/drawingml/2006/chart}chart"
+_DIAGRAM_TAG = "{http://schemas.openxmlformats.org/drawingml/2006/diagram}relIds"
 # Namespaces of ISO's strict variant, with the same elements.
-_STRICT = re.compile(rb"http://purl\.oclc\.org/ooxml/(\w+)/(\w+)")
+# ISO's strict variant uses other namespaces for the same elements.
+_STRICT_NS = re.compile(rb"http://purl\.oclc\.org/ooxml/(\w+)/(\w+)")
 
 
 # Type (last word) and target of each relation of a part, by id.
+# Type, by its last word, and target of each relation by id.
 Relations = dict[str, tuple[str, str]]
 
 
 class Package:
-    """Parts of an Office file; damaged parts read as missing."""
+    """Members of an Office file. Broken members count as missing."""
 
     def __init__(self, archive: zipfile.ZipFile) -> None:
         self._archive = archive
@@ -198,8 +204,8 @@ class Package:
         self._relations: dict[str, Relations] = {}
 
     def require(self, name: str) -> Element:
-        """Return the root of a part. Raises one of `xml.BROKEN` if unreadable."""
-        return xml.parse_xml(_STRICT.sub(rb"http://schemas.openxmlformats.org/\1/2006/\2", self._archive.read(name)))
+        """Return the root of a member; raises one of `xml.BROKEN` if unreadable."""
+        return xml.parse_xml(_STRICT_NS.sub(rb"http://schemas.openxmlformats.org/\1/2006/\2", self._archive.read(name)))
 
     def root(self, name: str) -> Element | None:
         try:
@@ -208,46 +214,45 @@ class Package:
             return None
 
     def relations(self, name: str) -> Relations:
-        """Return the relations of a part; {} without any."""
+        """Return targets of a member's relations; {} if absent."""
         if name in self._relations:
             return self._relations[name]
         folder, base = posixpath.split(name)
         root = self.root(f"{folder}/_rels/{base}.rels".lstrip("/"))
         self._relations[name] = {
-            relation.get("Id", ""): (relation.get("Type", "").rpartition("/")[2], _target(folder, relation))
+            relation.get("Id", ""): (relation.get("Type", "").rpartition("/")[2], _target_path(folder, relation))
             for relation in (() if root is None else root)
         }
         return self._relations[name]
 
     def drawn(self, node: Element, relations: Relations, look_up: LookUp = unknown_values) -> Iterator[str]:
-        """Return Markdown of the charts and diagrams in a drawing."""
+        """Return Markdown of a drawing's charts and diagrams."""
         for part in node.iter():
-            if part.tag not in (_CHART, _DIAGRAM):
+            if part.tag not in (_CHART_TAG, _DIAGRAM_TAG):
                 continue
-            target = relations.get(part.get(f"{R}id" if part.tag == _CHART else f"{R}dm", ""), ("", ""))[1]
+            target = relations.get(part.get(f"{R}id" if part.tag == _CHART_TAG else f"{R}dm", ""), ("", ""))[1]
             if (root := self.root(target)) is not None:
                 yield (
                     chart_markdown(root, look_up)
-                    if part.tag == _CHART
+                    if part.tag == _CHART_TAG
                     else "\n".join(paragraph_texts(root.iter(f"{A}p")))
                 )
 
 
 def paragraph_texts(nodes: Iterable[Element]) -> list[str]:
-    """Yield the words of DrawingML paragraphs without blank ones."""
+    """Return words of DrawingML paragraphs, without blank paragraphs."""
     texts = (" ".join(paragraph_text(node).split()) for node in nodes)
     return [text for text in texts if text]
 
 
 def paragraph_text(paragraph: Element) -> str:
-    """Return the words of a DrawingML paragraph."""
     signs = {f"{A}br": "\n", f"{A}tab": " "}
     starts = {f"{A}r", f"{A}fld", *signs}
     words: list[str] = []
     form = inline_forms.PLAIN
     for node in paragraph.iter():
         if node.tag == f"{A}rPr":
-            form = _form(node)
+            form = _run_form(node)
         elif node.tag == f"{A}t":
             words.append(form.mark(node.text or ""))
         elif node.tag in starts:
@@ -256,13 +261,13 @@ def paragraph_text(paragraph: Element) -> str:
     return write_forms("".join(words))
 
 
-def _form(run: Element) -> Form:
+def _run_form(run: Element) -> Form:
     baseline = run.get("baseline", "0").rstrip("%")
     raised = -1 if baseline.startswith("-") else int(baseline.strip("0.") != "")
     return Form(raised, run.get("strike", "noStrike") != "noStrike")
 
 
-def _target(folder: str, relation: Element) -> str:
+def _target_path(folder: str, relation: Element) -> str:
     target = relation.get("Target", "")
     if relation.get("TargetMode") == "External":
         return target

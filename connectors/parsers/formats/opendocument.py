@@ -1,4 +1,4 @@
-"""OpenDocument texts and presentations as displayed: numbered lists, merged cells, charts, notes, comments."""
+"""Convert OpenDocument texts and presentations: numbered lists, merged cells, charts, notes, comments."""
 
 from __future__ import annotations
 
@@ -25,23 +25,33 @@ from connectors.parsers.formats.blocks import (
 from connectors.parsers.inline_forms import Form, write_forms
 from connectors.parsers.messages import Task
 
-_NAMES = "urn:oasis:names:tc:opendocument:xmlns:"
-_TEXT, _DRAW, _TABLE = f"{{{_NAMES}text:1.0}}", f"{{{_NAMES}drawing:1.0}}", f"{{{_NAMES}table:1.0}}"
-_OFFICE, _STYLE, _SVG = f"{{{_NAMES}office:1.0}}", f"{{{_NAMES}style:1.0}}", f"{{{_NAMES}svg-compatible:1.0}}"
-_SHOW, _CHART = f"{{{_NAMES}presentation:1.0}}", f"{{{_NAMES}chart:1.0}}"
-_CREATOR = "{http://purl.org/dc/elements/1.1/}creator"
-_LINK = "{http://www.w3.org/1999/xlink}href"
-_SPACES = {f"{_TEXT}s": " ", f"{_TEXT}tab": " ", f"{_TEXT}line-break": "\n"}
-_BESIDE = frozenset({f"{_TEXT}note", f"{_OFFICE}annotation", f"{_DRAW}frame", f"{_TEXT}tracked-changes"})
-"""Told after the paragraph or after the text, or not at all: what was deleted."""
-_PARAGRAPHS = frozenset({f"{_TEXT}p", f"{_TEXT}h"})
-_ROWS = frozenset(f"{_TABLE}{name}" for name in ("table-header-rows", "table-rows", "table-row-group"))
-_UNITS = {"cm": 1.0, "mm": 0.1, "in": 2.54, "pt": 0.0353, "pc": 0.423, "px": 0.0265}
-_PER_CM = 360_000
-_DEEPEST = 12
-_MOST = 1_000
-"""Repetitions of a blank row or cell that are looked at."""
-_FORMS: dict[str, Callable[[int], str]] = {
+_ODF_PREFIX = "urn:oasis:names:tc:opendocument:xmlns:"
+_TEXT_NS, _DRAW_NS, _TABLE_NS = (
+    f"{{{_ODF_PREFIX}text:1.0}}",
+    f"{{{_ODF_PREFIX}drawing:1.0}}",
+    f"{{{_ODF_PREFIX}table:1.0}}",
+)
+_OFFICE_NS, _STYLE_NS, _SVG_NS = (
+    f"{{{_ODF_PREFIX}office:1.0}}",
+    f"{{{_ODF_PREFIX}style:1.0}}",
+    f"{{{_ODF_PREFIX}svg-compatible:1.0}}",
+)
+_SHOW_NS, _CHART_NS = f"{{{_ODF_PREFIX}presentation:1.0}}", f"{{{_ODF_PREFIX}chart:1.0}}"
+_CREATOR_TAG = "{http://purl.org/dc/elements/1.1/}creator"
+_LINK_ATTRIBUTE = "{http://www.w3.org/1999/xlink}href"
+_SPACE_TEXTS = {f"{_TEXT_NS}s": " ", f"{_TEXT_NS}tab": " ", f"{_TEXT_NS}line-break": "\n"}
+# Written after the paragraph or text; deletions are dropped.
+_SEPARATE_TAGS = frozenset(
+    {f"{_TEXT_NS}note", f"{_OFFICE_NS}annotation", f"{_DRAW_NS}frame", f"{_TEXT_NS}tracked-changes"}
+)
+_PARAGRAPH_TAGS = frozenset({f"{_TEXT_NS}p", f"{_TEXT_NS}h"})
+_ROW_TAGS = frozenset(f"{_TABLE_NS}{name}" for name in ("table-header-rows", "table-rows", "table-row-group"))
+_CENTIMETERS_PER_UNIT = {"cm": 1.0, "mm": 0.1, "in": 2.54, "pt": 0.0353, "pc": 0.423, "px": 0.0265}
+_EMU_PER_CM = 360_000
+_MAX_DEPTH = 12
+# Repetitions of a blank row or cell, at most.
+_MAX_REPETITIONS = 1_000
+_NUMBER_FORMS: dict[str, Callable[[int], str]] = {
     "a": letter_numeral,
     "A": lambda number: letter_numeral(number).upper(),
     "i": roman_numeral,
@@ -50,7 +60,7 @@ _FORMS: dict[str, Callable[[int], str]] = {
 
 
 def read_document(kind: Kind, path: Path, _task: Task) -> Document:
-    """Convert a document to Markdown; each slide is a page. Skippable if damaged."""
+    """Return the document as Markdown, one page per slide. Skippable if damaged."""
     try:
         with zipfile.ZipFile(path) as archive:
             reader = _Reader(archive, styled=kind is detect.ODT)
@@ -68,11 +78,9 @@ def read_document(kind: Kind, path: Path, _task: Task) -> Document:
     return Document(text, pages=tuple(pages), page_count=len(parts), **about)
 
 
+# Texts number by common styles. Those of slides are large and repeated in the slides.
 class _Reader:
-    """Reads the content of one document; the numbers of lists are counted as it goes.
-
-    `styled`: with its common styles, which texts number by; those of slides are large and stand in the slides, too.
-    """
+    """Reads the content of one document and counts list numbers. `styled`: read common styles."""
 
     def __init__(self, archive: zipfile.ZipFile, *, styled: bool) -> None:
         self._archive = archive
@@ -80,129 +88,138 @@ class _Reader:
         self._styles = xml.read_root(archive, "styles.xml") if styled and "styles.xml" in archive.namelist() else None
         roots = [root for root in (self._styles, self._content) if root is not None]
         self._titles = {"Title"} | {
-            style.get(f"{_STYLE}name", "")
+            style.get(f"{_STYLE_NS}name", "")
             for root in roots
-            for style in root.iter(f"{_STYLE}style")
-            if style.get(f"{_STYLE}parent-style-name") == "Title"
+            for style in root.iter(f"{_STYLE_NS}style")
+            if style.get(f"{_STYLE_NS}parent-style-name") == "Title"
         }
         self._lists = {
-            style.get(f"{_STYLE}name", ""): {whole_number(level.get(f"{_TEXT}level"), 1): level for level in style}
+            style.get(f"{_STYLE_NS}name", ""): {
+                whole_number(level.get(f"{_TEXT_NS}level"), 1): level for level in style
+            }
             for root in roots
-            for tag in (f"{_TEXT}list-style", f"{_TEXT}outline-style")
+            for tag in (f"{_TEXT_NS}list-style", f"{_TEXT_NS}outline-style")
             for style in root.iter(tag)
         }
         self._counts: dict[str, list[int]] = {}
         self._forms = style_forms(roots)
 
     def text(self) -> str:
-        body = next(self._content.iter(f"{_OFFICE}text"), None)
+        body = next(self._content.iter(f"{_OFFICE_NS}text"), None)
         if body is None:
             return ""
-        blocks = join_blocks(self._blocks(body))
-        for note in body.iter(f"{_TEXT}note"):
-            words = " ".join(block for part in note.iter(f"{_TEXT}note-body") for block in self._lines(part))
-            kind = note.get(f"{_TEXT}note-class", "footnote").capitalize()
-            blocks += [inline_forms.note(kind, _citation(note), words)] if words else []
-        blocks += self._comments(body)
-        styles = () if self._styles is None else self._styles.iter(f"{_STYLE}master-page")
-        beside = (part for page in styles for part in page if part.tag in (f"{_STYLE}header", f"{_STYLE}footer"))
-        lines = (line for part in beside for line in self._lines(part) if any(map(str.isalpha, line)))
+        blocks = join_blocks(self._child_blocks(body))
+        for note in body.iter(f"{_TEXT_NS}note"):
+            words = " ".join(block for part in note.iter(f"{_TEXT_NS}note-body") for block in self._line_texts(part))
+            kind = note.get(f"{_TEXT_NS}note-class", "footnote").capitalize()
+            blocks += [inline_forms.note(kind, _note_citation(note), words)] if words else []
+        blocks += self._comment_blocks(body)
+        styles = () if self._styles is None else self._styles.iter(f"{_STYLE_NS}master-page")
+        beside = (part for page in styles for part in page if part.tag in (f"{_STYLE_NS}header", f"{_STYLE_NS}footer"))
+        lines = (line for part in beside for line in self._line_texts(part) if any(map(str.isalpha, line)))
         return strip_invisible("\n\n".join([*blocks, *dict.fromkeys(lines)]))
 
     def slides(self) -> list[str]:
-        return [self._slide(page, number) for number, page in enumerate(self._content.iter(f"{_DRAW}page"), 1)]
+        return [self._slide_text(page, number) for number, page in enumerate(self._content.iter(f"{_DRAW_NS}page"), 1)]
 
-    def _slide(self, page: Element, number: int) -> str:
+    def _slide_text(self, page: Element, number: int) -> str:
         titles, items, notes = list[str](), list[Boxed](), list[str]()
         for part in page:
-            if part.tag == f"{_SHOW}notes":
+            if part.tag == f"{_SHOW_NS}notes":
                 notes += [
-                    line for frame in part if frame.get(f"{_SHOW}class") == "notes" for line in self._lines(frame)
+                    line
+                    for frame in part
+                    if frame.get(f"{_SHOW_NS}class") == "notes"
+                    for line in self._line_texts(frame)
                 ]
-            elif part.get(f"{_SHOW}class") == "title":
-                words = detect.one_line(" ".join(self._lines(part)))
+            elif part.get(f"{_SHOW_NS}class") == "title":
+                words = detect.one_line(" ".join(self._line_texts(part)))
                 titles += [f"## {words}"] if words else []
-            elif text := "\n\n".join(join_blocks(self._blocks([part]))):
-                items.append((text, _box(part)))
+            elif text := "\n\n".join(join_blocks(self._child_blocks([part]))):
+                items.append((text, _frame_bounds(part)))
         blocks = titles + order_boxes(items)
         blocks += [f"Notes on slide {number}: " + "\n".join(notes)] if notes else []
-        return strip_invisible("\n\n".join(blocks + self._comments(page)))
+        return strip_invisible("\n\n".join(blocks + self._comment_blocks(page)))
 
-    def _comments(self, node: Element) -> list[str]:
+    def _comment_blocks(self, node: Element) -> list[str]:
         comments = []
-        for comment in node.iter(f"{_OFFICE}annotation"):
-            author = comment.findtext(_CREATOR, "")
-            words = " ".join(self._lines(comment))
+        for comment in node.iter(f"{_OFFICE_NS}annotation"):
+            author = comment.findtext(_CREATOR_TAG, "")
+            words = " ".join(self._line_texts(comment))
             comments += [f"Comment by {author}: {words}" if author else f"Comment: {words}"] if words else []
         return comments
 
-    def _lines(self, node: Iterable[Element]) -> list[str]:
-        return [text for text, _ in self._blocks(node)]
+    def _line_texts(self, node: Iterable[Element]) -> list[str]:
+        return [text for text, _ in self._child_blocks(node)]
 
-    def _blocks(self, node: Iterable[Element], depth: int = 0, *, in_cell: bool = False) -> Iterator[Block]:
-        """Yield paragraphs, lists and tables below a node in order. Nested tables are read cell by cell."""
+    def _child_blocks(self, node: Iterable[Element], depth: int = 0, *, in_cell: bool = False) -> Iterator[Block]:
+        """Yield paragraphs, lists and tables below a node, in order; nested tables cell after cell."""
         for part in node:
-            if part.tag in _PARAGRAPHS:
-                yield from self._paragraph(part, depth)
-            elif part.tag == f"{_TEXT}list":
-                yield from self._items(part, "", 1)
-            elif part.tag == f"{_TABLE}table":
-                rows = self._rows(part)
+            if part.tag in _PARAGRAPH_TAGS:
+                yield from self._paragraph_blocks(part, depth)
+            elif part.tag == f"{_TEXT_NS}list":
+                yield from self._list_items(part, "", 1)
+            elif part.tag == f"{_TABLE_NS}table":
+                rows = self._table_rows(part)
                 flat = " ".join(text for row in rows for text, _, _ in row if text)
                 text = flat if in_cell or len(rows) == len(rows[0] if rows else ()) == 1 else grids.grid_markdown(rows)
                 yield from [(text, False)] if text else []
-            elif part.tag == f"{_DRAW}object":
-                yield from self._chart(part)
-            elif part.tag == f"{_SVG}desc":
-                yield from [(words, False)] if (words := _words(part, {})) else []
-            elif depth < _DEEPEST and not _is_apart(part):
-                yield from self._blocks(part, depth + 1, in_cell=in_cell)
+            elif part.tag == f"{_DRAW_NS}object":
+                yield from self._chart_markdown(part)
+            elif part.tag == f"{_SVG_NS}desc":
+                yield from [(words, False)] if (words := _collect_words(part, {})) else []
+            elif depth < _MAX_DEPTH and not _is_separate(part):
+                yield from self._child_blocks(part, depth + 1, in_cell=in_cell)
 
-    def _paragraph(self, part: Element, depth: int) -> Iterator[Block]:
-        words = self._text(part).strip()
-        level = whole_number(part.get(f"{_TEXT}outline-level"), 1) if part.tag == f"{_TEXT}h" else 0
-        if part.get(f"{_TEXT}style-name") in self._titles:
+    def _paragraph_blocks(self, part: Element, depth: int) -> Iterator[Block]:
+        words = self._paragraph_text(part).strip()
+        level = whole_number(part.get(f"{_TEXT_NS}outline-level"), 1) if part.tag == f"{_TEXT_NS}h" else 0
+        if part.get(f"{_TEXT_NS}style-name") in self._titles:
             level = 1
         if words and level:
-            label = self._label("Outline", level) if part.tag == f"{_TEXT}h" else ""
+            label = self._item_label("Outline", level) if part.tag == f"{_TEXT_NS}h" else ""
             yield f"{'#' * min(level, 6)} {detect.one_line(f'{label} {words}')}", False
         elif words:
             yield words, False
-        yield from self._framed(part, depth)
+        yield from self._framed_blocks(part, depth)
 
-    def _text(self, paragraph: Element) -> str:
-        form = self._forms.get(paragraph.get(f"{_TEXT}style-name", ""), inline_forms.PLAIN)
-        return write_forms(form.mark(_words(paragraph, self._forms)))
+    def _paragraph_text(self, paragraph: Element) -> str:
+        form = self._forms.get(paragraph.get(f"{_TEXT_NS}style-name", ""), inline_forms.PLAIN)
+        return write_forms(form.mark(_collect_words(paragraph, self._forms)))
 
-    def _framed(self, paragraph: Element, depth: int) -> Iterator[Block]:
-        """Text boxes, charts and descriptions of pictures that hang on a paragraph."""
+    def _framed_blocks(self, paragraph: Element, depth: int) -> Iterator[Block]:
+        """Yield text boxes, charts and picture descriptions of a paragraph."""
         for part in paragraph:
-            if part.tag != f"{_DRAW}frame":
-                yield from self._framed(part, depth)
-            elif depth < _DEEPEST:
-                yield from self._blocks(part, depth + 1)
+            if part.tag != f"{_DRAW_NS}frame":
+                yield from self._framed_blocks(part, depth)
+            elif depth < _MAX_DEPTH:
+                yield from self._child_blocks(part, depth + 1)
 
-    def _items(self, node: Element, name: str, level: int) -> Iterator[Block]:
-        name = node.get(f"{_TEXT}style-name", name)
-        if level == 1 and node.get(f"{_TEXT}continue-numbering") != "true" and not node.get(f"{_TEXT}continue-list"):
+    def _list_items(self, node: Element, name: str, level: int) -> Iterator[Block]:
+        name = node.get(f"{_TEXT_NS}style-name", name)
+        if (
+            level == 1
+            and node.get(f"{_TEXT_NS}continue-numbering") != "true"
+            and not node.get(f"{_TEXT_NS}continue-list")
+        ):
             self._counts.pop(name, None)
         for entry in node:
             label = ""
             for at, part in enumerate(entry):
-                if part.tag in _PARAGRAPHS and (words := detect.one_line(self._text(part))):
-                    if not at and entry.tag == f"{_TEXT}list-item":
-                        label = self._label(name, level, entry.get(f"{_TEXT}start-value", "")) or "-"
-                    heading = whole_number(part.get(f"{_TEXT}outline-level"), 1) if part.tag == f"{_TEXT}h" else 0
+                if part.tag in _PARAGRAPH_TAGS and (words := detect.one_line(self._paragraph_text(part))):
+                    if not at and entry.tag == f"{_TEXT_NS}list-item":
+                        label = self._item_label(name, level, entry.get(f"{_TEXT_NS}start-value", "")) or "-"
+                    heading = whole_number(part.get(f"{_TEXT_NS}outline-level"), 1) if part.tag == f"{_TEXT_NS}h" else 0
                     item_label = label if not at else ""
                     if heading:
                         yield f"{'#' * min(heading, 6)} {f'{item_label} {words}'.removeprefix('- ').strip()}", False
                     else:
                         yield list_item(item_label, level - 1, words)
-                elif part.tag == f"{_TEXT}list" and level < _DEEPEST:
-                    yield from self._items(part, name, level + 1)
+                elif part.tag == f"{_TEXT_NS}list" and level < _MAX_DEPTH:
+                    yield from self._list_items(part, name, level + 1)
 
-    def _label(self, name: str, level: int, start: str = "") -> str:
-        """Return the next number of a list item, "-" for a bullet, or ""."""
+    def _item_label(self, name: str, level: int, start: str = "") -> str:
+        """Return the number of the next list item; "-" for a bullet, "" without a style."""
         levels = self._lists.get(name, {})
         about = levels.get(level)
         if about is None:
@@ -212,116 +229,122 @@ class _Reader:
         while len(counts) < level:
             above = levels.get(len(counts) + 1)
             counts.append(
-                whole_number(None if above is None else above.get(f"{_TEXT}start-value"), 1)
+                whole_number(None if above is None else above.get(f"{_TEXT_NS}start-value"), 1)
                 - (len(counts) + 1 == level)
             )
         counts[level - 1] = whole_number(start, counts[level - 1] + 1)
-        form = about.get(f"{_STYLE}num-format")
+        form = about.get(f"{_STYLE_NS}num-format")
         if form is None:
             return "-"
         if not form:
             return ""
-        first = level - whole_number(about.get(f"{_TEXT}display-levels"), 1)
+        first = level - whole_number(about.get(f"{_TEXT_NS}display-levels"), 1)
         shown_levels = range(max(first, 0), level)
-        forms = [(levels[at + 1].get(f"{_STYLE}num-format") or "1") if at + 1 in levels else "1" for at in shown_levels]
-        numbers = ".".join(_FORMS.get(form, str)(counts[at]) for at, form in zip(shown_levels, forms, strict=True))
-        return f"{about.get(f'{_STYLE}num-prefix', '')}{numbers}{about.get(f'{_STYLE}num-suffix', '')}".strip()
+        forms = [
+            (levels[at + 1].get(f"{_STYLE_NS}num-format") or "1") if at + 1 in levels else "1" for at in shown_levels
+        ]
+        numbers = ".".join(
+            _NUMBER_FORMS.get(form, str)(counts[at]) for at, form in zip(shown_levels, forms, strict=True)
+        )
+        return f"{about.get(f'{_STYLE_NS}num-prefix', '')}{numbers}{about.get(f'{_STYLE_NS}num-suffix', '')}".strip()
 
-    def _rows(self, table: Element) -> list[list[grids.Cell]]:
-        """Yield the rows of a table without nested tables."""
+    def _table_rows(self, table: Element) -> list[list[grids.Cell]]:
+        """Yield the rows of this table without those of nested tables."""
         rows: list[list[grids.Cell]] = []
         for part in table:
-            if part.tag == f"{_TABLE}table-row":
-                rows.append([cell for node in part for cell in self._cells(node)])
-            elif part.tag in _ROWS:
-                rows += self._rows(part)
+            if part.tag == f"{_TABLE_NS}table-row":
+                rows.append([cell for node in part for cell in self._row_cells(node)])
+            elif part.tag in _ROW_TAGS:
+                rows += self._table_rows(part)
         return rows
 
-    def _cells(self, node: Element) -> list[grids.Cell]:
-        if node.tag != f"{_TABLE}table-cell":
+    def _row_cells(self, node: Element) -> list[grids.Cell]:
+        if node.tag != f"{_TABLE_NS}table-cell":
             return []
-        texts = [text for text, _ in self._blocks(node, in_cell=True)]
+        texts = [text for text, _ in self._child_blocks(node, in_cell=True)]
         text = " ".join(texts) if len(texts) != 1 else texts[0].removeprefix("- ")  # a list of one is none
-        cell = (text, _number(node, "number-rows-spanned"), _number(node, "number-columns-spanned"))
-        return [cell] * _number(node, "number-columns-repeated")
+        cell = (text, _number_attribute(node, "number-rows-spanned"), _number_attribute(node, "number-columns-spanned"))
+        return [cell] * _number_attribute(node, "number-columns-repeated")
 
-    def _chart(self, node: Element) -> Iterator[Block]:
-        """Return title and values of a chart, stored as a document in a subfolder."""
-        name = f"{node.get(_LINK, '').removeprefix('./').rstrip('/')}/content.xml"
+    def _chart_markdown(self, node: Element) -> Iterator[Block]:
+        """Return title and values of a chart, an embedded document in a folder."""
+        name = f"{node.get(_LINK_ATTRIBUTE, '').removeprefix('./').rstrip('/')}/content.xml"
         try:
             root = xml.read_root(self._archive, name)
         except xml.BROKEN:
             return  # a formula or a file of its own kind
-        if (chart := next(root.iter(f"{_CHART}chart"), None)) is not None:
-            title = chart.find(f"{_CHART}title")
-            words = "" if title is None else " ".join(self._lines(title))
-            tables = [grids.grid_markdown(self._rows(table)) for table in chart.iter(f"{_TABLE}table")]
+        if (chart := next(root.iter(f"{_CHART_NS}chart"), None)) is not None:
+            title = chart.find(f"{_CHART_NS}title")
+            words = "" if title is None else " ".join(self._line_texts(title))
+            tables = [grids.grid_markdown(self._table_rows(table)) for table in chart.iter(f"{_TABLE_NS}table")]
             yield "\n\n".join([f"Chart: {words}".removesuffix(": "), *filter(None, tables)]), False
 
 
-def _is_apart(part: Element) -> bool:
-    return (part.tag in _BESIDE and part.tag != f"{_DRAW}frame") or part.tag.endswith("-source")
+def _is_separate(part: Element) -> bool:
+    return (part.tag in _SEPARATE_TAGS and part.tag != f"{_DRAW_NS}frame") or part.tag.endswith("-source")
 
 
 def style_forms(roots: Iterable[Element]) -> dict[str, Form]:
-    """Return the forms of text styles by name, without plain ones."""
-    styles = {style.get(f"{_STYLE}name", ""): style for root in roots for style in root.iter(f"{_STYLE}style")}
+    """Return forms of text styles by name, without plain styles."""
+    styles = {style.get(f"{_STYLE_NS}name", ""): style for root in roots for style in root.iter(f"{_STYLE_NS}style")}
     forms: dict[str, Form] = {}
     for name, style in styles.items():
         lineage = [style]
-        while (above := styles.get(lineage[-1].get(f"{_STYLE}parent-style-name", ""))) is not None:
-            if len(lineage) > _DEEPEST:
+        while (above := styles.get(lineage[-1].get(f"{_STYLE_NS}parent-style-name", ""))) is not None:
+            if len(lineage) > _MAX_DEPTH:
                 break
             lineage.append(above)
         form = inline_forms.PLAIN
         for ancestor in reversed(lineage):
-            form = _changed(form, ancestor.find(f"{_STYLE}text-properties"))
+            form = _merge_form(form, ancestor.find(f"{_STYLE_NS}text-properties"))
         if form != inline_forms.PLAIN:
             forms[name] = form
     return forms
 
 
-def _changed(form: Form, properties: Element | None) -> Form:
+def _merge_form(form: Form, properties: Element | None) -> Form:
     if properties is None:
         return form
-    position = properties.get(f"{_STYLE}text-position", "").split(" ")[0]
+    position = properties.get(f"{_STYLE_NS}text-position", "").split(" ")[0]
     script = form.script
     if position:
         script = -1 if position == "sub" or position.startswith("-") else int(position.strip("0%") != "")
-    line = properties.get(f"{_STYLE}text-line-through-style") or properties.get(f"{_STYLE}text-line-through-type")
+    line = properties.get(f"{_STYLE_NS}text-line-through-style") or properties.get(f"{_STYLE_NS}text-line-through-type")
     return Form(script, line != "none" if line else form.struck)
 
 
-def _citation(note: Element) -> str:
-    return " ".join(note.findtext(f"{_TEXT}note-citation", "").split())
+def _note_citation(note: Element) -> str:
+    return " ".join(note.findtext(f"{_TEXT_NS}note-citation", "").split())
 
 
-def _words(node: Element, forms: Mapping[str, Form]) -> str:
+def _collect_words(node: Element, forms: Mapping[str, Form]) -> str:
     pieces = [node.text or ""]
     for part in node:
-        if part.tag == f"{_TEXT}note":
-            pieces.append(inline_forms.footnote_mark(_citation(part)) if _citation(part) else "")
-        elif part.tag not in _BESIDE:
-            words = _SPACES.get(part.tag) or _words(part, forms)
-            if form := forms.get(part.get(f"{_TEXT}style-name", "")):
+        if part.tag == f"{_TEXT_NS}note":
+            pieces.append(inline_forms.footnote_mark(_note_citation(part)) if _note_citation(part) else "")
+        elif part.tag not in _SEPARATE_TAGS:
+            words = _SPACE_TEXTS.get(part.tag) or _collect_words(part, forms)
+            if form := forms.get(part.get(f"{_TEXT_NS}style-name", "")):
                 words = form.mark(words)
-            address = part.get(_LINK, "") if part.tag == f"{_TEXT}a" else ""
+            address = part.get(_LINK_ATTRIBUTE, "") if part.tag == f"{_TEXT_NS}a" else ""
             pieces.append(f"[{words}]({address})" if words and address.startswith("http") else words)
         pieces.append(part.tail or "")
     return "".join(pieces)
 
 
-def _number(node: Element, name: str) -> int:
-    return min(whole_number(node.get(f"{_TABLE}{name}"), 1), _MOST)
+def _number_attribute(node: Element, name: str) -> int:
+    return min(whole_number(node.get(f"{_TABLE_NS}{name}"), 1), _MAX_REPETITIONS)
 
 
-def _box(node: Element) -> Bounds:
-    left, top, width, height = (_length(node.get(f"{_SVG}{name}", "")) for name in ("x", "y", "width", "height"))
+def _frame_bounds(node: Element) -> Bounds:
+    left, top, width, height = (
+        _parse_length(node.get(f"{_SVG_NS}{name}", "")) for name in ("x", "y", "width", "height")
+    )
     return left, top, left + width, top + height
 
 
-def _length(text: str) -> int:
+def _parse_length(text: str) -> int:
     try:
-        return int(float(text[:-2]) * _UNITS.get(text[-2:], 0) * _PER_CM)
+        return int(float(text[:-2]) * _CENTIMETERS_PER_UNIT.get(text[-2:], 0) * _EMU_PER_CM)
     except ValueError:
         return 0

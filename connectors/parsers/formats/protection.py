@@ -1,4 +1,4 @@
-"""Password-protected files: decrypted copies for the readers."""
+"""Open password-protected files as temporary copies."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ from retrieval.errors import Skippable
 
 
 @contextmanager
+# Archive members are decrypted by their reader.
 def open_copy(path: Path, kind: Kind, password: str) -> Iterator[Path]:
-    """Yield a temporary decrypted copy, or an unprotected file unchanged. Skippable for a wrong password."""
+    """Yield an unprotected temporary copy, or the file without protection. Skippable for a wrong password."""
     # Members of archives are opened during their reading.
     with tempfile.TemporaryDirectory() as folder:
         copy = Path(folder) / "raw"

@@ -1,4 +1,4 @@
-"""Reading of one file in a parser child: kind, text, and packed files."""
+"""Read one file of any kind in a parser child: kind, text, and members."""
 
 from __future__ import annotations
 
@@ -45,11 +45,12 @@ if TYPE_CHECKING:
 
 
 # Below this confidence of tesseract, from an unknown script or hard picture, the packaged engine reads too.
+# Below this confidence, Tesseract lacks the script or the picture is hard; the packaged engine reads instead.
 SURE = 0.6
 
 
 def read_pictured(task: Task, wanted: Recognise) -> Reply:
-    """Return text and quality of a page or picture; "" without reliable text."""
+    """Return the text of the page or picture and its quality; "" for no trustworthy text."""
     dots = ocr_engines.TESSERACT_DOTS if wanted.program else ocr_engines.PACKAGED_DOTS
     path = Path(task.path)
     image = images.render_page(path, wanted.page, dots) if wanted.pdf else images.read_frame(path, wanted.page)
@@ -59,7 +60,7 @@ def read_pictured(task: Task, wanted: Recognise) -> Reply:
         png = io.BytesIO()
         image.save(png, "PNG", compress_level=1)
         return Reply(picture=png.getvalue())
-    recognised = _recognised(image, wanted)
+    recognised = _recognise_image(image, wanted)
     text = detect.make_storable(recognised.text)
     if not text.strip():
         return Reply(qualities=(trust.unreadable_page(wanted.page, trust.NOTHING_RECOGNISED, recognised=True),))
@@ -67,7 +68,7 @@ def read_pictured(task: Task, wanted: Recognise) -> Reply:
     return Reply(text="" if quality.unread else text, qualities=(quality,))
 
 
-def _recognised(image: Image, wanted: Recognise) -> RecognisedText:
+def _recognise_image(image: Image, wanted: Recognise) -> RecognisedText:
     if wanted.program:
         recognised = ocr_engines.recognise_with_tesseract(image, wanted.program, wanted.languages)
         if recognised.confidence >= SURE or recognised.is_final:
@@ -75,11 +76,13 @@ def _recognised(image: Image, wanted: Recognise) -> RecognisedText:
     return ocr_engines.recognise_with_packaged(image)
 
 
-_PARTS = (".xml", ".rels", ".xhtml", ".html", ".htm", ".opf", ".ncx")
-_MOST_MEMBERS = 20_000
+_TEXT_ENDINGS = (".xml", ".rels", ".xhtml", ".html", ".htm", ".opf", ".ncx")
+_MAX_MEMBERS = 20_000
 # Containers without text.
-_LISTED = (detect.ZIP, detect.SIGNED, detect.MBOX)
-_READERS: dict[Kind, Reader] = {
+# Containers without other text.
+_LISTED_KINDS = (detect.ZIP, detect.SIGNED, detect.MBOX)
+# Readers that use a library.
+_READERS_BY_KIND: dict[Kind, Reader] = {
     detect.DOCX: docx.read_docx,
     detect.DOC: docx.read_doc,
     detect.PPTX: pptx.read_document,
@@ -102,11 +105,10 @@ _READERS: dict[Kind, Reader] = {
     detect.CSV: spreadsheets.read_document,
     detect.TSV: spreadsheets.read_document,
 }
-"""The reader of each kind that a library reads."""
 
 
 def read_document(task: Task) -> Reply:
-    """Convert the file to Markdown. Skippable if unreadable."""
+    """Return the file's text as Markdown. Skippable if unreadable."""
     if not task.password or task.page is not None:
         return _read_document(task)
     path = Path(task.path)
@@ -133,13 +135,13 @@ def _read_document(task: Task) -> Reply:
         from connectors.parsers.pdf import images
 
         return images.draw_page(path, task.draw)
-    kind = _looked_into(_kind_of(path, task), path, task)
+    kind = _inspect_container(_kind_of(path, task), path, task)
     if kind is detect.TNEF:
-        return _winmail(path, task)
+        return _read_winmail(path, task)
     if kind is detect.XML:
         with flat_packages.packed_copy(path) as copy:
             if copy is not None:
-                reply = _read_kind(_looked_into(detect.ZIP, copy, task), copy, task)
+                reply = _read_kind(_inspect_container(detect.ZIP, copy, task), copy, task)
                 properties = {**reply.properties, "fileSize": path.stat().st_size}
                 return msgspec.structs.replace(reply, properties=properties)
     return _read_kind(kind, path, task)
@@ -150,26 +152,26 @@ def _read_kind(kind: Kind, path: Path, task: Task) -> Reply:
         reply = _read_text(kind, path, task)
     except NoText:
         # All of the text may be in files that the document holds, such as the altChunks of report generators.
-        listing = None if task.unpack is None else _members(kind, path, task)
+        listing = None if task.unpack is None else _read_members(kind, path, task)
         if listing is None or all(member.reason for member in listing.members):
             raise
         return listing
-    return reply if kind in _LISTED else _with_members(kind, path, task, reply)
+    return reply if kind in _LISTED_KINDS else _add_members(kind, path, task, reply)
 
 
 def _read_text(kind: Kind, path: Path, task: Task) -> Reply:
-    if kind in _LISTED:
-        return _members(kind, path, task)
-    if kind in _READERS:
-        return document.build_reply(kind, path, _READERS[kind](kind, path, task))
-    return _without_library(kind, path, task)
+    if kind in _LISTED_KINDS:
+        return _read_members(kind, path, task)
+    if kind in _READERS_BY_KIND:
+        return document.build_reply(kind, path, _READERS_BY_KIND[kind](kind, path, task))
+    return _read_without_library(kind, path, task)
 
 
-def _without_library(kind: Kind, path: Path, task: Task) -> Reply:
+def _read_without_library(kind: Kind, path: Path, task: Task) -> Reply:
     if kind in (detect.ICS, detect.VCF):
-        return _calendar(kind, path)
+        return _read_calendar_file(kind, path)
     if kind is detect.IMAGE:
-        return _image(path, ocr=task.ocr)
+        return _read_image(path, ocr=task.ocr)
     if kind is detect.PDF:
         return pdf.read_document(path, task)
     if kind in (detect.PLAIN, detect.MARKDOWN, detect.JSONL):
@@ -177,8 +179,8 @@ def _without_library(kind: Kind, path: Path, task: Task) -> Reply:
     return texts.read_json(path, task.media_type)
 
 
-def _members(kind: Kind, path: Path, task: Task) -> Reply:
-    """Return a reply with the list of members as text."""
+def _read_members(kind: Kind, path: Path, task: Task) -> Reply:
+    """Return the list of members as the text of a container."""
     if task.unpack is None:
         raise Skippable("The file is an archive within a web page or a text, where none is taken. Upload it as a file.")
     parts = unpack.unpack_parts(kind, path, task.name, task.unpack, task.password)
@@ -190,8 +192,8 @@ def _members(kind: Kind, path: Path, task: Task) -> Reply:
     )
 
 
-def _with_members(kind: Kind, path: Path, task: Task, reply: Reply) -> Reply:
-    """Add the packed files to the reply; once for a long PDF."""
+def _add_members(kind: Kind, path: Path, task: Task, reply: Reply) -> Reply:
+    """Add unpacked members to the reply, once per long PDF."""
     if task.unpack is None or task.first:
         return reply
     parts = unpack.unpack_parts(kind, path, task.name, task.unpack)
@@ -200,7 +202,7 @@ def _with_members(kind: Kind, path: Path, task: Task, reply: Reply) -> Reply:
     return msgspec.structs.replace(reply, members=tuple(parts.members), properties=properties)
 
 
-def _winmail(path: Path, task: Task) -> Reply:
+def _read_winmail(path: Path, task: Task) -> Reply:
     """Read Outlook's winmail.dat as a mail."""
     data = path.read_bytes()
     raw_path = Path(tempfile.mkdtemp()) / "raw"
@@ -214,7 +216,7 @@ def _winmail(path: Path, task: Task) -> Reply:
     return msgspec.structs.replace(reply, properties=properties)
 
 
-def _calendar(kind: Kind, path: Path) -> Reply:
+def _read_calendar_file(kind: Kind, path: Path) -> Reply:
     data = path.read_bytes()
     text = mail_text.read_calendar(detect.text_of(data))
     if not any(map(str.isalnum, text)):
@@ -222,8 +224,8 @@ def _calendar(kind: Kind, path: Path) -> Reply:
     return Reply(text=text, properties={"mimeType": kind.media_type, "fileSize": len(data)})
 
 
-def _image(path: Path, *, ocr: bool) -> Reply:
-    """Return the properties of an image for OCR. Skippable without OCR."""
+def _read_image(path: Path, *, ocr: bool) -> Reply:
+    """Return the properties of an image before recognition. Skippable without OCR."""
     if not ocr:
         raise Skippable(
             "The file is an image and has no text of its own. Retry it, or ingest it again, with the OCR "
@@ -234,7 +236,7 @@ def _image(path: Path, *, ocr: bool) -> Reply:
     return Reply(properties=properties, pictured=tuple(range(1, count + 1)), count=count)
 
 
-def _looked_into(kind: Kind, path: Path, task: Task) -> Kind:
+def _inspect_container(kind: Kind, path: Path, task: Task) -> Kind:
     if kind is detect.COMPOUND:
         return detect.kind_of_compound(path.read_bytes(), task.name)
     if kind is not detect.ZIP:
@@ -250,9 +252,9 @@ def _looked_into(kind: Kind, path: Path, task: Task) -> Kind:
 
 
 def _refuse_bomb(members: list[zipfile.ZipInfo], expanded_bytes: int) -> None:
-    size = sum(member.file_size for member in members if member.filename.lower().endswith(_PARTS))
-    if size > expanded_bytes or len(members) > _MOST_MEMBERS:
+    size = sum(member.file_size for member in members if member.filename.lower().endswith(_TEXT_ENDINGS))
+    if size > expanded_bytes or len(members) > _MAX_MEMBERS:
         raise Skippable(
             f"The file unfolds to {size // 2**20:,} MB in {len(members):,} parts; "
-            f"at most {expanded_bytes // 2**20:,} MB in {_MOST_MEMBERS:,} parts are read. {document.SPLIT_ADVICE}"
+            f"at most {expanded_bytes // 2**20:,} MB in {_MAX_MEMBERS:,} parts are read. {document.SPLIT_ADVICE}"
         )

@@ -1,4 +1,4 @@
-"""Rich Text Format as Markdown: headings, numbered lists, tables, notes, and letters of all code pages."""
+"""Convert Rich Text Format to Markdown: headings, numbered lists, tables, notes, and letters of all code pages."""
 
 from __future__ import annotations
 
@@ -17,47 +17,50 @@ from connectors.parsers.formats.blocks import Block, join_blocks
 from connectors.parsers.inline_forms import PLAIN, Form, write_forms
 from connectors.parsers.messages import Task
 
-_TOKEN = re.compile(
+_TOKEN_PATTERN = re.compile(
     rb"\\([a-zA-Z]{1,32})(-?\d{1,10})? ?|\\'([0-9a-fA-F]{2})|\\([^a-zA-Z])|([{}])|[\r\n]+|([^\\{}\r\n]+)", re.DOTALL
 )
 
 # By character set of fonts.
-_CODE_PAGES = {
+# Code pages of font character sets.
+_FONT_CODE_PAGES = {
     128: "cp932", 129: "cp949", 130: "johab", 134: "gbk", 136: "cp950", 161: "cp1253", 162: "cp1254", 163: "cp1258",
     177: "cp1255", 178: "cp1256", 186: "cp1257", 204: "cp1251", 222: "cp874", 238: "cp1250", 77: "mac_roman",
 }  # fmt: skip
-_SYMBOLS = 2
-_SIGNS = {
+_SYMBOL_CHARSET = 2
+_SIGN_TEXTS = {
     "tab": " ", "line": "\n", "emdash": "\u2014", "endash": "\u2013", "bullet": "\u2022", "lquote": "\u2018",
     "rquote": "\u2019", "ldblquote": "\u201c", "rdblquote": "\u201d", "emspace": " ", "enspace": " ", "qmspace": " ",
     "nestcell": " ", "page": "\n",
 }  # fmt: skip
-_IGNORED = frozenset((
+_IGNORED_GROUPS = frozenset((
     "fonttbl", "colortbl", "stylesheet", "pict", "objdata", "fldinst", "themedata", "datastore", "sp", "nonshppict",
     "listtable", "revtbl", "filetbl", "xe", "tc", "bkmkstart", "bkmkend", "template", "operator", "category",
     "keywords", "comment", "subject", "company", "manager", "doccomm", "hlinkbase", "creatim", "revtim", "printim",
     "nextfile",
     "pgdsctbl",
 ))  # fmt: skip
-_BESIDE = {"footnote": "Footnote", "annotation": "Comment"} | dict.fromkeys(
+_NOTE_LABELS = {"footnote": "Footnote", "annotation": "Comment"} | dict.fromkeys(
     ("header", "headerl", "headerr", "headerf", "footer", "footerl", "footerr", "footerf"), ""
 )
 # Groups read despite their mark as optional (`\*`).
-_SHOWN = frozenset(("shpinst", "shptxt", "result", "annotation", "listtext", "pntext", "fldrslt"))
+# Groups to read despite their mark as optional for older programs.
+_OPTIONAL_GROUPS = frozenset(("shpinst", "shptxt", "result", "annotation", "listtext", "pntext", "fldrslt"))
 # Control words with a value of the state.
-_VALUES = {"f": "font", "uc": "fallback", "s": "style", "ilvl": "depth"}
-_SWITCHES = {"intbl": "in_table", "deleted": "deleted", "v": "hidden"}
-_SCRIPTS = {"super": 1, "sub": -1, "nosupersub": 0}
-_RAISES = {"up": 1, "dn": -1}
-_STRIKES = frozenset(("strike", "striked"))
-_BULLET = re.compile("^[\u2022\u00b7\u25aa\u25cf\u25cb\uf0b7\uf0a7o*-]\\s+")
-_NUMBERED = re.compile(r"^\d+[.)] ")
-_HEADING = re.compile(r"heading ([1-6])\b", re.IGNORECASE)
+# Control words that set a state value.
+_VALUE_WORDS = {"f": "font", "uc": "fallback", "s": "style", "ilvl": "depth"}
+_SWITCH_WORDS = {"intbl": "in_table", "deleted": "deleted", "v": "hidden"}
+_SCRIPT_WORDS = {"super": 1, "sub": -1, "nosupersub": 0}
+_RAISE_WORDS = {"up": 1, "dn": -1}
+_STRIKE_WORDS = frozenset(("strike", "striked"))
+_BULLET_PATTERN = re.compile("^[\u2022\u00b7\u25aa\u25cf\u25cb\uf0b7\uf0a7o*-]\\s+")
+_NUMBER_PATTERN = re.compile(r"^\d+[.)] ")
+_HEADING_STYLE = re.compile(r"heading ([1-6])\b", re.IGNORECASE)
 
 
 @dataclass(slots=True)
 class _State:
-    """State of a group. `name`: its first control word."""
+    """State of a group; `name`: its first control word."""
 
     skipped: bool = False
     name: str = ""
@@ -81,7 +84,6 @@ class _Row:
 
 
 def read_document(_kind: Kind, path: Path, _task: Task) -> Document:
-    """Convert a document to Markdown."""
     reader = _Reader(path.read_bytes())
     return Document(
         strip_invisible(reader.text()), title=reader.about.get("title", ""), author=reader.about.get("author", "")
@@ -89,13 +91,10 @@ def read_document(_kind: Kind, path: Path, _task: Task) -> Document:
 
 
 def rtf_to_markdown(data: bytes) -> str:
-    """Convert RTF from another file to Markdown."""
     return strip_invisible(_Reader(data).text())
 
 
 class _Reader:
-    """Token-by-token reader of RTF."""
-
     def __init__(self, data: bytes) -> None:
         self._data = data
         self._state = _State()
@@ -115,35 +114,37 @@ class _Reader:
         self._note = 0
         self.about: dict[str, str] = {}
         self._acts: dict[str, Callable[[int], None]] = {
-            "par": self._paragraph, "sect": self._paragraph, "cell": self._cell, "row": self._row_ends,
-            "trowd": self._row_begins, "cellx": self._edge, "clvmrg": self._continue, "pard": self._plain,
-            "fcharset": self._charset, "ansicpg": self._set_code_page, "outlinelevel": self._outline,
-            "listtext": self._list, "pntext": self._list, "plain": self._show, "chftn": self._note_mark,
+            "par": self._end_paragraph, "sect": self._end_paragraph, "cell": self._end_cell, "row": self._end_row,
+            "trowd": self._begin_row, "cellx": self._add_edge, "clvmrg": self._mark_merged,
+            "pard": self._reset_paragraph,
+            "fcharset": self._set_charset, "ansicpg": self._set_code_page, "outlinelevel": self._set_outline,
+            "listtext": self._mark_list_item, "pntext": self._mark_list_item, "plain": self._reset_characters,
+            "chftn": self._note_mark,
         }  # fmt: skip
 
     def text(self) -> str:
         at = 0
-        while token := _TOKEN.match(self._data, at):
+        while token := _TOKEN_PATTERN.match(self._data, at):
             at = token.end()
             word, number, code, sign, brace, text = token.groups()
             if brace:
-                self._group(brace)
+                self._read_brace(brace)
             elif word == b"bin":
                 at += max(int(number or 0), 0)
             elif word:
-                self._word(word.decode("ascii"), None if number is None else int(number))
+                self._read_word(word.decode("ascii"), None if number is None else int(number))
             elif code:
                 self._put_bytes(bytes.fromhex(code.decode("ascii")))
             elif sign:
-                self._sign(sign)
+                self._read_sign(sign)
             elif text:
                 self._put_bytes(text)
-        self._paragraph()
-        self._table()
+        self._end_paragraph()
+        self._write_table()
         return "\n\n".join([*join_blocks(self._blocks), *dict.fromkeys(self._beside)]) + "\n"
 
-    def _group(self, brace: bytes) -> None:
-        self._flush()
+    def _read_brace(self, brace: bytes) -> None:
+        self._flush_bytes()
         if brace == b"{":
             self._stack.append(replace(self._state))
             return
@@ -158,73 +159,73 @@ class _Reader:
             elif words and (label or any(map(str.isalpha, words))):
                 self._beside.append(f"{label}: {words}" if label else words)
 
-    def _word(self, word: str, number: int | None) -> None:
+    def _read_word(self, word: str, number: int | None) -> None:
         state = self._state
         if word == "u" and number is not None:
-            self._flush()
-            if not self._hidden():
+            self._flush_bytes()
+            if not self._is_hidden():
                 self._letters.append(state.form.mark(chr(number & 0xFFFF)))
             self._pending = state.fallback
             return
-        self._flush()
+        self._flush_bytes()
         self._pending = 0
-        if word in _IGNORED or (state.name == "*" and word not in _SHOWN):
-            self._ignored(word)
+        if word in _IGNORED_GROUPS or (state.name == "*" and word not in _OPTIONAL_GROUPS):
+            self._skip_group(word)
         elif word in ("title", "author") and state.name == "info":
-            self._collect(word)
-        elif word in _BESIDE:
+            self._collect_note(word)
+        elif word in _NOTE_LABELS:
             is_marked = word == "footnote" and self._note
-            self._collect(f"Footnote [{self._note}]" if is_marked else _BESIDE[word])
-        elif word in _SIGNS:
-            self._put(_SIGNS[word])
-        elif word in _VALUES:
-            setattr(state, _VALUES[word], number or 0)
-        elif word in _SCRIPTS or word in _RAISES or word in _STRIKES:
-            state.form = _changed(state.form, word, number)
+            self._collect_note(f"Footnote [{self._note}]" if is_marked else _NOTE_LABELS[word])
+        elif word in _SIGN_TEXTS:
+            self._put_text(_SIGN_TEXTS[word])
+        elif word in _VALUE_WORDS:
+            setattr(state, _VALUE_WORDS[word], number or 0)
+        elif word in _SCRIPT_WORDS or word in _RAISE_WORDS or word in _STRIKE_WORDS:
+            state.form = _merge_form(state.form, word, number)
         elif word == "info":
             state.name, state.skipped = word, True
-        elif word in _SWITCHES:
-            setattr(state, _SWITCHES[word], number != 0)
+        elif word in _SWITCH_WORDS:
+            setattr(state, _SWITCH_WORDS[word], number != 0)
         elif word in self._acts:
             self._acts[word](number or 0)
         if state.name == "*":
             state.name = word
 
-    def _ignored(self, word: str) -> None:
+    def _skip_group(self, word: str) -> None:
         self._state.name = word
         self._state.skipped = True
 
-    def _collect(self, label: str) -> None:
+    def _collect_note(self, label: str) -> None:
         self._state.skipped = False
         self._outer.append((len(self._stack), label, self._letters))
         self._letters = []
 
-    def _show(self, _number: int) -> None:
+    def _reset_characters(self, _number: int) -> None:
         self._state.hidden = False
         self._state.form = PLAIN
 
     def _note_mark(self, _number: int) -> None:
-        """Number a footnote automatically; within the note the number is its label."""
-        if not self._outer and not self._hidden():
+        """Number a footnote automatically; inside the note, the number is its label."""
+        if not self._outer and not self._is_hidden():
             self._note += 1
-            self._put(inline_forms.footnote_mark(str(self._note)))
+            self._put_text(inline_forms.footnote_mark(str(self._note)))
 
-    def _hidden(self) -> bool:
+    def _is_hidden(self) -> bool:
         return self._state.skipped or self._state.deleted or self._state.hidden
 
-    def _sign(self, sign: bytes) -> None:
+    def _read_sign(self, sign: bytes) -> None:
         if sign == b"*":
             self._state.name = "*"
         elif sign in (b"\\", b"{", b"}"):
             self._put_bytes(sign)
         elif sign in (b"~", b"_"):
-            self._put("\u00a0" if sign == b"~" else "-")
+            self._put_text("\u00a0" if sign == b"~" else "-")
         elif sign in (b"\n", b"\r"):
-            self._paragraph()
+            self._end_paragraph()
 
-    def _put(self, text: str) -> None:
-        self._flush()
-        if not self._hidden():
+    def _put_text(self, text: str) -> None:
+        self._flush_bytes()
+        if not self._is_hidden():
             self._letters.append(self._state.form.mark(text))
 
     def _put_bytes(self, data: bytes) -> None:
@@ -233,104 +234,104 @@ class _Reader:
             self._pending -= skipped
             data = data[skipped:]
         if self._state.name in ("fonttbl", "stylesheet"):
-            self._declared(data)
-        elif not self._hidden():
+            self._declare_style(data)
+        elif not self._is_hidden():
             self._bytes += data
 
-    def _declared(self, data: bytes) -> None:
-        """The name of a style, by which headings are known."""
-        if self._state.name == "stylesheet" and (heading := _HEADING.match(data.decode("latin-1").strip())):
+    def _declare_style(self, data: bytes) -> None:
+        """Record the name of a style, for headings."""
+        if self._state.name == "stylesheet" and (heading := _HEADING_STYLE.match(data.decode("latin-1").strip())):
             self._headings[self._state.style] = int(heading[1])
 
-    def _flush(self) -> None:
+    def _flush_bytes(self) -> None:
         if self._bytes:
             charset = self._fonts.get(self._state.font, 0)
-            if charset == _SYMBOLS:
+            if charset == _SYMBOL_CHARSET:
                 text = "".join("\u2022" if byte == 0xB7 else chr(byte) for byte in self._bytes)
             else:
-                codec = _CODE_PAGES.get(charset, self._code_page)
+                codec = _FONT_CODE_PAGES.get(charset, self._code_page)
                 text = self._bytes.decode(codec, "replace")
             self._letters.append(self._state.form.mark(text))
             self._bytes.clear()
 
-    def _taken(self) -> str:
-        """The words of the paragraph that ends here."""
-        self._flush()
+    def _take_words(self) -> str:
+        """Return the words of the finished paragraph."""
+        self._flush_bytes()
         text = "".join(self._letters).encode("utf-16", "surrogatepass").decode("utf-16", "replace")
         self._letters.clear()
         return "\n".join(filter(None, (" ".join(line.split()) for line in write_forms(text).split("\n"))))
 
-    def _paragraph(self, _number: int = 0) -> None:
-        if self._outer or self._hidden():
-            self._put(" ")
+    def _end_paragraph(self, _number: int = 0) -> None:
+        if self._outer or self._is_hidden():
+            self._put_text(" ")
             return
         if self._state.in_table:
-            self._put("\n")
+            self._put_text("\n")
             return
-        self._table()
-        if not (text := self._taken()):
+        self._write_table()
+        if not (text := self._take_words()):
             return
         level = self._state.heading or self._headings.get(self._state.style, 0)
         if level:
             self._blocks.append((f"{'#' * level} {text}", False))
-        elif bullet := _BULLET.match(text) if self._state.is_item else None:
+        elif bullet := _BULLET_PATTERN.match(text) if self._state.is_item else None:
             self._blocks.append((f"{'  ' * self._state.depth}- {text[bullet.end() :]}", True))
         else:
-            self._blocks.append((text, bool(self._state.is_item and _NUMBERED.match(text))))
+            self._blocks.append((text, bool(self._state.is_item and _NUMBER_PATTERN.match(text))))
         self._state.is_item = False
 
-    def _cell(self, _number: int) -> None:
+    def _end_cell(self, _number: int) -> None:
         if not self._outer:
-            self._row.cells.append(self._taken().replace("\n", " "))
+            self._row.cells.append(self._take_words().replace("\n", " "))
 
-    def _row_ends(self, _number: int) -> None:
+    def _end_row(self, _number: int) -> None:
         if self._row.cells and not self._outer:
             self._rows.append(self._row)
             self._row = _Row(edges=self._row.edges, continued=self._row.continued)
 
-    def _row_begins(self, _number: int) -> None:
+    def _begin_row(self, _number: int) -> None:
         self._row.edges, self._row.continued, self._merged = [], [], False
 
-    def _edge(self, number: int) -> None:
+    def _add_edge(self, number: int) -> None:
         self._row.edges = [*self._row.edges, number]
         self._row.continued = [*self._row.continued, self._merged]
         self._merged = False
 
-    def _continue(self, _number: int) -> None:
+    def _mark_merged(self, _number: int) -> None:
         self._merged = True
 
-    def _plain(self, _number: int) -> None:
+    def _reset_paragraph(self, _number: int) -> None:
         state = self._state
         state.style, state.heading, state.in_table, state.depth = 0, 0, False, 0
 
-    def _outline(self, number: int) -> None:
+    def _set_outline(self, number: int) -> None:
         self._state.heading = number + 1 if number < 6 else 0
 
-    def _charset(self, number: int) -> None:
+    def _set_charset(self, number: int) -> None:
         self._fonts[self._state.font] = number
 
     def _set_code_page(self, number: int) -> None:
         with suppress(LookupError):
             self._code_page = codecs.lookup(f"cp{number}").name
 
-    def _list(self, _number: int) -> None:
+    def _mark_list_item(self, _number: int) -> None:
         for state in (self._state, *self._stack[-2:]):
             state.is_item = True
 
-    def _table(self) -> None:
+    def _write_table(self) -> None:
         rows, self._rows = self._rows, []
         if rows:
-            self._blocks.append((grids.grid_markdown(_grid(rows)), False))
+            self._blocks.append((grids.grid_markdown(_grid_cells(rows)), False))
 
 
-def _changed(form: Form, word: str, number: int | None) -> Form:
-    if word in _STRIKES:
+def _merge_form(form: Form, word: str, number: int | None) -> Form:
+    if word in _STRIKE_WORDS:
         return replace(form, struck=number != 0)
-    return replace(form, script=_SCRIPTS[word] if word in _SCRIPTS else _RAISES[word] * (number != 0))
+    return replace(form, script=_SCRIPT_WORDS[word] if word in _SCRIPT_WORDS else _RAISE_WORDS[word] * (number != 0))
 
 
-def _grid(rows: list[_Row]) -> Iterator[list[grids.Cell]]:
-    """Cells with the columns that they cover, which their right edges tell."""
+def _grid_cells(rows: list[_Row]) -> Iterator[list[grids.Cell]]:
+    """Return cells with spanned columns by their right edges."""
     edges = sorted({edge for row in rows for edge in row.edges})
     above: dict[int, str] = {}
     for row in rows:

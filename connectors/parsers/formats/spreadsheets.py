@@ -1,4 +1,4 @@
-"""Spreadsheets as Markdown tables: Excel, OpenDocument, CSV."""
+"""Convert spreadsheets to Markdown tables: Excel, OpenDocument, CSV."""
 
 from __future__ import annotations
 
@@ -30,60 +30,72 @@ from connectors.parsers.formats.sheet_tables import (
 from connectors.parsers.inline_forms import Form, write_forms
 from connectors.parsers.messages import Task
 
-_NAMES: Final = "urn:oasis:names:tc:opendocument:xmlns:"
-_TEXT, _DRAW, _TABLE = f"{{{_NAMES}text:1.0}}", f"{{{_NAMES}drawing:1.0}}", f"{{{_NAMES}table:1.0}}"
-_OFFICE, _CHART = f"{{{_NAMES}office:1.0}}", f"{{{_NAMES}chart:1.0}}"
-_LINK: Final = "{http://www.w3.org/1999/xlink}href"
-_VALUES: Final = ("string-value", "date-value", "time-value", "boolean-value", "value")
-_NAME: Final = re.compile(r'table:name="([^"]*)"')
-_CELLS: Final = re.compile(r"<table:table-cell([^>]*)>(?:<text:p>([^<]*)</text:p></table:table-cell>)?")
-_REPEATED: Final = re.compile(r'-repeated="(\d{1,7})"')
-_UNUSUAL: Final = ("<!", "<draw:", "<table:shapes", "<office:annotation", "-spanned=", 'line-through-style="solid"')
-_STYLE: Final = f"{{{_NAMES}style:1.0}}style"
-_CELL, _TIMES = f"{_TABLE}table-cell", f"{_TABLE}number-columns-repeated"
-_WIDE, _HIGH = f"{_TABLE}number-columns-spanned", f"{_TABLE}number-rows-spanned"
-_ROWS, _COLUMNS = 1_048_576, 16_384
-"""The most that a spreadsheet program has."""
+_ODF_PREFIX: Final = "urn:oasis:names:tc:opendocument:xmlns:"
+_TEXT_NS, _DRAW_NS, _TABLE_NS = (
+    f"{{{_ODF_PREFIX}text:1.0}}",
+    f"{{{_ODF_PREFIX}drawing:1.0}}",
+    f"{{{_ODF_PREFIX}table:1.0}}",
+)
+_OFFICE_NS, _CHART_NS = f"{{{_ODF_PREFIX}office:1.0}}", f"{{{_ODF_PREFIX}chart:1.0}}"
+_LINK_ATTRIBUTE: Final = "{http://www.w3.org/1999/xlink}href"
+_VALUE_ATTRIBUTES: Final = ("string-value", "date-value", "time-value", "boolean-value", "value")
+_NAME_PATTERN: Final = re.compile(r'table:name="([^"]*)"')
+_CELL_PATTERN: Final = re.compile(r"<table:table-cell([^>]*)>(?:<text:p>([^<]*)</text:p></table:table-cell>)?")
+_REPEATED_PATTERN: Final = re.compile(r'-repeated="(\d{1,7})"')
+_UNUSUAL_MARKS: Final = (
+    "<!",
+    "<draw:",
+    "<table:shapes",
+    "<office:annotation",
+    "-spanned=",
+    'line-through-style="solid"',
+)
+_STYLE_TAG: Final = f"{{{_ODF_PREFIX}style:1.0}}style"
+_CELL_TAG, _COLUMNS_REPEATED = f"{_TABLE_NS}table-cell", f"{_TABLE_NS}number-columns-repeated"
+_COLUMNS_SPANNED, _ROWS_SPANNED = f"{_TABLE_NS}number-columns-spanned", f"{_TABLE_NS}number-rows-spanned"
+# Sheet limits of spreadsheet programs.
+_MAX_ROWS, _MAX_COLUMNS = 1_048_576, 16_384
 
 
 def open_document_sheets(archive: zipfile.ZipFile) -> list[Sheet]:
-    """The sheets of a workbook, hidden ones too. Raises one of `xml.BROKEN` if it is damaged."""
+    """Return the sheets of a workbook, hidden sheets too. Raises one of `xml.BROKEN` if damaged."""
     content = archive.read("content.xml")
-    return _by_pattern(content.decode("utf-8", "replace")) or _by_parser(archive, content)
+    return _sheets_by_pattern(content.decode("utf-8", "replace")) or _sheets_by_parser(archive, content)
 
 
-def _by_pattern(content: str) -> list[Sheet]:
-    """Sheets of nothing but single cells, in half the time of a parser; [] if there is anything else in one."""
+# Half the time of an XML parser.
+def _sheets_by_pattern(content: str) -> list[Sheet]:
+    """Return sheets of only plain cells; [] for any other content."""
     sheets = []
-    if any(sign in content for sign in _UNUSUAL):
+    if any(sign in content for sign in _UNUSUAL_MARKS):
         return []
     for part in content.split("<table:table ")[1:]:
         head, _, body = part.partition(">")
-        if not (name := _NAME.search(head)):
+        if not (name := _NAME_PATTERN.search(head)):
             return []
         sheet, number = Sheet(html.unescape(name[1])), 1
         for line in body.split("<table:table-row")[1:]:
             form, _, text = line.partition(">")
-            row = None if form.endswith("/") else _cells(text.partition("</table:table-row>")[0])
+            row = None if form.endswith("/") else _match_cells(text.partition("</table:table-row>")[0])
             if row is None and not form.endswith("/"):
                 return []
-            match = _REPEATED.search(form)
-            number = _put(sheet, row or {}, number, int(match[1]) if match else 1)
+            match = _REPEATED_PATTERN.search(form)
+            number = _put_row(sheet, row or {}, number, int(match[1]) if match else 1)
         sheets.append(sheet)
     return sheets
 
 
-def _cells(text: str) -> SheetRow | None:
-    """The cells of a row; None if there is more to one than a line of text."""
+def _match_cells(text: str) -> SheetRow | None:
+    """Return the cells of a row; None for content beyond single lines of text."""
     row: SheetRow = {}
-    column, cells = 1, _CELLS.findall(text)
+    column, cells = 1, _CELL_PATTERN.findall(text)
     if len(cells) != text.count("<table:") or sum(bool(words) for _, words in cells) != text.count("<text:"):
         return None
     for form, words in cells:
-        times = int(match[1]) if "repeated" in form and (match := _REPEATED.search(form)) else 1
+        times = int(match[1]) if "repeated" in form and (match := _REPEATED_PATTERN.search(form)) else 1
         if words:
             content = table_cell(html.unescape(words) if "&" in words else words)
-            for at in range(column, min(column + times, _COLUMNS + 1)):
+            for at in range(column, min(column + times, _MAX_COLUMNS + 1)):
                 row[at] = content
         elif "-value" in form:
             return None
@@ -91,56 +103,56 @@ def _cells(text: str) -> SheetRow | None:
     return row
 
 
-def _by_parser(archive: zipfile.ZipFile, content: bytes) -> list[Sheet]:
+def _sheets_by_parser(archive: zipfile.ZipFile, content: bytes) -> list[Sheet]:
     sheets: list[Sheet] = []
     number = 1
     forms: dict[str, Form] = {}
-    tags = f"{_TABLE}table", f"{_TABLE}table-row", f"{_TABLE}shapes", _STYLE
+    tags = f"{_TABLE_NS}table", f"{_TABLE_NS}table-row", f"{_TABLE_NS}shapes", _STYLE_TAG
     for event, element in xml.iterate_elements(io.BytesIO(content), *tags, starts=True):
-        if element.tag == _STYLE:
+        if element.tag == _STYLE_TAG:
             forms |= style_forms([element]) if event == "end" else {}
             continue
-        if element.tag == f"{_TABLE}table":
-            if event == "start" and element.getparent().tag == f"{_OFFICE}spreadsheet":
-                sheets.append(Sheet(element.get(f"{_TABLE}name", "")))
+        if element.tag == f"{_TABLE_NS}table":
+            if event == "start" and element.getparent().tag == f"{_OFFICE_NS}spreadsheet":
+                sheets.append(Sheet(element.get(f"{_TABLE_NS}name", "")))
                 number = 1
         elif event == "end" and sheets:
-            sheets[-1].beside += _drawn(archive, element)
-            if element.tag == f"{_TABLE}table-row":
+            sheets[-1].beside += _drawn_texts(archive, element)
+            if element.tag == f"{_TABLE_NS}table-row":
                 number = _read_row(element, sheets[-1], number, forms)
             xml.free_element(element)
     return sheets
 
 
-def _put(sheet: Sheet, row: SheetRow, number: int, times: int) -> int:
-    """Add a row as many times as it is repeated; returns the number of the next one."""
-    for at in range(number, min(number + times, _ROWS + 1)) if row else ():
+def _put_row(sheet: Sheet, row: SheetRow, number: int, times: int) -> int:
+    """Add a row with its repetitions; return the next row number."""
+    for at in range(number, min(number + times, _MAX_ROWS + 1)) if row else ():
         sheet.rows[at] = dict(row) if times > 1 else row
     return number + times
 
 
 def _read_row(element: Any, sheet: Sheet, number: int, forms: Mapping[str, Form]) -> int:
-    """Read the cells of a row; returns the number of the next one."""
+    """Read the cells of a row; return the next row number."""
     row: SheetRow = {}
     column = 1
     for node in element:
-        times = int(node.get(_TIMES, 1))
-        if node.tag == _CELL and (text := _text(node, forms)):
+        times = int(node.get(_COLUMNS_REPEATED, 1))
+        if node.tag == _CELL_TAG and (text := _cell_text(node, forms)):
             row[column] = text
-            for repeated in range(column + 1, min(column + times, _COLUMNS + 1)):
+            for repeated in range(column + 1, min(column + times, _MAX_COLUMNS + 1)):
                 row[repeated] = text
-            if (right := node.get(_WIDE)) or node.get(_HIGH):
-                last = number + int(node.get(_HIGH, 1)) - 1, column + int(right or 1) - 1
+            if (right := node.get(_COLUMNS_SPANNED)) or node.get(_ROWS_SPANNED):
+                last = number + int(node.get(_ROWS_SPANNED, 1)) - 1, column + int(right or 1) - 1
                 sheet.merged.append((number, column, *last))
-        for comment in node.iterchildren(f"{_OFFICE}annotation") if len(node) > 1 else ():
-            words = table_cell(" ".join(map(_words, comment.iter(f"{_TEXT}p"))))
+        for comment in node.iterchildren(f"{_OFFICE_NS}annotation") if len(node) > 1 else ():
+            words = table_cell(" ".join(map(_collect_words, comment.iter(f"{_TEXT_NS}p"))))
             sheet.beside += [f"Comment on {cell_reference(number, column)}: {words}"] if words else []
         column += times
-    return _put(sheet, row, number, int(element.get(f"{_TABLE}number-rows-repeated", 1)))
+    return _put_row(sheet, row, number, int(element.get(f"{_TABLE_NS}number-rows-repeated", 1)))
 
 
-def _text(node: Any, forms: Mapping[str, Form]) -> str:
-    form = forms.get(node.get(f"{_TABLE}style-name", ""))
+def _cell_text(node: Any, forms: Mapping[str, Form]) -> str:
+    form = forms.get(node.get(f"{_TABLE_NS}style-name", ""))
     text = _plain_text(node, forms)
     return write_forms(form.mark(text)) if form else text
 
@@ -148,100 +160,102 @@ def _text(node: Any, forms: Mapping[str, Form]) -> str:
 def _plain_text(node: Any, forms: Mapping[str, Form]) -> str:
     if not len(node):
         return (
-            table_cell(next((value for name in _VALUES if (value := node.get(f"{_OFFICE}{name}"))), ""))
+            table_cell(next((value for name in _VALUE_ATTRIBUTES if (value := node.get(f"{_OFFICE_NS}{name}"))), ""))
             if node.attrib
             else ""
         )
-    if len(node) == 1 and not len(node[0]) and node[0].tag == f"{_TEXT}p":
+    if len(node) == 1 and not len(node[0]) and node[0].tag == f"{_TEXT_NS}p":
         return table_cell(node[0].text or "")
-    return table_cell(write_forms(" ".join(_words(part, forms) for part in node.iterchildren(f"{_TEXT}p"))))
+    return table_cell(write_forms(" ".join(_collect_words(part, forms) for part in node.iterchildren(f"{_TEXT_NS}p"))))
 
 
-def _words(node: Any, forms: Mapping[str, Form] = MappingProxyType({})) -> str:
+def _collect_words(node: Any, forms: Mapping[str, Form] = MappingProxyType({})) -> str:
     words = node.text or ""
     for part in node:
-        is_space = part.tag in (f"{_TEXT}s", f"{_TEXT}tab", f"{_TEXT}line-break")
-        form = forms.get(part.get(f"{_TEXT}style-name", ""), inline_forms.PLAIN)
-        words += (" " if is_space else form.mark(_words(part, forms))) + (part.tail or "")
+        is_space = part.tag in (f"{_TEXT_NS}s", f"{_TEXT_NS}tab", f"{_TEXT_NS}line-break")
+        form = forms.get(part.get(f"{_TEXT_NS}style-name", ""), inline_forms.PLAIN)
+        words += (" " if is_space else form.mark(_collect_words(part, forms))) + (part.tail or "")
     return words
 
 
-def _drawn(archive: zipfile.ZipFile, element: Any) -> Iterator[str]:
-    """Return the words of text boxes and charts on a sheet or attached to a cell."""
-    for shape in element.iterchildren(f"{_DRAW}*") if element.tag == f"{_TABLE}shapes" else element.iter(f"{_DRAW}*"):
-        if shape.getparent().tag in (f"{_TABLE}shapes", f"{_TABLE}table-cell"):
+def _drawn_texts(archive: zipfile.ZipFile, element: Any) -> Iterator[str]:
+    """Return words of text boxes and charts on a sheet or cell."""
+    for shape in (
+        element.iterchildren(f"{_DRAW_NS}*") if element.tag == f"{_TABLE_NS}shapes" else element.iter(f"{_DRAW_NS}*")
+    ):
+        if shape.getparent().tag in (f"{_TABLE_NS}shapes", f"{_TABLE_NS}table-cell"):
             yield from filter(
-                None, ["\n".join(filter(None, (_words(part).strip() for part in shape.iter(f"{_TEXT}p"))))]
+                None, ["\n".join(filter(None, (_collect_words(part).strip() for part in shape.iter(f"{_TEXT_NS}p"))))]
             )
-            for drawn in shape.iter(f"{_DRAW}object"):
-                yield from _chart(archive, drawn.get(_LINK, ""))
+            for drawn in shape.iter(f"{_DRAW_NS}object"):
+                yield from _chart_markdown(archive, drawn.get(_LINK_ATTRIBUTE, ""))
 
 
-def _chart(archive: zipfile.ZipFile, link: str) -> Iterator[str]:
+def _chart_markdown(archive: zipfile.ZipFile, link: str) -> Iterator[str]:
     name = f"{link.removeprefix('./').rstrip('/')}/content.xml"
     try:
         root = xml.read_root(archive, name)
     except xml.BROKEN:
         return
-    if next(root.iter(f"{_CHART}chart"), None) is None:
+    if next(root.iter(f"{_CHART_NS}chart"), None) is None:
         return
-    title = " ".join(" ".join(_words(part) for node in root.iter(f"{_CHART}title") for part in node).split())
-    rows = [[_text_of(node) for node in row] for row in root.iter(f"{_TABLE}table-row")]
+    title = " ".join(" ".join(_collect_words(part) for node in root.iter(f"{_CHART_NS}title") for part in node).split())
+    rows = [[_value_text(node) for node in row] for row in root.iter(f"{_TABLE_NS}table-row")]
     yield f"Chart: {title}".removesuffix(": ")
     if len(rows) > 1:
         rows[0][0] = rows[0][0] or "Category"
         yield render_table(rows[0], rows[1:])
 
 
-def _text_of(node: Any) -> str:
-    return table_cell(" ".join(_words(part) for part in node.iter(f"{_TEXT}p")))
+def _value_text(node: Any) -> str:
+    return table_cell(" ".join(_collect_words(part) for part in node.iter(f"{_TEXT_NS}p")))
 
 
-_SEPARATOR = re.compile(r'\A\s*"?sep=(.?)"?\n')
-"""What Excel is told by a line of its own."""
-_DELIMITERS = "\t;|,"
-_SAMPLE = 20_000
-"""Characters that the delimiter is told by."""
-_UNCALCULATED = (
+# Excel's delimiter declaration in the first line.
+_SEPARATOR_LINE = re.compile(r'\A\s*"?sep=(.?)"?\n')
+_DELIMITER_CHARACTERS = "\t;|,"
+# Characters inspected for the delimiter.
+_SAMPLE_LENGTH = 20_000
+_UNCALCULATED_NOTICE = (
     "Not read: results of formulas ({}), without which the file was saved. Open it in a spreadsheet program, "
     "save it and upload that."
 )
-_LONGEST = 2**31 - 1
+_MAX_FIELD_LENGTH = 2**31 - 1
 
 
 def read_document(kind: Kind, path: Path, task: Task) -> Document:
-    """The sheets as Markdown. Skippable for a file that cannot be read."""
+    """Return the sheets as Markdown. Skippable if unreadable."""
     if kind in (detect.CSV, detect.TSV):
-        return Document(strip_invisible(_delimited(detect.text_of(path.read_bytes(), task.media_type), kind)))
+        return Document(strip_invisible(_read_delimited(detect.text_of(path.read_bytes(), task.media_type), kind)))
     try:
         if kind is detect.XLS:
-            return _written(_older(path))
+            return _sheets_document(_read_xls(path))
         with zipfile.ZipFile(path) as archive:
             if kind is detect.ODS:
-                return _written(open_document_sheets(archive), xml.read_about(archive, "meta.xml"))
+                return _sheets_document(open_document_sheets(archive), xml.read_about(archive, "meta.xml"))
             about = xml.read_about(archive, "docProps/core.xml")
             if "xl/workbook.bin" in archive.namelist():
-                return _written(_values(path), about)
-            return _written(excel_xml.read_sheets(archive), about)
+                return _sheets_document(_read_values(path), about)
+            return _sheets_document(excel_xml.read_sheets(archive), about)
     except (*xml.BROKEN, LookupError, ArithmeticError) as error:
         raise document.damaged_file(kind) from error
 
 
-def _written(sheets: Sequence[Sheet], about: xml.About | None = None) -> Document:
+def _sheets_document(sheets: Sequence[Sheet], about: xml.About | None = None) -> Document:
     uncalculated = sum(sheet.uncalculated for sheet in sheets)
-    warnings = (_UNCALCULATED.format(uncalculated),) if uncalculated else ()
+    warnings = (_UNCALCULATED_NOTICE.format(uncalculated),) if uncalculated else ()
     return Document(strip_invisible(sheets_to_markdown(sheets)), **(about or {}), warnings=warnings)
 
 
-def _delimited(text: str, kind: Kind) -> str:
-    separator = _SEPARATOR.match(text)
+def _read_delimited(text: str, kind: Kind) -> str:
+    separator = _SEPARATOR_LINE.match(text)
     text = text[separator.end() :] if separator else text
-    delimiter = (separator and separator[1]) or ("\t" if kind is detect.TSV else _delimiter(text))
-    return records_to_markdown([[table_cell(field) for field in record] for record in _records(text, delimiter)])
+    delimiter = (separator and separator[1]) or ("\t" if kind is detect.TSV else _guess_delimiter(text))
+    return records_to_markdown([[table_cell(field) for field in record] for record in _split_records(text, delimiter)])
 
 
-def _records(text: str, delimiter: str) -> list[list[str]]:
-    csv.field_size_limit(_LONGEST)
+def _split_records(text: str, delimiter: str) -> list[list[str]]:
+    csv.field_size_limit(_MAX_FIELD_LENGTH)
     try:
         return list(csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True))
     except csv.Error as error:  # a quotation mark that none ends is a character like others
@@ -250,20 +264,20 @@ def _records(text: str, delimiter: str) -> list[list[str]]:
         return list(csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, quoting=quoting))
 
 
-def _delimiter(text: str) -> str:
-    """The delimiter that gives most records of the beginning the same number of fields."""
-    sample = text if len(text) <= _SAMPLE else text[: text.rfind("\n", 0, _SAMPLE) + 1 or _SAMPLE]
+def _guess_delimiter(text: str) -> str:
+    """Return the delimiter with the most initial records of equal field count."""
+    sample = text if len(text) <= _SAMPLE_LENGTH else text[: text.rfind("\n", 0, _SAMPLE_LENGTH) + 1 or _SAMPLE_LENGTH]
 
     def score(delimiter: str) -> tuple[float, int]:
-        widths = Counter(len(record) for record in _records(sample, delimiter) if record)
+        widths = Counter(len(record) for record in _split_records(sample, delimiter) if record)
         width, count = max(widths.items(), key=lambda pair: (pair[1], pair[0]), default=(1, 0))
         return (count / widths.total(), width) if width > 1 else (0.0, 1)
 
-    return max(_DELIMITERS, key=score)
+    return max(_DELIMITER_CHARACTERS, key=score)
 
 
-def _older(path: Path) -> list[Sheet]:
-    """The sheets of an XLS. Without formats where the file keeps to the rules too little to tell them."""
+def _read_xls(path: Path) -> list[Sheet]:
+    """Return the sheets of an XLS, without formats for files too irregular to read them."""
     import xlrd
 
     try:
@@ -271,18 +285,18 @@ def _older(path: Path) -> list[Sheet]:
     except xlrd.XLRDError as error:
         if "encrypted" in str(error):
             raise detect.locked_file("The XLS") from error
-        return _values(path)
+        return _read_values(path)
     except Exception:  # noqa: BLE001 - of a file that is damaged the library raises whatever comes of it
-        return _values(path)
+        return _read_values(path)
     epoch = 1904 if book.datemode else 1900
     codes = [book.format_map[style.format_key].format_str for style in book.xf_list]
     formats = [number_formats.of_code(code, epoch) for code in codes]
     fonts = [Form({1: 1, 2: -1}.get(font.escapement, 0), bool(font.struck_out)) for font in book.font_list]
     forms = [fonts[style.font_index] for style in book.xf_list]
-    return [_older_sheet(sheet, formats, fonts, forms, xlrd) for sheet in book.sheets()]
+    return [_read_xls_sheet(sheet, formats, fonts, forms, xlrd) for sheet in book.sheets()]
 
 
-def _older_sheet(
+def _read_xls_sheet(
     source: Any, formats: Sequence[number_formats.Format], fonts: Sequence[Form], forms: Sequence[Form], xlrd: Any
 ) -> Sheet:
     sheet = Sheet(source.name)
@@ -294,7 +308,7 @@ def _older_sheet(
                 text = formats[source.cell_xf_index(at, column)].number(value)
             elif kind == xlrd.XL_CELL_TEXT:
                 runs = source.rich_text_runlist_map.get((at, column))
-                words = _of_runs(value, runs, fonts) if runs else value
+                words = _form_runs(value, runs, fonts) if runs else value
                 text = table_cell(formats[source.cell_xf_index(at, column)].text(words))
             elif kind == xlrd.XL_CELL_BOOLEAN:
                 text = "TRUE" if value else "FALSE"
@@ -312,15 +326,15 @@ def _older_sheet(
     return sheet
 
 
-def _of_runs(text: str, runs: Sequence[tuple[int, int]], fonts: Sequence[Form]) -> str:
-    """A text with the forms of its runs, each with its first character and the number of its font."""
+def _form_runs(text: str, runs: Sequence[tuple[int, int]], fonts: Sequence[Form]) -> str:
+    """Return a text with the forms of its runs, each with start and font number."""
     ends = [start for start, _ in runs[1:]] + [len(text)]
     pieces = [fonts[font].mark(text[start:end]) for (start, font), end in zip(runs, ends, strict=True)]
     return write_forms("".join([text[: runs[0][0]], *pieces]))
 
 
-def _values(path: Path) -> list[Sheet]:
-    """The sheets of a workbook whose number formats are not read: XLSB, and damaged XLS."""
+def _read_values(path: Path) -> list[Sheet]:
+    """Return sheets without number formats: XLSB, and damaged XLS."""
     import python_calamine
 
     try:
@@ -332,7 +346,7 @@ def _values(path: Path) -> list[Sheet]:
     for name, source in sources:
         rows = enumerate(source.to_python(skip_empty_area=False), 1)
         cells_by_row = {
-            at: {column: _value(value) for column, value in enumerate(row, 1) if value != ""} for at, row in rows
+            at: {column: _write_value(value) for column, value in enumerate(row, 1) if value != ""} for at, row in rows
         }
         sheets.append(
             Sheet(
@@ -342,7 +356,7 @@ def _values(path: Path) -> list[Sheet]:
     return sheets
 
 
-def _value(value: object) -> str:
+def _write_value(value: object) -> str:
     if isinstance(value, bool):
         return str(value).upper()
     if isinstance(value, int | float):

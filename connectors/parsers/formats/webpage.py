@@ -1,4 +1,4 @@
-"""Reader of a web page in a parser child: the selected elements, or the main text."""
+"""Read a web page in a parser child: the selected elements, else the main text."""
 
 from __future__ import annotations
 
@@ -18,36 +18,43 @@ from retrieval.jobs.web_pages import SHELL_PROPERTY
 if TYPE_CHECKING:
     from selectolax.lexbor import LexborHTMLParser, LexborNode
 
-_SILENT = "script, style, noscript, template, svg, canvas, iframe, object, embed, [hidden], input, select, button"
-_FURNITURE = (
+_SILENT_SELECTOR = (
+    "script, style, noscript, template, svg, canvas, iframe, object, embed, [hidden], input, select, button"
+)
+_FURNITURE_SELECTOR = (
     "nav, aside, header:not(main header, article header, [role=main] header), form,"
     " footer:not(main footer, article footer, [role=main] footer), [role=navigation], [role=banner], [role=search],"
     " [role=contentinfo], .headerlink, .breadcrumb, .breadcrumbs"
 )
-_MAIN = "main, [role=main]"
-_CONSENT = '[id*="cookie" i], [class*="cookie" i], [id*="consent" i], [class*="consent" i], [aria-modal="true"]'
-_ANSWERS = "button, [role=button], input[type=button], input[type=submit]"
-_BLOCKS = frozenset({"ul", "ol", "dl", "div", "section", "table", "tbody", "tr", "td", "p", "center", "map"})
-_PROSE = frozenset({"p", "h1", "h2", "h3", "h4", "h5", "h6", "pre", "blockquote", "table", "article", "main"})
-_MENU_LINKS = 4
+_MAIN_SELECTOR = "main, [role=main]"
+_CONSENT_SELECTOR = (
+    '[id*="cookie" i], [class*="cookie" i], [id*="consent" i], [class*="consent" i], [aria-modal="true"]'
+)
+_BUTTON_SELECTOR = "button, [role=button], input[type=button], input[type=submit]"
+_BLOCK_TAGS = frozenset({"ul", "ol", "dl", "div", "section", "table", "tbody", "tr", "td", "p", "center", "map"})
+_PROSE_TAGS = frozenset({"p", "h1", "h2", "h3", "h4", "h5", "h6", "pre", "blockquote", "table", "article", "main"})
+_MIN_MENU_LINKS = 4
 # Minimum share of link text in a menu.
-_MENU_SHARE = 0.6
-_SCRIPTS = 'script[src], script[type="module"], body script:not([type])'
-_ANY_SCRIPT = 'script:not([type*="json" i])'
-_UNSEEN = "script, style, noscript, template"
+# Blocks with some links and at least this share of link text are menus.
+_MIN_MENU_SHARE = 0.6
+_SCRIPT_SELECTOR = 'script[src], script[type="module"], body script:not([type])'
+_ANY_SCRIPT_SELECTOR = 'script:not([type*="json" i])'
+_UNSEEN_SELECTOR = "script, style, noscript, template"
 # Maximum letters of an application shell, such as `Loading …`, before its scripts run.
-_SHELL_LETTERS = 60
-_EMPTY = "The page holds no text."
-_SCRIPTED = (
+# Maximum letters of an application shell, such as `Loading …`, before its scripts run.
+_MAX_SHELL_LETTERS = 60
+_EMPTY_PAGE = "The page holds no text."
+_SCRIPTED_PAGE = (
     "The page holds no text but scripts that fill it in a browser (an application shell). BUILTIN does not run"
     " scripts: ingest it with a webScraperConfig whose provider does, such as FIRECRAWL."
 )
 # Minimum share of the page's text without menus for its articles, or trafilatura's result, as main text.
-_ARTICLE_SHARE = 1 / 3
+# Articles, or trafilatura's result, with at least this share of the text without menus are the main text.
+_MIN_ARTICLE_SHARE = 1 / 3
 
 
 def read_page(task: Task, page: Page) -> Reply:
-    """Convert a page to Markdown. Skippable if nothing remains."""
+    """Return the page as Markdown. Skippable if empty."""
     data = Path(task.path).read_bytes()
     if len(data) > html.MAX_PAGE_BYTES:
         raise Skippable(
@@ -58,7 +65,7 @@ def read_page(task: Task, page: Page) -> Reply:
     about = html.read_about(parsed, page.url)
     shell = _drop_scripts(parsed)
     try:
-        text = decoding.require_readable(_text(parsed, page, shell=shell))
+        text = decoding.require_readable(_page_text(parsed, page, shell=shell))
     except ValueError as error:
         raise Skippable("A CSS selector of scrapeOptions is not valid. Correct it and ingest again.") from error
     properties: dict[str, str | int] = {"mimeType": "text/html", "fileSize": len(data)}
@@ -70,113 +77,118 @@ def read_page(task: Task, page: Page) -> Reply:
 
 
 def _drop_scripts(parsed: LexborHTMLParser) -> bool:
-    """Remove scripts and their placeholders. Return True for an almost empty application shell."""
-    scripted, any_script = (parsed.css_first(selector) is not None for selector in (_SCRIPTS, _ANY_SCRIPT))
-    _drop(parsed, _UNSEEN)
+    """Drop scripts and their placeholders; return True for an almost empty application shell."""
+    scripted, any_script = (
+        parsed.css_first(selector) is not None for selector in (_SCRIPT_SELECTOR, _ANY_SCRIPT_SELECTOR)
+    )
+    _drop_elements(parsed, _UNSEEN_SELECTOR)
     body = parsed.body
-    if body is None or not _letters(body):
+    if body is None or not _count_letters(body):
         return any_script
-    return scripted and _letters(body) <= _SHELL_LETTERS and not any(map(_letters, body.css("a[href]")))
+    return scripted and _count_letters(body) <= _MAX_SHELL_LETTERS and not any(map(_count_letters, body.css("a[href]")))
 
 
-def _text(parsed: LexborHTMLParser, page: Page, *, shell: bool) -> str:
+def _page_text(parsed: LexborHTMLParser, page: Page, *, shell: bool) -> str:
     for node in html.select_elements(parsed, page.exclude):
         node.decompose()
     if page.include:
         chosen = html.select_elements(parsed, page.include)
         if not chosen:
             raise Skippable("The page has no element that includeSelectors name.")
-        _drop(parsed, _SILENT)
-        text = _markdown(chosen)
+        _drop_elements(parsed, _SILENT_SELECTOR)
+        text = _nodes_markdown(chosen)
     else:
         text = _main_text(parsed)
     if not text.strip():
-        raise Skippable(_SCRIPTED if shell else _EMPTY)
+        raise Skippable(_SCRIPTED_PAGE if shell else _EMPTY_PAGE)
     return text
 
 
+# The share of link text decides, not the length: a page of one sentence has a longer menu.
 def _main_text(parsed: LexborHTMLParser) -> str:
-    """Return the marked main part, else the articles, else everything except menus."""
+    """Return the marked main part, else the articles, else the text without menus."""
     # The share of link text decides, not the length: on a page of one sentence the menu is longer.
     _drop_consent(parsed)
-    _drop(parsed, _SILENT)
+    _drop_elements(parsed, _SILENT_SELECTOR)
     whole = parsed.html or ""
-    _drop(parsed, _FURNITURE)
-    marked = [node for node in html.select_elements(parsed, [_MAIN]) if _letters(node)]
+    _drop_elements(parsed, _FURNITURE_SELECTOR)
+    marked = [node for node in html.select_elements(parsed, [_MAIN_SELECTOR]) if _count_letters(node)]
     if marked:
-        return _markdown(_unlinked(parsed, marked))
-    if parsed.body is None or not _letters(parsed.body):
-        return _found(whole)
+        return _nodes_markdown(_unlinked_parts(parsed, marked))
+    if parsed.body is None or not _count_letters(parsed.body):
+        return _trafilatura_text(whole)
     everything = parsed.body.html or ""
     _drop_menus(parsed.body)
-    if not _letters(parsed.body):
-        return _markdown([_body(everything)])
-    articles = [node for node in html.select_elements(parsed, ["article"]) if _letters(node)]
-    if articles and sum(map(_own_letters, articles)) >= _ARTICLE_SHARE * _own_letters(parsed.body):
-        return _markdown(articles)
-    extracted = _found(parsed.html or "")
-    if sum(map(str.isalnum, extracted)) >= _ARTICLE_SHARE * _letters(parsed.body):
+    if not _count_letters(parsed.body):
+        return _nodes_markdown([_page_body(everything)])
+    articles = [node for node in html.select_elements(parsed, ["article"]) if _count_letters(node)]
+    if articles and sum(map(_count_own_letters, articles)) >= _MIN_ARTICLE_SHARE * _count_own_letters(parsed.body):
+        return _nodes_markdown(articles)
+    extracted = _trafilatura_text(parsed.html or "")
+    if sum(map(str.isalnum, extracted)) >= _MIN_ARTICLE_SHARE * _count_letters(parsed.body):
         return extracted
-    return _markdown([parsed.body])
+    return _nodes_markdown([parsed.body])
 
 
-def _unlinked(parsed: LexborHTMLParser, marked: list[LexborNode]) -> list[LexborNode]:
+def _unlinked_parts(parsed: LexborHTMLParser, marked: list[LexborNode]) -> list[LexborNode]:
     """Return the articles of a main part of mostly links, else the part."""
-    letters, unlinked_letters = sum(map(_letters, marked)), sum(map(_own_letters, marked))
-    articles = [node for node in html.select_elements(parsed, ["main article, [role=main] article"]) if _letters(node)]
-    if unlinked_letters > (1 - _MENU_SHARE) * letters or not articles:
+    letters, unlinked_letters = sum(map(_count_letters, marked)), sum(map(_count_own_letters, marked))
+    articles = [
+        node for node in html.select_elements(parsed, ["main article, [role=main] article"]) if _count_letters(node)
+    ]
+    if unlinked_letters > (1 - _MIN_MENU_SHARE) * letters or not articles:
         return marked
-    return articles if sum(map(_own_letters, articles)) >= _ARTICLE_SHARE * unlinked_letters else marked
+    return articles if sum(map(_count_own_letters, articles)) >= _MIN_ARTICLE_SHARE * unlinked_letters else marked
 
 
 def _drop_consent(parsed: LexborHTMLParser) -> None:
-    """Remove consent dialogs: blocks with a button outside the page's main part."""
-    for node in html.select_elements(parsed, [_CONSENT]):
-        if node.css_first(_ANSWERS) is not None and node.css_first(f"{_MAIN}, article, h1") is None:
+    """Drop consent dialogs: elements with a button, outside of the main part."""
+    for node in html.select_elements(parsed, [_CONSENT_SELECTOR]):
+        if node.css_first(_BUTTON_SELECTOR) is not None and node.css_first(f"{_MAIN_SELECTOR}, article, h1") is None:
             node.decompose()
 
 
 def _drop_menus(body: LexborNode) -> None:
-    """Remove blocks of links, innermost first."""
+    """Drop blocks of links, innermost first."""
     letters, linked, links, prose = Counter[int](), Counter[int](), Counter[int](), set[int]()
     for node in reversed(list(body.traverse(include_text=True))):
         key, parent = node.mem_id, node.parent
         if parent is None or key == body.mem_id:
             continue
         if node.tag == "-text":
-            letters[key] = _letters(node)
+            letters[key] = _count_letters(node)
         elif node.tag == "a":
             linked[key], links[key] = letters[key], 1
         unlinked_letters = letters[key] - linked[key]
-        is_menu = links[key] >= _MENU_LINKS and linked[key] >= _MENU_SHARE * letters[key] and key not in prose
-        if is_menu and node.tag in _BLOCKS:
+        is_menu = links[key] >= _MIN_MENU_LINKS and linked[key] >= _MIN_MENU_SHARE * letters[key] and key not in prose
+        if is_menu and node.tag in _BLOCK_TAGS:
             node.decompose()
             continue
-        if key in prose or (node.tag in _PROSE and unlinked_letters):
+        if key in prose or (node.tag in _PROSE_TAGS and unlinked_letters):
             prose.add(parent.mem_id)
         for counts in (letters, linked, links):
             counts[parent.mem_id] += counts[key]
 
 
-def _body(source: str) -> LexborNode:
+def _page_body(source: str) -> LexborNode:
     from selectolax.lexbor import LexborHTMLParser
 
     body = LexborHTMLParser(source).body
     if body is None:
-        raise Skippable(_EMPTY)
+        raise Skippable(_EMPTY_PAGE)
     return body
 
 
-def _letters(node: LexborNode) -> int:
+def _count_letters(node: LexborNode) -> int:
     return sum(map(str.isalnum, node.text()))
 
 
-def _own_letters(node: LexborNode) -> int:
-    """Count letters and digits outside links."""
-    return _letters(node) - sum(map(_letters, node.css("a")))
+def _count_own_letters(node: LexborNode) -> int:
+    """Count letters and digits outside of links."""
+    return _count_letters(node) - sum(map(_count_letters, node.css("a")))
 
 
-def _found(page: str) -> str:
+def _trafilatura_text(page: str) -> str:
     import trafilatura
 
     text = trafilatura.extract(
@@ -185,13 +197,14 @@ def _found(page: str) -> str:
     return tidy_markdown(text or "")
 
 
-def _markdown(nodes: list[LexborNode]) -> str:
-    """Convert to Markdown without link addresses, useless in search."""
+# Addresses add nothing to search.
+def _nodes_markdown(nodes: list[LexborNode]) -> str:
+    """Render nodes with words of links but without addresses."""
     for node in nodes:
         node.unwrap_tags(["a"])
     return "\n\n".join(filter(None, map(html_text.html_markdown, nodes)))
 
 
-def _drop(parsed: LexborHTMLParser, selector: str) -> None:
+def _drop_elements(parsed: LexborHTMLParser, selector: str) -> None:
     for node in html.select_elements(parsed, [selector]):
         node.decompose()

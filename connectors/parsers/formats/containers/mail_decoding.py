@@ -1,4 +1,4 @@
-"""Characters of mails: bodies, headers and file names, despite wrongly declared charsets."""
+"""Decode mail bodies, headers and file names, with tolerance for wrongly declared charsets."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _ENCODED_WORDS = re.compile(r"=\?[^?\s]{1,60}\?[bBqQ]\?[^?]*\?=(?:\s+=\?[^?\s]{1
 
 
 def decode_text(part: Message) -> str:
-    """Return the characters of a text part by its declared charset if valid, else the likeliest."""
+    """Decode a text part by the declared charset if valid, else by the likeliest."""
     raw = part.get_payload(decode=True)
     data, charset = raw if isinstance(raw, bytes) else b"", part.get_content_charset() or ""
     characters = decode_charset(data, charset, markup=part.get_content_subtype() == "html")
@@ -23,7 +23,7 @@ def decode_text(part: Message) -> str:
 
 
 def decode_field(value: str) -> str:
-    """Return a header value in one line, from `Message.raw_items`."""
+    """Return a header value in one line of decoded words. `value`: from `Message.raw_items`."""
     words = str(value)
     if not words.isascii():
         words = decoding.decode_text(words.encode("utf-8", "surrogateescape"))
@@ -31,7 +31,7 @@ def decode_field(value: str) -> str:
 
 
 def decode_words(words: str) -> str:
-    """Decode RFC 2047 words; other text stays unchanged."""
+    """Decode encoded words; other text stays unchanged."""
     try:
         return "".join(
             part if isinstance(part, str) else decode_charset(part, charset or "")
@@ -42,7 +42,7 @@ def decode_words(words: str) -> str:
 
 
 def decode_charset(data: bytes, charset: str, *, markup: bool = False) -> str:
-    """Decode a body, header or name, correcting charsets declared too narrowly or wrongly."""
+    """Decode bytes of a body, header or name, and correct charsets declared too narrow or wrong."""
     label = charset.lower().strip("\"' ")
     if label == "utf-7":
         return data.decode("utf-7", "replace")
@@ -63,7 +63,7 @@ _ESCAPE_CODECS = {
 
 
 def header_of(message: Message, name: str) -> str:
-    """Return a decoded header; "" if missing."""
+    """Return a decoded header; "" if absent."""
     return decode_field(_raw_header(message, name))
 
 
@@ -72,7 +72,7 @@ def _raw_header(message: Message, name: str) -> str:
 
 
 def name_of(part: Message) -> str:
-    """Return the file name of a part, or ""."""
+    """Return the file name of a part; "" if absent."""
     for header, parameter in (("content-disposition", "filename"), ("content-type", "name")):
         holder = Message()
         raw = _raw_header(part, header)

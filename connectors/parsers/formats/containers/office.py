@@ -1,4 +1,4 @@
-"""Files in Office documents of old and new formats: embedded, attached or inserted objects and pictures."""
+"""Find files inside Office documents: embedded objects, attachments and pictures, in old and new formats."""
 
 from __future__ import annotations
 
@@ -25,39 +25,40 @@ if TYPE_CHECKING:
 
 
 COMPOUND = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
-_NATIVE = "\x01Ole10Native"
-_FORMULA = "Equation Native"
-_WHOLE = {"WordDocument": "doc", "Workbook": "xls", "Book": "xls", "PowerPoint Document": "ppt"}
-_OUTLOOK = "__properties_version1.0"
+_NATIVE_STREAM = "\x01Ole10Native"
+_FORMULA_STREAM = "Equation Native"
+_DOCUMENT_STREAMS = {"WordDocument": "doc", "Workbook": "xls", "Book": "xls", "PowerPoint Document": "ppt"}
+_OUTLOOK_STREAM = "__properties_version1.0"
 # Streams with the bare file.
-_BARE = ("Package", "CONTENTS", "Contents", "EmbeddedOdf")
-_OTHER = "It is an object of a program whose files are not read. Upload it as a file of a kind that is taken."
-_OLD = (
+# Streams with the unchanged bytes of a file.
+_PLAIN_STREAMS = ("Package", "CONTENTS", "Contents", "EmbeddedOdf")
+_UNKNOWN_PROGRAM = "It is an object of a program whose files are not read. Upload it as a file of a kind that is taken."
+_OLD_FORMAT = (
     "It is embedded in a document of an older Office format, from which it cannot be taken. "
     "Save that document in the current format (DOCX, XLSX, PPTX), or upload the embedded file itself."
 )
-_ENDINGS = ((b"PK\x03\x04", "zip"), (b"%PDF-", "pdf"), (b"{\\rtf", "rtf"), (COMPOUND, "ole"))
+_ENDINGS_BY_MAGIC = ((b"PK\x03\x04", "zip"), (b"%PDF-", "pdf"), (b"{\\rtf", "rtf"), (COMPOUND, "ole"))
 FORMULAS = "formulas"
 
 
 def compound_parts(name: str, data: bytes) -> Iterator[Part]:
-    """Return the file in an embedded object. `name`: the object's name in the document."""
+    """Return the file inside an embedded object. `name`: the object's name in the document."""
     if not data.startswith(COMPOUND):
-        yield Part(f"{name}{_ending(data)}", content=lambda: [data])
+        yield Part(f"{name}{_guess_ending(data)}", content=lambda: [data])
         return
     import olefile
 
     with olefile.OleFileIO(io.BytesIO(data)) as file:
         streams = {entry[0] for entry in file.listdir() if len(entry) == 1}
-        whole = next((ending for stream, ending in _WHOLE.items() if stream in streams), "")
-        if whole or _OUTLOOK in streams:
+        whole = next((ending for stream, ending in _DOCUMENT_STREAMS.items() if stream in streams), "")
+        if whole or _OUTLOOK_STREAM in streams:
             yield Part(f"{name}.{whole or 'msg'}", content=lambda: [data])
         else:
             yield files_within(file, "", name)
 
 
 def stored_object(file: olefile.OleFileIO) -> Iterator[Part]:
-    """Return the objects in storages of an older Office document."""
+    """Return the embedded objects in storages of a document of an older Office format."""
     storages = dict.fromkeys(
         "/".join(entry[:depth])
         for entry in file.listdir(streams=True, storages=False)
@@ -68,32 +69,32 @@ def stored_object(file: olefile.OleFileIO) -> Iterator[Part]:
         yield files_within(file, f"{storage}/", storage.rpartition("/")[2])
 
 
+# [MS-DOC] 2.1.7 keeps objects in ObjectPool, [MS-XLS] 2.1.5 in storages with the prefix MBD.
 def _holds_object(entry: list[str], depth: int) -> bool:
-    """Check for ObjectPool ([MS-DOC] 2.1.7) and storages starting with MBD ([MS-XLS] 2.1.5)."""
     parent = entry[: depth - 1]
     in_pool = parent == ["ObjectPool"]
     return in_pool or (not parent and entry[0].startswith("MBD"))
 
 
 def files_within(file: olefile.OleFileIO, storage: str, name: str) -> Part:
-    """Return the files of the object whose streams are in `storage`, which is "" or ends in a slash."""
-    if file.exists(storage + _NATIVE):
-        return read_package(_stream(file, storage + _NATIVE)[4:], name)
-    if stream := next((stream for stream in _BARE if file.exists(storage + stream)), ""):
-        data = _stream(file, storage + stream)
-        return Part(f"{name}{_ending(data)}", content=lambda: [data])
-    if file.exists(storage + _FORMULA):
+    """Return the files of the object in `storage`: "" or a path with a trailing slash."""
+    if file.exists(storage + _NATIVE_STREAM):
+        return read_package(_read_stream(file, storage + _NATIVE_STREAM)[4:], name)
+    if stream := next((stream for stream in _PLAIN_STREAMS if file.exists(storage + stream)), ""):
+        data = _read_stream(file, storage + stream)
+        return Part(f"{name}{_guess_ending(data)}", content=lambda: [data])
+    if file.exists(storage + _FORMULA_STREAM):
         return Part(name, notice=FORMULAS)
-    has_stream = any(file.exists(storage + stream) for stream in _WHOLE)
-    return Part(name, error=_OLD if has_stream else _OTHER)
+    has_stream = any(file.exists(storage + stream) for stream in _DOCUMENT_STREAMS)
+    return Part(name, error=_OLD_FORMAT if has_stream else _UNKNOWN_PROGRAM)
 
 
 def read_package(data: bytes, name: str) -> Part:
-    """Return a file in Windows Packager format with its name."""
+    """Return the file of any kind in a package of the Windows packager, under its name."""
     try:
         at = 2
-        label, at = _string(data, at)
-        path, at = _string(data, at)
+        label, at = _read_string(data, at)
+        path, at = _read_string(data, at)
         at += 4
         (length,) = struct.unpack_from("<I", data, at)
         at += 4 + length
@@ -107,32 +108,32 @@ def read_package(data: bytes, name: str) -> Part:
     return Part(called, content=lambda: [content])
 
 
-def _string(data: bytes, at: int) -> tuple[str, int]:
+def _read_string(data: bytes, at: int) -> tuple[str, int]:
     end = data.index(b"\0", at)
     return data[at:end].decode("cp1252", "replace"), end + 1
 
 
-def _stream(file: olefile.OleFileIO, path: str) -> bytes:
+def _read_stream(file: olefile.OleFileIO, path: str) -> bytes:
     with file.openstream(path) as stream:
         return bytes(stream.read())
 
 
-def _ending(data: bytes) -> str:
-    return next((f".{ending}" for mark, ending in _ENDINGS if data.startswith(mark)), "")
+def _guess_ending(data: bytes) -> str:
+    return next((f".{ending}" for mark, ending in _ENDINGS_BY_MAGIC if data.startswith(mark)), "")
 
 
 OLDER_KINDS = (detect.DOC, detect.XLS, detect.PPT, detect.RTF)
-_SLIDES = "PowerPoint Document"
-_OLE_OBJECT, _PACKED = 0x1011, 1
-_MOST_BYTES = 1 << 29
+_SLIDES_STREAM = "PowerPoint Document"
+_OLE_OBJECT, _COMPRESSED_OBJECT = 0x1011, 1
+_MAX_OBJECT_BYTES = 1 << 29
 _RTF_OBJECT = re.compile(rb"\\objdata\b\s*((?:[0-9A-Fa-f]{2}\s*|\s)+)")
-_EMBEDDED_OLE = 2
+_EMBEDDED_OLE_FORMAT = 2
 
 
 def older_parts(kind: Kind, path: Path) -> Iterator[Part]:
-    """Yield the embedded files as parts."""
+    """Return the embedded files, each as a part."""
     if kind is detect.RTF:
-        yield from _of_rtf(path.read_bytes())
+        yield from _rtf_objects(path.read_bytes())
         return
     import olefile
 
@@ -141,12 +142,12 @@ def older_parts(kind: Kind, path: Path) -> Iterator[Part]:
     with olefile.OleFileIO(str(path)) as file:
         if kind is not detect.PPT:
             yield from stored_object(file)
-        elif file.exists(_SLIDES):
-            with file.openstream(_SLIDES) as stream:
-                yield from _of_slides(stream.read())
+        elif file.exists(_SLIDES_STREAM):
+            with file.openstream(_SLIDES_STREAM) as stream:
+                yield from _slide_objects(stream.read())
 
 
-def _of_slides(data: bytes) -> Iterator[Part]:
+def _slide_objects(data: bytes) -> Iterator[Part]:
     at, number = 0, 0
     while at + 8 <= len(data):
         flags, kind, size = struct.unpack_from("<HHI", data, at)
@@ -157,14 +158,14 @@ def _of_slides(data: bytes) -> Iterator[Part]:
         number += 1
         name = f"object {number}"
         try:
-            if flags >> 4 == _PACKED:
-                content = zlib.decompressobj().decompress(content[4:], _MOST_BYTES)
+            if flags >> 4 == _COMPRESSED_OBJECT:
+                content = zlib.decompressobj().decompress(content[4:], _MAX_OBJECT_BYTES)
             yield from compound_parts(name, content)
         except DAMAGE_ERRORS:
             yield Part(name, error=DAMAGED_PART)
 
 
-def _of_rtf(data: bytes) -> Iterator[Part]:
+def _rtf_objects(data: bytes) -> Iterator[Part]:
     for number, match in enumerate(_RTF_OBJECT.finditer(data), 1):
         name = f"object {number}"
         try:
@@ -180,7 +181,7 @@ def _rtf_object(data: bytes, name: str) -> Iterator[Part]:
         (size,) = struct.unpack_from("<I", data, at)
         words.append(data[at + 4 : at + 4 + size].rstrip(b"\0"))
         at += 4 + size
-    if form != _EMBEDDED_OLE:
+    if form != _EMBEDDED_OLE_FORMAT:
         return  # a link to a file elsewhere
     (size,) = struct.unpack_from("<I", data, at)
     content = data[at + 4 : at + 4 + size]
@@ -192,42 +193,49 @@ def _rtf_object(data: bytes, name: str) -> Iterator[Part]:
 
 OOXML = (detect.DOCX, detect.PPTX, detect.XLSX, detect.VSDX)
 OPEN_DOCUMENT = (detect.ODT, detect.ODP, detect.ODS, detect.ODG)
-_WORDS = (".xml", ".rels", ".xhtml", ".html", ".htm", ".opf", ".ncx")
-_MEDIA = re.compile(
+_TEXT_ENDINGS = (".xml", ".rels", ".xhtml", ".html", ".htm", ".opf", ".ncx")
+_MEDIA_PATTERN = re.compile(
     r"(?:^|/)(?:media|Pictures|images?)/[^/]+$|\.(?:png|jpe?g|gif|svg|webp|emf|wmf|tiff?|bmp)$", re.IGNORECASE
 )
-_SOUND = re.compile(r"\.(?:mp[34]|m4[av]|wav|ogg|avi|mov|wmv|webm)$", re.IGNORECASE)
-_PICTURES, _RECORDINGS = "pictures", "recordings"
-_EMBEDDED = re.compile(r"/(?:oleObject|package|aFChunk|subDocument)$")
-_MANIFEST = "{urn:oasis:names:tc:opendocument:xmlns:manifest:1.0}"
-_ODF = "application/vnd.oasis.opendocument."
-_ODF_FILES = {f"{_ODF}text": "odt", f"{_ODF}spreadsheet": "ods", f"{_ODF}presentation": "odp", f"{_ODF}graphics": "odg"}
-_ODF_FORMULA = f"{_ODF}formula"
-_OLE = "application/vnd.sun.star.oleobject"
-_UNLISTED = (
+_SOUND_PATTERN = re.compile(r"\.(?:mp[34]|m4[av]|wav|ogg|avi|mov|wmv|webm)$", re.IGNORECASE)
+_PICTURES_NOTICE, _RECORDINGS_NOTICE = "pictures", "recordings"
+_EMBEDDED_PATTERN = re.compile(r"/(?:oleObject|package|aFChunk|subDocument)$")
+_MANIFEST_NAMESPACE = "{urn:oasis:names:tc:opendocument:xmlns:manifest:1.0}"
+_ODF_PREFIX = "application/vnd.oasis.opendocument."
+_ENDINGS_BY_ODF_TYPE = {
+    f"{_ODF_PREFIX}text": "odt",
+    f"{_ODF_PREFIX}spreadsheet": "ods",
+    f"{_ODF_PREFIX}presentation": "odp",
+    f"{_ODF_PREFIX}graphics": "odg",
+}
+_ODF_FORMULA = f"{_ODF_PREFIX}formula"
+_OLE_TYPE = "application/vnd.sun.star.oleobject"
+_MANIFEST_DAMAGED = (
     "The list of what the document holds is damaged. Save it again from the program that made it and upload that."
 )
-_PROTECTED = "It is encrypted by the publisher (DRM). Upload a copy of the book without that protection."
-_MISSING = "The book lists it and does not hold it. Save the book again from the program that made it and upload that."
+_DRM_PROTECTED = "It is encrypted by the publisher (DRM). Upload a copy of the book without that protection."
+_MEMBER_MISSING = (
+    "The book lists it and does not hold it. Save the book again from the program that made it and upload that."
+)
 
 
 def office_parts(kind: Kind, path: Path) -> Iterator[Part]:
-    """Yield the files of a document besides its text, and its unreadable text parts."""
+    """Return the files in a document besides its text, and failures for unreadable text members."""
     with zipfile.ZipFile(path) as archive:
         if kind in OOXML:
-            yield from _ooxml(archive)
+            yield from _ooxml_parts(archive)
         elif kind in OPEN_DOCUMENT:
-            yield from _open_document(archive)
+            yield from _open_document_parts(archive)
         else:
-            yield from _book(archive)
-        yield from _pictures(archive)
-        yield from _damaged(archive)
+            yield from _book_parts(archive)
+        yield from _picture_parts(archive)
+        yield from _damaged_parts(archive)
 
 
-def _damaged(archive: zipfile.ZipFile) -> Iterator[Part]:
-    """Yield text parts with damaged compression."""
+def _damaged_parts(archive: zipfile.ZipFile) -> Iterator[Part]:
+    """Report text members that fail to unpack."""
     for entry in archive.infolist():
-        if not entry.filename.lower().endswith(_WORDS):
+        if not entry.filename.lower().endswith(_TEXT_ENDINGS):
             continue
         if entry.flag_bits & 1:
             yield Part(entry.filename, error=LOCKED_PART)
@@ -239,44 +247,44 @@ def _damaged(archive: zipfile.ZipFile) -> Iterator[Part]:
             yield Part(entry.filename, error=DAMAGED_PART)
 
 
-def _pictures(archive: zipfile.ZipFile) -> Iterator[Part]:
+def _picture_parts(archive: zipfile.ZipFile) -> Iterator[Part]:
     for name in archive.namelist():
-        if _SOUND.search(name):
-            yield Part(posixpath.basename(name), notice=_RECORDINGS)
-        elif _MEDIA.search(name) and not name.startswith(("Thumbnails/", "docProps/")):
-            yield Part(posixpath.basename(name), notice=_PICTURES)
+        if _SOUND_PATTERN.search(name):
+            yield Part(posixpath.basename(name), notice=_RECORDINGS_NOTICE)
+        elif _MEDIA_PATTERN.search(name) and not name.startswith(("Thumbnails/", "docProps/")):
+            yield Part(posixpath.basename(name), notice=_PICTURES_NOTICE)
 
 
-def _ooxml(archive: zipfile.ZipFile) -> Iterator[Part]:
+def _ooxml_parts(archive: zipfile.ZipFile) -> Iterator[Part]:
     entries = {entry.filename: entry for entry in archive.infolist()}
     behind_charts, embedded = set(), {name for name in entries if re.search(r"/embeddings/[^/]+$", name)}
     for name in entries:
         if name.endswith(".rels") and not name.startswith("_rels/"):
-            targets = set(_targets(archive, name)) & entries.keys()
+            targets = set(_embedded_targets(archive, name)) & entries.keys()
             embedded |= targets
             behind_charts |= targets if "/charts/" in name else set()
     for name in sorted(embedded - behind_charts):  # what charts show is read with the document
         called = posixpath.basename(name)
         if name.endswith(".bin"):
-            yield from _object(archive, entries[name])
+            yield from _object_part(archive, entries[name])
         else:
             yield Part(called, content=ledger.member_content(archive, entries[name]))
 
 
-def _targets(archive: zipfile.ZipFile, name: str) -> Iterator[str]:
-    """Return the embedded targets in the relations of a part."""
+def _embedded_targets(archive: zipfile.ZipFile, name: str) -> Iterator[str]:
+    """Return the members related to a member as embedded."""
     try:
         relations = xml.read_root(archive, name)
     except xml.BROKEN + DAMAGE_ERRORS:
         return  # reported as damaged
     folder = posixpath.dirname(posixpath.dirname(name))
     for relation in relations:
-        if _EMBEDDED.search(relation.get("Type", "")) and relation.get("TargetMode") != "External":
+        if _EMBEDDED_PATTERN.search(relation.get("Type", "")) and relation.get("TargetMode") != "External":
             target = unquote(relation.get("Target", ""))
             yield target.lstrip("/") if target.startswith("/") else posixpath.normpath(f"{folder}/{target}")
 
 
-def _object(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> Iterator[Part]:
+def _object_part(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> Iterator[Part]:
     name = posixpath.basename(entry.filename)
     try:
         data = b"".join(ledger.member_content(archive, entry)())
@@ -285,28 +293,32 @@ def _object(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> Iterator[Part]:
         yield Part(name, error=DAMAGED_PART)
 
 
-def _open_document(archive: zipfile.ZipFile) -> Iterator[Part]:
+def _open_document_parts(archive: zipfile.ZipFile) -> Iterator[Part]:
     entries = {entry.filename: entry for entry in archive.infolist()}
     try:
         manifest = xml.read_root(archive, "META-INF/manifest.xml")
     except xml.BROKEN + DAMAGE_ERRORS:
-        yield from (Part(name, error=_UNLISTED) for name in entries if re.fullmatch(r"Object \d+/content\.xml", name))
+        yield from (
+            Part(name, error=_MANIFEST_DAMAGED) for name in entries if re.fullmatch(r"Object \d+/content\.xml", name)
+        )
         return
     for line in manifest:
-        name, kind = line.get(f"{_MANIFEST}full-path", ""), line.get(f"{_MANIFEST}media-type", "")
+        name, kind = line.get(f"{_MANIFEST_NAMESPACE}full-path", ""), line.get(f"{_MANIFEST_NAMESPACE}media-type", "")
         called = name.rstrip("/")
         if name in ("", "/") or called.startswith("ObjectReplacements"):
             continue
         if kind == _ODF_FORMULA:
             yield Part(called, notice=FORMULAS)
-        elif name.endswith("/") and kind in _ODF_FILES:
-            yield Part(f"{called}.{_ODF_FILES[kind]}", kind, content=partial(_apart, archive, name, kind))
-        elif kind == _OLE and name in entries:
-            yield from _object(archive, entries[name])
+        elif name.endswith("/") and kind in _ENDINGS_BY_ODF_TYPE:
+            yield Part(
+                f"{called}.{_ENDINGS_BY_ODF_TYPE[kind]}", kind, content=partial(_repack_folder, archive, name, kind)
+            )
+        elif kind == _OLE_TYPE and name in entries:
+            yield from _object_part(archive, entries[name])
 
 
-def _apart(archive: zipfile.ZipFile, folder: str, kind: str) -> list[bytes]:
-    """Return an embedded document in a subfolder as a separate file."""
+def _repack_folder(archive: zipfile.ZipFile, folder: str, kind: str) -> list[bytes]:
+    """Repack a document in a folder of another document as a separate file."""
     file = io.BytesIO()
     with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as package:
         package.writestr("mimetype", kind, zipfile.ZIP_STORED)
@@ -316,10 +328,10 @@ def _apart(archive: zipfile.ZipFile, folder: str, kind: str) -> list[bytes]:
     return [file.getvalue()]
 
 
-def _book(archive: zipfile.ZipFile) -> Iterator[Part]:
-    """Yield missing or protected chapters, and listed files of other kinds."""
+def _book_parts(archive: zipfile.ZipFile) -> Iterator[Part]:
+    """Report missing or protected chapters, and return files of other kinds in the book's list."""
     names = set(archive.namelist())
-    protected = _protected(archive) if "META-INF/encryption.xml" in names else set()
+    protected = _protected_members(archive) if "META-INF/encryption.xml" in names else set()
     for name in sorted(name for name in names if name.endswith(".opf")):
         try:
             package = xml.read_root(archive, name)
@@ -333,9 +345,9 @@ def _book(archive: zipfile.ZipFile) -> Iterator[Part]:
             kind = item.get("media-type", "")
             if item_path not in names and posixpath.normpath(posixpath.join(folder, item.get("href", ""))) not in names:
                 if "html" in kind:
-                    yield Part(item_path, error=_MISSING)
+                    yield Part(item_path, error=_MEMBER_MISSING)
             elif item_path in protected and not _is_font(kind):
-                yield Part(item_path, error=_PROTECTED)
+                yield Part(item_path, error=_DRM_PROTECTED)
             elif kind == detect.PDF.media_type:
                 yield Part(
                     posixpath.basename(item_path),
@@ -344,7 +356,7 @@ def _book(archive: zipfile.ZipFile) -> Iterator[Part]:
                 )
 
 
-def _protected(archive: zipfile.ZipFile) -> set[str]:
+def _protected_members(archive: zipfile.ZipFile) -> set[str]:
     try:
         encryption: Element = xml.read_root(archive, "META-INF/encryption.xml")
     except xml.BROKEN + DAMAGE_ERRORS:
