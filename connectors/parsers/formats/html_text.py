@@ -27,25 +27,10 @@ if TYPE_CHECKING:
 
 _SILENT_TAGS = frozenset(
     (
-        "script",
-        "style",
-        "template",
-        "head",
-        "title",
-        "noscript",
-        "video",
-        "audio",
-        "canvas",
-        "defs",
-        "desc",
-        "metadata",
-        "annotation",
-        "annotation-xml",
-        "rp",
-        "object",
-        "iframe",
+        "script", "style", "template", "head", "title", "noscript", "video", "audio", "canvas",
+        "defs", "desc", "metadata", "annotation", "annotation-xml", "rp", "object", "iframe",
     )
-)
+)  # fmt: skip
 _BLOCK_TAGS = frozenset(
     (
         "p", "div", "section", "article", "main", "header", "footer", "aside", "nav", "address", "figure", "figcaption",
