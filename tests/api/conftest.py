@@ -66,17 +66,17 @@ def api_db(api_database: str) -> Iterator[Database]:
 @pytest.fixture
 def organization(base: str, api_db: Database, ring: KeyRing):
     """A function that makes an organization; its arguments are those of `organizations.create_organization`."""
-    made: list[httpx.Client] = []
+    clients: list[httpx.Client] = []
 
     def make(**limits: Any) -> Organization:
         owner = organizations.create_organization(api_db, "test", **limits)
         api_key = api_keys.create_key(api_db, ring, owner.id, "test").api_key
         client = client_of(base, api_key)
-        made.append(client)
+        clients.append(client)
         return Organization(owner.id, client, api_key, api_db, ring, base)
 
     yield make
-    for client in made:
+    for client in clients:
         client.close()
 
 

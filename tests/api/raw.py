@@ -35,19 +35,19 @@ def request(method: str, target: str | bytes, *headers: str, body: bytes = b"") 
     return method.encode() + b" " + line + b" HTTP/1.1\r\n" + fields.encode("latin-1") + b"\r\n" + body
 
 
-def ask(base: str, sent: bytes, *, source: str | None = None, seconds: float = 20) -> Answer:
+def ask(base: str, content: bytes, *, source: str | None = None, seconds: float = 20) -> Answer:
     """What the server answers to these bytes; it reads until the server closes."""
-    with connect(base, source, seconds) as made:
+    with connect(base, source, seconds) as connection:
         with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # it may have answered before all was sent
-            made.sendall(sent)
-        return read(made)
+            connection.sendall(content)
+        return read(connection)
 
 
-def read(made: socket.socket) -> Answer:
+def read(connection: socket.socket) -> Answer:
     """One answer, to the end of the connection or of its Content-Length."""
     got = b""
     with contextlib.suppress(ConnectionResetError):
-        while not _is_whole(got) and (piece := made.recv(65536)):
+        while not _is_whole(got) and (piece := connection.recv(65536)):
             got += piece
     return parsed(got)
 
@@ -67,12 +67,12 @@ class Session:
             self._made.close()
         self._made = None
 
-    def ask(self, sent: bytes) -> Answer:
-        self._made = made = self._made or connect(self._base, self._source)
-        made.sendall(sent)
-        answer = read(made)
+    def ask(self, content: bytes) -> Answer:
+        self._made = connection = self._made or connect(self._base, self._source)
+        connection.sendall(content)
+        answer = read(connection)
         if answer.headers.get("connection") == "close" or "content-length" not in answer.headers:
-            made.close()
+            connection.close()
             self._made = None
         return answer
 
@@ -87,6 +87,6 @@ def parsed(got: bytes) -> Answer:
     """The answer that these bytes are."""
     head, _, body = got.partition(b"\r\n\r\n")
     first, *lines = head.decode("latin-1").split("\r\n")
-    named = (line.partition(":") for line in lines)
+    headers = (line.partition(":") for line in lines)
     status = first.split(" ")[1] if " " in first else "0"
-    return Answer(int(status), {name.lower(): value.strip() for name, _, value in named}, body)
+    return Answer(int(status), {name.lower(): value.strip() for name, _, value in headers}, body)

@@ -46,9 +46,9 @@ class Organization:
         made = api_keys.create_key(self.db, self.ring, self.id, "limited", **limits)
         return client_of(self.base, made.api_key)
 
-    def namespace(self, **more: Any) -> str:
+    def namespace(self, **settings: Any) -> str:
         """The id of a new namespace on the embedded defaults."""
-        answer = self.client.post("/v1/namespaces", json={"name": "space", **EMBEDDED, **more})
+        answer = self.client.post("/v1/namespaces", json={"name": "space", **EMBEDDED, **settings})
         assert answer.status_code == 200, answer.text
         return str(answer.json()["data"]["namespace"]["id"])
 
@@ -84,9 +84,9 @@ class Failures:
 
 def wait_for_fresh_minute(seconds_needed: float = 12) -> None:
     """Wait until the minute in which requests are counted lasts for as long as a test needs."""
-    rest = 60 - time.time() % 60
-    if rest < seconds_needed:
-        time.sleep(rest + 0.1)
+    seconds_left = 60 - time.time() % 60
+    if seconds_left < seconds_needed:
+        time.sleep(seconds_left + 0.1)
 
 
 def client_of(base: str, api_key: str) -> httpx.Client:

@@ -99,8 +99,8 @@ def test_every_request_of_a_process_has_its_line_and_errors_come_in_order(api_da
             for number in range(5):
                 client.get("/v1/keys/current", headers={"X-Request-Id": f"fine-{number}"})
             client.get("/v1/nothing", headers={"X-Request-Id": "wrong"})
-            told = _ids(log)
-            assert told[-6:] == [*(f"fine-{number}" for number in range(5)), "wrong"]
+            logged_ids = _ids(log)
+            assert logged_ids[-6:] == [*(f"fine-{number}" for number in range(5)), "wrong"]
             client.get("/v1/keys/current", headers={"X-Request-Id": "last"})
         process.terminate()
         process.wait(30)

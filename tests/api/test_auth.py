@@ -29,24 +29,32 @@ def test_no_or_a_wrong_key_is_401(anonymous, header):
 @pytest.mark.parametrize("path", ["/v1/keys/current", "/metrics", "/mcp"])
 def test_two_authorization_headers_are_one_too_many(org, anonymous, path):
     """A proxy that looks at the other one would have let somebody else pass."""
-    own, other = (f"Bearer {key}" for key in (org.api_key, api_keys.create_key(org.db, org.ring, org.id, "b").api_key))
-    for pair in ((own, other), (own, own), (own, "Bearer wrong"), ("Basic abc", own), (own, "")):
+    header, second_header = (
+        f"Bearer {key}" for key in (org.api_key, api_keys.create_key(org.db, org.ring, org.id, "b").api_key)
+    )
+    for pair in (
+        (header, second_header),
+        (header, header),
+        (header, "Bearer wrong"),
+        ("Basic abc", header),
+        (header, ""),
+    ):
         answer = anonymous.get(path, headers=[("Authorization", value) for value in pair])
         assert_error(answer, 401, "UNAUTHORIZED")
         assert answer.headers["www-authenticate"] == "Bearer"
 
 
 def test_a_key_is_stored_only_as_a_hash_and_revoked_at_once(org):
-    made = api_keys.create_key(org.db, org.ring, org.id, "short-lived")
-    assert made.api_key not in repr(made)
-    row = org.db.row("select * from api_keys where id = %(id)s", {"id": made.id})
-    assert made.api_key not in str(row)
-    client = httpx.Client(base_url=org.base, headers={"Authorization": f"Bearer {made.api_key}"}, trust_env=False)
+    key = api_keys.create_key(org.db, org.ring, org.id, "short-lived")
+    assert key.api_key not in repr(key)
+    row = org.db.row("select * from api_keys where id = %(id)s", {"id": key.id})
+    assert key.api_key not in str(row)
+    client = httpx.Client(base_url=org.base, headers={"Authorization": f"Bearer {key.api_key}"}, trust_env=False)
     with client:
         assert client.get("/v1/namespaces").status_code == 200
-        assert api_keys.revoke_key(org.db, org.id, made.id)
+        assert api_keys.revoke_key(org.db, org.id, key.id)
         assert_error(client.get("/v1/namespaces"), 401, "UNAUTHORIZED")
-    assert not api_keys.revoke_key(org.db, "org_other", made.id)
+    assert not api_keys.revoke_key(org.db, "org_other", key.id)
 
 
 def test_an_unknown_scope_is_not_granted(org):
@@ -94,10 +102,10 @@ def test_a_required_tenant_that_is_absent(organization):
     assert all(name in answer.headers for name in RATE)
 
 
-@pytest.mark.parametrize("sent", ["", "a b", "x" * 65, "a/b", "ä", "a,b", "*"])
-def test_a_malformed_tenant_is_refused_everywhere_but_on_namespaces(org, sent):
+@pytest.mark.parametrize("tenant", ["", "a b", "x" * 65, "a/b", "ä", "a,b", "*"])
+def test_a_malformed_tenant_is_refused_everywhere_but_on_namespaces(org, tenant):
     space = org.namespace()
-    headers = {"X-Tenant-ID": sent.encode("latin-1")}
+    headers = {"X-Tenant-ID": tenant.encode("latin-1")}
     answer = org.client.post(
         "/v1/ingest/text",
         json={"namespaceId": space, "ingestConfig": {"source": "TEXT", "config": {"text": "a"}}},

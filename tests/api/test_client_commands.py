@@ -23,10 +23,10 @@ from retrieval_client.cli import ingest as ingest_command
 def ingest(base, org, tmp_path, capsys):
     """A function that runs the command without waiting; its exit code and its lines."""
 
-    def run(space, *what, ocr=False, dry_run=False, config=None, no_wait=True):
+    def run(space, *sources, ocr=False, dry_run=False, config=None, no_wait=True):
         options = argparse.Namespace(
             command="ingest",
-            what=list(what),
+            what=list(sources),
             kind=None,
             metadata=None,
             ocr=ocr,
@@ -141,18 +141,18 @@ def test_results_are_printed_as_documents_and_job_runs_end(base, org, tmp_path):
 def test_what_is_refused_is_told_and_the_rest_is_sent(ingest, org, tmp_path):
     (tmp_path / "a.txt").write_text("Kept.")
     code, lines = ingest(org.namespace(), "a.txt", "https://docs.example.com/")  # no scraper is configured
-    told = {line["what"]: line for line in lines}
+    lines_by_source = {line["what"]: line for line in lines}
     assert code == 1
-    assert "WEB_SCRAPER_CONFIG_NOT_SET" in told["https://docs.example.com/"]["error"]
-    assert told["a.txt"]["ingestJobRunId"]
+    assert "WEB_SCRAPER_CONFIG_NOT_SET" in lines_by_source["https://docs.example.com/"]["error"]
+    assert lines_by_source["a.txt"]["ingestJobRunId"]
 
 
 def test_each_invocation_is_a_request_of_its_own_with_ocr_or_without(ingest, org, tmp_path):
     (tmp_path / "scan.pdf").write_bytes(b"%PDF-1.4 a scan")
     space = org.namespace()
-    plain, again, read = (ingest(space, "scan.pdf", ocr=ocr)[1][0]["ingestJobRunId"] for ocr in (False, False, True))
-    assert len({plain, again, read}) == 3
-    given = {
+    plain, repeated, read = (ingest(space, "scan.pdf", ocr=ocr)[1][0]["ingestJobRunId"] for ocr in (False, False, True))
+    assert len({plain, repeated, read}) == 3
+    strategies = {
         row["id"]: row["ocr"]
         for row in org.db.rows(
             "select run.id, job.config->>'ocr' as ocr from job_runs run join jobs job on job.id = run.job_id"
@@ -160,7 +160,7 @@ def test_each_invocation_is_a_request_of_its_own_with_ocr_or_without(ingest, org
             {"ids": [plain, read]},
         )
     }
-    assert given == {plain: "BASIC_PARSER", read: "STANDARD_OCR"}
+    assert strategies == {plain: "BASIC_PARSER", read: "STANDARD_OCR"}
 
 
 def test_a_file_whose_name_is_no_utf8_is_sent_under_a_readable_one(ingest, org, tmp_path):
@@ -182,8 +182,8 @@ def test_a_bucket_is_connected_once_and_ingested_by_its_url_or_its_id(ingest, or
     assert code == 0
     assert line["ingestJobRunId"]
     assert (connection["connector"], connection["status"]) == ("OBJECTS", "ACTIVE")
-    for what in ("s3://handbooks/2026/", connection["id"]):
-        assert ingest(space, what, dry_run=True)[0] == 0
+    for source in ("s3://handbooks/2026/", connection["id"]):
+        assert ingest(space, source, dry_run=True)[0] == 0
     assert len(org.client.get("/v1/connections", params={"namespaceId": space}).json()["data"]["connections"]) == 1
     code, (line,) = ingest(space, "gopher://handbooks", config={"credentials": {"accessKeyId": "canary"}})
     assert code == 1
@@ -194,9 +194,9 @@ def test_a_bucket_is_connected_once_and_ingested_by_its_url_or_its_id(ingest, or
 def test_a_service_that_does_not_run_is_told_with_what_to_do(tmp_path, monkeypatch):
     monkeypatch.delenv("RETRIEVAL_API_URL", raising=False)
     (tmp_path / "service.last.json").write_text('{"api": "http://127.0.0.1:1", "apiKey": "k"}')
-    given = argparse.Namespace(command="runs", namespace=None, url=None, key=None, tenant=None, json=False)
+    arguments = argparse.Namespace(command="runs", namespace=None, url=None, key=None, tenant=None, json=False)
     with pytest.raises(LocalError, match="start it with `retrieval up`"):
-        client.run(given, Settings(home=tmp_path))
+        client.run(arguments, Settings(home=tmp_path))
 
 
 def test_a_refused_connection_to_this_machine_is_reported_without_retries(tmp_path):
@@ -212,17 +212,24 @@ def test_a_refused_connection_to_this_machine_is_reported_without_retries(tmp_pa
 
 def test_a_folder_without_files_is_told(base, org, tmp_path, capsys):
     (tmp_path / "empty").mkdir()
-    given = {"command": "ingest", "what": ["empty"], "kind": None, "metadata": None, "no_wait": False, "json": False}
-    given["ocr"] = False
-    here = {"namespace": org.namespace(), "url": base, "key": org.api_key, "tenant": None, "cwd": tmp_path}
-    assert client.run(argparse.Namespace(**given, **here), Settings(home=tmp_path)) == 0
+    arguments = {
+        "command": "ingest",
+        "what": ["empty"],
+        "kind": None,
+        "metadata": None,
+        "no_wait": False,
+        "json": False,
+    }
+    arguments["ocr"] = False
+    target = {"namespace": org.namespace(), "url": base, "key": org.api_key, "tenant": None, "cwd": tmp_path}
+    assert client.run(argparse.Namespace(**arguments, **target), Settings(home=tmp_path)) == 0
     assert "nothing was ingested" in capsys.readouterr().err
 
 
 def search(base, key, home, namespace=None):
-    given = {"command": "search", "query": "owls", "top_k": 5, "semantic": False, "where": None, "json": False}
-    here = {"namespace": namespace, "url": base, "key": key, "tenant": None, "cwd": home}
-    return client.run(argparse.Namespace(**given, **here), Settings(home=home))
+    arguments = {"command": "search", "query": "owls", "top_k": 5, "semantic": False, "where": None, "json": False}
+    target = {"namespace": namespace, "url": base, "key": key, "tenant": None, "cwd": home}
+    return client.run(argparse.Namespace(**arguments, **target), Settings(home=home))
 
 
 def test_a_key_that_may_not_list_namespaces_searches_the_one_that_is_named_by_its_id(base, org, tmp_path, capsys):

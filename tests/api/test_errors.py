@@ -82,9 +82,9 @@ def test_text_about_nul_and_brackets_is_no_nul_and_no_nesting(org):
         org.text(space, text)
 
 
-@pytest.mark.parametrize("sent", ["application/json; charset=utf-8", "APPLICATION/JSON", None])
-def test_json_by_any_of_its_names_is_read(org, sent):
-    headers = {"Content-Type": sent} if sent else {}
+@pytest.mark.parametrize("content_type", ["application/json; charset=utf-8", "APPLICATION/JSON", None])
+def test_json_by_any_of_its_names_is_read(org, content_type):
+    headers = {"Content-Type": content_type} if content_type else {}
     answer = org.client.post("/v1/search", content=b'{"query": "a", "namespaceId": "x"}', headers=headers)
     assert_error(answer, 404, "NAMESPACE_NOT_FOUND")
 
@@ -112,9 +112,9 @@ def test_a_slow_body_is_given_up(org, base, api_settings):
 
 
 def test_the_clients_request_id_is_kept_if_it_is_sane(org):
-    for sent, kept in (("abc-123", True), ("a b", False), ("x" * 200, False), ("<script>", False)):
-        got = org.client.get("/v1/namespaces", headers={"X-Request-Id": sent}).headers["x-request-id"]
-        assert (got == sent) is kept
+    for request_id, is_kept in (("abc-123", True), ("a b", False), ("x" * 200, False), ("<script>", False)):
+        got = org.client.get("/v1/namespaces", headers={"X-Request-Id": request_id}).headers["x-request-id"]
+        assert (got == request_id) is is_kept
         assert re.fullmatch(r"[A-Za-z0-9._:-]{1,128}", got)
 
 
@@ -137,8 +137,8 @@ def test_what_takes_too_long_is_not_told_as_a_database_that_is_away(database_url
         connection.execute("set statement_timeout = 50")
         with pytest.raises(psycopg.errors.QueryCanceled) as ended:
             connection.execute("select pg_sleep(5)")
-    told = to_service_error(ended.value)
-    assert (STATUS_BY_CODE[told.code], told.reason) == (503, "took_too_long")
-    assert "Ask for less" in str(told)
+    error = to_service_error(ended.value)
+    assert (STATUS_BY_CODE[error.code], error.reason) == (503, "took_too_long")
+    assert "Ask for less" in str(error)
     away = to_service_error(psycopg.OperationalError("gone"))
-    assert (away.code, away.reason) != (told.code, told.reason)
+    assert (away.code, away.reason) != (error.code, error.reason)

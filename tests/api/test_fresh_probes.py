@@ -74,21 +74,21 @@ def checked(area, config, endpoints):
 @pytest.mark.parametrize("name", ["OPENAI", pytest.param("COHERE", marks=pytest.mark.slow)])
 def test_importing_the_sdk_is_not_the_models_time(name):
     with embedding_server.running(name) as vendor:
-        said = checked("embeddingModelConfig", vendor.config(), {name: {"base_url": vendor.base_url}})
-    assert said[-1] == "passed", said
-    assert len(said) > 1, "the check imported nothing slow: the test would prove nothing"
+        output = checked("embeddingModelConfig", vendor.config(), {name: {"base_url": vendor.base_url}})
+    assert output[-1] == "passed", output
+    assert len(output) > 1, "the check imported nothing slow: the test would prove nothing"
 
 
 @pytest.mark.slow
 def test_importing_the_sdk_is_not_the_storages_time():
     with s3_server.running() as storage:
-        said = checked("fileStorageConfig", storage.config(s3_server.bucket(storage)), {})
-    assert said[-1] == "passed", said
-    assert "imports boto3" in said
+        output = checked("fileStorageConfig", storage.config(s3_server.bucket(storage)), {})
+    assert output[-1] == "passed", output
+    assert "imports boto3" in output
 
 
 @pytest.mark.slow
 def test_importing_the_sdk_is_not_the_indexs_time(pinecone_index):
-    said = checked("vectorStorageConfig", pinecone_index(dimension=384).config(), {})
-    assert said[-1] == "passed", said
-    assert "imports pinecone" in said
+    output = checked("vectorStorageConfig", pinecone_index(dimension=384).config(), {})
+    assert output[-1] == "passed", output
+    assert "imports pinecone" in output

@@ -58,8 +58,10 @@ def key():
 def test_32_twins_make_one_job_run_and_get_one_answer(org, key):
     space = org.namespace()
     with ThreadPoolExecutor(32) as pool:
-        sent = [pool.submit(org.client.post, "/v1/ingest/text", json=text_body(space), headers=key) for _ in range(32)]
-        answers = [one.result() for one in sent]
+        futures = [
+            pool.submit(org.client.post, "/v1/ingest/text", json=text_body(space), headers=key) for _ in range(32)
+        ]
+        answers = [future.result() for future in futures]
     assert {answer.status_code for answer in answers} == {200}
     assert len({answer.content for answer in answers}) == 1
     assert len({answer.headers["x-request-id"] for answer in answers}) == 32
@@ -71,9 +73,9 @@ def test_a_document_that_was_deleted_is_ingested_again_under_the_same_key(org, k
     space = org.namespace()
 
     def send():
-        sent = org.client.post("/v1/ingest/text", json=text_body(space), headers=key)
-        assert sent.status_code == 200, sent.text
-        return sent.json()["data"]["documents"][0]["id"]
+        accepted = org.client.post("/v1/ingest/text", json=text_body(space), headers=key)
+        assert accepted.status_code == 200, accepted.text
+        return accepted.json()["data"]["documents"][0]["id"]
 
     first = send()
     filters = {"documentIds": [first]}
@@ -90,9 +92,9 @@ def test_a_file_that_was_deleted_is_ingested_again_by_all_twins_together(org, ke
 
     def send(_=None):
         files = {"file": ("a.txt", b"A file.", "text/plain")}
-        sent = org.client.post("/v1/ingest/file", data={"namespaceId": space}, files=files, headers=key)
-        assert sent.status_code == 200, sent.text
-        return sent.json()["data"]["documents"][0]["id"]
+        accepted = org.client.post("/v1/ingest/file", data={"namespaceId": space}, files=files, headers=key)
+        assert accepted.status_code == 200, accepted.text
+        return accepted.json()["data"]["documents"][0]["id"]
 
     first = send()
     body = {"namespaceId": space, "filterConfig": {"documentIds": [first]}}
@@ -106,14 +108,14 @@ def test_a_file_that_was_deleted_is_ingested_again_by_all_twins_together(org, ke
 
 def test_a_namespace_that_was_deleted_is_created_again_under_the_same_key(org, key):
     def create():
-        made = org.client.post("/v1/namespaces", json={"name": "x", **EMBEDDED}, headers=key)
-        return made.json()["data"]["namespace"]["id"]
+        creation = org.client.post("/v1/namespaces", json={"name": "x", **EMBEDDED}, headers=key)
+        return creation.json()["data"]["namespace"]["id"]
 
     first = create()
     assert org.client.delete(f"/v1/namespaces/{first}").status_code == 200
     second = create()
     assert second != first
-    assert [one["id"] for one in org.client.get("/v1/namespaces").json()["data"]["namespaces"]] == [second]
+    assert [namespace["id"] for namespace in org.client.get("/v1/namespaces").json()["data"]["namespaces"]] == [second]
 
 
 def test_an_ingestion_into_a_deleted_namespace_is_refused_under_the_key_that_was_answered(org, key):
@@ -126,8 +128,8 @@ def test_an_ingestion_into_a_deleted_namespace_is_refused_under_the_key_that_was
 def test_another_body_path_or_query_under_the_same_key_is_a_conflict(org, key):
     space = org.namespace()
     assert org.client.post("/v1/ingest/text", json=text_body(space), headers=key).status_code == 200
-    other = org.client.post("/v1/ingest/text", json=text_body(space, "Another."), headers=key)
-    assert_error(other, 409, "IDEMPOTENCY_CONFLICT")
+    conflict = org.client.post("/v1/ingest/text", json=text_body(space, "Another."), headers=key)
+    assert_error(conflict, 409, "IDEMPOTENCY_CONFLICT")
     assert_error(org.client.post("/v1/namespaces", json={"name": "x", **EMBEDDED}, headers=key), 409, other_code())
     assert_error(org.client.post("/v1/ingest/text?a=b", json=text_body(space), headers=key), 409, other_code())
     assert runs_of(org, space) == 1
@@ -146,8 +148,8 @@ def test_a_file_is_taken_once_whatever_the_boundary(org, key):
 
     with ThreadPoolExecutor(6) as pool:
         answers = list(pool.map(lambda _: send(), range(6)))
-    assert {one.status_code for one in answers} == {200}
-    assert len({one.content for one in answers}) == 1
+    assert {answer.status_code for answer in answers} == {200}
+    assert len({answer.content for answer in answers}) == 1
     assert runs_of(org, space) == 1
     assert_error(send(b"Another."), 409, "IDEMPOTENCY_CONFLICT")
     assert_error(send(externalId="x"), 409, "IDEMPOTENCY_CONFLICT")
@@ -162,9 +164,9 @@ def test_what_was_refused_may_be_tried_again(organization, key):
     assert org.client.post("/v1/namespaces", json=body, headers=key).status_code == 200
 
 
-@pytest.mark.parametrize("sent", ["", "x" * 256, "ä".encode("latin-1")], ids=["empty", "long", "not ASCII"])
-def test_a_malformed_key_is_refused(org, sent):
-    answer = org.client.post("/v1/ingest/text", json=text_body(org.namespace()), headers={"Idempotency-Key": sent})
+@pytest.mark.parametrize("key", ["", "x" * 256, "ä".encode("latin-1")], ids=["empty", "long", "not ASCII"])
+def test_a_malformed_key_is_refused(org, key):
+    answer = org.client.post("/v1/ingest/text", json=text_body(org.namespace()), headers={"Idempotency-Key": key})
     body = assert_error(answer, 400, "INVALID_INGEST_CONFIG")
     assert body["error"]["details"] == {"reason": "invalid_idempotency_key", "field": "Idempotency-Key"}
 
@@ -185,26 +187,30 @@ def test_two_tenants_and_two_keys_do_not_see_each_other(org, key):
         answer = client.post("/v1/ingest/text", json=text_body(space), headers={**key, "X-Tenant-ID": tenant})
         return answer.json()["data"]["ingestJobRunId"]
 
-    with org.key() as other:
-        runs = {send(org.client, "alice"), send(org.client, "bob"), send(other, "alice")}
+    with org.key() as second_client:
+        runs = {send(org.client, "alice"), send(org.client, "bob"), send(second_client, "alice")}
     assert len(runs) == 3
 
 
 def test_answers_are_kept_sealed_for_a_day(org, key):
     space = org.namespace()
     first = org.client.post("/v1/ingest/text", json=text_body(space), headers=key).json()["data"]
-    where = {"key": key["Idempotency-Key"]}
-    row = org.db.row("select * from idempotent_answers where key = %(key)s", where)
+    parameters = {"key": key["Idempotency-Key"]}
+    row = org.db.row("select * from idempotent_answers where key = %(key)s", parameters)
     assert first["ingestJobRunId"] not in str(row)
     assert first["ingestJobRunId"].encode() not in bytes(row["sealed"])
-    org.db.rows("update idempotent_answers set created_at = now() - interval '25 hours' where key = %(key)s", where)
+    org.db.rows(
+        "update idempotent_answers set created_at = now() - interval '25 hours' where key = %(key)s", parameters
+    )
     second = org.client.post("/v1/ingest/text", json=text_body(space, "Another."), headers=key).json()["data"]
     assert second["ingestJobRunId"] != first["ingestJobRunId"]
     garbage.delete_expired(org.db)
-    assert org.db.row("select 1 from idempotent_answers where key = %(key)s", where)
-    org.db.rows("update idempotent_answers set created_at = now() - interval '25 hours' where key = %(key)s", where)
+    assert org.db.row("select 1 from idempotent_answers where key = %(key)s", parameters)
+    org.db.rows(
+        "update idempotent_answers set created_at = now() - interval '25 hours' where key = %(key)s", parameters
+    )
     garbage.delete_expired(org.db)
-    assert org.db.row("select 1 from idempotent_answers where key = %(key)s", where) is None
+    assert org.db.row("select 1 from idempotent_answers where key = %(key)s", parameters) is None
 
 
 def test_a_stored_hash_is_keyed_and_one_of_the_release_before_still_counts(org, key):
@@ -227,7 +233,7 @@ def test_a_stored_hash_is_keyed_and_one_of_the_release_before_still_counts(org, 
 
 def test_what_breaks_off_half_way_has_done_nothing(org, ring):
     """The process dies, so to speak, after the act and before the commit: neither the act nor its answer is there."""
-    asked = IdempotentRequest(org.id, "k", b"hash")
+    request = IdempotentRequest(org.id, "k", b"hash")
 
     async def dies():
         await org.db.async_rows("insert into tenants (organization_id, id) values (%(id)s, 'half')", {"id": org.id})
@@ -239,32 +245,32 @@ def test_what_breaks_off_half_way_has_done_nothing(org, ring):
 
     async def both():
         with pytest.raises(ConnectionResetError):
-            await idempotency.answer_once(org.db, ring, asked, dies)
-        assert await idempotency.find_answer(org.db, ring, asked) is None
-        assert await idempotency.answer_once(org.db, ring, asked, lives) == b"{}"
-        assert await idempotency.answer_once(org.db, ring, asked, dies) == b"{}"
+            await idempotency.answer_once(org.db, ring, request, dies)
+        assert await idempotency.find_answer(org.db, ring, request) is None
+        assert await idempotency.answer_once(org.db, ring, request, lives) == b"{}"
+        assert await idempotency.answer_once(org.db, ring, request, dies) == b"{}"
         with pytest.raises(ServiceError):
             await idempotency.answer_once(org.db, ring, IdempotentRequest(org.id, "k", b"other"), lives)
         await org.db.async_close()
 
     asyncio.run(both())
-    found = org.db.rows("select id from tenants where organization_id = %(id)s", {"id": org.id})
-    assert [row["id"] for row in found] == ["whole"]
+    tenants = org.db.rows("select id from tenants where organization_id = %(id)s", {"id": org.id})
+    assert [row["id"] for row in tenants] == ["whole"]
 
 
 def test_a_request_waits_only_so_long_for_its_twin(org, ring, monkeypatch):
     monkeypatch.setattr(idempotency, "WAIT_SECONDS", 0.1)
-    asked = IdempotentRequest(org.id, "slow", b"hash")
+    request = IdempotentRequest(org.id, "slow", b"hash")
 
     async def slow():
         await asyncio.sleep(1)
         return b"{}"
 
     async def race():
-        first = asyncio.create_task(idempotency.answer_once(org.db, ring, asked, slow))
+        first = asyncio.create_task(idempotency.answer_once(org.db, ring, request, slow))
         await asyncio.sleep(0.3)
         with pytest.raises(ServiceError) as refused:
-            await idempotency.answer_once(org.db, ring, asked, slow)
+            await idempotency.answer_once(org.db, ring, request, slow)
         assert (refused.value.code, refused.value.reason) == (ErrorCode.IDEMPOTENCY_CONFLICT, "still_running")
         assert await first == b"{}"
         await org.db.async_close()
@@ -273,8 +279,8 @@ def test_a_request_waits_only_so_long_for_its_twin(org, ring, monkeypatch):
 
 
 def test_every_operation_that_creates_takes_the_header():
-    said = [handler.opt["operation"] for handler in ROUTE_HANDLERS if "operation" in handler.opt]
-    without = {f"{about.method} {about.path}" for about in said if about.method == "POST" and not about.creates}
+    operations = [handler.opt["operation"] for handler in ROUTE_HANDLERS if "operation" in handler.opt]
+    without = {f"{about.method} {about.path}" for about in operations if about.method == "POST" and not about.creates}
     assert without <= NOT_CREATING
 
 
@@ -292,7 +298,7 @@ def test_whatever_is_created_is_created_once(org, key, about):
     space = org.namespace(webScraperConfig={"provider": "BUILTIN"}, googleDriveConfig=app)
     body = {**about.example, **({"namespaceId": space} if "namespaceId" in about.example else {})}
     first = org.client.post(about.path, json=body, headers=key)
-    again = org.client.post(about.path, json=body, headers=key)
-    assert again.content == first.content
+    repeated = org.client.post(about.path, json=body, headers=key)
+    assert repeated.content == first.content
     row = org.db.row("select 1 as kept from idempotent_answers where key = %(key)s", {"key": key["Idempotency-Key"]})
     assert (row is not None) is (first.status_code == 200), first.text

@@ -36,8 +36,8 @@ PEOPLE = {
 
 @pytest.fixture(scope="module")
 def provider():
-    with oidc_provider.serving(Provider(people=PEOPLE)) as made:
-        yield made
+    with oidc_provider.serving(Provider(people=PEOPLE)) as served:
+        yield served
 
 
 @pytest.fixture(scope="module")
@@ -58,11 +58,11 @@ def address(provider, own, api_db, api_settings, api_database, ring):
         OidcRole(group="strangers", role="admin", organization=foreign.id),
         OidcRole(group="lost", role="admin", organization="org_missing"),
     ]
-    said = {"oidc_issuer": provider.issuer, "oidc_client_id": provider.client_id, "oidc_principal_claim": "email"}
+    changes = {"oidc_issuer": provider.issuer, "oidc_client_id": provider.client_id, "oidc_principal_claim": "email"}
     roles.append(OidcRole(group="first", role="admin"))
     few = organizations.create_organization(api_db, "few", requests_per_minute=3)
     roles.append(OidcRole(group="few", role="viewer", organization=few.id))
-    with serve(api_settings.model_copy(update=said | {"oidc_roles": roles}), api_database, ring) as base:
+    with serve(api_settings.model_copy(update=changes | {"oidc_roles": roles}), api_database, ring) as base:
         yield base
 
 
@@ -88,7 +88,7 @@ def space(org):
 @pytest.fixture(scope="module")
 def library(org, space):
     """One document for each kind of reader."""
-    made = Library(org.db, Scope(org.id, space), None)
+    filled_library = Library(org.db, Scope(org.id, space), None)
     for name, access in (
         ("open", None),
         ("adas", {"users": ["ada@example.com"]}),
@@ -97,13 +97,13 @@ def library(org, space):
         ("not-for-auditors", {"public": True, "denied": {"groups": ["auditors"]}}),
         ("nobodys", {}),
     ):
-        made.put([f"{name} seals dive"], external_id=name)
+        filled_library.put([f"{name} seals dive"], external_id=name)
         if access is not None:
             body = {"namespaceId": space, "filterConfig": {"documentExternalIds": [name]}, "data": {"access": access}}
             assert org.client.patch("/v1/documents", json=body).status_code == 200
     members = {"namespaceId": space, "members": {"users": [], "groups": ["auditors"]}}
     assert org.client.put("/v1/groups/nested", json=members).status_code == 200
-    return made
+    return filled_library
 
 
 @pytest.fixture
@@ -111,12 +111,12 @@ def ask(address, provider):
     """A client with a token for a person, or with the given one; `more` are claims: a timedelta counts from now."""
     with ExitStack() as opened:
 
-        def make(subject: str = "sub-ada", token: str | None = None, **more) -> httpx.Client:
-            now = int(time.time())
-            for name, value in more.items():
-                more[name] = now + int(value.total_seconds()) if isinstance(value, timedelta) else value
-            sent = provider.token(subject, **more) if token is None else token
-            return opened.enter_context(client_of(address, sent))
+        def make(subject: str = "sub-ada", token: str | None = None, **claims) -> httpx.Client:
+            issued_at = int(time.time())
+            for name, value in claims.items():
+                claims[name] = issued_at + int(value.total_seconds()) if isinstance(value, timedelta) else value
+            bearer = provider.token(subject, **claims) if token is None else token
+            return opened.enter_context(client_of(address, bearer))
 
         yield make
 
@@ -124,7 +124,7 @@ def ask(address, provider):
 def names(client, space, **headers):
     answer = client.post("/v1/documents", json={"namespaceId": space, "filterConfig": {}}, headers=headers)
     assert answer.status_code == 200, answer.text
-    return {one["externalId"] for one in answer.json()["data"]["documents"]} - {digest(TEXT), digest("Once.")}
+    return {document["externalId"] for document in answer.json()["data"]["documents"]} - {digest(TEXT), digest("Once.")}
 
 
 def digest(text):
@@ -133,10 +133,10 @@ def digest(text):
 
 
 def found(client, space, **headers):
-    asked = {"namespaceId": space, "query": "seals", "hybridConfig": {"semanticWeight": 0, "keywordWeight": 1}}
-    answer = client.post("/v1/search/hybrid", json=asked, headers=headers)
+    body = {"namespaceId": space, "query": "seals", "hybridConfig": {"semanticWeight": 0, "keywordWeight": 1}}
+    answer = client.post("/v1/search/hybrid", json=body, headers=headers)
     assert answer.status_code == 200, answer.text
-    return {one["content"].split()[0] for one in answer.json()["data"]["results"]}
+    return {result["content"].split()[0] for result in answer.json()["data"]["results"]}
 
 
 def refused(answer, reason, status=401, code="UNAUTHORIZED"):
@@ -232,13 +232,13 @@ def test_the_audit_log_names_the_subject_and_no_key(ask, org, space):
 
 def test_two_people_with_one_idempotency_key_do_not_share_an_answer(ask, org, space):
     body = {"namespaceId": space, "ingestConfig": {"source": "TEXT", "config": {"text": "Once."}}}
-    sent = {"Idempotency-Key": "one-key"}
+    headers = {"Idempotency-Key": "one-key"}
     answers = [
-        ask(subject).post("/v1/ingest/text", json=body, headers=sent).json() for subject in ("sub-eve", "sub-root")
+        ask(subject).post("/v1/ingest/text", json=body, headers=headers).json() for subject in ("sub-eve", "sub-root")
     ]
-    assert len({one["data"]["ingestJobRunId"] for one in answers}) == 2
-    again = ask("sub-eve").post("/v1/ingest/text", json=body, headers=sent).json()
-    assert again == answers[0]
+    assert len({answer["data"]["ingestJobRunId"] for answer in answers}) == 2
+    repeated = ask("sub-eve").post("/v1/ingest/text", json=body, headers=headers).json()
+    assert repeated == answers[0]
 
 
 def test_a_link_opens_by_the_groups_that_the_token_had(ask, org, space, library, api_settings, anonymous):
@@ -247,13 +247,18 @@ def test_a_link_opens_by_the_groups_that_the_token_had(ask, org, space, library,
     body = {"namespaceId": space, "filterConfig": {"documentIds": [document]}}
     access = {**body, "data": {"access": {"groups": ["staff"]}}}
     assert org.client.patch("/v1/documents", json=access).status_code == 200
-    asked = {**body, "includeConfig": {"rawFileUrl": True}}
-    (found,) = ask().post("/v1/documents", json=asked).json()["data"]["documents"]
+    links_body = {**body, "includeConfig": {"rawFileUrl": True}}
+    (found,) = ask().post("/v1/documents", json=links_body).json()["data"]["documents"]
     link = path(api_settings, found["rawFileUrl"])
     assert anonymous.get(link).content == b"For the staff."
-    without, _, held = link.partition("&groups=")
-    others = quote(json.dumps(["admins", "staff"]), safe="")
-    for wrong in (without, f"{without}&groups={others}", f"{without}&groups=[", f"{without}&groups={held}x"):
+    without, _, held_groups = link.partition("&groups=")
+    foreign_groups = quote(json.dumps(["admins", "staff"]), safe="")
+    for wrong in (
+        without,
+        f"{without}&groups={foreign_groups}",
+        f"{without}&groups=[",
+        f"{without}&groups={held_groups}x",
+    ):
         assert_error(anonymous.get(wrong), 404, "NOT_FOUND")
     org.client.patch("/v1/documents", json={**body, "data": {"access": {"denied": {"groups": ["auditors"]}}}})
     assert_error(anonymous.get(link), 404, "NOT_FOUND")
@@ -264,22 +269,22 @@ def test_language_models_get_the_tools_of_the_role(ask, address, space, library)
     """At /mcp, with the person's own token; without a valid one the refusal says so."""
     call = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
     headers = {"Accept": "application/json, text/event-stream"}
-    shown = {}
+    tools = {}
     for subject in ("sub-ada", "sub-eve"):
         answer = ask(subject).post("/mcp", json=call, headers=headers)
         assert answer.status_code == 200, answer.text
-        shown[subject] = {tool["name"] for tool in answer.json()["result"]["tools"]}
-    assert shown["sub-ada"] == {"list_namespaces", "search", "list_documents", "read_document"}
-    assert shown["sub-eve"] - shown["sub-ada"] == {
+        tools[subject] = {tool["name"] for tool in answer.json()["result"]["tools"]}
+    assert tools["sub-ada"] == {"list_namespaces", "search", "list_documents", "read_document"}
+    assert tools["sub-eve"] - tools["sub-ada"] == {
         "ingest_text",
         "ingest_urls",
         "delete_documents",
         "get_job_run",
     }
-    asked = {"name": "list_documents", "arguments": {"namespaceId": space}}
-    told = ask().post("/mcp", json={**call, "method": "tools/call", "params": asked}, headers=headers).text
-    assert "staffs" in told
-    assert "not-for-auditors" not in told
+    arguments = {"name": "list_documents", "arguments": {"namespaceId": space}}
+    listing = ask().post("/mcp", json={**call, "method": "tools/call", "params": arguments}, headers=headers).text
+    assert "staffs" in listing
+    assert "not-for-auditors" not in listing
     refused(ask(exp=1).post("/mcp", json=call, headers=headers), "expired_token")
 
 
@@ -395,15 +400,15 @@ def test_addresses_and_keys_in_a_header_are_not_looked_at(ask, provider):
 def test_a_token_counts_in_the_header_alone_and_two_headers_are_refused(ask, org, provider, address):
     token = provider.token("sub-root")
     with httpx.Client(base_url=address, trust_env=False) as nobody:
-        for sent in (
+        for options in (
             {"params": {"access_token": token}},
             {"headers": {"Cookie": f"Authorization=Bearer {token}; access_token={token}"}},
             {"headers": {"Authorization": f"Basic {token}"}},
             {"headers": {"X-Authorization": f"Bearer {token}"}},
             {"headers": {"Authorization": f"Bearer {org.api_key}, Bearer {token}"}},
         ):
-            assert nobody.get("/v1/keys/current", **sent).status_code == 401
-        both = [("Authorization", f"Bearer {one}") for one in (org.api_key, token)]
+            assert nobody.get("/v1/keys/current", **options).status_code == 401
+        both = [("Authorization", f"Bearer {credential}") for credential in (org.api_key, token)]
         for headers in (both, both[::-1]):
             assert nobody.get("/v1/keys/current", headers=headers).status_code == 401
 

@@ -32,16 +32,16 @@ class Clock:
 
 @pytest.fixture
 def provider():
-    with oidc_provider.serving(Provider(keys=[signing_key("ES256")])) as made:
-        yield made
+    with oidc_provider.serving(Provider(keys=[signing_key("ES256")])) as served:
+        yield served
 
 
 @pytest.fixture
 def clock(monkeypatch):
-    made = Clock()
+    fake_clock = Clock()
     for module in (issuer_keys, api_jwk, jwk_set_cache, jwks_client):
-        monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=made))
-    return made
+        monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=fake_clock))
+    return fake_clock
 
 
 def run(provider, steps):
@@ -162,8 +162,8 @@ def test_an_issuer_that_hangs_holds_nobody_for_long(provider, clock, monkeypatch
         token = provider.token("somebody")
         provider.instead = hang
         started = time.monotonic()
-        found = await asyncio.gather(*(reason(verifier, token) for _ in range(20)))
-        assert found == ["issuer_away"] * 20
+        reasons = await asyncio.gather(*(reason(verifier, token) for _ in range(20)))
+        assert reasons == ["issuer_away"] * 20
         assert await reason(verifier, token) == "issuer_away"
         assert time.monotonic() - started < 8.0, "each waited for itself, or as long as the issuer"
 
@@ -195,9 +195,9 @@ ODD = {
 }
 
 
-@pytest.mark.parametrize("what", ODD)
-def test_an_odd_discovery_document_is_not_believed(provider, clock, what):
-    provider.instead = lambda path: ODD[what] if path.startswith("/.well-known") else None
+@pytest.mark.parametrize("case", ODD)
+def test_an_odd_discovery_document_is_not_believed(provider, clock, case):
+    provider.instead = lambda path: ODD[case] if path.startswith("/.well-known") else None
 
     async def steps(verifier):
         assert await reason(verifier, provider.token("somebody")) == "issuer_away"
@@ -219,8 +219,8 @@ def test_keys_are_read_by_https_alone(provider, clock, address):
 
 def test_keys_that_sign_nothing_here_are_left_out(provider, clock):
     """And what is odd about one key costs the others nothing."""
-    good, other = provider.keys[0], signing_key("RS256")
-    public = other.public()
+    good, foreign_key = provider.keys[0], signing_key("RS256")
+    public = foreign_key.public()
     provider.extra_keys = [
         {"kty": "oct", "kid": "secret", "k": "AAAA", "alg": "HS256"},
         {**public, "kid": "enc", "use": "enc"},
@@ -236,7 +236,7 @@ def test_keys_that_sign_nothing_here_are_left_out(provider, clock):
     async def steps(verifier):
         assert await reason(verifier, provider.token("somebody")) is None
         for kid in ("secret", "enc", "alg", "no-n"):
-            token = provider.token("somebody", key=other, header={"kid": kid})
+            token = provider.token("somebody", key=foreign_key, header={"kid": kid})
             assert await reason(verifier, token) == "unknown_key"
         assert good.kid
 
@@ -260,8 +260,8 @@ def test_the_issuer_itself_is_the_reason_only_for_the_log(provider, clock):
 def test_half_a_character_in_a_claim_is_refused_as_the_tokens_fault(provider, clock, claim):
     signer = provider.keys[0]
     half = "\ud800" if claim == "sub" else ["\ud800"]
-    said = provider.claims("sub-ada") | {claim: half}
-    token = jwt.encode(said, signer.key.as_pem(private=True), "ES256", {"kid": signer.kid})
+    claims = provider.claims("sub-ada") | {claim: half}
+    token = jwt.encode(claims, signer.key.as_pem(private=True), "ES256", {"kid": signer.kid})
 
     async def steps(verifier):
         assert await reason(verifier, token) in {"malformed_token", "wrong_claim"}

@@ -45,9 +45,9 @@ def test_it_is_served_as_it_is_made(anonymous):
 
 def test_every_reference_leads_somewhere():
     for reference in set(references(DOCUMENT)):
-        place = DOCUMENT
+        target = DOCUMENT
         for part in reference.removeprefix("#/").split("/"):
-            place = place[part]
+            target = target[part]
     for mapping in re.findall(r"'mapping': \{[^}]*\}", str(DOCUMENT)):
         for reference in re.findall(r"#/components/schemas/(\w+)", mapping):
             assert reference in DOCUMENT["components"]["schemas"]
@@ -56,7 +56,7 @@ def test_every_reference_leads_somewhere():
 def test_operation_ids_are_unique_and_everything_is_described():
     ids = [operation["operationId"] for _, _, operation in OPERATIONS]
     assert len(set(ids)) == len(ids)
-    assert all(re.fullmatch("[a-z][A-Za-z]+", one) for one in ids)
+    assert all(re.fullmatch("[a-z][A-Za-z]+", part) for part in ids)
     assert all(operation["summary"] for _, _, operation in OPERATIONS)
     for name, schema in DOCUMENT["components"]["schemas"].items():
         assert re.fullmatch("[A-Z][A-Za-z0-9]+", name)
@@ -70,7 +70,7 @@ def is_described(schema):
     return (
         "const" in schema
         or len(schema.get("enum", [])) == 1
-        or any({"description", "$ref"} & set(one) for one in parts)
+        or any({"description", "$ref"} & set(part) for part in parts)
     )
 
 
@@ -111,7 +111,7 @@ def unions(node):
     """Every choice between components below `node`."""
     if isinstance(node, dict):
         choice = node.get("anyOf") or node.get("oneOf") or []
-        if sum("$ref" in one for one in choice) > 1:
+        if sum("$ref" in variant for variant in choice) > 1:
             yield node
         for value in node.values():
             yield from unions(value)
@@ -128,21 +128,24 @@ def test_a_choice_between_objects_names_what_tells_them_apart():
 
 def apart_by_what_they_need(choice):
     """Whether each requires a member that no other one knows."""
-    schemas = [DOCUMENT["components"]["schemas"][one["$ref"].rpartition("/")[2]] for one in choice["anyOf"]]
+    schemas = [DOCUMENT["components"]["schemas"][schema["$ref"].rpartition("/")[2]] for schema in choice["anyOf"]]
     return all(
-        set(one.get("required", [])) - {name for other in schemas if other is not one for name in other["properties"]}
-        for one in schemas
+        set(schema.get("required", []))
+        - {name for another in schemas if another is not schema for name in another["properties"]}
+        for schema in schemas
     )
 
 
 def test_success_has_a_type_and_is_required():
     schemas = DOCUMENT["components"]["schemas"]
-    found = {name: one for name, one in schemas.items() if "success" in one.get("properties", {})}
-    assert len(found) > 20
-    for name, one in found.items():
-        said = one["properties"]["success"]
-        assert (said["type"], said["const"]) == ("boolean", name != "ErrorAnswer"), name
-        assert "success" in one["required"], name
+    schemas_with_success = {
+        name: schema for name, schema in schemas.items() if "success" in schema.get("properties", {})
+    }
+    assert len(schemas_with_success) > 20
+    for name, schema in schemas_with_success.items():
+        success = schema["properties"]["success"]
+        assert (success["type"], success["const"]) == ("boolean", name != "ErrorAnswer"), name
+        assert "success" in schema["required"], name
 
 
 def test_models_and_scopes_are_enumerated():
@@ -150,10 +153,10 @@ def test_models_and_scopes_are_enumerated():
     assert schemas["OpenAIModel"]["properties"]["model"]["enum"] == DEFAULT_MODELS["OPENAI"]
     assert schemas["LocalModel"]["properties"]["model"]["enum"] == LOCAL_MODELS
     assert schemas["KeyScope"]["enum"] == list(KEY_SCOPES)
-    more = describe_handlers(ROUTE_HANDLERS, {**DEFAULT_MODELS, "JINA": ["jina-embeddings-v9"]})["components"][
+    description = describe_handlers(ROUTE_HANDLERS, {**DEFAULT_MODELS, "JINA": ["jina-embeddings-v9"]})["components"][
         "schemas"
     ]
-    assert more["JinaModel"]["properties"]["model"]["enum"] == ["jina-embeddings-v9"]
+    assert description["JinaModel"]["properties"]["model"]["enum"] == ["jina-embeddings-v9"]
 
 
 def test_no_schema_has_two_members_that_a_language_would_call_the_same():
@@ -165,17 +168,17 @@ def test_no_schema_has_two_members_that_a_language_would_call_the_same():
 def test_every_number_of_a_request_has_bounds():
     """But for counts that are settings, whose ceiling stands in the description."""
     schemas = DOCUMENT["components"]["schemas"]
-    asked = {
+    request_schemas = {
         reference.rpartition("/")[2]
         for _, _, operation in OPERATIONS
         for reference in all_references(operation.get("requestBody", {}))
     }
-    for name in asked:
-        for key, said in schemas[name].get("properties", {}).items():
-            for one in [said, *said.get("anyOf", [])]:
-                if one.get("type") in {"integer", "number"}:
-                    assert "minimum" in one or "exclusiveMinimum" in one, f"{name}.{key}"
-                    assert "maximum" in one or key == "maxLinks", f"{name}.{key}"
+    for name in request_schemas:
+        for key, property_schema in schemas[name].get("properties", {}).items():
+            for variant in [property_schema, *property_schema.get("anyOf", [])]:
+                if variant.get("type") in {"integer", "number"}:
+                    assert "minimum" in variant or "exclusiveMinimum" in variant, f"{name}.{key}"
+                    assert "maximum" in variant or key == "maxLinks", f"{name}.{key}"
 
 
 def all_references(node, above=()):
@@ -234,7 +237,9 @@ def test_bounds_and_enums_are_told():
     size = schemas["ChunkConfig"]["properties"]["chunkSize"]
     assert (size["minimum"], size["maximum"]) == (1, 8191)
     top = schemas["SearchRequest"]["properties"]["topK"]
-    assert {"minimum": 1, "maximum": 100}.items() <= next(one for one in top["anyOf"] if "minimum" in one).items()
+    assert {"minimum": 1, "maximum": 100}.items() <= next(
+        variant for variant in top["anyOf"] if "minimum" in variant
+    ).items()
     assert set(schemas["ErrorCode"]["enum"]) == {code.value for code in ErrorCode}
 
 

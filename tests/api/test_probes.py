@@ -87,9 +87,9 @@ def probed(ports, api_settings, api_database, api_db, ring):
     """An organization at an API that checks configs."""
     checking = api_settings.model_copy(update={"check_configs": True})
     owner = organizations.create_organization(api_db, "probed")
-    made = api_keys.create_key(api_db, ring, owner.id, "probed")
-    with serve(checking, api_database, ring) as base, client_of(base, made.api_key) as client:
-        yield Organization(owner.id, client, made.api_key, api_db, ring, base)
+    key = api_keys.create_key(api_db, ring, owner.id, "probed")
+    with serve(checking, api_database, ring) as base, client_of(base, key.api_key) as client:
+        yield Organization(owner.id, client, key.api_key, api_db, ring, base)
 
 
 def failing(error):
@@ -124,9 +124,9 @@ def test_a_failed_check_has_its_areas_code_and_leaves_nothing(probed, ports, por
     assert probed.client.get("/v1/namespaces").json()["data"]["namespaces"] == []
 
 
-@pytest.mark.parametrize("named", ["bucket", "fileStorageConfig.bucket"])
-def test_a_port_may_name_the_field(probed, ports, named):
-    ports.files = failing(Fatal("there is no such bucket.", field=named))
+@pytest.mark.parametrize("field", ["bucket", "fileStorageConfig.bucket"])
+def test_a_port_may_name_the_field(probed, ports, field):
+    ports.files = failing(Fatal("there is no such bucket.", field=field))
     answer = probed.client.post("/v1/namespaces", json={"name": "a", **VENDORS})
     body = assert_error(answer, 400, "STORAGE_CONFIG_ERROR")
     assert body["error"]["details"] == {"reason": "check_failed", "field": "fileStorageConfig.bucket"}
@@ -168,7 +168,9 @@ def test_checks_that_hang_keep_no_other_request_waiting(probed, ports):
             form = {"data": {"namespaceId": space}, "files": {"file": ("a.txt", b"A file.")}}
             assert probed.client.post("/v1/ingest/file", **form).status_code == 200
             assert time.monotonic() - started < 3
-            assert sorted(one.result().status_code for one in hanging) == 4 * [400] + 2 * [503], "two found no thread"
+            assert sorted(future.result().status_code for future in hanging) == 4 * [400] + 2 * [503], (
+                "two found no thread"
+            )
     finally:
         released.set()
     ports.files = ports.vectors = ports.model = lambda: None
@@ -180,9 +182,9 @@ def test_the_embedded_values_pass_their_checks(api_settings, api_database, api_d
     monkeypatch.setattr(registry, "_instances", {})
     checking = api_settings.model_copy(update={"check_configs": True})
     owner = organizations.create_organization(api_db, "embedded")
-    made = api_keys.create_key(api_db, ring, owner.id, "embedded")
+    key = api_keys.create_key(api_db, ring, owner.id, "embedded")
     chosen = {**EMBEDDED, "embeddingModelConfig": {"provider": "LOCAL", "model": model}}
-    with serve(checking, api_database, ring) as base, client_of(base, made.api_key) as client:
+    with serve(checking, api_database, ring) as base, client_of(base, key.api_key) as client:
         for name in ("first", "second"):  # the first one on a home where no model was built yet
             answer = client.post("/v1/namespaces", json={"name": name, **chosen})
             assert answer.status_code == 200, answer.text
@@ -200,11 +202,11 @@ def test_a_patch_checks_what_it_changes(probed, ports):
     path = f"/v1/namespaces/{space}"
     assert probed.client.patch(path, json={"name": "new", **EMBEDDED}).status_code == 200
     assert ports.asked == []
-    other = {"embeddingModelConfig": {"provider": "LOCAL", "model": validation.LOCAL_MODELS[1]}}
-    assert_error(probed.client.patch(path, json=other), 400, "EMBEDDING_CONFIG_ERROR")
+    changed = {"embeddingModelConfig": {"provider": "LOCAL", "model": validation.LOCAL_MODELS[1]}}
+    assert_error(probed.client.patch(path, json=changed), 400, "EMBEDDING_CONFIG_ERROR")
     assert ports.asked == ["model"]
-    shown = probed.client.get(path).json()["data"]["namespace"]
-    assert shown["embeddingModelConfig"] == EMBEDDED["embeddingModelConfig"]
+    namespace = probed.client.get(path).json()["data"]["namespace"]
+    assert namespace["embeddingModelConfig"] == EMBEDDED["embeddingModelConfig"]
 
 
 def test_a_model_that_is_not_there_is_the_models_error(probed, monkeypatch):

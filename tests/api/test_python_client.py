@@ -44,7 +44,7 @@ def test_lists_are_read_page_by_page(client, org):
     space = org.namespace()
     for number in range(5):
         org.text(space, f"Text {number}.")
-    assert len({one.id for one in client.documents.list(space, page_size=2)}) == 5
+    assert len({document.id for document in client.documents.list(space, page_size=2)}) == 5
     assert len(list(client.runs.list(space))) == 5
 
 
@@ -61,10 +61,10 @@ def test_a_refusal_is_an_error_with_the_services_code_and_field(client, org):
 
 def test_a_wait_ends_at_its_time_and_the_job_run_goes_on(client, org):
     space = org.namespace()  # nothing takes work here
-    seen = []
+    states = []
     with pytest.raises(WaitTimeout, match="has not ended within 1 s; it goes on"):
-        client.ingest.text(space, "Never taken.", wait=True, timeout=1, progress=seen.append)
-    assert [run.status for run in seen] == ["QUEUED"] * len(seen)
+        client.ingest.text(space, "Never taken.", wait=True, timeout=1, progress=states.append)
+    assert [run.status for run in states] == ["QUEUED"] * len(states)
 
 
 def test_nothing_is_deleted_by_an_empty_list(client, org):
@@ -83,8 +83,8 @@ def test_a_file_is_sent_by_its_path_its_bytes_or_opened(client, org, tmp_path):
     with path.open("rb") as opened:
         for file, options in ((path, {}), (b"From bytes.", {"name": "bytes.txt"}), (opened, {"name": "opened.txt"})):
             client.ingest.file(space, file, metadata={"kind": "file"}, **options)
-    assert {one.name for one in client.documents.list(space)} == {"umlaut ä.txt", "bytes.txt", "opened.txt"}
-    assert all(one.metadata == {"kind": "file"} for one in client.documents.list(space))
+    assert {document.name for document in client.documents.list(space)} == {"umlaut ä.txt", "bytes.txt", "opened.txt"}
+    assert all(document.metadata == {"kind": "file"} for document in client.documents.list(space))
 
 
 def test_the_same_asynchronously(base, org, tmp_path):
@@ -96,11 +96,11 @@ def test_the_same_asynchronously(base, org, tmp_path):
             space = await client.namespaces.create("async")
             accepted = await client.ingest.file(space.id, b"Bytes.", name="a.txt")
             await client.ingest.file(space.id, path)
-            listed = [one.id async for one in client.documents.list(space.id)]
-            assert len(listed) == 2
-            assert listed[-1] == accepted.documents[0].id
-            await client.documents.delete(space.id, document_ids=listed)
-            assert [one async for one in client.documents.list(space.id)] == []
+            ids = [document.id async for document in client.documents.list(space.id)]
+            assert len(ids) == 2
+            assert ids[-1] == accepted.documents[0].id
+            await client.documents.delete(space.id, document_ids=ids)
+            assert [document async for document in client.documents.list(space.id)] == []
 
     asyncio.run(go())
 
@@ -108,7 +108,7 @@ def test_the_same_asynchronously(base, org, tmp_path):
 @contextmanager
 def scripted(*answers):
     """A server that gives these answers in turn: a status with headers and a body, or None to reset the connection."""
-    left, seen = list(answers), []
+    pending, requests = list(answers), []
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
@@ -116,19 +116,19 @@ def scripted(*answers):
         def do_POST(self):
             length = int(self.headers.get("Content-Length") or 0)
             body = self.rfile.read(length)
-            seen.append((self.path, self.headers.get("Idempotency-Key"), body))
-            answer = left.pop(0)
+            requests.append((self.path, self.headers.get("Idempotency-Key"), body))
+            answer = pending.pop(0)
             if answer is None:
                 self.close_connection = True
                 self.connection.close()
                 return
             status, headers, body = answer
-            sent = json.dumps(body).encode()
+            content = json.dumps(body).encode()
             self.send_response(status)
-            for name, value in {"Content-Length": str(len(sent)), **headers}.items():
+            for name, value in {"Content-Length": str(len(content)), **headers}.items():
                 self.send_header(name, value)
             self.end_headers()
-            self.wfile.write(sent)
+            self.wfile.write(content)
 
         do_GET = do_POST  # noqa: N815
 
@@ -139,7 +139,7 @@ def scripted(*answers):
     threading.Thread(target=server.serve_forever, daemon=True).start()
     try:
         with RetrievalClient(f"http://127.0.0.1:{server.server_port}", "key", retries=QUICK) as client:
-            yield client, seen
+            yield client, requests
     finally:
         server.shutdown()
         server.server_close()
@@ -151,25 +151,25 @@ BROKEN = (500, {}, {"error": {"code": "INTERNAL_ERROR", "message": "broken", "de
 
 
 def test_a_write_is_sent_again_under_one_key_until_it_is_taken():
-    with scripted(LIMITED, None, BROKEN, TAKEN) as (client, seen):
+    with scripted(LIMITED, None, BROKEN, TAKEN) as (client, requests):
         assert client.ingest.text("ns_1", "Once.").ingest_job_run_id == "ijr_1"
-    assert len(seen) == 4
-    assert len({(key, body) for _, key, body in seen}) == 1
-    assert seen[0][1]
+    assert len(requests) == 4
+    assert len({(key, body) for _, key, body in requests}) == 1
+    assert requests[0][1]
 
 
 def test_a_file_is_whole_in_each_request(tmp_path):
     path = tmp_path / "a.bin"
     path.write_bytes(b"\x00content" * 1000)
-    with scripted(LIMITED, None, TAKEN) as (client, seen):
+    with scripted(LIMITED, None, TAKEN) as (client, requests):
         client.ingest.file("ns_1", path)
-    assert [body.count(b"\x00content") for _, _, body in seen] == [1000] * 3
+    assert [body.count(b"\x00content") for _, _, body in requests] == [1000] * 3
 
 
 def test_what_may_have_acted_is_not_sent_again():
-    with scripted(BROKEN) as (client, seen), pytest.raises(RetrievalError) as error:
+    with scripted(BROKEN) as (client, requests), pytest.raises(RetrievalError) as error:
         client.api.revoke_connection("con_1", {"namespaceId": "ns_1"})
-    assert (error.value.code, error.value.attempts, len(seen)) == ("INTERNAL_ERROR", 1, 1)
+    assert (error.value.code, error.value.attempts, len(requests)) == ("INTERNAL_ERROR", 1, 1)
 
 
 def test_a_longer_time_than_allowed_is_told_instead_of_waited():
@@ -191,17 +191,17 @@ def test_no_server_is_said_so_after_the_attempts():
 
 
 def test_ids_are_one_segment_of_the_path_and_the_user_is_percent_encoded():
-    sent = []
+    requests = []
 
     def answer(request):
-        sent.append((request.url.raw_path, request.headers))
+        requests.append((request.url.raw_path, request.headers))
         return httpx.Response(404, json={"error": {"code": "NOT_FOUND", "message": "", "details": {}}})
 
     http = httpx.Client(transport=httpx.MockTransport(answer))
     client = RetrievalClient("http://service", "key", tenant="acme", on_behalf_of="jürgen@example.com", http=http)
     with pytest.raises(RetrievalError):
         client.namespaces.get("../keys?x=1")
-    [(path, headers)] = sent
+    [(path, headers)] = requests
     assert path == b"/v1/namespaces/..%2Fkeys%3Fx%3D1"
     assert (headers["X-Tenant-ID"], headers["X-On-Behalf-Of"]) == ("acme", "j%C3%BCrgen@example.com")
     assert "key" not in repr(client)
@@ -209,7 +209,7 @@ def test_ids_are_one_segment_of_the_path_and_the_user_is_percent_encoded():
 
 def test_the_client_needs_httpx_and_nothing_of_the_service():
     allowed = {"httpx", "retrieval_client"}
-    for file in (one for one in PACKAGE.rglob("*.py") if one.parent.name != "integrations"):
+    for file in (module for module in PACKAGE.rglob("*.py") if module.parent.name != "integrations"):
         for node in ast.walk(ast.parse(file.read_text())):
             names = [node.module or ""] if isinstance(node, ast.ImportFrom) else []
             names += [alias.name for alias in node.names] if isinstance(node, ast.Import) else []

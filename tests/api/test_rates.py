@@ -41,7 +41,7 @@ def test_the_headers_are_on_every_answer(org, organization, anonymous, api_setti
             415: org.client.post("/v1/search", content=b"{}", headers={"Content-Type": "text/plain"}),
             429: bare.client.get("/v1/namespaces"),
         }
-        more = [
+        other_answers = [
             org.client.options("/v1/namespaces"),
             org.client.head("/v1/namespaces"),
             org.client.post("/v1/search", json={}, headers={"X-Tenant-ID": ""}),
@@ -50,7 +50,7 @@ def test_the_headers_are_on_every_answer(org, organization, anonymous, api_setti
             anonymous.get("/nothing"),
         ]
     assert {answer.status_code for answer in answers.values()} == set(answers)
-    for answer in (*answers.values(), *more):
+    for answer in (*answers.values(), *other_answers):
         assert all(answer.headers[name].isdigit() for name in HEADERS), (answer.status_code, answer.url)
 
 
@@ -61,7 +61,7 @@ def test_they_are_on_a_fault_of_ours_too(org, monkeypatch):
     async def fail_async(*_: object) -> None:
         raise RuntimeError("a fault")
 
-    before = org.client.get("/v1/namespaces")
+    first_answer = org.client.get("/v1/namespaces")
     with monkeypatch.context() as patch:
         patch.setattr("retrieval.namespaces.namespaces.open_namespace", fail)
         org_space = org.client.post(
@@ -74,7 +74,7 @@ def test_they_are_on_a_fault_of_ours_too(org, monkeypatch):
             },
         )
     assert_error(org_space, 500, "INTERNAL_ERROR")
-    assert org_space.headers["x-ratelimit-limit"] == before.headers["x-ratelimit-limit"]
+    assert org_space.headers["x-ratelimit-limit"] == first_answer.headers["x-ratelimit-limit"]
     with monkeypatch.context() as patch:
         patch.setattr(Authenticator, "_load_pepper", fail_async)
         at_the_door = org.client.get("/v1/namespaces")
@@ -86,40 +86,40 @@ def test_a_database_that_goes_between_count_and_work_keeps_the_count(org, monkey
     async def away(*_: object, **__: object) -> None:
         raise databases.UNAVAILABLE_ERRORS[0]("gone")
 
-    before = org.client.get("/v1/namespaces")
+    first_answer = org.client.get("/v1/namespaces")
     with monkeypatch.context() as patch:
         patch.setattr("retrieval.namespaces.namespaces.list_namespaces", away)
         answer = org.client.get("/v1/namespaces")
     assert_error(answer, 503, "SERVICE_UNAVAILABLE")
     assert int(answer.headers["retry-after"]) >= 1
-    assert answer.headers["x-ratelimit-limit"] == before.headers["x-ratelimit-limit"]
-    assert int(answer.headers["x-ratelimit-remaining"]) < int(before.headers["x-ratelimit-limit"])
+    assert answer.headers["x-ratelimit-limit"] == first_answer.headers["x-ratelimit-limit"]
+    assert int(answer.headers["x-ratelimit-remaining"]) < int(first_answer.headers["x-ratelimit-limit"])
 
 
-def _ask_for(org, addresses: tuple[str, ...], clients: int, each: int) -> list[httpx.Response]:
+def _ask_for(org, addresses: tuple[str, ...], clients: int, requests_per_client: int) -> list[httpx.Response]:
     """So many requests of so many clients at once, spread over the addresses."""
 
     def client(number: int) -> list[httpx.Response]:
         with client_of(addresses[number % len(addresses)], org.api_key) as session:
-            return [session.get("/v1/keys/current") for _ in range(each)]
+            return [session.get("/v1/keys/current") for _ in range(requests_per_client)]
 
     with ThreadPoolExecutor(clients) as pool:
-        return [answer for found in pool.map(client, range(clients)) for answer in found]
+        return [answer for batch in pool.map(client, range(clients)) for answer in batch]
 
 
 @pytest.mark.slow
 def test_lent_counts_let_in_the_limit_and_never_more(organization, api_database, ring, tmp_path):
     limit = 600
     org = organization(requests_per_minute=limit)
-    with running(tmp_path, api_database, ring) as (one, _, _), running(tmp_path, api_database, ring) as (two, _, _):
+    with running(tmp_path, api_database, ring) as (first, _, _), running(tmp_path, api_database, ring) as (two, _, _):
         wait_for_fresh_minute()
-        answers = _ask_for(org, (one, two), 8, 100)
+        answers = _ask_for(org, (first, two), 8, 100)
     windows = {answer.headers["x-ratelimit-reset"] for answer in answers}
     for window in windows:
-        here = [answer for answer in answers if answer.headers["x-ratelimit-reset"] == window]
-        allowed = [int(answer.headers["x-ratelimit-remaining"]) for answer in here if answer.status_code == 200]
+        in_window = [answer for answer in answers if answer.headers["x-ratelimit-reset"] == window]
+        allowed = [int(answer.headers["x-ratelimit-remaining"]) for answer in in_window if answer.status_code == 200]
         assert len(allowed) == len(set(allowed)) <= limit
-        if len(here) > limit + 50:
+        if len(in_window) > limit + 50:
             assert len(allowed) == limit
     assert {answer.status_code for answer in answers} <= {200, 429}
 
@@ -167,7 +167,7 @@ def test_a_window_from_before_the_clock_went_back_is_over(organization, minutes)
     answers = [org.client.get("/v1/namespaces") for _ in range(3)]
     assert [answer.status_code for answer in answers] == [200, 200, 200]
     assert [answer.headers["x-ratelimit-remaining"] for answer in answers] == [
-        str(LIMIT - taken) for taken in (1, 2, 3)
+        str(LIMIT - count) for count in (1, 2, 3)
     ]
     assert all(0 <= int(answer.headers["x-ratelimit-reset"]) - time.time() <= 60 for answer in answers)
 

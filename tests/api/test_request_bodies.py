@@ -89,19 +89,19 @@ def test_what_arrives_in_pieces_is_decoded_as_a_whole(encoding, encode, size):
 
 
 @pytest.mark.parametrize(
-    ("encoding", "content", "reason", "named"),
+    ("encoding", "content", "reason", "expected_word"),
     [
         ("x-uuencode", b"abc", "unknown_encoding", "x-uuencode"),
         ("base64", b"!!!!", "invalid_encoding", "base64"),
         ("base64", b"QUJ", "invalid_encoding", "base64"),
     ],
 )
-def test_an_encoding_that_cannot_be_read_is_refused_by_name(org, encoding, content, reason, named):
+def test_an_encoding_that_cannot_be_read_is_refused_by_name(org, encoding, content, reason, expected_word):
     head = f'name="file"; filename="a.txt"\r\nContent-Transfer-Encoding: {encoding}'
     answer = send_form(org, ('name="namespaceId"', org.namespace().encode()), (head, content))
     error = assert_error(answer, 400, "INVALID_INGEST_CONFIG")["error"]
     assert error["details"] == {"reason": reason, "field": "file"}
-    assert named in error["message"]
+    assert expected_word in error["message"]
 
 
 @pytest.mark.parametrize("field", ["metadata", "namespaceId", "source", "chunkConfig", "externalId"])
@@ -152,8 +152,8 @@ def test_keys_of_metadata_are_found_in_both_forms_of_unicode(org):
     org.text(space, "A.", externalId="a", metadata={DECOMPOSED: "yes"})
     org.text(space, "B.", externalId="b", metadata={COMPOSED: "yes"})
 
-    def count(filter_config, **more):
-        body = {"namespaceId": space, "filterConfig": filter_config, **more}
+    def count(filter_config, **options):
+        body = {"namespaceId": space, "filterConfig": filter_config, **options}
         answer = org.client.post("/v1/documents", json=body)
         assert answer.status_code == 200, answer.text
         return answer.json()["data"]
@@ -165,26 +165,26 @@ def test_keys_of_metadata_are_found_in_both_forms_of_unicode(org):
         assert count({"where": {field: "yes"}})["itemsReturned"] == 2
         assert count({}, facets=[field])["facets"][field] == [{"value": "yes", "count": 2}]
     change = {"metadata": {DECOMPOSED: "no"}, "$metadata": {"$append": {"list" + DECOMPOSED: ["x"]}}}
-    where = {"namespaceId": space, "filterConfig": {"documentTypes": ["TEXT"]}}
-    patched = org.client.patch("/v1/documents", json={**where, "data": change}).json()["data"]["documents"]
+    selection = {"namespaceId": space, "filterConfig": {"documentTypes": ["TEXT"]}}
+    patched = org.client.patch("/v1/documents", json={**selection, "data": change}).json()["data"]["documents"]
     assert [document["metadata"] for document in patched] == [{COMPOSED: "no", "list" + COMPOSED: ["x"]}] * 2
 
 
-@pytest.mark.parametrize("place", ["text", "file", "filter", "metadata", "$set"])
-def test_keys_that_become_equal_are_refused(org, place):
+@pytest.mark.parametrize("part", ["text", "file", "filter", "metadata", "$set"])
+def test_keys_that_become_equal_are_refused(org, part):
     space, both = org.namespace(), {COMPOSED: 1, DECOMPOSED: 2}
     org.text(space, "A.")
-    where = {"namespaceId": space, "filterConfig": {"documentTypes": ["TEXT"]}}
-    if place == "text":
+    selection = {"namespaceId": space, "filterConfig": {"documentTypes": ["TEXT"]}}
+    if part == "text":
         config = {"source": "TEXT", "config": {"text": "A", "metadata": both}}
         answer = org.client.post("/v1/ingest/text", json={"namespaceId": space, "ingestConfig": config})
-    elif place == "file":
+    elif part == "file":
         data = {"namespaceId": space, "metadata": json.dumps(both)}
         answer = org.client.post("/v1/ingest/file", data=data, files={"file": ("a.txt", b"A")})
-    elif place == "filter":
+    elif part == "filter":
         answer = org.client.post("/v1/documents", json={"namespaceId": space, "filterConfig": {"metadata": both}})
     else:
-        data = {"metadata": both} if place == "metadata" else {"$metadata": {"$set": both}}
-        answer = org.client.patch("/v1/documents", json={**where, "data": data})
-    code = "INVALID_INGEST_CONFIG" if place in {"text", "file"} else "INVALID_FILTER_CONFIG"
+        data = {"metadata": both} if part == "metadata" else {"$metadata": {"$set": both}}
+        answer = org.client.patch("/v1/documents", json={**selection, "data": data})
+    code = "INVALID_INGEST_CONFIG" if part in {"text", "file"} else "INVALID_FILTER_CONFIG"
     assert assert_error(answer, 400, code)["error"]["details"]["reason"] == "equal_keys"

@@ -23,9 +23,9 @@ def receiver(monkeypatch):
 
 def test_a_search_is_traced_by_the_names_of_generative_ai(receiver, api_settings, api_database, api_db, ring):
     owner = organizations.create_organization(api_db, "traced")
-    made = api_keys.create_key(api_db, ring, owner.id, "traced")
+    key = api_keys.create_key(api_db, ring, owner.id, "traced")
     model = {"provider": "LOCAL", "model": "wordllama-l2-supercat-256"}
-    with serve(api_settings, api_database, ring) as base, client_of(base, made.api_key) as client:
+    with serve(api_settings, api_database, ring) as base, client_of(base, key.api_key) as client:
         body = {"name": "traced", **EMBEDDED, "embeddingModelConfig": model}
         space = client.post("/v1/namespaces", json=body).json()["data"]["namespace"]["id"]
         answer = client.post(

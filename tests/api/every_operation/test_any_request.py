@@ -39,7 +39,7 @@ EXAMPLES = settings(
 )
 
 schema = schemathesis.openapi.from_dict(copy.deepcopy(DOCUMENT))
-OPERATIONS = [found.ok() for found in schema.get_all_operations()]
+OPERATIONS = [result.ok() for result in schema.get_all_operations()]
 
 
 @pytest.fixture(scope="module")
@@ -57,9 +57,9 @@ def known(base, api_db, ring):
 @pytest.fixture(scope="module")
 def session():
     """One connection for all requests: making a session for each takes longer than its answer."""
-    with requests.Session() as made:
-        made.trust_env = False
-        yield made
+    with requests.Session() as http:
+        http.trust_env = False
+        yield http
 
 
 SECONDS = 120
@@ -99,6 +99,6 @@ def put_real_ids(case, space, run, document_id):
     real = {"namespaceId": space, "ingest_job_run_id": run, "document_id": document_id}
     deleting = case.method.upper() == "DELETE" and case.path.startswith("/v1/namespaces")
     real |= {} if deleting else {"namespace_id": space}
-    for place in (case.path_parameters, case.query, case.body):
-        if isinstance(place, dict):
-            place.update({name: value for name, value in real.items() if name in place})
+    for part in (case.path_parameters, case.query, case.body):
+        if isinstance(part, dict):
+            part.update({name: value for name, value in real.items() if name in part})

@@ -48,9 +48,9 @@ def entries(client, **query):
 
 @pytest.fixture(scope="module")
 def worlds(base, api_db, ring):
-    made = Worlds(base, api_db, ring)
-    yield made
-    made.close()
+    created = Worlds(base, api_db, ring)
+    yield created
+    created.close()
 
 
 @pytest.fixture(scope="module")
@@ -76,10 +76,10 @@ def test_a_write_makes_one_entry_and_a_read_none(filled):
 
 def check_entry(filled, route):
     _, world, auditor = filled
-    known = {entry["id"] for entry in entries(auditor)}
+    known_ids = {entry["id"] for entry in entries(auditor)}
     answer = world.send(route)
     assert answer.status_code < 500, answer.text
-    new = [entry for entry in entries(auditor) if entry["id"] not in known]
+    new = [entry for entry in entries(auditor) if entry["id"] not in known_ids]
     if not is_write(route):
         assert new == []
         return
@@ -109,14 +109,14 @@ def test_a_refused_write_makes_one_entry(worlds, filled):
 
 def check_refused(filled, reader, route):
     _, world, auditor = filled
-    known = {entry["id"] for entry in entries(auditor)}
+    known_ids = {entry["id"] for entry in entries(auditor)}
     assert_error(replace(world, client=reader).send(route), 403, "FORBIDDEN")
     path = route.path
     for parameter in route.parameters:
         path = path.replace("{" + parameter["name"] + "}", missing("run"))
     headers = {"Content-Type": "application/json"}
     answer = world.client.request(route.method, path, content=b"{", headers=headers)
-    new = [entry for entry in entries(auditor) if entry["id"] not in known]
+    new = [entry for entry in entries(auditor) if entry["id"] not in known_ids]
     assert [entry["status"] for entry in new] == [answer.status_code, 403]
     assert [entry["keyName"] for entry in new] == ["test", "reader"]
     assert {entry["route"] for entry in new} == {route.path}
@@ -128,8 +128,8 @@ def test_the_object_is_named(org):
     org.client.delete(f"/v1/namespaces/{space}")
     org.client.post("/v1/tenants", json={"id": "alice"})
     org.client.request("DELETE", "/v1/documents", json={"namespaceId": space, "filterConfig": {"documentIds": ["x"]}})
-    found = [(entry["objectType"], entry["objectId"], entry["status"]) for entry in entries(org.client)]
-    assert found == [
+    recorded = [(entry["objectType"], entry["objectId"], entry["status"]) for entry in entries(org.client)]
+    assert recorded == [
         ("document", None, 404),
         ("tenant", "alice", 200),
         ("namespace", space, 200),
@@ -139,26 +139,26 @@ def test_the_object_is_named(org):
 
 
 def test_newest_first_in_pages_of_ones_own_organization_alone(org, organization):
-    other = organization()
+    stranger = organization()
     for number in range(7):
         assert org.client.post("/v1/tenants", json={"id": f"t{number}"}).status_code == 200
-        assert other.client.post("/v1/tenants", json={"id": f"o{number}"}).status_code == 200
-    found, cursor = [], None
+        assert stranger.client.post("/v1/tenants", json={"id": f"o{number}"}).status_code == 200
+    object_ids, cursor = [], None
     while True:
         query = {"pageSize": 3, **({"cursor": cursor} if cursor else {})}
         data = org.client.get("/v1/audit", params=query).json()["data"]
         assert data["itemsReturned"] == len(data["entries"]) <= 3
         assert data["totalCount"] == 7
-        found += [entry["objectId"] for entry in data["entries"]]
+        object_ids += [entry["objectId"] for entry in data["entries"]]
         cursor = data["nextCursor"]
         assert data["hasNextPage"] == (cursor is not None)
         if cursor is None:
             break
-    assert found == [f"t{number}" for number in range(6, -1, -1)]
+    assert object_ids == [f"t{number}" for number in range(6, -1, -1)]
     oldest = entries(org.client, sort="oldest")
-    assert [entry["objectId"] for entry in oldest] == found[::-1]
+    assert [entry["objectId"] for entry in oldest] == object_ids[::-1]
     first = org.client.get("/v1/audit", params={"pageSize": 1}).json()["data"]["nextCursor"]
-    assert_error(other.client.get("/v1/audit", params={"cursor": first}), 400, "INVALID_REQUEST")
+    assert_error(stranger.client.get("/v1/audit", params={"cursor": first}), 400, "INVALID_REQUEST")
 
 
 def test_many_at_once_lose_none(org):
@@ -167,9 +167,9 @@ def test_many_at_once_lose_none(org):
 
     with ThreadPoolExecutor(16) as threads:
         assert set(threads.map(make, range(90))) == {200}
-    found = entries(org.client)
-    assert sorted(entry["objectId"] for entry in found) == sorted(f"t{number}" for number in range(90))
-    moments = [entry["at"]["isoString"] for entry in found]
+    recorded = entries(org.client)
+    assert sorted(entry["objectId"] for entry in recorded) == sorted(f"t{number}" for number in range(90))
+    moments = [entry["at"]["isoString"] for entry in recorded]
     assert moments == sorted(moments, reverse=True)
 
 
@@ -211,7 +211,7 @@ def test_entries_are_kept_for_their_days(org, api_db):
 def test_documents_and_members_that_were_changed_are_named_with_before_and_after(worlds):
     org = worlds.organization()
     space = org.namespace()
-    named = [org.text(space, f"text {number}", externalId=f"e{number}") for number in range(150)]
+    documents = [org.text(space, f"text {number}", externalId=f"e{number}") for number in range(150)]
     key = api_keys.create_key(worlds.db, worlds.ring, org.id, "auditor", scopes=["admin"])
     auditor = worlds.client(key.api_key)
     both = {"namespaceId": space, "filterConfig": {"documentExternalIds": ["e0", "e1"]}}
@@ -221,16 +221,16 @@ def test_documents_and_members_that_were_changed_are_named_with_before_and_after
     assert (entry["objectId"], entry["objectCount"], len(entry["objectIds"])) == (None, 2, 2)
     assert {change["id"] for change in entry["changes"]} == set(entry["objectIds"])
     assert [(change["before"], change["after"]) for change in entry["changes"]] == [(None, access)] * 2
-    assert [found["id"] for found in entries(auditor, object=entry["objectIds"][1])] == [entry["id"]]
+    assert [match["id"] for match in entries(auditor, object=entry["objectIds"][1])] == [entry["id"]]
 
     members = {"users": ["ada@example.com"], "groups": ["staff"]}
     headers = {"X-Request-Id": "mine-1"}
-    for wanted in (members, {"users": [], "groups": ["staff"]}):
-        body = {"namespaceId": space, "members": wanted}
+    for new_members in (members, {"users": [], "groups": ["staff"]}):
+        body = {"namespaceId": space, "members": new_members}
         assert org.client.put("/v1/groups/team", json=body, headers=headers).status_code == 200
     [entry] = entries(auditor)[:1]
-    after = {"users": [], "groups": ["staff"]}
-    assert entry["changes"] == [{"id": "team", "before": members, "after": after}]
+    final_members = {"users": [], "groups": ["staff"]}
+    assert entry["changes"] == [{"id": "team", "before": members, "after": final_members}]
     assert entry["clientRequestId"] == "mine-1"
     assert entry["requestId"].startswith("req_"), "a client chose the service's own id"
     many = [f"user{number}" for number in range(200)]
@@ -245,9 +245,9 @@ def test_documents_and_members_that_were_changed_are_named_with_before_and_after
     assert org.client.patch("/v1/documents", json=refused).status_code == 400
     assert {"objectIds", "changes"}.isdisjoint(entries(auditor)[0]), "a refused write changed nothing"
     assert org.client.delete("/v1/groups/team", params={"namespaceId": space}).status_code == 200
-    assert entries(auditor)[0]["changes"] == [{"id": "team", "before": after, "after": None}]
+    assert entries(auditor)[0]["changes"] == [{"id": "team", "before": final_members, "after": None}]
 
     body = {"namespaceId": space, "filterConfig": {"documentExternalIds": [f"e{number}" for number in range(150)]}}
     assert org.client.request("DELETE", "/v1/documents", json=body).status_code == 200
     [entry] = entries(auditor)[:1]
-    assert (entry["objectCount"], len(entry["objectIds"])) == (len(named), 100)
+    assert (entry["objectCount"], len(entry["objectIds"])) == (len(documents), 100)

@@ -260,13 +260,16 @@ NO_HOOK = "WEBHOOK_NOT_FOUND"
 ROWS: dict[str, list[Row]] = {
     "POST /v1/namespaces": [
         *of_namespace({"name": "a", **EMBEDDED}),
-        *(body({k: v for k, v in {"name": "a", **EMBEDDED}.items() if k != gone}, 400, NAMESPACE) for gone in EMBEDDED),
+        *(
+            body({k: v for k, v in {"name": "a", **EMBEDDED}.items() if k != missing}, 400, NAMESPACE)
+            for missing in EMBEDDED
+        ),
         body(EMBEDDED, 400, NAMESPACE),
     ],
     "GET /v1/namespaces": [WRONG_KEY],
     "GET /v1/namespaces/{namespace_id}": [UNKNOWN],
     "PATCH /v1/namespaces/{namespace_id}": [
-        *(({**sent, "path": f"/v1/namespaces/{SPACE}"}, *rest) for sent, *rest in of_namespace({})),
+        *(({**request, "path": f"/v1/namespaces/{SPACE}"}, *outcome) for request, *outcome in of_namespace({})),
         body({}, 404, "NAMESPACE_NOT_FOUND"),
     ],
     "DELETE /v1/namespaces/{namespace_id}": [UNKNOWN],
@@ -516,8 +519,8 @@ ROWS: dict[str, list[Row]] = {
     "POST /v1/connections": [
         *of_connection(CONNECTION),
         *(
-            body({k: v for k, v in CONNECTION.items() if k != gone}, 400, REQUEST)
-            for gone in ("namespaceId", "name", "connector")
+            body({k: v for k, v in CONNECTION.items() if k != missing}, 400, REQUEST)
+            for missing in ("namespaceId", "name", "connector")
         ),
         body({**CONNECTION, "connector": "FTP"}, 400, REQUEST),
         body({**CONNECTION, "namespaceId": ""}, 404, "NAMESPACE_NOT_FOUND"),
@@ -579,8 +582,8 @@ ROWS: dict[str, list[Row]] = {
                 {"questions": [{"query": "a", "relevant": []}]},
                 {"questions": [{"query": " ", "relevant": [{"externalId": "a"}]}]},
                 *(
-                    {"questions": [{"query": "a", "relevant": [one]}]}
-                    for one in (
+                    {"questions": [{"query": "a", "relevant": [value]}]}
+                    for value in (
                         {},
                         {"externalId": "a", "documentId": "b"},
                         {"externalId": "a", "grade": 0},
@@ -915,13 +918,13 @@ def filled(value: Any, space: str) -> Any:
 def test_bad_input_is_refused_with_its_code(org, operation):
     space = org.namespace()
     method, path = operation.split(" ")
-    for sent, status, code in ROWS[operation]:
-        said = filled(copy.deepcopy(sent), space)
-        answer = org.client.request(method, said.pop("path", path.format(**IDS)), **said)
-        shown = {key: value if len(str(value)) < 500 else "…" for key, value in sent.items()}
-        assert (answer.status_code, answer.json().get("error", {}).get("code")) == (status, code), shown
+    for request, status, code in ROWS[operation]:
+        arguments = filled(copy.deepcopy(request), space)
+        answer = org.client.request(method, arguments.pop("path", path.format(**IDS)), **arguments)
+        brief = {key: value if len(str(value)) < 500 else "…" for key, value in request.items()}
+        assert (answer.status_code, answer.json().get("error", {}).get("code")) == (status, code), brief
         assert_error(answer, status, code)
     assert org.client.get(f"/v1/namespaces/{space}").json()["data"]["namespace"]["name"] == "space"
-    listed = org.client.post("/v1/documents", json={"namespaceId": space, "filterConfig": {}}).json()["data"]
-    assert listed["documents"] == []
+    listing = org.client.post("/v1/documents", json={"namespaceId": space, "filterConfig": {}}).json()["data"]
+    assert listing["documents"] == []
     assert len(org.client.get("/v1/namespaces").json()["data"]["namespaces"]) == 1

@@ -36,8 +36,8 @@ FOREIGN = [
     for outside in outsides
     for route in ROUTES
     if any(
-        place.kind in TENANT_OWNED or (outside, place.kind) == ("another namespace", "namespace")
-        for place in route.places()
+        parameter.kind in TENANT_OWNED or (outside, parameter.kind) == ("another namespace", "namespace")
+        for parameter in route.places()
     )
 ]
 
@@ -54,11 +54,11 @@ class Bounds:
             "another tenant": worlds.fill(org, "bob", self.inside.own["namespace"]),
         }
         values = {"namespace": self.inside.own["namespace"], "tenant": "alice"}
-        made = {
+        keys = {
             kind: api_keys.create_key(worlds.db, worlds.ring, org.id, kind, **{name: values[name] for name in bounds})
             for kind, bounds in KINDS.items()
         }
-        self.clients = {kind: worlds.client(key.api_key) for kind, key in made.items()}
+        self.clients = {kind: worlds.client(key.api_key) for kind, key in keys.items()}
 
     def world(self, kind):
         """Within the bounds, as a key of this kind sends it."""
@@ -67,9 +67,9 @@ class Bounds:
 
 @pytest.fixture(scope="module")
 def worlds(base, api_db, ring):
-    made = Worlds(base, api_db, ring)
-    yield made
-    made.close()
+    created = Worlds(base, api_db, ring)
+    yield created
+    created.close()
 
 
 @pytest.fixture(scope="module")
@@ -138,12 +138,12 @@ def check_within(bounds, spent, kind, route):
     assert answer.status_code != 403, answer.text
     if reach is Reach.NAMES:
         data = answer.json()["data"]
-        found = data.get("namespaces") or [data["namespace"]]
-        assert found
-        assert {frozenset(one) for one in found} == {frozenset(NAMED)}
-        own = bounds.inside.own["namespace"]
-        assert own in {one["id"] for one in found}
-        assert "namespace" not in KINDS[kind] or {one["id"] for one in found} == {own}
+        namespaces = data.get("namespaces") or [data["namespace"]]
+        assert namespaces
+        assert {frozenset(namespace) for namespace in namespaces} == {frozenset(NAMED)}
+        own_id = bounds.inside.own["namespace"]
+        assert own_id in {namespace["id"] for namespace in namespaces}
+        assert "namespace" not in KINDS[kind] or {namespace["id"] for namespace in namespaces} == {own_id}
     if reach is Reach.ITSELF:
         assert answer.json()["data"]["key"]["name"] == kind
 
@@ -161,19 +161,21 @@ def test_beyond_its_bounds_a_key_finds_and_changes_nothing(worlds, bounds, bound
 def check_beyond(worlds, bounds, kind, outside, route):
     """Each id of what lies outside, and all of them at once; under the tenant's own name and under the key's."""
     beyond = bounds.outside[outside]
-    before = state(worlds.db, beyond)
+    state_before = state(worlds.db, beyond)
     inside = bounds.world(kind)
-    for place in route.places():
-        if place.kind in beyond.own and (place.kind != "namespace" or outside == "another namespace"):
-            answer = inside.send(route, place=place, value=beyond.own[place.kind])
+    for parameter in route.places():
+        if parameter.kind in beyond.own and (parameter.kind != "namespace" or outside == "another namespace"):
+            answer = inside.send(route, place=parameter, value=beyond.own[parameter.kind])
             assert answer.status_code < 500, answer.text
             assert reach_of(kind, route) is not Reach.NOTHING or answer.status_code == 403
-            told = TENANT_OWNED - {place.kind} if place.kind == "group" else TENANT_OWNED  # a name that is echoed
-            assert holds(answer, replace(beyond, own={k: v for k, v in beyond.own.items() if k in told})) == []
+            echoed_kinds = (
+                TENANT_OWNED - {parameter.kind} if parameter.kind == "group" else TENANT_OWNED
+            )  # a name that is echoed
+            assert holds(answer, replace(beyond, own={k: v for k, v in beyond.own.items() if k in echoed_kinds})) == []
     whole = replace(beyond, client=bounds.clients[kind]).send(route)
     shared = outside == "another tenant" and reach_of(kind, route) is Reach.NAMES
     assert shared or 400 <= whole.status_code < 500, whole.text
-    assert state(worlds.db, beyond) == before
+    assert state(worlds.db, beyond) == state_before
 
 
 @pytest.mark.parametrize("kind", ["namespace", "tenant", "both"])
@@ -181,20 +183,22 @@ def test_a_bound_key_goes_on_working_within_its_bounds(worlds, kind):
     """An existing one, too: it may hold scopes that its bounds leave no use for."""
     fresh = Bounds(worlds)
     client, space = fresh.clients[kind], fresh.inside.own["namespace"]
-    at, who = {"namespaceId": space}, {"X-Tenant-ID": "alice"}
+    at, tenant = {"namespaceId": space}, {"X-Tenant-ID": "alice"}
     assert set(client.get("/v1/keys/current").json()["data"]["key"]["scopes"]) == set(KEY_SCOPES)
     text = {"source": "TEXT", "config": {"text": "Owls hunt.", "name": "owls"}}
-    sent = client.post("/v1/ingest/text", json={**at, "ingestConfig": text}, headers=who)
-    run = sent.json()["data"]["ingestJobRunId"]
-    assert client.get(f"/v1/ingest-job-runs/{run}", params=at, headers=who).json()["data"]["status"] == "QUEUED"
+    accepted = client.post("/v1/ingest/text", json={**at, "ingestConfig": text}, headers=tenant)
+    run = accepted.json()["data"]["ingestJobRunId"]
+    assert client.get(f"/v1/ingest-job-runs/{run}", params=at, headers=tenant).json()["data"]["status"] == "QUEUED"
     words = {"hybridConfig": {"semanticWeight": 0, "keywordWeight": 1}, "query": "canarybird"}
-    assert client.post("/v1/search/hybrid", json={**at, **words}, headers=who).json()["data"]["results"]
+    assert client.post("/v1/search/hybrid", json={**at, **words}, headers=tenant).json()["data"]["results"]
     owls = {"filterConfig": {"documentExternalIds": ["owls"]}}
-    changed = client.request("PATCH", "/v1/documents", json={**at, **owls, "data": {"metadata": {"a": 1}}}, headers=who)
+    changed = client.request(
+        "PATCH", "/v1/documents", json={**at, **owls, "data": {"metadata": {"a": 1}}}, headers=tenant
+    )
     assert changed.json()["data"]["itemsUpdated"] == 1
-    assert client.request("DELETE", "/v1/documents", json={**at, **owls}, headers=who).status_code == 200
-    asked = {**at, "name": "Drive", "connector": "GOOGLE_DRIVE"}
-    assert client.post("/v1/connections", json=asked, headers=who).status_code == 200
+    assert client.request("DELETE", "/v1/documents", json={**at, **owls}, headers=tenant).status_code == 200
+    connection = {**at, "name": "Drive", "connector": "GOOGLE_DRIVE"}
+    assert client.post("/v1/connections", json=connection, headers=tenant).status_code == 200
     for answer in (
         client.patch(f"/v1/namespaces/{space}", json={"name": "mine"}),
         client.patch(f"/v1/namespaces/{space}", json={"googleDriveConfig": APP}),
@@ -209,15 +213,15 @@ def test_the_default_scopes_of_a_key_follow_from_its_bounds(worlds, bounds):
     usual = [scope for scope in KEY_SCOPES if scope != "admin"]
     bound = [scope for scope in usual if scope != "namespaces:write"]
     of_a_tenant = [scope for scope in bound if not scope.startswith("webhooks:")]
-    for said, expected in (
+    for bounds_of_key, expected in (
         ({}, usual),
         ({"namespaceId": space}, bound),
         ({"tenantId": "alice"}, of_a_tenant),
         ({"namespaceId": space, "tenantId": "alice"}, of_a_tenant),
     ):
-        made = bounds.org.client.post("/v1/keys", json={"name": "made", **said}).json()["data"]["key"]
-        assert made["scopes"] == expected
-        assert expected == default_scopes(namespace="namespaceId" in said, tenant="tenantId" in said)
+        key = bounds.org.client.post("/v1/keys", json={"name": "made", **bounds_of_key}).json()["data"]["key"]
+        assert key["scopes"] == expected
+        assert expected == default_scopes(namespace="namespaceId" in bounds_of_key, tenant="tenantId" in bounds_of_key)
 
 
 def test_a_bound_key_does_not_end_a_change_of_the_namespace(worlds):
@@ -229,8 +233,8 @@ def test_a_bound_key_does_not_end_a_change_of_the_namespace(worlds):
     changed = org.client.patch(f"/v1/namespaces/{space}", json={"embeddingModelConfig": model, "reembed": True})
     path = f"/v1/ingest-job-runs/{changed.json()['data']['ingestJobRunId']}"
     with org.key(namespace=space) as client:
-        seen = client.get(path, params={"namespaceId": space}).json()["data"]
-        assert seen["source"] == reembedding.REEMBED_SOURCE
+        job_run = client.get(path, params={"namespaceId": space}).json()["data"]
+        assert job_run["source"] == reembedding.REEMBED_SOURCE
         answer = client.post(f"{path}/cancel", json={"namespaceId": space})
         assert assert_error(answer, 403, "FORBIDDEN")["error"]["details"]["reason"] == "bound_key"
     assert org.client.post(f"{path}/cancel", json={"namespaceId": space}).status_code == 200

@@ -33,11 +33,11 @@ WEIGHTS = st.floats(0, 1) | st.sampled_from([0, 1, 0.5, 0.1, 0.3, 0.7, 1e-7, 1e-
 def code_of(read, body):
     """None if it is taken, else the code of the refusal."""
     try:
-        meant = read(json.dumps(body).encode())
-        if hasattr(meant, "to_values"):
-            meant.to_values()
-        if hasattr(meant, "check"):
-            meant.check("chunkConfig")
+        request = read(json.dumps(body).encode())
+        if hasattr(request, "to_values"):
+            request.to_values()
+        if hasattr(request, "check"):
+            request.check("chunkConfig")
     except ServiceError as error:
         return error.code
     return None
@@ -88,5 +88,5 @@ def test_a_weight_is_a_number(value, name):
 @given(st.integers(-2, 8200), st.integers(-2, 8200) | st.integers(-2, 2))
 def test_an_overlap_is_smaller_than_its_chunk(size, overlap):
     fits = 1 <= size <= 8191 and 0 <= overlap < size
-    found = code_of(read_chunks, {"chunkSize": size, "chunkOverlap": overlap})
-    assert found == (None if fits else ErrorCode.INVALID_CHUNK_CONFIG)
+    error_code = code_of(read_chunks, {"chunkSize": size, "chunkOverlap": overlap})
+    assert error_code == (None if fits else ErrorCode.INVALID_CHUNK_CONFIG)

@@ -34,17 +34,17 @@ CODES = {
 
 
 def takes_a_cursor(path: str, method: str) -> bool:
-    said = DOCUMENT["paths"][path][method]
-    if any(one.get("name") == "cursor" for one in said.get("parameters", [])):
+    operation = DOCUMENT["paths"][path][method]
+    if any(parameter.get("name") == "cursor" for parameter in operation.get("parameters", [])):
         return True
-    return "Pagination" in str(said.get("requestBody", "")) or (path == "/v1/documents" and method == "post")
+    return "Pagination" in str(operation.get("requestBody", "")) or (path == "/v1/documents" and method == "post")
 
 
 LISTINGS = sorted((p, m) for p, methods in DOCUMENT["paths"].items() for m in methods if takes_a_cursor(p, m))
 
 
-def listing_of(org, place, space: str, doc: str, cursor: str | None, tenant: str | None = None) -> Any:
-    path, method = place
+def listing_of(org, operation, space: str, doc: str, cursor: str | None, tenant: str | None = None) -> Any:
+    path, method = operation
     headers = {} if tenant is None else {"X-Tenant-ID": tenant}
     filled = path.replace("{document_id}", doc)
     if "{evaluation_id}" in filled:
@@ -55,8 +55,8 @@ def listing_of(org, place, space: str, doc: str, cursor: str | None, tenant: str
         page = {"pageSize": 1} | ({"cursor": cursor} if cursor is not None else {})
         body = {"namespaceId": space, "filterConfig": {}, "pagination": page}
         return org.client.post(filled, json=body, headers=headers)
-    asked = {"namespaceId": space, "pageSize": 1} | ({"cursor": cursor} if cursor is not None else {})
-    return org.client.get(filled, params=asked, headers=headers)
+    query = {"namespaceId": space, "pageSize": 1} | ({"cursor": cursor} if cursor is not None else {})
+    return org.client.get(filled, params=query, headers=headers)
 
 
 def evaluation_of(org, space: str) -> str:
@@ -87,8 +87,8 @@ def filled(org):
     question = {"query": "a", "relevant": [{"documentId": doc}]}
     words = {"name": "words", "semanticWeight": 0, "keywordWeight": 1}
     for name in ("first", "second"):
-        asked = {"namespaceId": space, "name": name, "questions": [question, question]}
-        org.client.post("/v1/evaluations", json=asked)
+        evaluation = {"namespaceId": space, "name": name, "questions": [question, question]}
+        org.client.post("/v1/evaluations", json=evaluation)
         run = {"namespaceId": space, "settings": [words]}
         org.client.post(f"/v1/evaluations/{evaluation_of(org, space)}/runs", json=run)
     for tenant in ("t1", "t2"):
@@ -103,22 +103,22 @@ def test_the_listings_are_all_of_them():
     assert [path for path, _ in LISTINGS] == sorted(CODES)
 
 
-def old_form(org, space: str, place: str) -> str:
+def old_form(org, space: str, position: str) -> str:
     """A cursor as it could be forged while the key of its mark was a hash of public ids."""
     key = hashlib.sha256(f"{org.id}/{space}/".encode()).digest()
-    mark = hashlib.blake2b(place.encode(), digest_size=8, key=key).digest()
-    return base64.urlsafe_b64encode(mark + place.encode()).decode().rstrip("=")
+    mark = hashlib.blake2b(position.encode(), digest_size=8, key=key).digest()
+    return base64.urlsafe_b64encode(mark + position.encode()).decode().rstrip("=")
 
 
-def former(org, place, space: str, doc: str) -> str:
+def former(org, operation, space: str, doc: str) -> str:
     """The cursor that the version before gave for a place: signed, and not encrypted."""
-    path = place[0].replace("{document_id}", doc).replace("{evaluation_id}", evaluation_of(org, space))
-    named = "" if path in {"/v1/keys", "/v1/tenants", "/v1/audit", "/v1/webhooks", "/v1/namespaces"} else space
+    path = operation[0].replace("{document_id}", doc).replace("{evaluation_id}", evaluation_of(org, space))
+    namespace = "" if path in {"/v1/keys", "/v1/tenants", "/v1/audit", "/v1/webhooks", "/v1/namespaces"} else space
     data = b"2026-11-25T00:00:00+00:00/doc_1"
-    parts = [org.id.encode(), named.encode(), b"", path.encode(), data]
-    what = b"".join(len(part).to_bytes(8, "big") + part for part in parts)
+    parts = [org.id.encode(), namespace.encode(), b"", path.encode(), data]
+    framed = b"".join(len(part).to_bytes(8, "big") + part for part in parts)
     secret = secrets.server_secret(org.db, org.ring, "cursors")
-    mark = hmac.digest(secret, what, hashlib.sha256)[:16]
+    mark = hmac.digest(secret, framed, hashlib.sha256)[:16]
     return base64.urlsafe_b64encode(mark + data).decode().rstrip("=")
 
 
@@ -146,7 +146,10 @@ def check_forged(org, space, doc, path, method, real):
     forged = [
         *[cursor for listing, cursor in real.items() if cursor and listing != path],
         former(org, (path, method), space, doc),
-        *(old_form(org, space, place) for place in ("5", "9" * 400, "999999999999999999999:x", "x/y", "a:b:c", "\x00")),
+        *(
+            old_form(org, space, position)
+            for position in ("5", "9" * 400, "999999999999999999999:x", "x/y", "a:b:c", "\x00")
+        ),
         "x",
         "A" * 40,
         "A" * 100_000 if method == "post" else "A" * 4000,
@@ -167,13 +170,13 @@ def check_forged(org, space, doc, path, method, real):
 def test_a_cursor_of_another_tenant_organization_and_namespace_is_refused(org, organization, filled):
     space, doc = filled
     cursor = listing_of(org, ("/v1/documents", "post"), space, doc, None).json()["data"]["nextCursor"]
-    other = organization()
-    theirs = other.namespace()
+    stranger = organization()
+    theirs = stranger.namespace()
     for _ in range(2):
-        other.text(theirs)
+        stranger.text(theirs)
     elsewhere = org.namespace()
-    for client, where, tenant in ((other, theirs, None), (org, elsewhere, None), (org, space, "t1")):
-        answer = listing_of(client, ("/v1/documents", "post"), where, doc, cursor, tenant)
+    for client, namespace, tenant in ((stranger, theirs, None), (org, elsewhere, None), (org, space, "t1")):
+        answer = listing_of(client, ("/v1/documents", "post"), namespace, doc, cursor, tenant)
         assert_error(answer, 400, "INVALID_FILTER_CONFIG")
 
 
@@ -182,12 +185,12 @@ def test_a_cursor_is_of_who_was_given_it(org, filled):
     body = {"namespaceId": space, "filterConfig": {}, "pagination": {"pageSize": 1}}
     users = ("", "ada", "bob")
     headers = {user: {"X-On-Behalf-Of": user} if user else {} for user in users}
-    given = {
+    cursors = {
         user: org.client.post("/v1/documents", json=body, headers=headers[user]).json()["data"]["nextCursor"]
         for user in users
     }
     for user in users:
-        for whose, cursor in given.items():
+        for whose, cursor in cursors.items():
             page = {**body, "pagination": {"pageSize": 1, "cursor": cursor}}
             answer = org.client.post("/v1/documents", json=page, headers=headers[user])
             assert answer.status_code == (200 if user == whose else 400), (user, whose)

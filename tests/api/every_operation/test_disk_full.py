@@ -76,16 +76,16 @@ def full_database_after(request):
     """A function that does something while there is room, and then fills the disk."""
 
     def fill(first):
-        made = first()
+        result = first()
         request.getfixturevalue("full_database")
-        return made
+        return result
 
     return fill
 
 
 @pytest.mark.parametrize("code", [errno.ENOSPC, errno.EDQUOT])
-@pytest.mark.parametrize("where", ["spool", "store"])
-def test_the_disk_for_files_is_full(org, monkeypatch, where, code):
+@pytest.mark.parametrize("folder", ["spool", "store"])
+def test_the_disk_for_files_is_full(org, monkeypatch, folder, code):
     space = org.namespace()
 
     def refuse(*_args, **_named):
@@ -97,7 +97,7 @@ def test_the_disk_for_files_is_full(org, monkeypatch, where, code):
         def close(self):
             pass
 
-    if where == "spool":
+    if folder == "spool":
         monkeypatch.setattr(tempfile, "TemporaryFile", lambda **_: Full())
     else:
         monkeypatch.setattr(os, "fsync", refuse)

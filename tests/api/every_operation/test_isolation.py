@@ -111,7 +111,7 @@ class Route:
 
     method: str
     path: str
-    said: dict[str, Any] = field(repr=False, hash=False, compare=False)
+    operation: dict[str, Any] = field(repr=False, hash=False, compare=False)
 
     @property
     def parameters(self) -> list[dict[str, Any]]:
@@ -122,11 +122,11 @@ class Route:
         return dict(self.said.get("requestBody", {}).get("content", {}))
 
     def places(self) -> list[Place]:
-        found = [Place(p["in"], p["name"]) for p in self.parameters if looks_like_an_id(p["name"])]
+        parameters = [Place(p["in"], p["name"]) for p in self.parameters if looks_like_an_id(p["name"])]
         for media, content in self.contents.items():
-            where = "form" if media.startswith("multipart") else "body"
-            found += [Place(where, name) for name in named_ids(content["schema"])]
-        return [place for place in found if place.name.rpartition(".")[2] not in NO_REFERENCE]
+            part = "form" if media.startswith("multipart") else "body"
+            parameters += [Place(part, name) for name in named_ids(content["schema"])]
+        return [parameter for parameter in parameters if parameter.name.rpartition(".")[2] not in NO_REFERENCE]
 
 
 def looks_like_an_id(name: str) -> bool:
@@ -138,49 +138,57 @@ def named_ids(schema: dict[str, Any], prefix: str = "", above: tuple[str, ...] =
     if "$ref" in schema:
         name = schema["$ref"].rpartition("/")[2]
         return [] if name in above else named_ids(DOCUMENT["components"]["schemas"][name], prefix, (*above, name))
-    found = [
-        one for part in ("anyOf", "oneOf", "allOf") for s in schema.get(part, []) for one in named_ids(s, prefix, above)
+    ids = [
+        inner_id
+        for part in ("anyOf", "oneOf", "allOf")
+        for s in schema.get(part, [])
+        for inner_id in named_ids(s, prefix, above)
     ]
     for name, inner in schema.get("properties", {}).items():
-        found += [prefix + name] if looks_like_an_id(name) else named_ids(inner, f"{prefix}{name}.", above)
-    return list(dict.fromkeys(found))
+        ids += [prefix + name] if looks_like_an_id(name) else named_ids(inner, f"{prefix}{name}.", above)
+    return list(dict.fromkeys(ids))
 
 
 ROUTES = [
-    Route(method.upper(), path, said)
+    Route(method.upper(), path, operation)
     for path, methods in DOCUMENT["paths"].items()
     if path.startswith(("/v1/", "/metrics")) and path not in OPEN
-    for method, said in methods.items()
+    for method, operation in methods.items()
 ]
 EMBEDS = {"/v1/search", "/v1/compat/dify/retrieval"}
 """Needs a model once a scope has content; the same search by words stands for it, and for its filters."""
 PLACES = [
-    (route, place)
+    (route, parameter)
     for route in ROUTES
-    for place in route.places()
-    if route.path not in EMBEDS or not place.name.startswith("filter.")
+    for parameter in route.places()
+    if route.path not in EMBEDS or not parameter.name.startswith("filter.")
 ]
 MADE_BY_NAME = {("PUT", "/v1/groups/{group_id}")}
 """What makes what it names, in the scope of who asks."""
 OF_ALL_TENANTS = {("PATCH", "/v1/namespaces/{namespace_id}")}
 """Changes a namespace for all its tenants: the evaluation of its gate may be any tenant's."""
 CASES = [
-    (who, route, place)
-    for route, place in PLACES
-    for who, kinds in FORBIDDEN_TO.items()
-    if place.kind in kinds
-    and not (place.where == "path" and (route.method, route.path) in MADE_BY_NAME)
-    and not (who in {"another tenant", "no tenant"} and (route.method, route.path) in OF_ALL_TENANTS)
-    and (who != "a key of another user" or route.method == "GET")  # as with the header: whoever is a user only reads
+    (stranger, route, parameter)
+    for route, parameter in PLACES
+    for stranger, kinds in FORBIDDEN_TO.items()
+    if parameter.kind in kinds
+    and not (parameter.where == "path" and (route.method, route.path) in MADE_BY_NAME)
+    and not (stranger in {"another tenant", "no tenant"} and (route.method, route.path) in OF_ALL_TENANTS)
+    and (
+        stranger != "a key of another user" or route.method == "GET"
+    )  # as with the header: whoever is a user only reads
 ]
 
 
 BARE = [
-    (who, route, place)
-    for who, route, place in CASES
-    if who != "another namespace"
-    and place.where == "path"
-    and any(said["in"] == "query" and said["name"] in KINDS and not said["required"] for said in route.parameters)
+    (stranger, route, parameter)
+    for stranger, route, parameter in CASES
+    if stranger != "another namespace"
+    and parameter.where == "path"
+    and any(
+        operation["in"] == "query" and operation["name"] in KINDS and not operation["required"]
+        for operation in route.parameters
+    )
 ]
 """Where an id that may be left out is left out: a key for the whole organization then reaches all its namespaces."""
 
@@ -206,25 +214,25 @@ class World:
 
         `bare`: without those ids in the query that may be left out.
         """
-        place, value = changed.get("place"), changed.get("value")
+        parameter, value = changed.get("place"), changed.get("value")
         path, query = route.path, {}
-        for said in route.parameters:
-            name = said["name"]
+        for described in route.parameters:
+            name = described["name"]
             usual = "Users" if name == "resource_type" else "NOTION"
-            chosen = value if place == Place(said["in"], name) else self.own.get(KINDS.get(name, ""), usual)
-            if said["in"] == "path":
+            chosen = value if parameter == Place(described["in"], name) else self.own.get(KINDS.get(name, ""), usual)
+            if described["in"] == "path":
                 path = path.replace("{" + name + "}", chosen)
-            elif said["in"] == "query" and (said["required"] or (name in KINDS and not changed.get("bare"))):
+            elif described["in"] == "query" and (described["required"] or (name in KINDS and not changed.get("bare"))):
                 query[name] = chosen
         headers = {} if self.tenant is None else {"X-Tenant-ID": self.tenant}
         headers |= {} if self.user is None else {"X-On-Behalf-Of": self.user}
         return self.client.request(
-            route.method, path, params=query, headers=headers, **self._content(route, place, value)
+            route.method, path, params=query, headers=headers, **self._content(route, parameter, value)
         )
 
-    def _content(self, route: Route, place: Place | None, value: str | None) -> dict[str, Any]:
+    def _content(self, route: Route, parameter: Place | None, value: str | None) -> dict[str, Any]:
         if "multipart/form-data" in route.contents:
-            space = value if place == Place("form", "namespaceId") else self.own["namespace"]
+            space = value if parameter == Place("form", "namespaceId") else self.own["namespace"]
             return {"data": {"namespaceId": space}, "files": {"file": ("a.txt", b"A file.", "text/plain")}}
         if "application/json" not in route.contents:
             return {}
@@ -245,10 +253,10 @@ class World:
             body["documentId"] = self.own["document"]
         if "queries" in body:
             body["queries"] = [{"query": CANARY, "hybridConfig": {"semanticWeight": 0, "keywordWeight": 1}}]
-        if place == Place("body", "gate.evaluationId"):
+        if parameter == Place("body", "gate.evaluationId"):
             body |= {"reembed": True, "gate": {"metric": "ndcgAt10", "minimum": 0.5}}
-        if place is not None and place.where == "body":
-            put(body, place.name.split("."), value)
+        if parameter is not None and parameter.where == "body":
+            put(body, parameter.name.split("."), value)
         return {"json": body}
 
 
@@ -292,29 +300,31 @@ class Worlds:
         external = f"{CANARY} {ids.new_id('e_')}"
         connection = self._connection(org, space, tenant)
         library = Library(self.db, Scope(org.id, space, tenant or ""), None)
-        found = library.put(
+        document = library.put(
             [f"A {CANARY} of {tenant} sings", "Old prices"], external_id=external, connection_id=connection
         )
         archive, member = library.put(), library.put([f"A {CANARY} packed"], name=f"{CANARY} packed")
         self.db.rows("update documents set archive_id = %(a)s where id = %(m)s", {"a": archive, "m": member})
         with self.db.transaction() as changing:
-            set_lists(changing, dict.fromkeys((found, archive), Access(users=("owner",))))
+            set_lists(changing, dict.fromkeys((document, archive), Access(users=("owner",))))
         headers = {} if tenant is None else {"X-Tenant-ID": tenant}
-        asked = {"namespaceId": space, "name": CANARY}
-        asked |= {"questions": [{"query": CANARY, "relevant": [{"documentId": found}]}]}
-        made = org.client.post("/v1/evaluations", json=asked, headers=headers).json()["data"]["evaluation"]["id"]
+        evaluation_body = {"namespaceId": space, "name": CANARY}
+        evaluation_body |= {"questions": [{"query": CANARY, "relevant": [{"documentId": document}]}]}
+        evaluation = org.client.post("/v1/evaluations", json=evaluation_body, headers=headers).json()["data"][
+            "evaluation"
+        ]["id"]
         settings = [{"name": "words", "semanticWeight": 0, "keywordWeight": 1}]
         started = org.client.post(
-            f"/v1/evaluations/{made}/runs", json={"namespaceId": space, "settings": settings}, headers=headers
+            f"/v1/evaluations/{evaluation}/runs", json={"namespaceId": space, "settings": settings}, headers=headers
         )
         group = ids.new_id("group_")
-        named = {"namespaceId": space, "members": {"users": [CANARY]}}
-        assert org.client.put(f"/v1/groups/{group}", json=named, headers=headers).status_code == 200
-        sent = org.client.post("/v1/files", files={"file": ("a.txt", b"A file.", "text/plain")}, headers=headers)
+        group_body = {"namespaceId": space, "members": {"users": [CANARY]}}
+        assert org.client.put(f"/v1/groups/{group}", json=group_body, headers=headers).status_code == 200
+        upload = org.client.post("/v1/files", files={"file": ("a.txt", b"A file.", "text/plain")}, headers=headers)
         pushed = {"schemas": ["urn:ietf:params:scim:schemas:core:2.0:User"], "userName": f"{CANARY}@{group}"}
         user = org.client.post(f"/v1/namespaces/{space}/scim/v2/Users", json=pushed, headers=headers).json()["id"]
         old = {"namespaceId": space, "chunkIndex": 1, "reason": f"{CANARY} old"}
-        hidden = org.client.post(f"/v1/documents/{found}/hidden-passages", json=old, headers=headers).json()
+        hidden = org.client.post(f"/v1/documents/{document}/hidden-passages", json=old, headers=headers).json()
         schedule = ids.schedule_id()
         self.db.rows(
             "insert into schedules (id, partition_id, job_id, source, config, minutes)"
@@ -329,14 +339,14 @@ class Worlds:
         own = {
             "hidden passage": hidden["data"]["hiddenPassage"]["id"],
             "schedule": schedule,
-            "upload": sent.json()["id"],
+            "upload": upload.json()["id"],
             "group": group,
             "directory user": user,
-            "evaluation": made,
+            "evaluation": evaluation,
             "evaluation run": started.json()["data"]["run"]["id"],
             "namespace": space,
             "run": run,
-            "document": found,
+            "document": document,
             "external": external,
             "archive": archive,
             "connection": connection,
@@ -360,8 +370,8 @@ class Worlds:
 
     def _webhook(self, org: Organization, space: str, tenant: str | None) -> dict[str, str]:
         headers = {} if tenant is None else {"X-Tenant-ID": tenant}
-        asked = {"namespaceId": space, "url": "https://1.1.1.1/hook", "events": ["*"], "description": CANARY}
-        hook = org.client.post("/v1/webhooks", json=asked, headers=headers).json()["data"]["webhook"]["id"]
+        body = {"namespaceId": space, "url": "https://1.1.1.1/hook", "events": ["*"], "description": CANARY}
+        hook = org.client.post("/v1/webhooks", json=body, headers=headers).json()["data"]["webhook"]["id"]
         test = org.client.post(f"/v1/webhooks/{hook}/test", headers=headers).json()["data"]["delivery"]["id"]
         return {"webhook": hook, "delivery": test}
 
@@ -379,9 +389,9 @@ class Worlds:
 
 @pytest.fixture(scope="module")
 def worlds(base, api_db, ring):
-    made = Worlds(base, api_db, ring)
-    yield made
-    made.close()
+    created = Worlds(base, api_db, ring)
+    yield created
+    created.close()
 
 
 @pytest.fixture(scope="module")
@@ -437,24 +447,29 @@ def shown(answer: httpx.Response) -> tuple[int, bytes, dict[str, str]]:
     return answer.status_code, answer.content, {k: v for k, v in answer.headers.items() if k not in differs}
 
 
-def holds(answer: httpx.Response, world: World, who: str = "another organization") -> list[str]:
+def holds(answer: httpx.Response, world: World, stranger: str = "another organization") -> list[str]:
     """Of which kinds the answer tells an id that whoever asks must not learn."""
-    kinds = FORBIDDEN_TO[who] - {"namespace"}
+    kinds = FORBIDDEN_TO[stranger] - {"namespace"}
     return [kind for kind, value in world.own.items() if kind in kinds and value in answer.text]
 
 
 def test_every_route_and_every_id_is_known_here():
     parameters = {name for route in ROUTES for name in re.findall(r"{(\w+)}", route.path)}
     assert parameters - NO_ID <= set(KINDS), "a path parameter that this test does not know: say what it names in KINDS"
-    for route, place in PLACES:
-        assert place.name.rpartition(".")[2] in KINDS, f"{case_name(route)}: say in KINDS what {place.name} names"
+    for route, parameter in PLACES:
+        assert parameter.name.rpartition(".")[2] in KINDS, (
+            f"{case_name(route)}: say in KINDS what {parameter.name} names"
+        )
     for route in ROUTES:
         content = route.contents.get("application/json", {})
         assert not content or "example" in content, f"{case_name(route)} shows no example that could be sent"
     handled = {handler.opt["operation"].path for handler in ROUTE_HANDLERS if "operation" in handler.opt}
     assert {re.sub(r":str", "", path) for path in handled} <= {route.path for route in ROUTES} | OPEN
     public = {
-        path for path, methods in DOCUMENT["paths"].items() for said in methods.values() if said.get("security") == []
+        path
+        for path, methods in DOCUMENT["paths"].items()
+        for operation in methods.values()
+        if operation.get("security") == []
     }
     assert {path for path in public if path.startswith("/v1/")} <= OPEN, (
         "a route without a key that this test leaves out"
@@ -466,10 +481,10 @@ def test_anothers_object_is_as_if_it_never_was(owner, strangers, stranger):
     """With its namespace named, and without where that may be left out."""
     failures = Failures()
     for bare, cases in ((False, CASES), (True, BARE)):
-        for who, route, place in cases:
-            if who == stranger:
-                with failures.of(case_name(route), case_name(place), "bare" if bare else ""):
-                    compare(owner, strangers[who], who, route, place, bare=bare)
+        for kind, route, parameter in cases:
+            if kind == stranger:
+                with failures.of(case_name(route), case_name(parameter), "bare" if bare else ""):
+                    compare(owner, strangers[kind], kind, route, parameter, bare=bare)
     failures.report()
 
 
@@ -481,12 +496,12 @@ def test_a_revoked_key_opens_no_route(worlds, owner):
     assert {former.send(route).status_code for route in ROUTES} == {401}
 
 
-def compare(owner, stranger, who, route, place, *, bare):
-    foreign = stranger.send(route, place=place, value=owner.own[place.kind], bare=bare)
-    never = stranger.send(route, place=place, value=missing(place.kind), bare=bare)
+def compare(owner, stranger, kind, route, parameter, *, bare):
+    foreign = stranger.send(route, place=parameter, value=owner.own[parameter.kind], bare=bare)
+    never = stranger.send(route, place=parameter, value=missing(parameter.kind), bare=bare)
     assert shown(foreign) == shown(never)
     assert foreign.status_code < 500, foreign.text
-    assert holds(foreign, owner, who) == []
+    assert holds(foreign, owner, kind) == []
 
 
 SHARED = {"/v1/keys", "/v1/tenants", "/v1/audit", "/v1/queue"}
@@ -498,13 +513,13 @@ ASKED_FOR = {"/v1/audit"}
 that it tells no other organization's requests is seen in test_audit.py."""
 
 LISTED = [
-    (who, route)
+    (stranger, route)
     for route in ROUTES
-    for who in FORBIDDEN_TO
+    for stranger in FORBIDDEN_TO
     if route.method in {"GET", "POST"}
     and route.path not in EMBEDS | ASKED_FOR
-    and (route.path not in SHARED or who == "another organization")
-    and (route.path != "/v1/webhooks" or who not in {"no tenant", "another namespace"})
+    and (route.path not in SHARED or stranger == "another organization")
+    and (route.path != "/v1/webhooks" or stranger not in {"no tenant", "another namespace"})
 ]
 
 
@@ -512,21 +527,25 @@ LISTED = [
 def test_what_is_ones_own_holds_nothing_of_anothers(owner, strangers, stranger):
     """Listings and searches, above all: with one's own ids, in the shared namespace too."""
     failures = Failures()
-    for who, route in LISTED:
-        if who == stranger:
+    for kind, route in LISTED:
+        if kind == stranger:
             with failures.of(case_name(route)):
-                answer = strangers[who].send(route)
+                answer = strangers[kind].send(route)
                 assert answer.status_code < 500, answer.text
-                assert holds(answer, owner, who) == []
+                assert holds(answer, owner, kind) == []
     failures.report()
 
 
 @pytest.mark.parametrize("kind", ["raw", "parsed"])
 def test_a_link_without_its_signature_tells_nothing(owner, anonymous, kind):
-    names = [said["name"] for said in DOCUMENT["paths"][FILES]["get"]["parameters"] if said["in"] == "query"]
+    names = [
+        parameter["name"] for parameter in DOCUMENT["paths"][FILES]["get"]["parameters"] if parameter["in"] == "query"
+    ]
     assert names, "a signed link carries its authority in the query"
     for query in ({}, dict.fromkeys(names, "9999999999")):
-        paths = [FILES.format(document_id=one, kind=kind) for one in (owner.own["document"], missing("document"))]
+        paths = [
+            FILES.format(document_id=document, kind=kind) for document in (owner.own["document"], missing("document"))
+        ]
         foreign, never = (anonymous.get(path, params=query) for path in paths)
         assert shown(foreign) == shown(never)
         assert 400 <= foreign.status_code < 500
@@ -539,17 +558,17 @@ def test_a_search_finds_ones_own(owner):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("route", "place"), PLACES, ids=case_name)
-def test_the_owner_gets_another_answer(worlds, route, place):
+@pytest.mark.parametrize(("route", "parameter"), PLACES, ids=case_name)
+def test_the_owner_gets_another_answer(worlds, route, parameter):
     """Else the comparison above would prove nothing: an answer that is the same for everything is no isolation."""
     org = worlds.organization()
     world = worlds.fill(org, "alice")
     if route.path == "/v1/search":
         tenants.create_tenant(worlds.db, org.id, "empty")
         world = replace(world, tenant="empty")
-    never = world.send(route, place=place, value=missing(place.kind))
-    own = world.send(route, place=place, value=world.own[place.kind])
-    assert shown(own)[:2] != shown(never)[:2], own.text
+    never = world.send(route, place=parameter, value=missing(parameter.kind))
+    found_answer = world.send(route, place=parameter, value=world.own[parameter.kind])
+    assert shown(found_answer)[:2] != shown(never)[:2], found_answer.text
 
 
 def test_the_owner_still_has_everything(owner, strangers):
@@ -559,6 +578,6 @@ def test_the_owner_still_has_everything(owner, strangers):
         assert owner.send(route).status_code == 200
     listing = next(route for route in ROUTES if (route.method, route.path) == ("POST", "/v1/documents"))
     documents = owner.send(listing).json()["data"]["documents"]
-    assert [(one["id"], one["name"]) for one in documents] == [(owner.own["document"], "a name")]
+    assert [(document["id"], document["name"]) for document in documents] == [(owner.own["document"], "a name")]
     row = owner.client.get("/v1/keys").json()["data"]["keys"]
     assert {key["id"]: key["revokedAt"] for key in row}[owner.own["key"]] is None

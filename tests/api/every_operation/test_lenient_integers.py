@@ -22,29 +22,34 @@ INVALID = ErrorCode.INVALID_REQUEST
 def structs(kind: Any) -> list[type]:
     if isinstance(kind, type) and issubclass(kind, msgspec.Struct):
         return [kind]
-    return [found for part in getattr(kind, "__args__", ()) for found in structs(part)]
+    return [struct for part in getattr(kind, "__args__", ()) for struct in structs(part)]
 
 
-def all_structs(kind: Any, seen: set[type]) -> set[type]:
-    for one in structs(kind):
-        if one not in seen:
-            seen.add(one)
-            for field in msgspec.structs.fields(one):
-                all_structs(field.type, seen)
-    return seen
+def all_structs(kind: Any, collected: set[type]) -> set[type]:
+    for struct in structs(kind):
+        if struct not in collected:
+            collected.add(struct)
+            for field in msgspec.structs.fields(struct):
+                all_structs(field.type, collected)
+    return collected
 
 
 def integers() -> list[tuple[type, str]]:
     """Every integer that a body takes: the struct, and the field's name in it."""
-    found: set[type] = set()
+    structs_read: set[type] = set()
     for handler in ROUTE_HANDLERS:
         about = handler.opt.get("operation")
         if about and about.body:
-            all_structs(about.body, found)
+            all_structs(about.body, structs_read)
         if about and about.form:
-            all_structs(about.form, found)
+            all_structs(about.form, structs_read)
     return sorted(
-        {(one, field.encode_name) for one in found for field in msgspec.structs.fields(one) if is_integer(field.type)},
+        {
+            (struct, field.encode_name)
+            for struct in structs_read
+            for field in msgspec.structs.fields(struct)
+            if is_integer(field.type)
+        },
         key=str,
     )
 
@@ -71,12 +76,12 @@ def test_a_whole_number_is_an_integer(kind, name):
     read = decode.make_json_reader(kind, INVALID)
 
     def complaint_of(value: str) -> str | None:
-        others = {
+        required = {
             field.encode_name: OTHERS.get(field.encode_name, "a")
             for field in msgspec.structs.fields(kind)
             if field.required
         }
-        body = json.dumps({**others, name: "$"}).replace('"$"', value).encode()
+        body = json.dumps({**required, name: "$"}).replace('"$"', value).encode()
         try:
             read(body)
         except ServiceError as error:
@@ -85,8 +90,8 @@ def test_a_whole_number_is_an_integer(kind, name):
 
     for whole in ("5.0", "5.00", "5e0", "0.5e1"):
         assert complaint_of(whole) == complaint_of("5")
-    for other in ("5.5", '"5"', '"5.0"', "true", "5.0000000001"):
-        assert complaint_of(other) is not None
+    for literal in ("5.5", '"5"', '"5.0"', "true", "5.0000000001"):
+        assert complaint_of(literal) is not None
 
 
 OTHERS = {"chunkSize": 10, "chunkOverlap": 1, "hybridConfig": {"semanticWeight": 1, "keywordWeight": 0}}
@@ -101,9 +106,9 @@ class Deep(msgspec.Struct):
 
 def test_only_where_an_integer_is_wanted():
     read = decode.make_json_reader(Deep, INVALID)
-    found = read(b'{"many": [{"a": 1, "b": 2.0}, {"c": 3e2}], "any": {"score": 5.0}}')
-    assert found.many == [{"a": 1, "b": 2}, {"c": 300}]
-    assert isinstance(found.any["score"], float)
+    decoded = read(b'{"many": [{"a": 1, "b": 2.0}, {"c": 3e2}], "any": {"score": 5.0}}')
+    assert decoded.many == [{"a": 1, "b": 2}, {"c": 300}]
+    assert isinstance(decoded.any["score"], float)
     for bad in (b'{"many": [{"a": 1.5}]}', b'{"many": [{"a": 1e300}]}', b'{"many": [{"a": 2.0}, {"b": 0.1}]}', b"5.0"):
         with pytest.raises(ServiceError):
             read(bad)

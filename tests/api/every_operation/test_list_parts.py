@@ -26,15 +26,15 @@ def filled(org):
             )
     for number in range(COUNT):
         tenants.create_tenant(org.db, org.id, f"t{number}")
-        asked = {"url": "https://1.1.1.1/", "events": ["*"]}
-        assert org.client.post("/v1/webhooks", json=asked).status_code == 200
+        webhook = {"url": "https://1.1.1.1/", "events": ["*"]}
+        assert org.client.post("/v1/webhooks", json=webhook).status_code == 200
     for _ in range(COUNT - 1):
         assert org.client.post("/v1/keys", json={"name": "made"}).status_code == 200
     return {name: {"namespaceId": spaces[0]} if name == "connections" else {} for name in LISTS}
 
 
-def read(org, name, asked):
-    answer = org.client.get(f"/v1/{name}", params=asked)
+def read(org, name, query):
+    answer = org.client.get(f"/v1/{name}", params=query)
     assert answer.status_code == 200, answer.text
     return answer.json()["data"]
 
@@ -44,25 +44,25 @@ def test_the_parts_make_up_the_whole(org, filled, name):
     whole = read(org, name, filled[name])
     assert set(whole) == {name}
     assert len(whole[name]) == COUNT
-    seen, cursor = [], {}
+    items, cursor = [], {}
     for size in (2, 2, 1):
         part = read(org, name, filled[name] | {"pageSize": 2} | cursor)
         assert len(part[name]) == size
-        seen += part[name]
+        items += part[name]
         cursor = {"cursor": part["nextCursor"]}
         assert part["hasNextPage"] is (part["nextCursor"] is not None)
-    assert seen == whole[name]
+    assert items == whole[name]
     assert part["nextCursor"] is None
 
 
 @pytest.mark.parametrize("name", ["namespaces", "keys"])
 def test_a_part_stays_where_it_was_when_something_new_comes_first(org, filled, name):
-    before = read(org, name, filled[name])[name]
+    items = read(org, name, filled[name])[name]
     first = read(org, name, filled[name] | {"pageSize": 3})
     org.namespace()
     assert org.client.post("/v1/keys", json={"name": "new"}).status_code == 200
-    rest = read(org, name, filled[name] | {"cursor": first["nextCursor"]})
-    assert first[name] + rest[name] == before
+    second = read(org, name, filled[name] | {"cursor": first["nextCursor"]})
+    assert first[name] + second[name] == items
 
 
 @pytest.mark.parametrize("size", ["0", "101", "x"])

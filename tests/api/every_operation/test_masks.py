@@ -53,19 +53,19 @@ class Variant:
         name = path.rpartition(".")[2]
         if name in SECRET_FIELDS:
             return f"canary-{self.area}-{path}-000{number + 1}"
-        known: Any = VALUES.get(name, (f"{name}-1.example", f"{name}-2.example"))
-        return (known if isinstance(known, tuple) else known[self.tag[1]])[number]
+        values: Any = VALUES.get(name, (f"{name}-1.example", f"{name}-2.example"))
+        return (values if isinstance(values, tuple) else values[self.tag[1]])[number]
 
     def config(self, **changed: str) -> dict[str, Any]:
         """The config with all its fields; `changed` by path with `.` as `__`."""
-        made: dict[str, Any] = dict([self.tag] if self.tag else [])
+        settings: dict[str, Any] = dict([self.tag] if self.tag else [])
         for path in self.fields:
             *parents, name = path.split(".")
-            place = made
+            section = settings
             for parent in parents:
-                place = place.setdefault(parent, {})
-            place[name] = changed.get(path.replace(".", "__"), self.value(path))
-        return made
+                section = section.setdefault(parent, {})
+            section[name] = changed.get(path.replace(".", "__"), self.value(path))
+        return settings
 
     @property
     def secrets(self) -> list[str]:
@@ -90,33 +90,33 @@ def unwrap(kind: Any) -> Any:
 
 def paths_of(kind: Any, prefix: str = "") -> list[str]:
     """The dotted paths of all text that a struct takes."""
-    found = []
+    paths = []
     for field in kind.fields:
         inner = unwrap(field.type)
         if isinstance(inner, inspect.UnionType):
             inner = unwrap(next(member for member in inner.types if not isinstance(member, inspect.NoneType)))
         path = f"{prefix}{field.encode_name}"
-        found += paths_of(inner, f"{path}.") if isinstance(inner, inspect.StructType) else [path]
-    return found
+        paths += paths_of(inner, f"{path}.") if isinstance(inner, inspect.StructType) else [path]
+    return paths
 
 
 def variants() -> list[Variant]:
-    found = []
+    collected = []
     for field in inspect.type_info(CreateNamespace).fields:
         bare = unwrap(field.type)
         for kind in map(unwrap, bare.types if isinstance(bare, inspect.UnionType) else [bare]):
             if isinstance(kind, inspect.StructType):
                 tag = (kind.tag_field, str(kind.tag)) if kind.tag_field else None
-                found.append(Variant(field.encode_name, tag, tuple(paths_of(kind))))
-    return [one for one in found if one.secrets]
+                collected.append(Variant(field.encode_name, tag, tuple(paths_of(kind))))
+    return [variant for variant in collected if variant.secrets]
 
 
 VARIANTS = variants()
-PAIRS = [(one, secret, other) for one in VARIANTS for secret in one.secrets for other in one.others]
+PAIRS = [(variant, secret, another) for variant in VARIANTS for secret in variant.secrets for another in variant.others]
 MOVES = [
-    (one, other)
-    for one, other in permutations(VARIANTS, 2)
-    if one.area == other.area and set(one.secrets) & set(other.secrets)
+    (variant, another)
+    for variant, another in permutations(VARIANTS, 2)
+    if variant.area == another.area and set(variant.secrets) & set(another.secrets)
 ]
 
 
@@ -153,7 +153,7 @@ def stored(db, ring, space, area):
 
 
 def test_every_config_with_a_secret_is_here():
-    areas = {one.area for one in VARIANTS}
+    areas = {variant.area for variant in VARIANTS}
     assert areas == set(namespaces.CONFIG_NAMES)
     assert {"indexHost", "endpoint", "bucket", "authorizationUrl"} <= {other for _, _, other in PAIRS}
     assert not [
@@ -163,33 +163,33 @@ def test_every_config_with_a_secret_is_here():
     ]
 
 
-@pytest.mark.parametrize(("variant", "secret", "other"), PAIRS, ids=name_of)
-def test_a_mask_stays_only_while_all_that_decides_the_address_does(made, api_db, ring, variant, secret, other):
+@pytest.mark.parametrize(("variant", "secret", "setting"), PAIRS, ids=name_of)
+def test_a_mask_stays_only_while_all_that_decides_the_address_does(made, api_db, ring, variant, secret, setting):
     client, space = made(variant)
     path, whole = f"/v1/namespaces/{space}", variant.config()
-    unmasked = {one.replace(".", "__"): variant.value(one) for one in variant.secrets if one != secret}
-    moved = variant.masked(**unmasked, **{other.replace(".", "__"): variant.value(other, 1)})
+    unmasked = {name.replace(".", "__"): variant.value(name) for name in variant.secrets if name != secret}
+    moved = variant.masked(**unmasked, **{setting.replace(".", "__"): variant.value(setting, 1)})
     answer = client.patch(path, json={variant.area: moved})
-    if other in validation.FREELY_CHANGED_FIELDS:
+    if setting in validation.FREELY_CHANGED_FIELDS:
         assert answer.status_code == 200, answer.text
-        now = stored(api_db, ring, space, variant.area)
-        assert now == variant.config(**{other: variant.value(other, 1)})
+        stored_config = stored(api_db, ring, space, variant.area)
+        assert stored_config == variant.config(**{setting: variant.value(setting, 1)})
         return
     assert_refused(answer, f"{variant.area}.{secret}")
     assert stored(api_db, ring, space, variant.area) == whole
     without = msgspec.json.decode(msgspec.json.encode(moved))
-    if without.pop(other, None) and client.patch(path, json={variant.area: without}).status_code == 200:
-        assert stored(api_db, ring, space, variant.area) == {k: v for k, v in whole.items() if k != other}
-        pytest.fail(f"{other} was taken away under a mask")
+    if without.pop(setting, None) and client.patch(path, json={variant.area: without}).status_code == 200:
+        assert stored(api_db, ring, space, variant.area) == {k: v for k, v in whole.items() if k != setting}
+        pytest.fail(f"{setting} was taken away under a mask")
     assert client.patch(path, json={variant.area: variant.masked()}).status_code == 200
     assert stored(api_db, ring, space, variant.area) == whole
 
 
-@pytest.mark.parametrize(("variant", "other"), MOVES, ids=name_of)
-def test_a_mask_of_one_provider_is_none_of_another(made, api_db, ring, variant, other):
+@pytest.mark.parametrize(("variant", "another"), MOVES, ids=name_of)
+def test_a_mask_of_one_provider_is_none_of_another(made, api_db, ring, variant, another):
     client, space = made(variant)
     shared = {path.replace(".", "__"): variant.shown(path) for path in variant.secrets}
-    answer = client.patch(f"/v1/namespaces/{space}", json={other.area: other.config(**shared)})
+    answer = client.patch(f"/v1/namespaces/{space}", json={another.area: another.config(**shared)})
     body = assert_error(answer, 400, "INVALID_NAMESPACE_CONFIG")
     assert body["error"]["details"]["reason"] == "secret_required"
     assert stored(api_db, ring, space, variant.area) == variant.config()
@@ -206,30 +206,31 @@ def test_only_the_mask_that_was_shown_is_one(made, api_db, ring, variant):
         assert variant.shown(secret) in client.get(path).text
     else:
         assert MASK_PREFIX not in client.get(path).text
-        bare = {one.replace(".", "__"): MASK_PREFIX for one in variant.secrets}
+        bare = {name.replace(".", "__"): MASK_PREFIX for name in variant.secrets}
         assert client.patch(path, json={variant.area: variant.config(**bare)}).status_code == 200
-    for sent in wrong:
-        answer = client.patch(path, json={variant.area: variant.masked(**{secret.replace(".", "__"): sent})})
+    for mask in wrong:
+        answer = client.patch(path, json={variant.area: variant.masked(**{secret.replace(".", "__"): mask})})
         assert_refused(answer, f"{variant.area}.{secret}")
     assert stored(api_db, ring, space, variant.area) == variant.config()
-    new = {one.replace(".", "__"): variant.value(one, 1) for one in variant.secrets}
+    new = {name.replace(".", "__"): variant.value(name, 1) for name in variant.secrets}
     assert client.patch(path, json={variant.area: variant.config(**new)}).status_code == 200
     assert stored(api_db, ring, space, variant.area) == variant.config(**new)
 
 
 MOVABLE = [
-    one
-    for one in VARIANTS
-    if destinations.list_destinations(settings.Settings(_env_file=None), {one.area: one.config()})
+    variant
+    for variant in VARIANTS
+    if destinations.list_destinations(settings.Settings(_env_file=None), {variant.area: variant.config()})
 ]
 
 
 def test_what_a_setting_can_move_is_here():
     vendors = set(registry.EMBEDDER_FACTORIES) | set(registry.SCRAPER_FACTORIES) | set(APP_CONFIGS)
-    found = {
-        one.tag[1] if one.tag else next(c for c, area in APP_CONFIGS.items() if area == one.area) for one in MOVABLE
+    covered = {
+        variant.tag[1] if variant.tag else next(c for c, area in APP_CONFIGS.items() if area == variant.area)
+        for variant in MOVABLE
     }
-    assert found == vendors - {"LOCAL", "ENDPOINT"}
+    assert covered == vendors - {"LOCAL", "ENDPOINT"}
 
 
 @pytest.mark.parametrize("variant", MOVABLE, ids=name_of)
@@ -239,31 +240,31 @@ def test_a_stored_secret_goes_where_it_was_stored_for(made, api_db, ring, monkey
     moved = api_settings.model_copy(update={"endpoints": {vendor: Endpoint(base_url="https://elsewhere.example")}})
     places = [moved]
     if variant.tag is None:
-        there = OAuthEndpoints(token="https://elsewhere.example/token")
-        places.append(api_settings.model_copy(update={"oauth_endpoints": {vendor: there}}))
-    for place in places:
+        endpoints = OAuthEndpoints(token="https://elsewhere.example/token")
+        places.append(api_settings.model_copy(update={"oauth_endpoints": {vendor: endpoints}}))
+    for changed in places:
         config = namespaces.load_namespace(api_db, ring, space)
-        monkeypatch.setattr(settings, "load_settings", lambda place=place: place)
+        monkeypatch.setattr(settings, "load_settings", lambda changed=changed: changed)
         with pytest.raises((Fatal, ServiceError), match="stored"):
-            use(variant, vendor, config, place)
-        named = api_settings.model_copy(
+            use(variant, vendor, config, changed)
+        renamed = api_settings.model_copy(
             update={
-                "endpoints": {k: v.model_copy(update={"replaces": ("public",)}) for k, v in place.endpoints.items()},
+                "endpoints": {k: v.model_copy(update={"replaces": ("public",)}) for k, v in changed.endpoints.items()},
                 "oauth_endpoints": {
-                    k: v.model_copy(update={"replaces": ("public",)}) for k, v in place.oauth_endpoints.items()
+                    k: v.model_copy(update={"replaces": ("public",)}) for k, v in changed.oauth_endpoints.items()
                 },
             }
         )
-        monkeypatch.setattr(settings, "load_settings", lambda named=named: named)
-        use(variant, vendor, config, named)
+        monkeypatch.setattr(settings, "load_settings", lambda renamed=renamed: renamed)
+        use(variant, vendor, config, renamed)
         old = config.__class__(**{**{f: getattr(config, f) for f in config.__dataclass_fields__}, "sent_to": {}})
-        monkeypatch.setattr(settings, "load_settings", lambda place=place: place)
-        use(variant, vendor, old, place)
-    with serve(moved, made.database, ring) as elsewhere, client_of(elsewhere, made.key) as other:
+        monkeypatch.setattr(settings, "load_settings", lambda changed=changed: changed)
+        use(variant, vendor, old, changed)
+    with serve(moved, made.database, ring) as elsewhere, client_of(elsewhere, made.key) as other_client:
         path = f"/v1/namespaces/{space}"
-        answer = other.patch(path, json={variant.area: variant.masked()})
+        answer = other_client.patch(path, json={variant.area: variant.masked()})
         assert assert_error(answer, 400, "INVALID_NAMESPACE_CONFIG")["error"]["details"]["reason"] == "secret_required"
-        assert other.patch(path, json={variant.area: variant.config()}).status_code == 200
+        assert other_client.patch(path, json={variant.area: variant.config()}).status_code == 200
     monkeypatch.setattr(settings, "load_settings", lambda: moved)
     use(variant, vendor, namespaces.load_namespace(api_db, ring, space), moved)
 

@@ -78,12 +78,12 @@ def test_a_group_of_any_name_is_put_read_used_and_deleted(name, org, space):
     body = {"namespaceId": space, "members": {"users": ["ada"], "groups": [name]}}
     put = org.client.put(path, json=body)
     assert put.status_code == 200, put.text
-    kept = put.json()["data"]["group"]["id"]
-    assert org.client.get(path, params=query).json()["data"]["group"]["id"] == kept
+    group_id = put.json()["data"]["group"]["id"]
+    assert org.client.get(path, params=query).json()["data"]["group"]["id"] == group_id
     org.text(space, "one", externalId="it", access={"groups": [name]})
     assert (names(org.client, space, "ada"), names(org.client, space, "bob")) == ({"it"}, set())
-    gone = org.client.delete(path, params=query)
-    assert (gone.status_code, gone.json()["data"]) == (200, {"id": kept})
+    deletion = org.client.delete(path, params=query)
+    assert (deletion.status_code, deletion.json()["data"]) == (200, {"id": group_id})
     assert_error(org.client.get(path, params=query), 404, "NOT_FOUND")
     assert names(org.client, space, "ada") == set()
 
@@ -94,8 +94,8 @@ def test_names_that_differ_by_their_slashes_are_different_groups(org, space):
         body = {"namespaceId": space, "members": {"users": [f"user{number}"]}}
         assert org.client.put(f"/v1/groups/{quote(name, safe='')}", json=body).status_code == 200
     for number, name in enumerate(several):
-        found = org.client.get(f"/v1/groups/{quote(name, safe='')}", params={"namespaceId": space})
-        assert found.json()["data"]["group"]["members"]["users"] == [f"user{number}"], name
+        answer = org.client.get(f"/v1/groups/{quote(name, safe='')}", params={"namespaceId": space})
+        assert answer.json()["data"]["group"]["members"]["users"] == [f"user{number}"], name
 
 
 @pytest.mark.parametrize("tail", ["/staff", "a/b", "a//b", "/", ""])
@@ -144,7 +144,9 @@ def filled(path, method, name, value, space):
     body = (
         None if content is None else {"namespaceId": space, **(content.get("example") or {})} | {"namespaceId": space}
     )
-    query = {one["name"]: space for one in about.get("parameters", []) if one.get("name") == "namespaceId"}
+    query = {
+        parameter["name"]: space for parameter in about.get("parameters", []) if parameter.get("name") == "namespaceId"
+    }
     return target, body, query
 
 
@@ -161,9 +163,9 @@ def test_every_parameter_of_a_path_is_one_name_whatever_it_holds(organization):
 def check_parameter(path, method, name, org, space):
     def asked(value):
         target, body, query = filled(path, method, name, value, space)
-        found = org.client.request(method, target, json=body, params=query)
-        code = found.json().get("error", {}).get("code") if "json" in found.headers["content-type"] else None
-        return found.status_code, code
+        answer = org.client.request(method, target, json=body, params=query)
+        code = answer.json().get("error", {}).get("code") if "json" in answer.headers["content-type"] else None
+        return answer.status_code, code
 
     plain = asked("unknown-2")
     assert plain[0] < 500
@@ -181,9 +183,9 @@ def test_the_server_as_it_is_run_takes_them_as_bytes(process, api_db, ring):
         "/v1%2Fgroups%2Fx",
         "/v1/%67roups/a%2Fb",
     ):
-        found = raw.ask(process, raw.request("GET", f"{target}?namespaceId=ns_none", key))
-        assert found.status == 404
-        assert b"NAMESPACE_NOT_FOUND" in found.body, target
+        answer = raw.ask(process, raw.request("GET", f"{target}?namespaceId=ns_none", key))
+        assert answer.status == 404
+        assert b"NAMESPACE_NOT_FOUND" in answer.body, target
     for target in ("/v1/groups//a", "/v1/groups/a/b", "/v1%2Fgroups%2Fa%2Fb"):
-        found = raw.ask(process, raw.request("GET", f"{target}?namespaceId=ns_none", key))
-        assert (found.status, b"NAMESPACE_NOT_FOUND" in found.body) == (404, False), target
+        answer = raw.ask(process, raw.request("GET", f"{target}?namespaceId=ns_none", key))
+        assert (answer.status, b"NAMESPACE_NOT_FOUND" in answer.body) == (404, False), target

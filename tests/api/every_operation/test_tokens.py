@@ -22,30 +22,30 @@ ROLES = ("viewer", "editor", "admin")
 @pytest.fixture(scope="module")
 def served(api_db, api_settings, api_database, ring):
     """A provider, two organizations, and the API that lets each role into the first and `strangers` into the other."""
-    own, other = (
+    organization, stranger = (
         organizations.create_organization(api_db, name, requests_per_minute=100_000) for name in ("own", "other")
     )
-    roles = [OidcRole(group=role, role=role, organization=own.id) for role in ROLES]
-    roles.append(OidcRole(group="strangers", role="admin", organization=other.id))
+    roles = [OidcRole(group=role, role=role, organization=organization.id) for role in ROLES]
+    roles.append(OidcRole(group="strangers", role="admin", organization=stranger.id))
     with oidc_provider.serving(Provider(seconds=3600)) as provider:
-        said = {"oidc_issuer": provider.issuer, "oidc_audience": [provider.client_id], "oidc_roles": roles}
-        with serve(api_settings.model_copy(update=said), api_database, ring) as base:
-            yield provider, own, base
+        changes = {"oidc_issuer": provider.issuer, "oidc_audience": [provider.client_id], "oidc_roles": roles}
+        with serve(api_settings.model_copy(update=changes), api_database, ring) as base:
+            yield provider, organization, base
 
 
 @pytest.fixture(scope="module")
 def worlds(served, api_db, ring):
     """By role, all that the first organization may have, as a person of that role asks for it; and as a stranger."""
-    provider, own, base = served
-    made = Worlds(base, api_db, ring)
-    key = api_keys.create_key(api_db, ring, own.id, "application").api_key
-    org = Organization(own.id, made.client(key), key, api_db, ring, base)
+    provider, organization, base = served
+    created = Worlds(base, api_db, ring)
+    key = api_keys.create_key(api_db, ring, organization.id, "application").api_key
+    org = Organization(organization.id, created.client(key), key, api_db, ring, base)
     people = {role: client_of(base, provider.token("owner", groups=[role])) for role in (*ROLES, "strangers")}
-    filled = {role: replace(made.fill(org, "alice"), client=client) for role, client in people.items()}
+    filled = {role: replace(created.fill(org, "alice"), client=client) for role, client in people.items()}
     yield filled
     for client in people.values():
         client.close()
-    made.close()
+    created.close()
 
 
 @pytest.mark.parametrize("role", ROLES)
@@ -77,11 +77,11 @@ def check_role(worlds, role, route):
 def test_an_admin_of_another_organization_reaches_nothing(worlds):
     """With each id that is somebody else's, under the name that has all rights there."""
     world, failures = worlds["strangers"], Failures()
-    for route, place in PLACES:
-        if place.kind in world.own:
-            with failures.of(case_name(route), case_name(place)):
-                answer = world.send(route, place=place, value=world.own[place.kind])
+    for route, parameter in PLACES:
+        if parameter.kind in world.own:
+            with failures.of(case_name(route), case_name(parameter)):
+                answer = world.send(route, place=parameter, value=world.own[parameter.kind])
                 assert answer.status_code < 500, answer.text
-                unnamed = {kind: value for kind, value in world.own.items() if kind not in {place.kind, "tenant"}}
+                unnamed = {kind: value for kind, value in world.own.items() if kind not in {parameter.kind, "tenant"}}
                 assert holds(answer, replace(world, own=unnamed)) == []
     failures.report()

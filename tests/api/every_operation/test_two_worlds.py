@@ -57,9 +57,9 @@ class World:
             results.settle_runs(db, lease)
             batches.finish_batch(db, lease)
 
-    def text(self, name: str, text: str, access: Any = None, **more: Any) -> None:
-        given = {"externalId": name, "name": name} | ({} if access is None else {"access": access})
-        self.org.text(self.space, text, **given, **more)
+    def text(self, name: str, text: str, access: Any = None, **options: Any) -> None:
+        defaults = {"externalId": name, "name": name} | ({} if access is None else {"access": access})
+        self.org.text(self.space, text, **defaults, **options)
 
     def file(self, name: str, data: bytes, access: Any = None) -> None:
         form = {"namespaceId": self.space} | ({} if access is None else {"access": json.dumps(access)})
@@ -91,8 +91,8 @@ class World:
                 )
                 body = {**space, "query": words, "topK": 20, **shape}
                 yield f"POST /v1/search{name}", "POST", f"/v1/search{name}", body
-            where = {"metadata": {"topic": "seals"}}
-            yield "POST /v1/search", "POST", "/v1/search", {**space, "query": words, "filter": where}
+            filters = {"metadata": {"topic": "seals"}}
+            yield "POST /v1/search", "POST", "/v1/search", {**space, "query": words, "filter": filters}
             for chosen in ({"documentIds": ids[:5]}, {"text": "open"}):
                 body = {**space, "query": words, "filter": {"documents": chosen}}
                 body["hybridConfig"] = {"semanticWeight": 0.0, "keywordWeight": 1.0}
@@ -124,8 +124,8 @@ class World:
             "/v1/documents",
             {**space, "filterConfig": {}, "pagination": {"pageSize": 3}},
         )
-        for one in ids:
-            path = f"/v1/documents/{one}"
+        for document in ids:
+            path = f"/v1/documents/{document}"
             query = f"?namespaceId={self.space}"
             yield "GET /v1/documents/{document_id}/chunks", "GET", f"{path}/chunks{query}", None
             yield "GET /v1/documents/{document_id}/pages/{page}", "GET", f"{path}/pages/1{query}", None
@@ -138,24 +138,24 @@ class World:
         yield "search", {**space, "query": "seals dive"}
         yield "list_documents", space
         yield "list_namespaces", {}
-        for one in ids:
-            yield "read_document", {**space, "documentId": one}
+        for document in ids:
+            yield "read_document", {**space, "documentId": document}
 
     def answers(self, user: str, ids: list[str]) -> dict[str, Any]:
         """What each request is answered, without what is new in each answer."""
         headers, found = {"X-On-Behalf-Of": user}, {}
-        named = set()
+        operations = set()
         for operation, method, path, body in self.requests(user, ids):
             answer = self.org.client.request(method, path, json=body, headers=headers)
             assert answer.status_code < 500, answer.text
-            named.add(operation)
+            operations.add(operation)
             found[f"{method} {path} {json.dumps(body)}"] = (answer.status_code, told(answer))
-        assert named == READING, "each route that reads for users is asked here"
-        listed = rpc(self.org.client, "tools/list", **headers).json()["result"]["tools"]
-        assert {tool["name"] for tool in listed} == {name for name, _ in self.tools(user, ids)}
-        for name, given in self.tools(user, ids):
-            answer = rpc(self.org.client, "tools/call", {"name": name, "arguments": given}, **headers)
-            found[f"tool {name} {json.dumps(given)}"] = (answer.status_code, told(answer))
+        assert operations == READING, "each route that reads for users is asked here"
+        tools = rpc(self.org.client, "tools/list", **headers).json()["result"]["tools"]
+        assert {tool["name"] for tool in tools} == {name for name, _ in self.tools(user, ids)}
+        for name, arguments in self.tools(user, ids):
+            answer = rpc(self.org.client, "tools/call", {"name": name, "arguments": arguments}, **headers)
+            found[f"tool {name} {json.dumps(arguments)}"] = (answer.status_code, told(answer))
         return found | self.pages(headers) | self.files(headers)
 
     def pages(self, headers: dict[str, str]) -> dict[str, Any]:
@@ -163,14 +163,14 @@ class World:
         body = {"namespaceId": self.space, "filterConfig": {}}
         cursors, found, cursor = self.cursors.setdefault(json.dumps(headers), []), {}, ""
         for number in range(10):
-            asked = {**body, "pagination": {"pageSize": 3, "cursor": cursor}}
-            answer = self.org.client.post("/v1/documents", json=asked, headers=headers)
+            page_body = {**body, "pagination": {"pageSize": 3, "cursor": cursor}}
+            answer = self.org.client.post("/v1/documents", json=page_body, headers=headers)
             cursor = answer.json()["data"]["nextCursor"] or ""
             found[f"page {number}"] = told(answer)
             cursors += [cursor] if len(cursors) == number else []
             if cursors[number]:
-                asked = {**body, "pagination": {"pageSize": 3, "cursor": cursors[number]}}
-                found[f"cursor {number}"] = told(self.org.client.post("/v1/documents", json=asked, headers=headers))
+                page_body = {**body, "pagination": {"pageSize": 3, "cursor": cursors[number]}}
+                found[f"cursor {number}"] = told(self.org.client.post("/v1/documents", json=page_body, headers=headers))
             if not cursor:
                 break
         return found
@@ -200,9 +200,9 @@ def world(organization, api_db):
     api_db.rows("update job_runs set finished_at = now() where finished_at is null")
     api_db.rows("update batches set finished_at = now() where finished_at is null")
     org = organization(requests_per_minute=10**7)
-    made = World(org)
-    made.fill()
-    return made
+    created = World(org)
+    created.fill()
+    return created
 
 
 def hidden_changes(world: World) -> Iterator[str]:
@@ -237,18 +237,18 @@ def hidden_changes(world: World) -> Iterator[str]:
 
 @pytest.mark.slow
 def test_hidden_documents_change_no_answer_of_any_route_or_tool(world):
-    listed = world.org.client.post("/v1/documents", json={"namespaceId": world.space, "filterConfig": {}}).json()
-    ids = [one["id"] for one in listed["data"]["documents"]]
-    before = {user: world.answers(user, ids) for user in USERS}
-    assert any(b"seals" in str(answer).encode() for answer in before["ada@x.org"].values())
+    listing = world.org.client.post("/v1/documents", json={"namespaceId": world.space, "filterConfig": {}}).json()
+    ids = [document["id"] for document in listing["data"]["documents"]]
+    expected = {user: world.answers(user, ids) for user in USERS}
+    assert any(b"seals" in str(answer).encode() for answer in expected["ada@x.org"].values())
     pairs = 0
     for change in hidden_changes(world):
         for user in USERS:
-            after = world.answers(user, ids)
-            pairs += len(after)
-            wrong = [request for request, answer in after.items() if answer != before[user][request]]
-            assert not wrong, f"{change}: {user} is answered otherwise by {wrong[0]}:\n{after[wrong[0]]}\n" + str(
-                before[user][wrong[0]]
+            actual = world.answers(user, ids)
+            pairs += len(actual)
+            wrong = [request for request, answer in actual.items() if answer != expected[user][request]]
+            assert not wrong, f"{change}: {user} is answered otherwise by {wrong[0]}:\n{actual[wrong[0]]}\n" + str(
+                expected[user][wrong[0]]
             )
     assert pairs >= LEAST, pairs
 
@@ -257,9 +257,9 @@ def test_hidden_documents_change_no_answer_of_any_route_or_tool(world):
 def test_a_version_for_others_that_fails_or_is_cancelled_changes_no_answer(world):
     """Not even the status, the error, the job run and the time of change of the document, nor counts by status."""
     chosen = {"namespaceId": world.space, "filterConfig": {}}
-    listed = world.org.client.post("/v1/documents", json=chosen).json()["data"]["documents"]
-    ids = [document["id"] for document in listed]
-    before = {user: world.answers(user, ids) for user in USERS}
+    documents = world.org.client.post("/v1/documents", json=chosen).json()["data"]["documents"]
+    ids = [document["id"] for document in documents]
+    expected = {user: world.answers(user, ids) for user in USERS}
     world.file("a.zip", b"PK\3\4 this is no archive", {"users": ["bob"]})
     world.work()
     run = world.org.text(world.space, "For bob.", access={"users": ["bob"]}, externalId="open 0")
@@ -270,27 +270,27 @@ def test_a_version_for_others_that_fails_or_is_cancelled_changes_no_answer(world
     statuses = {document["externalId"]: document["ingestionStatus"] for document in ended}
     assert (statuses["a.zip"], statuses["open 0"]) == ("FAILED", "CANCELLED")
     for user in USERS:
-        after = world.answers(user, ids)
-        wrong = [request for request, answer in after.items() if answer != before[user][request]]
-        assert not wrong, f"{user}: {wrong[0]}:\n{after[wrong[0]]}\n{before[user][wrong[0]]}"
+        actual = world.answers(user, ids)
+        wrong = [request for request, answer in actual.items() if answer != expected[user][request]]
+        assert not wrong, f"{user}: {wrong[0]}:\n{actual[wrong[0]]}\n{expected[user][wrong[0]]}"
 
 
 def test_a_user_is_answered_alike_however_it_is_named(world):
     """By the header, by a key of the user's, and by a key that needs a user."""
-    client, own = world.org.client, "GET /v1/keys/current"
-    listed = client.post("/v1/documents", json={"namespaceId": world.space, "filterConfig": {}}).json()
-    ids = [document["id"] for document in listed["data"]["documents"]]
+    client, key_route = world.org.client, "GET /v1/keys/current"
+    listing = client.post("/v1/documents", json={"namespaceId": world.space, "filterConfig": {}}).json()
+    ids = [document["id"] for document in listing["data"]["documents"]]
     scopes = ["documents:read", "search", "namespaces:read"]
-    before = {name: answer for name, answer in world.answers("ada@x.org", ids).items() if own not in name}
+    expected = {name: answer for name, answer in world.answers("ada@x.org", ids).items() if key_route not in name}
     for bound in ({"principal": "ada@x.org"}, {"principalRequired": True}):
-        made = client.post("/v1/keys", json={"name": "bound", "scopes": scopes, **bound})
-        client.headers["Authorization"] = f"Bearer {made.json()['data']['apiKey']}"
+        key = client.post("/v1/keys", json={"name": "bound", "scopes": scopes, **bound})
+        client.headers["Authorization"] = f"Bearer {key.json()['data']['apiKey']}"
         try:
-            after = world.answers("ada@x.org", ids)
+            actual = world.answers("ada@x.org", ids)
         finally:
             client.headers["Authorization"] = f"Bearer {world.org.api_key}"
-        wrong = [name for name in before if after[name] != before[name]]
-        assert not wrong, f"{bound}: {wrong[0]}:\n{after[wrong[0]]}\n{before[wrong[0]]}"
+        wrong = [name for name in expected if actual[name] != expected[name]]
+        assert not wrong, f"{bound}: {wrong[0]}:\n{actual[wrong[0]]}\n{expected[wrong[0]]}"
 
 
 def test_no_stored_answer_is_repeated_for_a_user(world):
@@ -305,9 +305,9 @@ def test_no_stored_answer_is_repeated_for_a_user(world):
 
 def test_users_are_shown_the_names_of_namespaces_alone(world):
     headers = {"X-On-Behalf-Of": "ada@x.org"}
-    shown = world.org.client.get(f"/v1/namespaces/{world.space}", headers=headers).json()["data"]["namespace"]
-    (listed,) = world.org.client.get("/v1/namespaces", headers=headers).json()["data"]["namespaces"]
-    assert shown.keys() == listed.keys() == {"id", "identifier", "name"}
+    namespace = world.org.client.get(f"/v1/namespaces/{world.space}", headers=headers).json()["data"]["namespace"]
+    (listed_namespace,) = world.org.client.get("/v1/namespaces", headers=headers).json()["data"]["namespaces"]
+    assert namespace.keys() == listed_namespace.keys() == {"id", "identifier", "name"}
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -322,12 +322,12 @@ def test_no_requests_that_say_nothing_about_access_show_a_user_more(world, seed)
 
     def contents(user: str) -> set[tuple[str, str]]:
         """Documents with the texts that a user is shown of them."""
-        found = ask("POST", "/v1/documents", body, user).json()["data"]["documents"]
-        shown = set()
-        for one in found:
-            answer = ask("GET", f"/v1/documents/{one['id']}/chunks?namespaceId={world.space}", None, user)
-            shown |= {(one["externalId"], chunk["content"]) for chunk in answer.json()["data"]["chunks"]}
-        return shown
+        documents = ask("POST", "/v1/documents", body, user).json()["data"]["documents"]
+        leaked = set()
+        for document in documents:
+            answer = ask("GET", f"/v1/documents/{document['id']}/chunks?namespaceId={world.space}", None, user)
+            leaked |= {(document["externalId"], chunk["content"]) for chunk in answer.json()["data"]["chunks"]}
+        return leaked
 
     set_access(world.org, world.space, {"users": ["bob"]}, "a.zip/one.txt", "open 0")
     world.file(
@@ -335,29 +335,29 @@ def test_no_requests_that_say_nothing_about_access_show_a_user_more(world, seed)
     )
     set_access(world.org, world.space, {"users": ["cyd"]}, "a.zip")
     hidden_from = {
-        user: {one["externalId"] for one in ask("POST", "/v1/documents", body).json()["data"]["documents"]}
-        - {one["externalId"] for one in ask("POST", "/v1/documents", body, user).json()["data"]["documents"]}
+        user: {document["externalId"] for document in ask("POST", "/v1/documents", body).json()["data"]["documents"]}
+        - {document["externalId"] for document in ask("POST", "/v1/documents", body, user).json()["data"]["documents"]}
         for user in USERS
     }
     for _ in range(12):
         name, user = rng.choice(["a.zip", "a.zip/one.txt", "a.zip/two.txt", "open 0", "for ada"]), rng.choice(USERS)
         chosen = {"namespaceId": world.space, "filterConfig": {"documentExternalIds": [name]}}
-        what = rng.choice(["resync", "resync by a user", "opened by a user", "deleted by a user", "archive", "text"])
-        if what.startswith("resync"):
-            ask("POST", "/v1/documents/resync", chosen, None if what == "resync" else user)
-        elif what == "opened by a user":
+        action = rng.choice(["resync", "resync by a user", "opened by a user", "deleted by a user", "archive", "text"])
+        if action.startswith("resync"):
+            ask("POST", "/v1/documents/resync", chosen, None if action == "resync" else user)
+        elif action == "opened by a user":
             ask("PATCH", "/v1/documents", {**chosen, "data": {"access": None}}, user)
-        elif what == "deleted by a user":
+        elif action == "deleted by a user":
             ask("DELETE", "/v1/documents", chosen, user)
-        elif what == "archive":
+        elif action == "archive":
             world.file("a.zip", packed([("one.txt", b"One more seal."), ("two.txt", b"Two owls.")]))
         else:
             world.text("open 0", f"Other words {rng.random()}.")
         if rng.random() < 0.6:
             world.work()
         for reader in USERS:
-            shown = {name for name, _ in contents(reader)} & hidden_from[reader]
-            assert not shown, f"{reader} is shown {shown} after {what} of {name}"
+            leaked = {name for name, _ in contents(reader)} & hidden_from[reader]
+            assert not leaked, f"{reader} is shown {leaked} after {action} of {name}"
 
 
 @pytest.mark.parametrize("member", ["a.zip/two.txt", "outer.zip/inner.zip"])
@@ -369,16 +369,18 @@ def test_an_archive_of_which_a_hidden_member_is_deleted_hands_its_file_to_no_use
     set_access(world.org, world.space, {"users": ["bob"]}, member)
     archive = member.partition("/")[0]
     body = {"namespaceId": world.space, "filterConfig": {"documentExternalIds": [archive]}}
-    shown = {**body, "includeConfig": {"rawFileUrl": True}}
+    links_body = {**body, "includeConfig": {"rawFileUrl": True}}
 
     def raw_file(headers):
-        (document,) = world.org.client.post("/v1/documents", json=shown, headers=headers).json()["data"]["documents"]
+        (document,) = world.org.client.post("/v1/documents", json=links_body, headers=headers).json()["data"][
+            "documents"
+        ]
         return document.get("rawFileUrl")
 
     ada = {"X-On-Behalf-Of": "ada@x.org"}
     assert not raw_file(ada)
-    gone = {"namespaceId": world.space, "filterConfig": {"documentExternalIds": [member]}}
-    assert world.org.client.request("DELETE", "/v1/documents", json=gone).status_code == 200
+    deletion = {"namespaceId": world.space, "filterConfig": {"documentExternalIds": [member]}}
+    assert world.org.client.request("DELETE", "/v1/documents", json=deletion).status_code == 200
     world.work()
     assert not raw_file(ada)
     assert raw_file({})

@@ -27,9 +27,9 @@ def library(api_db, org, space):
     return Library(api_db, Scope(org.id, space), None)
 
 
-def listed(client, space, user=None, **more):
+def listed(client, space, user=None, **options):
     headers = {} if user is None else {"X-On-Behalf-Of": user}
-    body = {"namespaceId": space, "filterConfig": {}, **more}
+    body = {"namespaceId": space, "filterConfig": {}, **options}
     answer = client.post("/v1/documents", json=body, headers=headers)
     assert answer.status_code == 200, answer.text
     return answer.json()["data"]["documents"]
@@ -66,9 +66,9 @@ def test_a_text_is_for_whom_it_says(org, space):
 def test_access_is_shown_to_the_application_alone(org, space):
     org.text(space, "open", externalId="open")
     org.text(space, "for Ada", externalId="adas", access={"users": ["ADA@x.org"], "groups": None})
-    shown = {document["externalId"]: document for document in listed(org.client, space)}
-    assert shown["adas"]["access"] == {**NOBODY, "users": ["ada@x.org"]}
-    assert "access" not in shown["open"]
+    by_external_id = {document["externalId"]: document for document in listed(org.client, space)}
+    assert by_external_id["adas"]["access"] == {**NOBODY, "users": ["ada@x.org"]}
+    assert "access" not in by_external_id["open"]
     assert ["access" in document for document in listed(org.client, space, "ada@x.org")] == [False, False]
 
 
@@ -86,8 +86,8 @@ def test_a_patch_replaces_all_of_it_and_null_opens(org, space):
     assert changed["itemsUpdated"] == 1
     assert changed["documents"][0]["access"] == {**NOBODY, "groups": ["staff"]}
     body = {"namespaceId": space, "filterConfig": {"documentExternalIds": ["it"]}, "data": {"metadata": {"b": 2}}}
-    kept = org.client.patch("/v1/documents", json=body).json()["data"]["documents"][0]
-    assert kept["access"] == {**NOBODY, "groups": ["staff"]}
+    document = org.client.patch("/v1/documents", json=body).json()["data"]["documents"][0]
+    assert document["access"] == {**NOBODY, "groups": ["staff"]}
     assert names(org.client, space, "ada") == set()
     assert "access" not in set_access(org, space, None, "it")["documents"][0]
     assert names(org.client, space, "ada") == {"it"}
@@ -115,19 +115,19 @@ def test_urls_carry_access(org):
 def test_groups_nest_and_cycles_are_harmless(org, space):
     org.text(space, "one", externalId="it", access={"groups": ["company"]})
     put_group(org, space, "team", users=["ada"], groups=["company"])
-    made = put_group(org, space, "company", groups=["team", "team"])
-    assert (made["id"], made["members"]) == ("company", {"users": [], "groups": ["team"]})
+    group = put_group(org, space, "company", groups=["team", "team"])
+    assert (group["id"], group["members"]) == ("company", {"users": [], "groups": ["team"]})
     assert (names(org.client, space, "ada"), names(org.client, space, "bob")) == ({"it"}, set())
     read = org.client.get("/v1/groups/company", params={"namespaceId": space}).json()["data"]["group"]
     assert read["members"] == {"users": [], "groups": ["team"]}
     put_group(org, space, "team", users=["bob"])
     assert (names(org.client, space, "ada"), names(org.client, space, "bob")) == (set(), {"it"})
-    gone = org.client.delete("/v1/groups/team", params={"namespaceId": space})
-    assert (gone.status_code, gone.json()["data"]) == (200, {"id": "team"})
+    deletion = org.client.delete("/v1/groups/team", params={"namespaceId": space})
+    assert (deletion.status_code, deletion.json()["data"]) == (200, {"id": "team"})
     assert names(org.client, space, "bob") == set()
     assert_error(org.client.get("/v1/groups/team", params={"namespaceId": space}), 404, "NOT_FOUND")
-    again = org.client.request("DELETE", "/v1/groups/team", json={"namespaceId": space})
-    assert_error(again, 404, "NOT_FOUND")
+    repeated = org.client.request("DELETE", "/v1/groups/team", json={"namespaceId": space})
+    assert_error(repeated, 404, "NOT_FOUND")
 
 
 def test_a_domain_is_a_group_that_others_may_hold(org, space):
@@ -150,11 +150,11 @@ def test_groups_belong_to_a_scope(org, space):
 
 def test_the_header_is_utf8_or_percent_encoded_once_and_not_empty(org, space):
     org.text(space, "one", externalId="it", access={"users": ["ÄDA@x.org"]})
-    for sent in ("äda@x.org".encode(), b"%C3%84da@x.org", b"a%CC%88da@x.org"):
-        assert names(org.client, space, sent) == {"it"}
+    for user in ("äda@x.org".encode(), b"%C3%84da@x.org", b"a%CC%88da@x.org"):
+        assert names(org.client, space, user) == {"it"}
     body = {"namespaceId": space, "filterConfig": {}}
-    for sent in (b"", b"%20", b"%FF", b"\xff", b"a" * 257, b"a%00b"):
-        answer = org.client.post("/v1/documents", json=body, headers={b"X-On-Behalf-Of": sent})
+    for user in (b"", b"%20", b"%FF", b"\xff", b"a" * 257, b"a%00b"):
+        answer = org.client.post("/v1/documents", json=body, headers={b"X-On-Behalf-Of": user})
         assert_error(answer, 400, "INVALID_FILTER_CONFIG")
     twice = org.client.post("/v1/documents", json=body, headers=[("X-On-Behalf-Of", "a"), ("X-On-Behalf-Of", "a")])
     assert_error(twice, 400, "INVALID_FILTER_CONFIG")
@@ -185,22 +185,22 @@ def test_a_key_may_need_a_user_or_be_one(org, space):
     org.text(space, "one", externalId="adas", access={"users": ["ada"]})
 
     def key(**config):
-        made = org.client.post("/v1/keys", json={"name": "k", "scopes": ["documents:read", "search"], **config})
-        assert made.status_code == 200, made.text
-        data = made.json()["data"]
+        creation = org.client.post("/v1/keys", json={"name": "k", "scopes": ["documents:read", "search"], **config})
+        assert creation.status_code == 200, creation.text
+        data = creation.json()["data"]
         return data["key"], {"Authorization": f"Bearer {data['apiKey']}"}
 
     def ask(authorization, **headers):
         body = {"namespaceId": space, "filterConfig": {}}
         return org.client.post("/v1/documents", json=body, headers={**authorization, **headers})
 
-    said, required = key(principalRequired=True)
-    assert said["principalRequired"] is True
-    assert "principal" not in said
+    created, required = key(principalRequired=True)
+    assert created["principalRequired"] is True
+    assert "principal" not in created
     assert_error(ask(required), 403, "FORBIDDEN")
     assert ask(required, **{"X-On-Behalf-Of": "ada"}).json()["data"]["itemsReturned"] == 1
-    said, bobs = key(principal="bob")
-    assert said["principal"] == "bob"
+    created, bobs = key(principal="bob")
+    assert created["principal"] == "bob"
     assert ask(bobs).json()["data"]["itemsReturned"] == 0
     assert ask(bobs, **{"X-On-Behalf-Of": "bob"}).json()["data"]["itemsReturned"] == 0
     assert_error(ask(bobs, **{"X-On-Behalf-Of": "ada"}), 403, "FORBIDDEN")
@@ -226,11 +226,11 @@ READ_FOR_USERS = {
 def test_requests_on_behalf_of_a_user_only_read(organization):
     """With the header, and with a key that acts as a user, whatever scopes it holds."""
     org, failures = organization(requests_per_minute=100_000), Failures()
-    made = org.client.post("/v1/keys", json={"name": "bobs", "principal": "bob"}).json()["data"]["apiKey"]
+    api_key = org.client.post("/v1/keys", json={"name": "bobs", "principal": "bob"}).json()["data"]["apiKey"]
     for operation in sorted(permissions.OPERATION_PERMISSIONS):
         method, _, route = operation.partition(" ")
         path = re.sub("{page}", "1", re.sub(r"{(?!page)\w+}", "x", route))
-        for headers in ({"X-On-Behalf-Of": "ada"}, {"Authorization": f"Bearer {made}"}):
+        for headers in ({"X-On-Behalf-Of": "ada"}, {"Authorization": f"Bearer {api_key}"}):
             with failures.of(operation):
                 answer = org.client.request(method, path, headers=headers)
                 if operation in READ_FOR_USERS:
@@ -247,12 +247,12 @@ def test_a_refused_write_on_behalf_of_a_user_changes_nothing(org, space):
     ada = {"X-On-Behalf-Of": "ada"}
     config = {"text": "two", "externalId": "adas", "access": {"public": True}}
     body = {"namespaceId": space, "ingestConfig": {"source": "TEXT", "config": config}}
-    where = {"namespaceId": space, "filterConfig": {"documentExternalIds": ["adas"]}}
+    selection = {"namespaceId": space, "filterConfig": {"documentExternalIds": ["adas"]}}
     for method, at, sent in (
         ("POST", "/v1/ingest/text", body),
-        ("PATCH", "/v1/documents", {**where, "data": {"access": {"public": True}}}),
-        ("POST", "/v1/documents/resync", where),
-        ("DELETE", "/v1/documents", where),
+        ("PATCH", "/v1/documents", {**selection, "data": {"access": {"public": True}}}),
+        ("POST", "/v1/documents/resync", selection),
+        ("DELETE", "/v1/documents", selection),
     ):
         refused = org.client.request(method, at, json=sent, headers=ada)
         assert assert_error(refused, 403, "FORBIDDEN")["error"]["details"]["reason"] == "on_behalf"
@@ -265,11 +265,11 @@ def test_links_open_what_their_user_may_see_when_they_are_used(org, space, anony
     upload(org, space, "it.pdf", b"A file.", "application/pdf")
     set_access(org, space, {"groups": ["staff"]}, "it.pdf")
     put_group(org, space, "staff", users=["ada"])
-    (shown,) = listed(org.client, space, "ada", includeConfig={"rawFileUrl": True})
-    link = path(api_settings, shown["rawFileUrl"])
+    (document,) = listed(org.client, space, "ada", includeConfig={"rawFileUrl": True})
+    link = path(api_settings, document["rawFileUrl"])
     assert anonymous.get(link).content == b"A file."
-    for other in (link.replace("principal=ada", "principal=bob"), link.partition("&principal")[0], link + "0"):
-        assert_error(anonymous.get(other), 404, "NOT_FOUND")
+    for forged in (link.replace("principal=ada", "principal=bob"), link.partition("&principal")[0], link + "0"):
+        assert_error(anonymous.get(forged), 404, "NOT_FOUND")
     signed = link.replace("&principal=ada", "").replace("&signature", "%0Aada&signature")
     assert_error(anonymous.get(signed), 404, "NOT_FOUND")
     put_group(org, space, "staff")
@@ -296,8 +296,8 @@ def test_hybrid_search_and_batch_show_what_the_user_may_see(org, space, library)
 
     for user, expected in (("ada", {"hidden", "open"}), ("bob", {"open"})):
         headers = {"X-On-Behalf-Of": user}
-        one = org.client.post("/v1/search/hybrid", json={**words, "namespaceId": space}, headers=headers)
-        assert found(one.json()["data"]["results"]) == expected
+        single = org.client.post("/v1/search/hybrid", json={**words, "namespaceId": space}, headers=headers)
+        assert found(single.json()["data"]["results"]) == expected
         several = org.client.post("/v1/search/hybrid", json={**words, "namespaceIds": [space]}, headers=headers)
         assert found(several.json()["data"]["results"]) == expected
         batch = org.client.post("/v1/search/batch", json={"namespaceId": space, "queries": [words]}, headers=headers)
@@ -310,18 +310,18 @@ def test_a_note_on_stop_words_tells_nothing_of_the_languages_of_hidden_documents
     bob = {"X-On-Behalf-Of": "bob"}
 
     def told(headers):
-        found = org.client.post("/v1/search/hybrid", json=words, headers=headers).json()
-        return found["message"], found["data"]
+        answer = org.client.post("/v1/search/hybrid", json=words, headers=headers).json()
+        return answer["message"], answer["data"]
 
     library.put(
         ["The harbour seal dives for up to thirty minutes and eats the fish of the coast."], external_id="english"
     )
-    before = told(bob)
+    first_answer = told(bob)
     german = "Die Robben wurden an der Küste gezählt, und ohne sie bliebe das Meer leer und still. " * 4
     library.put([german], external_id="german")
     set_access(org, space, {"users": ["ada"]}, "german")
-    assert told(bob) == before
-    assert "note" not in before[1]
+    assert told(bob) == first_answer
+    assert "note" not in first_answer[1]
     for headers in ({}, {"X-On-Behalf-Of": "ada"}):
         message, data = told(headers)
         assert "stop words alone" in message
@@ -341,23 +341,23 @@ def test_nor_that_there_are_hidden_documents(org, space, library):
 @pytest.fixture
 def archive(org, space, library, api_db):
     """`a.zip` with `open`, `hidden` and, within `inner.zip`, which is hidden, `deep`: by external id."""
-    made = {
+    documents = {
         name: library.put([name], external_id=name, source="LOCAL_FILE", document_type="FILE")
         for name in ("a.zip", "open", "hidden", "inner.zip", "deep")
     }
     for name, above in (("open", "a.zip"), ("hidden", "a.zip"), ("inner.zip", "a.zip"), ("deep", "inner.zip")):
-        values = {"above": made[above], "id": made[name]}
+        values = {"above": documents[above], "id": documents[name]}
         api_db.rows("update documents set archive_id = %(above)s where id = %(id)s", values)
     set_access(org, space, {"users": ["ada"]}, "hidden", "inner.zip")
     set_access(org, space, {"users": ["cyd"]}, "deep")
-    return made
+    return documents
 
 
 def test_a_member_does_not_name_an_archive_that_is_hidden(org, space, archive):
     set_access(org, space, {"users": ["ada"]}, "a.zip")
     set_access(org, space, {"users": ["bob"]}, "open")
-    (shown,) = listed(org.client, space, "bob")
-    assert (shown["externalId"], shown["archive"]) == ("open", None)
+    (document,) = listed(org.client, space, "bob")
+    assert (document["externalId"], document["archive"]) == ("open", None)
     assert {one["externalId"]: one["archive"] for one in listed(org.client, space)}["open"] == {"id": archive["a.zip"]}
 
 
@@ -368,12 +368,12 @@ def test_what_lies_in_a_hidden_archive_is_not_found_by_that_archive(org, space, 
     words = {"namespaceId": space, "query": "open", "hybridConfig": {"semanticWeight": 0.0, "keywordWeight": 1.0}}
     within, nowhere = {"documentArchiveIds": [archive["a.zip"]]}, {"documentArchiveIds": ["doc_nowhere"]}
 
-    def matched(where, headers=BOB):
-        body = {**words, "filter": {"documents": where}}
-        found = org.client.post("/v1/search/hybrid", json=body, headers=headers).json()["data"]["results"]
-        body = {"namespaceId": space, "filterConfig": where}
-        there = org.client.post("/v1/documents", json=body, headers=headers).json()["data"]["documents"]
-        return {hit["document"]["externalId"] for hit in found}, {one["externalId"] for one in there}
+    def matched(documents_filter, headers=BOB):
+        body = {**words, "filter": {"documents": documents_filter}}
+        hits = org.client.post("/v1/search/hybrid", json=body, headers=headers).json()["data"]["results"]
+        body = {"namespaceId": space, "filterConfig": documents_filter}
+        documents = org.client.post("/v1/documents", json=body, headers=headers).json()["data"]["documents"]
+        return {hit["document"]["externalId"] for hit in hits}, {document["externalId"] for document in documents}
 
     assert matched(within, {}) == ({"open"}, {"open", "hidden", "inner.zip"})
     assert matched({"documentIds": [archive["open"]]}) == ({"open"}, {"open"})

@@ -53,8 +53,8 @@ def cancel(org, space, run):
     assert answer.status_code == 200, answer.text
 
 
-def users(*named, **more):
-    return {"users": list(named), **more}
+def users(*names, **lists):
+    return {"users": list(names), **lists}
 
 
 def upload(org, space, name, data, access=None, **headers):
@@ -82,7 +82,7 @@ def test_who_loses_access_loses_it_at_once_and_who_gains_it_sees_the_new_version
 
 
 @pytest.mark.parametrize(
-    "said",
+    "lists",
     [
         (users("ada"), {"public": True}, {"ada"}, {"ada", "bob", "cyd"}),
         ({"public": True}, users("ada"), {"ada"}, {"ada"}),
@@ -99,8 +99,8 @@ def test_who_loses_access_loses_it_at_once_and_who_gains_it_sees_the_new_version
         ({"public": True, "users": ["ada"]}, {"public": True}, {"ada", "bob", "cyd"}, {"ada", "bob", "cyd"}),
     ],
 )
-def test_between_the_two_it_is_for_those_whom_both_name(said, org, space, work):
-    old, new, between, after = said
+def test_between_the_two_it_is_for_those_whom_both_name(lists, org, space, work):
+    old, new, between, expected = lists
     for group, members in (("staff", ["ada", "bob"]), ("guests", ["cyd"])):
         body = {"namespaceId": space, "members": {"users": members}}
         assert org.client.put(f"/v1/groups/{group}", json=body).status_code == 200
@@ -109,19 +109,19 @@ def test_between_the_two_it_is_for_those_whom_both_name(said, org, space, work):
     send(org, space, NEW, new)
     assert {user for user in ("ada", "bob", "cyd") if texts(org, space, user)} == between
     work()
-    assert {user for user in ("ada", "bob", "cyd") if texts(org, space, user) == {NEW}} == after
+    assert {user for user in ("ada", "bob", "cyd") if texts(org, space, user) == {NEW}} == expected
 
 
 @pytest.mark.parametrize(
-    "said",
+    "lists",
     [
         (users("ada@x.org", "ada@y.org", "ada"), {"groups": ["domain:x.org"]}),
         ({"groups": ["domain:x.org"]}, users("Ada@X.org", "ada@y.org", "ada")),
         ({"groups": ["domain:x.org"]}, {"public": True, "denied": users("bob@x.org")}),
     ],
 )
-def test_who_is_named_with_an_address_is_of_its_domain_at_once(said, org, space, work):
-    old, new = said
+def test_who_is_named_with_an_address_is_of_its_domain_at_once(lists, org, space, work):
+    old, new = lists
     people = ("ada@x.org", "bob@x.org", "ada@y.org", "x.org", "ada")
     send(org, space, OLD, old)
     work()
@@ -222,27 +222,27 @@ def test_a_packed_document_with_a_list_of_its_own_keeps_it_through_all_changes_o
     first = [("one.txt", OLD.encode()), ("two.txt", b"Two stays."), ("inner.zip", inner)]
     upload(org, space, "a.zip", packed(first), users("ada", "bob"))
     work()
-    own = {"a.zip/one.txt", "a.zip/inner.zip/deep.txt"}
-    for name in own:
+    with_own_list = {"a.zip/one.txt", "a.zip/inner.zip/deep.txt"}
+    for name in with_own_list:
         set_access(org, space, users("ada"), name)
-    assert {name: one.get("accessInherited") for name, one in listed_by_name(org, space).items()} == {
+    assert {name: document.get("accessInherited") for name, document in listed_by_name(org, space).items()} == {
         "a.zip": None,
         "a.zip/one.txt": None,
         "a.zip/two.txt": True,
         "a.zip/inner.zip": True,
         "a.zip/inner.zip/deep.txt": None,
     }
-    again = packed([("one.txt", NEW.encode()), ("two.txt", b"\x7fELF\x00\x01\x02" * 50), ("inner.zip", inner)])
-    upload(org, space, "a.zip", again, users("bob", "cyd", "dan"))
-    upload(org, space, "a.zip", again, users("bob", "cyd"))
+    content = packed([("one.txt", NEW.encode()), ("two.txt", b"\x7fELF\x00\x01\x02" * 50), ("inner.zip", inner)])
+    upload(org, space, "a.zip", content, users("bob", "cyd", "dan"))
+    upload(org, space, "a.zip", content, users("bob", "cyd"))
     assert [names(org.client, space, user) for user in ("ada", "bob", "cyd")] == [
-        own,
+        with_own_list,
         {"a.zip", "a.zip/two.txt", "a.zip/inner.zip"},
         set(),
     ]
     work()
     assert [names(org.client, space, user) for user in ("ada", "bob", "cyd", "dan")] == [
-        own,
+        with_own_list,
         {"a.zip", "a.zip/two.txt", "a.zip/inner.zip"},
         {"a.zip", "a.zip/inner.zip"},
         set(),
@@ -250,7 +250,7 @@ def test_a_packed_document_with_a_list_of_its_own_keeps_it_through_all_changes_o
     assert texts(org, space, "ada") == {NEW, "Deep is for Ada."}
     set_access(org, space, None, "a.zip")
     assert names(org.client, space, "dan") == {"a.zip", "a.zip/two.txt", "a.zip/inner.zip"}
-    for name in own:
+    for name in with_own_list:
         set_access(org, space, "inherit", name)
     assert len(names(org.client, space, "dan")) == 5
 
@@ -260,7 +260,7 @@ def test_what_was_there_before_is_ingested_again_and_brings_nobody_else(how, org
     """From what was kept of it: words that were for fewer people than the version that was to come."""
     upload(org, space, "a.zip", packed([("one.txt", OLD.encode())]), users("ada"))
     work()
-    (run,) = {one["ingestJobRun"]["id"] for one in listed(org.client, space)}
+    (run,) = {document["ingestJobRun"]["id"] for document in listed(org.client, space)}
     upload(org, space, "a.zip", packed([("one.txt", NEW.encode())]), users("ada", "bob"))
     cancel(org, space, listed_by_name(org, space)["a.zip"]["ingestJobRun"]["id"])
     assert [texts(org, space, user) >= {OLD} for user in ("ada", "bob")] == [True, False]
@@ -283,7 +283,7 @@ def test_what_was_there_before_is_ingested_again_and_brings_nobody_else(how, org
 
 
 def listed_by_name(org, space):
-    return {one["externalId"]: one for one in listed(org.client, space)}
+    return {document["externalId"]: document for document in listed(org.client, space)}
 
 
 def test_a_file_is_not_handed_out_whole_where_something_in_it_is_hidden(org, space, work):
@@ -293,27 +293,29 @@ def test_a_file_is_not_handed_out_whole_where_something_in_it_is_hidden(org, spa
     work()
 
     def links(user=None):
-        wanted = {"rawFileUrl": True, "parsedTextFileUrl": True}
-        found = listed(org.client, space, user, includeConfig=wanted)
-        return {one["externalId"]: (one["rawFileUrl"], one["parsedTextFileUrl"]) for one in found}
+        files = {"rawFileUrl": True, "parsedTextFileUrl": True}
+        documents = listed(org.client, space, user, includeConfig=files)
+        return {
+            document["externalId"]: (document["rawFileUrl"], document["parsedTextFileUrl"]) for document in documents
+        }
 
     def status(link):
         return org.client.get(link.partition("/v1")[1] + link.partition("/v1")[2]).status_code
 
-    before = links("bob")
-    assert all(status(link) == 200 for pair in before.values() for link in pair)
+    links_before = links("bob")
+    assert all(status(link) == 200 for pair in links_before.values() for link in pair)
     set_access(org, space, users("ada"), "a.zip/inner.zip/deep.txt")
-    after = links("bob")
-    assert {name for name, (raw, _) in after.items() if raw is None} == {"a.zip", "a.zip/inner.zip"}
-    assert [status(link) for link in before["a.zip"]] == [404, 200]
-    assert [status(before[name][0]) for name in ("a.zip/inner.zip", "a.zip/one.txt", "b.zip")] == [404, 200, 200]
+    links_after = links("bob")
+    assert {name for name, (raw, _) in links_after.items() if raw is None} == {"a.zip", "a.zip/inner.zip"}
+    assert [status(link) for link in links_before["a.zip"]] == [404, 200]
+    assert [status(links_before[name][0]) for name in ("a.zip/inner.zip", "a.zip/one.txt", "b.zip")] == [404, 200, 200]
     assert all(status(link) == 200 for user in ("ada", None) for link in links(user)["a.zip"])
     set_access(org, space, users("ada", "bob"), "a.zip/inner.zip/deep.txt")
-    assert [status(link) for link in before["a.zip"]] == [200, 200]
+    assert [status(link) for link in links_before["a.zip"]] == [200, 200]
 
 
-@pytest.mark.parametrize("again", [False, True])
-def test_a_member_of_a_version_that_its_archive_never_showed_waits(again, org, space, work, api_db):
+@pytest.mark.parametrize("is_repeated", [False, True])
+def test_a_member_of_a_version_that_its_archive_never_showed_waits(is_repeated, org, space, work, api_db):
     """The archive failed after it was unpacked. Then its bytes from before come again, which do not hold the text."""
     first = packed([("one.txt", OLD.encode()), ("two.txt", b"Two stays.")])
     upload(org, space, "a.zip", first, users("ada"))
@@ -321,7 +323,7 @@ def test_a_member_of_a_version_that_its_archive_never_showed_waits(again, org, s
     upload(org, space, "a.zip", packed([("one.txt", NEW.encode())]))
     failing(org, api_db, "a.zip")
     assert NEW in texts(org, space, "ada")
-    if again:
+    if is_repeated:
         resync(org, space, "a.zip/one.txt")
         work()
     upload(org, space, "a.zip", first, users("ada", "bob"))

@@ -63,37 +63,43 @@ class Place:
                 document = upload(org, self.space, f"{word}.txt", f"canary {word}".encode(), "text/plain", parsed=True)
                 texts = [f"canary {word} {part}" for part in ("one", "two")]
                 library.put(
-                    texts, [list(map(float, one)) for one in embedder.embed(texts, "document")], document_id=document
+                    texts,
+                    [list(map(float, vector)) for vector in embedder.embed(texts, "document")],
+                    document_id=document,
                 )
                 self.words[document] = word
-                where = {"namespaceId": self.space, "filterConfig": {"documentIds": [document]}}
-                self.ask(client, "PATCH", "/v1/documents", {**where, "data": {"metadata": {"tag": self.tag(document)}}})
+                selection = {"namespaceId": self.space, "filterConfig": {"documentIds": [document]}}
+                self.ask(
+                    client, "PATCH", "/v1/documents", {**selection, "data": {"metadata": {"tag": self.tag(document)}}}
+                )
 
     def write(self, world: World, rng: random.Random) -> None:
         """Groups and accesses, as an application says them."""
         client = self.org.client
 
-        def names(said) -> list[str]:
-            return list(said)
+        def names(entries) -> list[str]:
+            return list(entries)
 
         for group in ("g1", "g2", "g3", "g4"):
             at = f"/v1/groups/{quote(group)}"
             if group not in world.members:
-                gone = client.delete(at, params={"namespaceId": self.space}, headers=self.headers)
-                assert gone.status_code in {200, 404}, gone.text
+                deletion = client.delete(at, params={"namespaceId": self.space}, headers=self.headers)
+                assert deletion.status_code in {200, 404}, deletion.text
                 continue
-            held = {kind: names(name for one, name in world.members[group] if one == kind) for kind in "ug"}
-            members = {"users": held["u"], "groups": held["g"]}
-            self.ask(client, "PUT", at, {"namespaceId": self.space, "members": members})
-        for document, said in world.said.items():
-            access = said and {
-                "users": names(said["users"]),
-                "groups": names(said["groups"]),
-                "denied": {"users": names(said["denied_users"]), "groups": names(said["denied_groups"])},
-                "public": said["public"],
+            names_by_kind = {
+                kind: names(name for member_kind, name in world.members[group] if member_kind == kind) for kind in "ug"
             }
-            where = {"namespaceId": self.space, "filterConfig": {"documentIds": [document]}}
-            self.ask(client, "PATCH", "/v1/documents", {**where, "data": {"access": access}})
+            members = {"users": names_by_kind["u"], "groups": names_by_kind["g"]}
+            self.ask(client, "PUT", at, {"namespaceId": self.space, "members": members})
+        for document, entries in world.said.items():
+            access = entries and {
+                "users": names(entries["users"]),
+                "groups": names(entries["groups"]),
+                "denied": {"users": names(entries["denied_users"]), "groups": names(entries["denied_groups"])},
+                "public": entries["public"],
+            }
+            selection = {"namespaceId": self.space, "filterConfig": {"documentIds": [document]}}
+            self.ask(client, "PATCH", "/v1/documents", {**selection, "data": {"access": access}})
 
     def ask(self, client, method: str, at: str, body) -> None:
         answer = client.request(method, at, json=body, headers=self.headers)
@@ -118,21 +124,21 @@ class Look:
     headers: dict[str, str]
     said: list[str] = field(default_factory=list)
 
-    def ask(self, method: str, at: str, body=None, **more):
+    def ask(self, method: str, at: str, body=None, **options):
         headers = {**self.place.headers, **self.headers}
-        answer = self.client.request(method, at, json=body, headers=headers, **more)
+        answer = self.client.request(method, at, json=body, headers=headers, **options)
         self.said.append(answer.text)
         return answer
 
-    def data(self, method: str, at: str, body=None, **more):
-        answer = self.ask(method, at, body, **more)
+    def data(self, method: str, at: str, body=None, **options):
+        answer = self.ask(method, at, body, **options)
         assert answer.status_code == 200, answer.text
         return answer.json()
 
-    def tool(self, name: str, **given):
-        given = {"namespaceId": self.place.space, **given}
+    def tool(self, name: str, **arguments):
+        arguments = {"namespaceId": self.place.space, **arguments}
         headers = {**self.place.headers, **self.headers}
-        answer = rpc(self.client, "tools/call", {"name": name, "arguments": given}, **headers)
+        answer = rpc(self.client, "tools/call", {"name": name, "arguments": arguments}, **headers)
         self.said.append(answer.text)
         return answer.json()["result"]
 
@@ -142,25 +148,25 @@ class Look:
         include = {"statsByStatus": True, "statsBySource": True, "parsedTextFileUrl": True}
         body = {**space, "filterConfig": {}, "includeConfig": include, "facets": ["metadata.tag"]}
         first = self.data("POST", "/v1/documents", body)["data"]
-        for one in first["documents"]:
-            self.place.links[self.user, one["id"]] = one["parsedTextFileUrl"].removeprefix(self.place.base)
+        for document in first["documents"]:
+            self.place.links[self.user, document["id"]] = document["parsedTextFileUrl"].removeprefix(self.place.base)
         paged, cursor = [], None
         while True:
             page = {"pageSize": 4, **({"cursor": cursor} if cursor else {})}
             part = self.data("POST", "/v1/documents", {**space, "filterConfig": {}, "pagination": page})["data"]
-            paged += [one["id"] for one in part["documents"]]
+            paged += [document["id"] for document in part["documents"]]
             if not part["hasNextPage"]:
                 break
             cursor = part["nextCursor"]
         tool = self.tool("list_documents", pageSize=100)["structuredContent"]["documents"]
         return {
-            "list": {one["id"] for one in first["documents"]},
+            "list": {document["id"] for document in first["documents"]},
             "pages": set(paged),
             "number": first["itemsReturned"],
-            "by status": sum(one["totalCount"] for one in first["statsByStatus"]),
-            "by source": sum(one["totalCount"] for one in first["statsBySource"]),
-            "facets": {one["value"]: one["count"] for one in first["facets"]["metadata.tag"]},
-            "tool": {one["id"] for one in tool},
+            "by status": sum(document["totalCount"] for document in first["statsByStatus"]),
+            "by source": sum(document["totalCount"] for document in first["statsBySource"]),
+            "facets": {document["value"]: document["count"] for document in first["facets"]["metadata.tag"]},
+            "tool": {document["id"] for document in tool},
         }
 
     def searches(self, weights: tuple[float, float], rng: random.Random) -> dict[str, set[str]]:
@@ -170,7 +176,7 @@ class Look:
         several = {"namespaceIds": [self.place.space], **hybrid}
 
         def ids(results):
-            return {one["document"]["id"] for one in results}
+            return {entry["document"]["id"] for entry in results}
 
         batch = self.data("POST", "/v1/search/batch", {**space, "queries": [query, hybrid]})["data"]["results"]
         dify = {"knowledge_id": self.place.space, "query": "canary", "retrieval_setting": {"top_k": 50}}
@@ -184,21 +190,21 @@ class Look:
             "hybrid": ids(self.data("POST", "/v1/search/hybrid", {**space, **hybrid, **shape})["data"]["results"]),
             "several": ids(self.data("POST", "/v1/search/hybrid", several)["data"]["results"]),
             "batch": ids(batch[0]["results"]) & ids(batch[1]["results"]),
-            "dify": {by_name[one["title"]] for one in records},
-            "openai": {one["file_id"] for one in store},
+            "dify": {by_name[entry["title"]] for entry in records},
+            "openai": {entry["file_id"] for entry in store},
             "tool": ids(tool),
         }
 
     def ways_to(self, document: str) -> dict[str, bool]:
         """Which ways to one document open it."""
-        space, where = {"namespaceId": self.place.space}, f"/v1/documents/{document}"
-        answers = {"chunks": self.ask("GET", f"{where}/chunks", params=space)}
-        for way, answer in answers.items():
-            assert answer.status_code == 200 or answer.json()["error"]["code"] == "DOCUMENTS_NOT_FOUND", (way, answer)
-        drawn = self.ask("GET", f"{where}/pages/1", params=space).json()["error"]["code"]
+        space, path = {"namespaceId": self.place.space}, f"/v1/documents/{document}"
+        answers = {"chunks": self.ask("GET", f"{path}/chunks", params=space)}
+        for route, answer in answers.items():
+            assert answer.status_code == 200 or answer.json()["error"]["code"] == "DOCUMENTS_NOT_FOUND", (route, answer)
+        drawn = self.ask("GET", f"{path}/pages/1", params=space).json()["error"]["code"]
         read = self.tool("read_document", documentId=document)
         ways = {
-            **{way: answer.status_code == 200 for way, answer in answers.items()},
+            **{route: answer.status_code == 200 for route, answer in answers.items()},
             "page": drawn == "NOT_FOUND",
             "tool": not read["isError"],
         }
@@ -213,23 +219,23 @@ def places(organization, api_settings):
     org = organization(requests_per_minute=10**7)
     space = org.namespace(**STATIC)
     config = namespaces.load_namespace(org.db, org.ring, space)
-    made = [Place(org, space, tenant, api_settings.base_url) for tenant in TENANTS]
-    for one in made:
+    created = [Place(org, space, tenant, api_settings.base_url) for tenant in TENANTS]
+    for one in created:
         one.fill(config)
-    return made
+    return created
 
 
 @pytest.fixture
 def keys(places):
     """A client of a key that acts as each user."""
     org = places[0].org
-    found = {}
+    clients = {}
     for user in USERS:
         body = {"name": user, "principal": user}
-        made = org.client.post("/v1/keys", json=body).json()["data"]["apiKey"]
-        found[user] = client_of(org.base, made)
-    yield found
-    for client in found.values():
+        api_key = org.client.post("/v1/keys", json=body).json()["data"]["apiKey"]
+        clients[user] = client_of(org.base, api_key)
+    yield clients
+    for client in clients.values():
         client.close()
 
 
@@ -241,40 +247,44 @@ def test_every_route_says_what_the_oracle_says(places, keys):
 @pytest.mark.timeout(1_200)
 @pytest.mark.parametrize("part", range(PARTS))
 def test_every_route_says_so_of_two_thousand_worlds(places, keys, part):
-    each = ALL // PARTS
-    look_at(places, keys, range(part * each, (part + 1) * each))
+    worlds_per_part = ALL // PARTS
+    look_at(places, keys, range(part * worlds_per_part, (part + 1) * worlds_per_part))
 
 
 def look_at(places, keys, numbers) -> None:
     for number in numbers:
         rng = random.Random(number)
-        place = rng.choice(places)
-        world = World.random(rng, list(place.words))
-        place.write(world, rng)
+        space = rng.choice(places)
+        world = World.random(rng, list(space.words))
+        space.write(world, rng)
         user = rng.choice([*USERS, "eve"])
         if user in keys and rng.random() < 0.3:
-            look = Look(place, keys[user], user, {})
+            look = Look(space, keys[user], user, {})
         else:
-            look = Look(place, place.org.client, user, {"X-On-Behalf-Of": quote(user)})
-        compare(look, world.seen_by(user), rng, f"world {number}, {user}, tenant {place.tenant!r}")
+            look = Look(space, space.org.client, user, {"X-On-Behalf-Of": quote(user)})
+        compare(look, world.seen_by(user), rng, f"world {number}, {user}, tenant {space.tenant!r}")
 
 
 def compare(look: Look, expected: set[str], rng: random.Random, about: str) -> None:
-    place = look.place
-    tags = [place.tag(document) for document in expected]
-    found = look.listings()
-    assert found == {
+    space = look.place
+    tags = [space.tag(document) for document in expected]
+    listings = look.listings()
+    assert listings == {
         **dict.fromkeys(("list", "pages", "tool"), expected),
         **dict.fromkeys(("number", "by status", "by source"), len(expected)),
         "facets": {tag: tags.count(tag) for tag in set(tags)},
     }, about
     weights = rng.choice(WEIGHTS)
-    for way, shown in look.searches(weights, rng).items():
-        assert shown == expected, f"{about}: {way} {weights}"
-    for document in rng.sample(list(place.words), 2):
-        for way, opens in look.ways_to(document).items():
-            assert opens is (document in expected), f"{about}: {way}"
+    for route, hits in look.searches(weights, rng).items():
+        assert hits == expected, f"{about}: {route} {weights}"
+    for document in rng.sample(list(space.words), 2):
+        for route, opens in look.ways_to(document).items():
+            assert opens is (document in expected), f"{about}: {route}"
     whole = "\n".join(look.said)
-    leaked = [word for one, word in place.words.items() if one not in expected and (word in whole or one in whole)]
+    leaked = [
+        word
+        for document_id, word in space.words.items()
+        if document_id not in expected and (word in whole or document_id in whole)
+    ]
     assert not leaked, about
     assert '"access"' not in whole, about

@@ -20,38 +20,38 @@ def activity(org, space, **headers):
 
 
 def test_an_empty_namespace_has_nothing_going_on(org):
-    found = activity(org, org.namespace())
-    assert found["runs"] == {"queued": 0, "preProcessing": 0, "processing": 0, "oldestQueuedAt": None}
-    hours = found["searches"].pop("hours")
+    summary = activity(org, org.namespace())
+    assert summary["runs"] == {"queued": 0, "preProcessing": 0, "processing": 0, "oldestQueuedAt": None}
+    hours = summary["searches"].pop("hours")
     assert [(hour["count"], hour["p50"]) for hour in hours] == [(0, None)] * 24
-    assert found["searches"] == {"count": 0, "p50": None, "p95": None, "times": []}
-    assert (found["documentsFailedLastDay"], found["tokens"]) == (0, 0)
+    assert summary["searches"] == {"count": 0, "p50": None, "p95": None, "times": []}
+    assert (summary["documentsFailedLastDay"], summary["tokens"]) == (0, 0)
 
 
 def test_runs_and_failures_are_counted(org):
     space = org.namespace()
     org.text(space, "waits")
     Library(org.db, Scope(org.id, space, ""), None).put(name="broken", status="FAILED", visible=False)
-    found = activity(org, space)
-    assert found["runs"]["queued"] == 1
-    assert found["runs"]["oldestQueuedAt"]["isoString"].endswith("Z")
-    assert found["documentsFailedLastDay"] == 1
+    summary = activity(org, space)
+    assert summary["runs"]["queued"] == 1
+    assert summary["runs"]["oldestQueuedAt"]["isoString"].endswith("Z")
+    assert summary["documentsFailedLastDay"] == 1
 
 
 def test_searches_show_up_with_their_times_and_only_where_they_were_made(org):
-    space, other = org.namespace(), org.namespace()
+    space, other_space = org.namespace(), org.namespace()
     for _ in range(3):
         assert org.client.post("/v1/search/hybrid", json={"namespaceId": space, **HYBRID}).status_code == 200
     deadline = time.monotonic() + 30
-    while (found := activity(org, space)["searches"])["count"] < 3:
-        assert time.monotonic() < deadline, found
+    while (searches := activity(org, space)["searches"])["count"] < 3:
+        assert time.monotonic() < deadline, searches
         time.sleep(0.2)
-    assert 0 < found["p50"] <= found["p95"] < 60_000
-    assert sum(one["count"] for one in found["times"]) == 3
-    assert found["p95"] == max(one["milliseconds"] for one in found["times"])
-    assert sum(hour["count"] for hour in found["hours"]) == 3
-    assert found["hours"][-1]["p95"] == found["p95"]
-    assert activity(org, other)["searches"]["count"] == 0
+    assert 0 < searches["p50"] <= searches["p95"] < 60_000
+    assert sum(bucket["count"] for bucket in searches["times"]) == 3
+    assert searches["p95"] == max(bucket["milliseconds"] for bucket in searches["times"])
+    assert sum(hour["count"] for hour in searches["hours"]) == 3
+    assert searches["hours"][-1]["p95"] == searches["p95"]
+    assert activity(org, other_space)["searches"]["count"] == 0
 
 
 def test_documents_are_counted_by_hour_and_day_also_where_there_are_none(org):

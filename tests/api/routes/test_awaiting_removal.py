@@ -31,20 +31,22 @@ def connection(org, space):
 def documents(org, space, connection):
     """Three documents of the connection: one stays, one is held, one leaves by itself."""
     library = Library(org.db, Scope(org.id, space, ""), None)
-    made = [library.put([name], name=name, source="BOX", connection_id=connection) for name in ("stays", "held", "on")]
-    for document, held in ((made[1], True), (made[2], False)):
+    created = [
+        library.put([name], name=name, source="BOX", connection_id=connection) for name in ("stays", "held", "on")
+    ]
+    for document, is_held in ((created[1], True), (created[2], False)):
         org.db.rows(
             "insert into departures (document_id, connection_id, job_run_id, held)"
             " values (%(document)s, %(connection)s, 'ijr_1', %(held)s)",
-            {"document": document, "connection": connection, "held": held},
+            {"document": document, "connection": connection, "held": is_held},
         )
-    return made
+    return created
 
 
 def listed(org, space, **filters):
     answer = org.client.post("/v1/documents", json={"namespaceId": space, "filterConfig": filters})
     assert answer.status_code == 200, answer.text
-    return {one["name"]: one["awaitingRemoval"] for one in answer.json()["data"]["documents"]}
+    return {document["name"]: document["awaitingRemoval"] for document in answer.json()["data"]["documents"]}
 
 
 def test_a_document_says_that_its_removal_awaits_a_person(org, space, documents):
@@ -58,11 +60,11 @@ def test_the_filter_confirms_exactly_those_that_wait(org, space, documents, conn
     body = {"namespaceId": space, "filterConfig": {"awaitingRemoval": True}, "confirmDeletions": True}
     answer = org.client.post("/v1/documents/resync", json=body)
     assert answer.status_code == 200, answer.text
-    told = answer.json()["data"]["documents"]
-    assert told == [{"id": documents[1], "status": "REMOVED", "error": None}]
+    removed = answer.json()["data"]["documents"]
+    assert removed == [{"id": documents[1], "status": "REMOVED", "error": None}]
     assert set(listed(org, space)) == {"stays", "on"}
-    again = org.client.post("/v1/documents/resync", json=body)
-    assert_error(again, 404, "DOCUMENTS_NOT_FOUND")
+    repeated = org.client.post("/v1/documents/resync", json=body)
+    assert_error(repeated, 404, "DOCUMENTS_NOT_FOUND")
 
 
 def test_a_change_of_all_that_nothing_awaits_is_refused_as_a_slip(org, space, documents):

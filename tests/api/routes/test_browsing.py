@@ -15,15 +15,15 @@ CONFIG = {name: value for name, value in APP.items() if name != "apiKey"}
 
 @pytest.fixture(scope="module")
 def account():
-    with box.serving() as made:
-        yield made
+    with box.serving() as served_account:
+        yield served_account
 
 
 @pytest.fixture(scope="module")
 def base(api_settings, api_database, ring, account):
     """An API that knows Box at its loopback address."""
-    there = {"endpoints": account.settings.endpoints, "oauth_endpoints": account.settings.oauth_endpoints}
-    with serve(api_settings.model_copy(update=there), api_database, ring) as address:
+    addresses = {"endpoints": account.settings.endpoints, "oauth_endpoints": account.settings.oauth_endpoints}
+    with serve(api_settings.model_copy(update=addresses), api_database, ring) as address:
         yield address
 
 
@@ -46,15 +46,15 @@ def connection(org, space, account, files):
 
 def connected(org, space, account, tenant=None):
     """The id of an ACTIVE connection."""
-    made = org.client.post(
+    connecting = org.client.post(
         "/v1/connections",
         json={"namespaceId": space, "name": "x", "connector": "BOX"},
         headers={"X-Tenant-ID": tenant} if tenant else {},
     ).json()["data"]
-    back = httpx.URL(account.visit(made["authorizationUrl"]))
+    back = httpx.URL(account.visit(connecting["authorizationUrl"]))
     with httpx.Client(base_url=org.base, trust_env=False, verify=False) as browser:
         browser.get("/v1/oauth/callback/box", params=dict(back.params))
-    return made["connection"]["id"]
+    return connecting["connection"]["id"]
 
 
 def browse(org, space, connection, tenant=None, **body):
@@ -64,7 +64,7 @@ def browse(org, space, connection, tenant=None, **body):
 
 def items(answer):
     assert answer.status_code == 200, answer.text
-    return {one["name"]: one for one in answer.json()["data"]["items"]}
+    return {item["name"]: item for item in answer.json()["data"]["items"]}
 
 
 def test_one_folder_is_listed_with_what_is_in_it(org, space, connection, account, files):
@@ -83,7 +83,7 @@ def test_one_folder_is_listed_with_what_is_in_it(org, space, connection, account
     }
     assert (top["plans"]["kind"], top["plans"]["hasChildren"]) == ("FOLDER", True)
     below = items(browse(org, space, connection, parentId=top["plans"]["id"]))
-    assert {name: one["path"] for name, one in below.items()} == {
+    assert {name: item["path"] for name, item in below.items()} == {
         "launch.docx": "plans/launch.docx",
         "2026": "plans/2026",
         "drafts": "plans/drafts",
@@ -100,7 +100,7 @@ def test_what_the_newest_request_takes_is_selected(org, space, connection, files
 
     def selected(parent=None):
         body = {"parentId": parent} if parent else {}
-        return {name for name, one in items(browse(org, space, connection, **body)).items() if one["selected"]}
+        return {name for name, item in items(browse(org, space, connection, **body)).items() if item["selected"]}
 
     plans = account.folder("plans")
     ask()
@@ -150,7 +150,7 @@ def test_pages_go_on_with_their_own_cursor_alone(org, space, connection, account
         assert (len(first["items"]), first["hasNextPage"]) == (1, True)
         second = browse(org, space, connection, cursor=first["nextCursor"])
         assert second.json()["data"]["hasNextPage"] is False
-        assert items(second).keys().isdisjoint(one["name"] for one in first["items"])
+        assert items(second).keys().isdisjoint(item["name"] for item in first["items"])
         folder = account.folder("plans")
         for bad in ({"cursor": "x"}, {"cursor": first["nextCursor"], "parentId": folder}):
             error = assert_error(browse(org, space, connection, **bad), 400, "INVALID_REQUEST")["error"]
@@ -195,8 +195,10 @@ def test_a_service_that_hangs_keeps_nobody_waiting_for_long(org, space, connecti
 
 
 def test_the_choice_of_another_connection_plays_no_part(org, space, account, connection):
-    other = connected(org, space, account)
-    config = {"source": "BOX", "config": {"connectionId": other, "include": [{"path": "top.txt"}]}}
+    second_connection = connected(org, space, account)
+    config = {"source": "BOX", "config": {"connectionId": second_connection, "include": [{"path": "top.txt"}]}}
     org.client.post("/v1/ingest/box", json={"namespaceId": space, "ingestConfig": config})
-    assert {name for name, one in items(browse(org, space, other)).items() if one["selected"]} == {"top.txt"}
-    assert not any(one["selected"] for one in items(browse(org, space, connection)).values())
+    assert {name for name, item in items(browse(org, space, second_connection)).items() if item["selected"]} == {
+        "top.txt"
+    }
+    assert not any(item["selected"] for item in items(browse(org, space, connection)).values())

@@ -25,12 +25,12 @@ def ask(org, space, document, **query):
     return org.client.get(f"/v1/documents/{document}/chunks", params={"namespaceId": space, **query})
 
 
-def search(org, space, **more):
+def search(org, space, **options):
     body = {
         "namespaceId": space,
         "query": "owls mice",
         "hybridConfig": {"semanticWeight": 0, "keywordWeight": 1},
-        **more,
+        **options,
     }
     answer = org.client.post("/v1/search/hybrid", json=body)
     assert answer.status_code == 200, answer.text
@@ -43,17 +43,17 @@ def test_chunks_come_in_their_order_page_by_page(org, space, library):
     assert [(chunk["index"], chunk["content"]) for chunk in first["chunks"]] == list(enumerate(WORDS))[:2]
     assert (first["itemsReturned"], first["hasNextPage"]) == (2, True)
     assert set(first["chunks"][0]) == {"index", "start", "end", "page", "tokens", "content", "hidden"}
-    rest = ask(org, space, document, cursor=first["nextCursor"]).json()["data"]
-    assert [chunk["content"] for chunk in rest["chunks"]] == WORDS[2:]
-    assert (rest["hasNextPage"], rest["nextCursor"]) == (False, None)
+    second = ask(org, space, document, cursor=first["nextCursor"]).json()["data"]
+    assert [chunk["content"] for chunk in second["chunks"]] == WORDS[2:]
+    assert (second["hasNextPage"], second["nextCursor"]) == (False, None)
 
 
 def test_a_listing_may_begin_with_any_chunk(org, space, library):
     document = library.put(WORDS)
-    found = ask(org, space, document, firstIndex=1, pageSize=1).json()["data"]
-    assert [chunk["index"] for chunk in found["chunks"]] == [1]
-    rest = ask(org, space, document, firstIndex=0, cursor=found["nextCursor"]).json()["data"]
-    assert [chunk["index"] for chunk in rest["chunks"]] == [2]
+    listing = ask(org, space, document, firstIndex=1, pageSize=1).json()["data"]
+    assert [chunk["index"] for chunk in listing["chunks"]] == [1]
+    second = ask(org, space, document, firstIndex=0, cursor=listing["nextCursor"]).json()["data"]
+    assert [chunk["index"] for chunk in second["chunks"]] == [2]
     assert ask(org, space, document, firstIndex=3).json()["data"]["chunks"] == []
     assert_error(ask(org, space, document, firstIndex=-1), 400, "INVALID_FILTER_CONFIG")
 
@@ -76,11 +76,11 @@ def test_a_deleted_document_has_no_chunks(org, space, library):
 
 
 def test_a_cursor_belongs_to_its_document(org, space, library):
-    one, other = library.put(WORDS), library.put(WORDS)
-    cursor = ask(org, space, one, pageSize=1).json()["data"]["nextCursor"]
-    assert_error(ask(org, space, other, cursor=cursor), 400, "INVALID_FILTER_CONFIG")
-    assert_error(ask(org, space, one, cursor="x"), 400, "INVALID_FILTER_CONFIG")
-    assert_error(ask(org, space, one, pageSize=101), 400, "INVALID_FILTER_CONFIG")
+    document, other_document = library.put(WORDS), library.put(WORDS)
+    cursor = ask(org, space, document, pageSize=1).json()["data"]["nextCursor"]
+    assert_error(ask(org, space, other_document, cursor=cursor), 400, "INVALID_FILTER_CONFIG")
+    assert_error(ask(org, space, document, cursor="x"), 400, "INVALID_FILTER_CONFIG")
+    assert_error(ask(org, space, document, pageSize=101), 400, "INVALID_FILTER_CONFIG")
 
 
 def test_search_explains_itself_when_asked(org, space, library):
@@ -88,14 +88,14 @@ def test_search_explains_itself_when_asked(org, space, library):
     plain = search(org, space)
     assert set(plain) == {"results", "answerable"}
     assert all("explanation" not in result for result in plain["results"])
-    told = search(org, space, explain=True)
-    best = told["results"][0]
+    data = search(org, space, explain=True)
+    best = data["results"][0]
     assert best["explanation"]["keywordScore"] == pytest.approx(best["score"])
     assert best["explanation"]["semanticScore"] == 0
     assert (best["explanation"]["keywordRank"], best["explanation"]["semanticRank"]) == (1, None)
-    assert [result["explanation"]["keywordRank"] for result in told["results"]] == [1, 2]
-    assert told["timings"]["keyword"] > 0
-    assert told["timings"]["embed"] is None
-    for result in told["results"]:
+    assert [result["explanation"]["keywordRank"] for result in data["results"]] == [1, 2]
+    assert data["timings"]["keyword"] > 0
+    assert data["timings"]["embed"] is None
+    for result in data["results"]:
         del result["explanation"]
-    assert told["results"] == plain["results"]
+    assert data["results"] == plain["results"]

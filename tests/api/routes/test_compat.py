@@ -17,8 +17,8 @@ DIFY = "/v1/compat/dify/retrieval"
 @pytest.fixture
 def space(org):
     """A namespace with three documents, of which all say something of owls."""
-    made = org.namespace(**STATIC)
-    library = Library(org.db, Scope(org.id, made, ""), None)
+    created = org.namespace(**STATIC)
+    library = Library(org.db, Scope(org.id, created, ""), None)
     library.put(
         ["owls owls hunt", "owls sleep by day"],
         name="owls.md",
@@ -26,17 +26,22 @@ def space(org):
     )
     library.put(["owls and mice"], name="mice.md", metadata={"topic": "mammals", "year": 2020, "empty": ""})
     library.put(["owls in stories"], name="stories.md", metadata={"nested": {"a": 1}})
-    return made
+    return created
 
 
 @pytest.fixture
 def client(org, base):
-    with openai.OpenAI(base_url=f"{base}/v1", api_key=org.api_key, max_retries=0) as made:
-        yield made
+    with openai.OpenAI(base_url=f"{base}/v1", api_key=org.api_key, max_retries=0) as sdk:
+        yield sdk
 
 
-def retrieved(org, space, **asked):
-    body = {"knowledge_id": space, "query": "owls", "retrieval_setting": {"top_k": 5, "score_threshold": 0.0}, **asked}
+def retrieved(org, space, **options):
+    body = {
+        "knowledge_id": space,
+        "query": "owls",
+        "retrieval_setting": {"top_k": 5, "score_threshold": 0.0},
+        **options,
+    }
     answer = org.client.post(DIFY, json=body)
     assert answer.status_code == 200, answer.text
     return answer.json()["records"]
@@ -48,20 +53,22 @@ def test_dify_gets_records(org, space):
     first = records[0]
     assert set(first) == {"content", "score", "title", "metadata"}
     assert (first["content"], first["title"], first["metadata"]["topic"]) == ("owls owls hunt", "owls.md", "birds")
-    scores = [one["score"] for one in records]
+    scores = [record["score"] for record in records]
     assert scores == sorted(scores, reverse=True)
     assert 0 < scores[-1] <= scores[0] <= 1
     hybrid = {"semanticWeight": 0.5, "keywordWeight": 0.5}
-    asked = {"namespaceId": space, "query": "owls", "hybridConfig": hybrid}
-    own = org.client.post("/v1/search/hybrid", json=asked).json()["data"]["results"]
-    assert [(one["content"], one["score"]) for one in own] == [(one["content"], one["score"]) for one in records]
+    body = {"namespaceId": space, "query": "owls", "hybridConfig": hybrid}
+    hits = org.client.post("/v1/search/hybrid", json=body).json()["data"]["results"]
+    assert [(record["content"], record["score"]) for record in hits] == [
+        (record["content"], record["score"]) for record in records
+    ]
     best = retrieved(org, space, retrieval_setting={"top_k": 1, "score_threshold": scores[1]})
-    assert [one["content"] for one in best] == ["owls owls hunt"]
+    assert [record["content"] for record in best] == ["owls owls hunt"]
     assert retrieved(org, space, retrieval_setting={"top_k": 5, "score_threshold": 1.0}) == []
 
 
 @pytest.mark.parametrize(
-    ("name", "said", "value", "titles"),
+    ("name", "operator", "value", "titles"),
     [
         ("topic", "is", "birds", {"owls.md"}),
         ("topic", "is not", "birds", {"mice.md", "stories.md"}),
@@ -89,10 +96,10 @@ def test_dify_gets_records(org, space):
         ("stamp", "after", 1_800_000_000, set()),
     ],
 )
-def test_difys_conditions_are_those_of_a_search(org, space, name, said, value, titles):
-    conditions = [{"name": [name], "comparison_operator": said, "value": value}]
-    found = retrieved(org, space, metadata_condition={"logical_operator": "and", "conditions": conditions})
-    assert {one["title"] for one in found} == titles
+def test_difys_conditions_are_those_of_a_search(org, space, name, operator, value, titles):
+    conditions = [{"name": [name], "comparison_operator": operator, "value": value}]
+    records = retrieved(org, space, metadata_condition={"logical_operator": "and", "conditions": conditions})
+    assert {record["title"] for record in records} == titles
 
 
 def test_difys_conditions_are_joined(org, space):
@@ -103,7 +110,7 @@ def test_difys_conditions_are_joined(org, space):
     both = retrieved(org, space, metadata_condition={"logical_operator": "and", "conditions": parts})
     either = retrieved(org, space, metadata_condition={"logical_operator": "or", "conditions": parts})
     assert both == []
-    assert {one["title"] for one in either} == {"owls.md", "mice.md"}
+    assert {record["title"] for record in either} == {"owls.md", "mice.md"}
     assert len(retrieved(org, space, metadata_condition={"logical_operator": "and", "conditions": []})) == 4
     assert len(retrieved(org, space, metadata_condition=None)) == 4
 
@@ -117,8 +124,8 @@ def test_dify_is_told_errors_by_its_numbers(org, space, anonymous, organization)
     assert assert_error(anonymous.post(DIFY, json=body), 401, "UNAUTHORIZED")["error_code"] == 1001
     wrong = anonymous.post(DIFY, json=body, headers={"Authorization": "Bearer wrong"})
     assert assert_error(wrong, 401, "UNAUTHORIZED")["error_code"] == 1002
-    with org.key(scopes=["documents:read"]) as other:
-        assert assert_error(other.post(DIFY, json=body), 403, "FORBIDDEN")["error_code"] == 1002
+    with org.key(scopes=["documents:read"]) as reader:
+        assert assert_error(reader.post(DIFY, json=body), 403, "FORBIDDEN")["error_code"] == 1002
     invalid = assert_error(org.client.post(DIFY, json={**body, "query": 5}), 400, "INVALID_SEARCH_REQUEST")
     assert invalid["error_code"] == 400
     assert "error_code" not in org.client.post("/v1/search", json={}).json()
@@ -127,29 +134,29 @@ def test_dify_is_told_errors_by_its_numbers(org, space, anonymous, organization)
 def test_openais_sdk_searches_a_namespace(client, space):
     page = client.vector_stores.search(space, query="owls", max_num_results=5)
     assert (page.object, page.has_more, page.search_query) == ("vector_store.search_results.page", False, ["owls"])
-    first, *others = page.data
-    assert {one.filename for one in others} == {"mice.md", "stories.md"}
+    first, *following = page.data
+    assert {hit.filename for hit in following} == {"mice.md", "stories.md"}
     assert (first.filename, first.file_id[:4]) == ("owls.md", "doc_")
     assert [part.text for part in first.content] == ["owls owls hunt", "owls sleep by day"]
     assert [part.type for part in first.content] == ["text", "text"]
     assert first.attributes == {"topic": "birds", "year": 2024, "at": "2026-03-01", "stamp": 1_700_000_000}
     assert 0 < page.data[-1].score <= first.score <= 1
-    assert [one.filename for one in client.vector_stores.search(space, query="owls", max_num_results=1)] == ["owls.md"]
+    assert [hit.filename for hit in client.vector_stores.search(space, query="owls", max_num_results=1)] == ["owls.md"]
     assert list(client.vector_stores.search(space, query="nothing such", filters=None)) == []
 
 
 def test_openai_gets_as_many_chunks_of_a_document_as_a_group_may_have(client, org):
-    made = org.namespace(**STATIC)
-    library = Library(org.db, Scope(org.id, made, ""), None)
+    short_space = org.namespace(**STATIC)
+    library = Library(org.db, Scope(org.id, short_space, ""), None)
     library.put([f"owls, part {number}" for number in range(12)], name="long.md")
     library.put(["owls in short"], name="short.md")
-    found = client.vector_stores.search(made, query="owls", max_num_results=2)
-    assert {one.filename: len(one.content) for one in found.data} == {"long.md": 10, "short.md": 1}
+    page = client.vector_stores.search(short_space, query="owls", max_num_results=2)
+    assert {hit.filename: len(hit.content) for hit in page.data} == {"long.md": 10, "short.md": 1}
 
 
 def test_openais_filters_and_options_are_those_of_a_search(client, space):
-    def names(**asked):
-        return {one.filename for one in client.vector_stores.search(space, query="owls", **asked)}
+    def names(**options):
+        return {hit.filename for hit in client.vector_stores.search(space, query="owls", **options)}
 
     birds = {"type": "eq", "key": "topic", "value": "birds"}
     old = {"type": "lt", "key": "year", "value": 2021}
@@ -162,7 +169,7 @@ def test_openais_filters_and_options_are_those_of_a_search(client, space):
     by_words = {"hybrid_search": {"embedding_weight": 0, "text_weight": 3}}
     assert names(ranking_options=by_words) == {"owls.md", "mice.md", "stories.md"}
     page = client.vector_stores.search(space, query=["mice", "stories"])
-    assert [one.filename for one in page.data][:2] == ["mice.md", "stories.md"]
+    assert [hit.filename for hit in page.data][:2] == ["mice.md", "stories.md"]
     assert page.search_query == ["mice", "stories"]
 
 
@@ -179,8 +186,8 @@ def test_openais_sdk_raises_its_own_errors(client, org, base, organization, spac
     with pytest.raises(openai.BadRequestError):
         client.vector_stores.search(space, query="owls", filters=deep)
     for key, error in (("wrong", openai.AuthenticationError), (organization().api_key, openai.NotFoundError)):
-        with openai.OpenAI(base_url=f"{base}/v1", api_key=key, max_retries=0) as other, pytest.raises(error):
-            other.vector_stores.search(space, query="owls")
+        with openai.OpenAI(base_url=f"{base}/v1", api_key=key, max_retries=0) as failing_client, pytest.raises(error):
+            failing_client.vector_stores.search(space, query="owls")
     with org.key(scopes=["documents:read"]) as narrow:
         refused: httpx.Response = narrow.post(f"/v1/vector_stores/{space}/search", json={"query": "owls"})
     assert assert_error(refused, 403, "FORBIDDEN")["error"]["type"] == "permission_error"

@@ -47,14 +47,14 @@ def vendor(endpoint):
 @pytest.fixture(scope="module")
 def base(api_settings, api_database, ring, endpoint):
     """An API that knows the content services at their loopback addresses."""
-    there = {
+    endpoints = {
         name: OAuthEndpoints(
             token=f"{endpoint.base}/{name}/token",
             revoke=None if name in {"ONEDRIVE", "SHAREPOINT"} else f"{endpoint.base}/{name}/revoke",
         )
         for name in NAMES
     }
-    with serve(api_settings.model_copy(update={"oauth_endpoints": there}), api_database, ring) as address:
+    with serve(api_settings.model_copy(update={"oauth_endpoints": endpoints}), api_database, ring) as address:
         yield address
 
 
@@ -63,8 +63,8 @@ def space(org):
     return org.namespace(**APPS)
 
 
-def create(org, space, connector="GOOGLE_DRIVE", tenant=None, **more):
-    body = {"namespaceId": space, "name": "Drive", "connector": connector, **more}
+def create(org, space, connector="GOOGLE_DRIVE", tenant=None, **options):
+    body = {"namespaceId": space, "name": "Drive", "connector": connector, **options}
     answer = org.client.post("/v1/connections", json=body, headers={"X-Tenant-ID": tenant} if tenant else {})
     assert answer.status_code == 200, answer.text
     data = answer.json()["data"]
@@ -75,13 +75,13 @@ def test_dropbox_is_asked_for_sharing_where_it_is_wanted(org, space):
     def asked(url):
         return "sharing.read" in parse_qs(urlsplit(url).query)["scope"][0].split()
 
-    made, url = create(org, space, "DROPBOX")
+    connection, url = create(org, space, "DROPBOX")
     assert not asked(url)
     assert asked(create(org, space, "DROPBOX", permissions="SOURCE")[1])
     body = {"namespaceId": space, "permissions": "SOURCE"}
-    assert asked(org.client.patch(f"/v1/connections/{made}", json=body).json()["data"]["authorizationUrl"])
-    again = org.client.patch(f"/v1/connections/{made}", json={"namespaceId": space, "name": "other"})
-    assert asked(again.json()["data"]["authorizationUrl"])
+    assert asked(org.client.patch(f"/v1/connections/{connection}", json=body).json()["data"]["authorizationUrl"])
+    renamed = org.client.patch(f"/v1/connections/{connection}", json={"namespaceId": space, "name": "other"})
+    assert asked(renamed.json()["data"]["authorizationUrl"])
 
 
 def call_back(org, connector="GOOGLE_DRIVE", accept="text/html", **query):
@@ -90,22 +90,22 @@ def call_back(org, connector="GOOGLE_DRIVE", accept="text/html", **query):
         return browser.get(f"/v1/oauth/callback/{connector}", params=query, headers={"Accept": accept})
 
 
-def read(org, connection, **more):
-    answer = org.client.get(f"/v1/connections/{connection}", **more)
+def read(org, connection, **options):
+    answer = org.client.get(f"/v1/connections/{connection}", **options)
     assert answer.status_code == 200, answer.text
     return answer.json()["data"]["connection"]
 
 
-def connect(org, space, vendor, connector="GOOGLE_DRIVE", **more):
+def connect(org, space, vendor, connector="GOOGLE_DRIVE", **options):
     """The id of an ACTIVE connection."""
-    made, url = create(org, space, connector, **more)
+    connection, url = create(org, space, connector, **options)
     code, state = vendor.visit(url)
     assert call_back(org, connector, code=code, state=state).status_code in {200, 302}
-    return made
+    return connection
 
 
-def change(org, space, connection, **more):
-    return org.client.patch(f"/v1/connections/{connection}", json={"namespaceId": space, **more})
+def change(org, space, connection, **options):
+    return org.client.patch(f"/v1/connections/{connection}", json={"namespaceId": space, **options})
 
 
 def revoke(org, space, connection):
@@ -115,31 +115,31 @@ def revoke(org, space, connection):
 def test_documents_are_for_whom_the_service_shows_them_where_that_is_wished(org, space):
     plain, _ = create(org, space)
     assert "permissions" not in read(org, plain)
-    made, _ = create(org, space, permissions="SOURCE")
-    assert read(org, made)["permissions"] == "SOURCE"
-    assert change(org, space, made, name="other").json()["data"]["connection"]["permissions"] == "SOURCE"
-    assert "permissions" not in change(org, space, made, permissions="IGNORE").json()["data"]["connection"]
+    connection, _ = create(org, space, permissions="SOURCE")
+    assert read(org, connection)["permissions"] == "SOURCE"
+    assert change(org, space, connection, name="other").json()["data"]["connection"]["permissions"] == "SOURCE"
+    assert "permissions" not in change(org, space, connection, permissions="IGNORE").json()["data"]["connection"]
     assert change(org, space, plain, permissions="SOURCE").json()["data"]["connection"]["permissions"] == "SOURCE"
     for bad in ("source", None, True):
-        assert_error(change(org, space, made, permissions=bad), 400, "INVALID_REQUEST")
+        assert_error(change(org, space, connection, permissions=bad), 400, "INVALID_REQUEST")
 
 
 def test_a_document_says_why_it_is_nobodys(org, space):
-    one = org.text(space, "One.", name="a")["data"]["documents"][0]["id"]
+    document = org.text(space, "One.", name="a")["data"]["documents"][0]["id"]
 
     def shown(**headers):
-        asked = {"namespaceId": space, "filterConfig": {"documentIds": [one]}}
-        return org.client.post("/v1/documents", json=asked, headers=headers).json()["data"]["documents"]
+        body = {"namespaceId": space, "filterConfig": {"documentIds": [document]}}
+        return org.client.post("/v1/documents", json=body, headers=headers).json()["data"]["documents"]
 
     assert not {"access", "accessStatus", "accessReason"} & shown()[0].keys()
     nobody = '{"users": [], "groups": [], "denied": {"users": [], "groups": []}, "public": false}'
     org.db.rows(
         "update documents set access = %(nobody)s::jsonb, access_reason = 'It cannot be told.' where id = %(id)s",
-        {"nobody": nobody, "id": one},
+        {"nobody": nobody, "id": document},
     )
     assert (shown()[0]["accessStatus"], shown()[0]["accessReason"]) == ("UNKNOWN", "It cannot be told.")
     assert shown(**{"X-On-Behalf-Of": "ada@example.com"}) == []
-    patch = {"namespaceId": space, "filterConfig": {"documentIds": [one]}, "data": {"access": {"public": True}}}
+    patch = {"namespaceId": space, "filterConfig": {"documentIds": [document]}, "data": {"access": {"public": True}}}
     assert org.client.patch("/v1/documents", json=patch).status_code == 200
     assert "accessStatus" not in shown()[0]
     assert "accessReason" not in shown(**{"X-On-Behalf-Of": "ada@example.com"})[0]
@@ -147,16 +147,16 @@ def test_a_document_says_why_it_is_nobodys(org, space):
 
 @pytest.mark.parametrize("connector", NAMES)
 def test_from_pending_to_active(org, space, vendor, connector):
-    made, url = create(org, space, connector)
-    assert re.fullmatch("conn_[0-9a-z]{36}", made)
-    pending = read(org, made)
+    connection, url = create(org, space, connector)
+    assert re.fullmatch("conn_[0-9a-z]{36}", connection)
+    pending = read(org, connection)
     assert (pending["status"], pending["config"]) == ("PENDING", {"authType": "OAUTH2", "credentials": None})
     assert (pending["statusReason"], pending["clientRedirectUrl"], pending["tenantId"]) == (None, None, None)
     code, state = vendor.visit(url)
     answer = call_back(org, connector, code=code, state=state)
     assert answer.status_code == 200
     assert "<h1>Connected</h1>" in answer.text
-    active = read(org, made)
+    active = read(org, connection)
     assert active["status"] == "ACTIVE"
     credentials = active["config"]["credentials"]
     assert credentials["accessToken"].startswith("••••")
@@ -174,23 +174,23 @@ def test_the_callback_takes_either_spelling(org, space, vendor, spelling):
 
 def test_the_authorization_url_has_pkce_where_the_vendor_has_it(org, space):
     for connector in NAMES:
-        sent = dict(parse_qsl(urlsplit(create(org, space, connector)[1]).query))
-        assert ("code_challenge" in sent) == (connector in {"GOOGLE_DRIVE", "DROPBOX", "ONEDRIVE", "SHAREPOINT"})
-        assert sent["redirect_uri"].endswith("/v1/oauth/callback/" + connector.lower().replace("_", "-"))
-        assert len(sent["state"]) >= 43
+        query = dict(parse_qsl(urlsplit(create(org, space, connector)[1]).query))
+        assert ("code_challenge" in query) == (connector in {"GOOGLE_DRIVE", "DROPBOX", "ONEDRIVE", "SHAREPOINT"})
+        assert query["redirect_uri"].endswith("/v1/oauth/callback/" + connector.lower().replace("_", "-"))
+        assert len(query["state"]) >= 43
 
 
 def test_the_browser_goes_home_with_two_parameters(org, space, vendor):
-    made, url = create(org, space, clientRedirectUrl=HOME)
+    connection, url = create(org, space, clientRedirectUrl=HOME)
     code, state = vendor.visit(url)
     answer = call_back(org, code=code, state=state, scope="a b", session_state="x")
     assert answer.status_code == 302
     parts = urlsplit(answer.headers["location"])
     assert (parts.scheme, parts.netloc, parts.path) == ("https", "app.example.com", "/done")
-    assert parse_qsl(parts.query) == [("tab", "2"), ("connectionId", made), ("status", "ACTIVE")]
-    made, url = create(org, space, clientRedirectUrl="http://localhost:3000/x?status=mine&connectionId=mine")
+    assert parse_qsl(parts.query) == [("tab", "2"), ("connectionId", connection), ("status", "ACTIVE")]
+    connection, url = create(org, space, clientRedirectUrl="http://localhost:3000/x?status=mine&connectionId=mine")
     answer = call_back(org, error="access_denied", error_description="<b>", state=vendor.visit(url)[1])
-    assert answer.headers["location"] == f"http://localhost:3000/x?connectionId={made}&status=FAILED"
+    assert answer.headers["location"] == f"http://localhost:3000/x?connectionId={connection}&status=FAILED"
 
 
 def test_the_page_is_our_own_and_holds_nothing_foreign(org, space, vendor):
@@ -241,15 +241,15 @@ def test_no_open_redirect(org, space, url):
     error = assert_error(answer, 400, "INVALID_REQUEST")
     assert error["error"]["details"]["field"] == "clientRedirectUrl"
     assert not url or url not in answer.text
-    made, _ = create(org, space)
-    assert_error(change(org, space, made, clientRedirectUrl=url), 400, "INVALID_REQUEST")
+    connection, _ = create(org, space)
+    assert_error(change(org, space, connection, clientRedirectUrl=url), 400, "INVALID_REQUEST")
 
 
 def test_a_state_that_is_no_authority(org, space, vendor):
     """Missing, unknown, of another connector, late, reused: one answer, and nothing changes."""
-    made, url = create(org, space)
+    connection, url = create(org, space)
     code, state = vendor.visit(url)
-    seen = set()
+    pages = set()
     for connector, query in (
         ("google-drive", {"code": code}),
         ("google-drive", {"code": code, "state": ""}),
@@ -263,41 +263,41 @@ def test_a_state_that_is_no_authority(org, space, vendor):
     ):
         answer = call_back(org, connector, accept="application/json", **query)
         assert_error(answer, 400, "INVALID_REQUEST")
-        seen.add(answer.text)
+        pages.add(answer.text)
         assert call_back(org, connector, **query).status_code == 400
-    assert read(org, made)["status"] == "PENDING"
+    assert read(org, connection)["status"] == "PENDING"
     assert call_back(org, code=code, state=state).status_code == 200
     answer = call_back(org, accept="*/*", code=code, state=state)
     assert_error(answer, 400, "INVALID_REQUEST")
-    assert seen == {answer.text}
-    assert read(org, made)["status"] == "ACTIVE"
+    assert pages == {answer.text}
+    assert read(org, connection)["status"] == "ACTIVE"
     assert not vendor.codes.get(code)
 
 
 def test_a_late_state(org, space, vendor):
-    made, url = create(org, space)
+    connection, url = create(org, space)
     code, state = vendor.visit(url)
     org.db.rows(
         "update oauth_states set expires_at = expires_at - interval '10 minutes' where connection_id = %(id)s",
-        {"id": made},
+        {"id": connection},
     )
     assert call_back(org, code=code, state=state).status_code == 400
-    assert read(org, made)["status"] == "PENDING"
+    assert read(org, connection)["status"] == "PENDING"
 
 
 def test_of_parallel_callbacks_one_counts(org, space, vendor):
-    made, url = create(org, space)
+    connection, url = create(org, space)
     code, state = vendor.visit(url)
     with ThreadPoolExecutor(8) as pool:
         statuses = list(pool.map(lambda _: call_back(org, code=code, state=state).status_code, range(8)))
     assert sorted(statuses) == [200] + [400] * 7
-    assert read(org, made)["status"] == "ACTIVE"
+    assert read(org, connection)["status"] == "ACTIVE"
 
 
 def test_only_the_hash_of_a_state_is_stored_and_tokens_are_sealed(org, space, vendor):
-    made, url = create(org, space)
+    connection, url = create(org, space)
     _, state = vendor.visit(url)
-    stored = str(org.db.rows("select * from oauth_states where connection_id = %(id)s", {"id": made}))
+    stored = str(org.db.rows("select * from oauth_states where connection_id = %(id)s", {"id": connection}))
     assert state not in stored
     sealed = connect(org, space, vendor)
     assert "canary" not in str(org.db.rows("select * from connections where id = %(id)s", {"id": sealed}))
@@ -316,12 +316,12 @@ def test_refusals_say_why_in_our_words(org, space, vendor):
         ({"code": "c"}, (302, b"", {"Location": "http://127.0.0.1:1/"}), "302"),
     )
     for query, trouble, why in refusals:
-        made, url = create(org, space)
+        connection, url = create(org, space)
         state = vendor.visit(url)[1]
         vendor.trouble = trouble
         assert "Not connected" in call_back(org, state=state, **query).text
         vendor.trouble = None
-        failed = read(org, made)
+        failed = read(org, connection)
         assert failed["status"] == "FAILED"
         assert why in failed["statusReason"]
         assert "canary" not in str(failed)
@@ -330,44 +330,44 @@ def test_refusals_say_why_in_our_words(org, space, vendor):
 
 def test_an_unticked_box_at_the_callback(org, space, vendor):
     """FAILED with what is missing; an ACTIVE connection keeps the access that it had."""
-    made, url = create(org, space)
+    connection, url = create(org, space)
     right = "https://www.googleapis.com/auth/drive.readonly"
     vendor.unticked = {right}
     code, state = vendor.visit(url)
     assert "Not connected" in call_back(org, code=code, state=state).text
-    failed = read(org, made)
+    failed = read(org, connection)
     assert (failed["status"], right in failed["statusReason"]) == ("FAILED", True)
     assert failed["config"]["credentials"] is None
     vendor.unticked = set()
-    code, state = vendor.visit(change(org, space, made).json()["data"]["authorizationUrl"])
+    code, state = vendor.visit(change(org, space, connection).json()["data"]["authorizationUrl"])
     call_back(org, code=code, state=state)
-    active = read(org, made)
+    active = read(org, connection)
     assert (active["status"], active["statusReason"]) == ("ACTIVE", None)
     vendor.unticked = {right}
-    code, state = vendor.visit(change(org, space, made).json()["data"]["authorizationUrl"])
+    code, state = vendor.visit(change(org, space, connection).json()["data"]["authorizationUrl"])
     call_back(org, code=code, state=state)
-    kept = read(org, made)
+    reauthorized = read(org, connection)
     vendor.unticked = set()
-    assert (kept["status"], right in kept["statusReason"]) == ("ACTIVE", True)
-    assert kept["config"] == active["config"]
+    assert (reauthorized["status"], right in reauthorized["statusReason"]) == ("ACTIVE", True)
+    assert reauthorized["config"] == active["config"]
 
 
 def test_authorizing_anew(org, space, vendor):
-    made, url = create(org, space)
+    connection, url = create(org, space)
     call_back(org, error="access_denied", state=vendor.visit(url)[1])
-    again = change(org, space, made).json()["data"]
-    assert again["connection"]["status"] == "FAILED"
-    code, state = vendor.visit(again["authorizationUrl"])
+    change_data = change(org, space, connection).json()["data"]
+    assert change_data["connection"]["status"] == "FAILED"
+    code, state = vendor.visit(change_data["authorizationUrl"])
     call_back(org, code=code, state=state)
-    active = read(org, made)
+    active = read(org, connection)
     assert (active["status"], active["statusReason"]) == ("ACTIVE", None)
-    url = change(org, space, made).json()["data"]["authorizationUrl"]
+    url = change(org, space, connection).json()["data"]["authorizationUrl"]
     page = call_back(org, error="access_denied", state=vendor.visit(url)[1])
     assert "Not changed" in page.text
-    kept = read(org, made)
-    assert kept["status"] == "ACTIVE"
-    assert "declined" in kept["statusReason"]
-    assert kept["config"] == active["config"]
+    after_decline = read(org, connection)
+    assert after_decline["status"] == "ACTIVE"
+    assert "declined" in after_decline["statusReason"]
+    assert after_decline["config"] == active["config"]
 
 
 def test_what_is_refused(org, space):
@@ -375,120 +375,132 @@ def test_what_is_refused(org, space):
     body = {"namespaceId": bare, "name": "Drive", "connector": "BOX"}
     error = assert_error(org.client.post("/v1/connections", json=body), 400, "INVALID_REQUEST")
     assert "boxConfig" in error["message"]
-    made, _ = create(org, space)
-    assert revoke(org, space, made).status_code == 200
-    assert_error(change(org, space, made, name="x"), 400, "INVALID_REQUEST")
+    connection, _ = create(org, space)
+    assert revoke(org, space, connection).status_code == 200
+    assert_error(change(org, space, connection, name="x"), 400, "INVALID_REQUEST")
 
 
 def test_revoking_wipes_tells_the_vendor_and_is_final(org, space, vendor):
     tellers = {"GOOGLE_DRIVE": ["refresh"], "DROPBOX": ["access"], "BOX": ["refresh"], "NOTION": ["access"]}
     for connector in NAMES:
-        made = connect(org, space, vendor, connector, clientRedirectUrl=HOME)
+        connection = connect(org, space, vendor, connector, clientRedirectUrl=HOME)
         vendor.revoked.clear()
-        answer = revoke(org, space, made)
-        gone = answer.json()["data"]["connection"]
-        assert (gone["status"], gone["config"]["credentials"], gone["clientRedirectUrl"]) == ("REVOKED", None, None)
-        assert gone["statusReason"]
+        answer = revoke(org, space, connection)
+        revoked = answer.json()["data"]["connection"]
+        assert (revoked["status"], revoked["config"]["credentials"], revoked["clientRedirectUrl"]) == (
+            "REVOKED",
+            None,
+            None,
+        )
+        assert revoked["statusReason"]
         assert [token.split("-")[1] for token in vendor.revoked] == tellers.get(connector, [])
-        row = org.db.row("select credentials from connections where id = %(id)s", {"id": made})
+        row = org.db.row("select credentials from connections where id = %(id)s", {"id": connection})
         assert row["credentials"] is None
-        assert revoke(org, space, made).json()["data"]["connection"] == gone
+        assert revoke(org, space, connection).json()["data"]["connection"] == revoked
         assert len(vendor.revoked) == (connector in tellers)
 
 
 @pytest.mark.parametrize(
-    ("asked", "fate"), [({}, "kept"), ({"documents": "KEEP"}, "kept"), ({"documents": "DELETE"}, "deleted")]
+    ("choice", "fate"), [({}, "kept"), ({"documents": "KEEP"}, "kept"), ({"documents": "DELETE"}, "deleted")]
 )
-def test_revoking_says_what_becomes_of_the_documents(org, space, vendor, asked, fate):
-    made, other = connect(org, space, vendor), connect(org, space, vendor)
+def test_revoking_says_what_becomes_of_the_documents(org, space, vendor, choice, fate):
+    connection, second_connection = connect(org, space, vendor), connect(org, space, vendor)
     library = Library(org.db, Scope(org.id, space, ""), None)
-    own = [library.put([f"Only {number}."], source="GOOGLE_DRIVE", connection_id=made) for number in range(3)]
-    both = library.put(["Both have it."], source="GOOGLE_DRIVE", connection_id=made)
+    only_here = [
+        library.put([f"Only {number}."], source="GOOGLE_DRIVE", connection_id=connection) for number in range(3)
+    ]
+    both = library.put(["Both have it."], source="GOOGLE_DRIVE", connection_id=connection)
     org.db.rows(
         "insert into connection_documents (document_id, connection_id) values (%(document)s, %(other)s)",
-        {"document": both, "other": other},
+        {"document": both, "other": second_connection},
     )
-    path = f"/v1/connections/{made}"
+    path = f"/v1/connections/{connection}"
     assert org.client.get(path).json()["data"]["documents"] == {"own": 3, "shared": 1}
     assert_error(
         org.client.post(f"{path}/revoke", json={"namespaceId": space, "documents": "DROP"}), 400, "INVALID_REQUEST"
     )
-    told = org.client.post(f"{path}/revoke", json={"namespaceId": space, **asked}).json()["data"]
-    assert told["documents"] == {"kept": 0, "deleted": 0, "shared": 1} | {fate: 3}
-    assert told["connection"]["status"] == "REVOKED"
-    found = org.client.post("/v1/documents", json={"namespaceId": space, "filterConfig": {}}).json()["data"][
+    answer = org.client.post(f"{path}/revoke", json={"namespaceId": space, **choice}).json()["data"]
+    assert answer["documents"] == {"kept": 0, "deleted": 0, "shared": 1} | {fate: 3}
+    assert answer["connection"]["status"] == "REVOKED"
+    documents = org.client.post("/v1/documents", json={"namespaceId": space, "filterConfig": {}}).json()["data"][
         "documents"
     ]
-    seen = {one["id"]: (one["connection"], one["connectionIds"]) for one in found}
-    assert seen == {both: ({"id": other}, [other])} | ({one: (None, []) for one in own} if fate == "kept" else {})
-    again = org.client.post(f"{path}/revoke", json={"namespaceId": space, "documents": "DELETE"}).json()["data"]
-    assert again["documents"] == {"kept": 0, "deleted": 0, "shared": 0}
+    connections = {document["id"]: (document["connection"], document["connectionIds"]) for document in documents}
+    assert connections == {both: ({"id": second_connection}, [second_connection])} | (
+        {document: (None, []) for document in only_here} if fate == "kept" else {}
+    )
+    repeated = org.client.post(f"{path}/revoke", json={"namespaceId": space, "documents": "DELETE"}).json()["data"]
+    assert repeated["documents"] == {"kept": 0, "deleted": 0, "shared": 0}
     assert len(
         org.client.post("/v1/documents", json={"namespaceId": space, "filterConfig": {}}).json()["data"]["documents"]
-    ) == len(seen)
+    ) == len(connections)
 
 
 def test_revoking_does_not_depend_on_the_vendor(org, space, vendor):
     dropbox = b'{"error_summary": "invalid_access_token/...", "error": {".tag": "invalid_access_token"}}'
     for trouble in ((500, b"", {}), (400, b'{"error": "invalid_token"}', {}), (401, dropbox, {})):
-        made = connect(org, space, vendor, "DROPBOX")
+        connection = connect(org, space, vendor, "DROPBOX")
         vendor.trouble = trouble
-        assert revoke(org, space, made).json()["data"]["connection"]["status"] == "REVOKED"
+        assert revoke(org, space, connection).json()["data"]["connection"]["status"] == "REVOKED"
         vendor.trouble = None
 
 
 def test_a_revoked_connection_cannot_be_authorized(org, space, vendor):
-    made, url = create(org, space)
+    connection, url = create(org, space)
     code, state = vendor.visit(url)
-    revoke(org, space, made)
+    revoke(org, space, connection)
     assert call_back(org, code=code, state=state).status_code == 400
-    assert read(org, made)["status"] == "REVOKED"
+    assert read(org, connection)["status"] == "REVOKED"
 
 
 def test_a_revocation_during_the_exchange_wins(org, space, vendor):
-    made, url = create(org, space)
+    connection, url = create(org, space)
     code, state = vendor.visit(url)
     vendor.hold = threading.Event()
     with ThreadPoolExecutor(1) as pool:
         browser = pool.submit(call_back, org, code=code, state=state)
-        while not org.db.row("select used_at from oauth_states where connection_id = %(id)s", {"id": made})["used_at"]:
+        while not org.db.row("select used_at from oauth_states where connection_id = %(id)s", {"id": connection})[
+            "used_at"
+        ]:
             pass
-        revoke(org, space, made)
+        revoke(org, space, connection)
         vendor.hold.set()
         assert "<h1>Revoked</h1>" in browser.result(20).text
-    assert read(org, made)["config"]["credentials"] is None
+    assert read(org, connection)["config"]["credentials"] is None
     assert len(vendor.revoked) == 1
 
 
 def test_listing_and_reading(org, space):
-    made = [create(org, space, connector)[0] for connector in ("BOX", "NOTION", "BOX")]
-    other = org.namespace(**APPS)
+    connections = [create(org, space, connector)[0] for connector in ("BOX", "NOTION", "BOX")]
+    other_space = org.namespace(**APPS)
 
     def listed(**query):
         answer = org.client.get("/v1/connections", params={"namespaceId": space, **query})
         assert answer.status_code == 200, answer.text
-        return [one["id"] for one in answer.json()["data"]["connections"]]
+        return [item["id"] for item in answer.json()["data"]["connections"]]
 
-    assert listed() == listed(connector="") == made[::-1]
-    assert listed(connector="BOX") == [made[2], made[0]]
+    assert listed() == listed(connector="") == connections[::-1]
+    assert listed(connector="BOX") == [connections[2], connections[0]]
     assert listed(connector="DROPBOX") == []
-    assert read(org, made[0], params={"namespaceId": space}) == read(org, made[0], params={"namespaceId": ""})
-    for query in ({"namespaceId": other}, {"namespaceId": "ns_none"}):
-        answer = org.client.get(f"/v1/connections/{made[0]}", params=query)
+    assert read(org, connections[0], params={"namespaceId": space}) == read(
+        org, connections[0], params={"namespaceId": ""}
+    )
+    for query in ({"namespaceId": other_space}, {"namespaceId": "ns_none"}):
+        answer = org.client.get(f"/v1/connections/{connections[0]}", params=query)
         assert_error(answer, 404, "CONNECTION_NOT_FOUND")
-    for answer in (change(org, other, made[0]), revoke(org, other, made[0])):
+    for answer in (change(org, other_space, connections[0]), revoke(org, other_space, connections[0])):
         assert_error(answer, 404, "CONNECTION_NOT_FOUND")
 
 
 def test_a_patch_changes_what_it_names(org, space):
-    made, url = create(org, space, clientRedirectUrl=HOME)
-    renamed = change(org, space, made, name="Other").json()["data"]
+    connection, url = create(org, space, clientRedirectUrl=HOME)
+    renamed = change(org, space, connection, name="Other").json()["data"]
     assert (renamed["connection"]["name"], renamed["connection"]["clientRedirectUrl"]) == ("Other", HOME)
     assert renamed["authorizationUrl"] != url
-    cleared = change(org, space, made, clientRedirectUrl=None).json()["data"]["connection"]
+    cleared = change(org, space, connection, clientRedirectUrl=None).json()["data"]["connection"]
     assert (cleared["name"], cleared["clientRedirectUrl"]) == ("Other", None)
     for wrong in ({"name": ""}, {"name": None}, {"name": 1}):
-        assert_error(change(org, space, made, **wrong), 400, "INVALID_REQUEST")
+        assert_error(change(org, space, connection, **wrong), 400, "INVALID_REQUEST")
 
 
 def test_the_vendor_sends_the_browser_to_the_public_address(api_settings, api_database, ring, org, space):
@@ -496,16 +508,16 @@ def test_the_vendor_sends_the_browser_to_the_public_address(api_settings, api_da
     body = {"namespaceId": space, "name": "Drive", "connector": "GOOGLE_DRIVE"}
     with serve(public, api_database, ring) as address, client_of(address, org.api_key) as client:
         url = client.post("/v1/connections", json=body).json()["data"]["authorizationUrl"]
-    sent = dict(parse_qsl(urlsplit(url).query))
-    assert sent["redirect_uri"] == "https://retrieval.example.com/base/v1/oauth/callback/google-drive"
+    query = dict(parse_qsl(urlsplit(url).query))
+    assert query["redirect_uri"] == "https://retrieval.example.com/base/v1/oauth/callback/google-drive"
 
 
 def test_a_described_service_reads_permissions_where_its_description_does(org):
     space = org.namespace()
     config = {"url": "https://github.com/octo-org/handbook", "credentials": {"token": "t"}}
     body = {"namespaceId": space, "name": "x", "connector": "GITHUB", "permissions": "SOURCE", "config": config}
-    made = org.client.post("/v1/connections", json=body).json()["data"]["connection"]
-    assert read(org, made["id"])["permissions"] == "SOURCE"
+    connection = org.client.post("/v1/connections", json=body).json()["data"]["connection"]
+    assert read(org, connection["id"])["permissions"] == "SOURCE"
     config = {"url": "https://gitlab.com/acme/handbook"}
     refused = org.client.post("/v1/connections", json={**body, "connector": "GITLAB", "config": config})
     assert_error(refused, 400, "INVALID_REQUEST")

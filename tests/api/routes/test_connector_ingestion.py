@@ -30,9 +30,9 @@ def connection(org, space, connector, status="ACTIVE", tenant=None):
         json={"namespaceId": space, "name": "x", "connector": connector},
         headers={"X-Tenant-ID": tenant} if tenant else {},
     )
-    made = answer.json()["data"]["connection"]["id"]
-    org.db.rows("update connections set status = %(status)s where id = %(id)s", {"id": made, "status": status})
-    return made
+    created = answer.json()["data"]["connection"]["id"]
+    org.db.rows("update connections set status = %(status)s where id = %(id)s", {"id": created, "status": status})
+    return created
 
 
 def post(org, space, path, connection_id, *, source=None, tenant=None, key=None, config=None, **beside):
@@ -54,43 +54,45 @@ def post(org, space, path, connection_id, *, source=None, tenant=None, key=None,
 
 
 def test_picking_is_kept_with_the_request(org, space):
-    made = connection(org, space, "BOX")
-    for said, kept in ((True, {"pick": True}), (False, {}), (None, {})):
-        run = post(org, space, "box", made, config={"pick": said}).json()["data"]["ingestJobRunId"]
+    connection_id = connection(org, space, "BOX")
+    for pick, expected in ((True, {"pick": True}), (False, {}), (None, {})):
+        run = post(org, space, "box", connection_id, config={"pick": pick}).json()["data"]["ingestJobRunId"]
         row = org.db.row(
             "select j.config from job_runs r join jobs j on j.id = r.job_id where r.id = %(run)s", {"run": run}
         )
-        assert row["config"]["request"] == kept
-    assert_error(post(org, space, "box", made, config={"pick": "yes"}), 400, "INVALID_INGEST_CONFIG")
+        assert row["config"]["request"] == expected
+    assert_error(post(org, space, "box", connection_id, config={"pick": "yes"}), 400, "INVALID_INGEST_CONFIG")
 
 
 def test_chosen_sites_and_libraries_are_kept_with_the_request(org, space):
-    made = connection(org, space, "SHAREPOINT")
+    connection_id = connection(org, space, "SHAREPOINT")
     include = [{"path": "sites/marketing"}, {"id": "b!drive"}]
-    answer = post(org, space, "sharepoint", made, config={"include": include})
+    answer = post(org, space, "sharepoint", connection_id, config={"include": include})
     assert answer.status_code == 200, answer.text
     row = org.db.row(
         "select j.config from job_runs r join jobs j on j.id = r.job_id where r.id = %(run)s",
         {"run": answer.json()["data"]["ingestJobRunId"]},
     )
     assert row["config"]["request"] == {"include": include}
-    refused = post(org, space, "sharepoint", made, config={"include": [{"path": "a"}, {"id": "b", "path": "c"}]})
+    refused = post(
+        org, space, "sharepoint", connection_id, config={"include": [{"path": "a"}, {"id": "b", "path": "c"}]}
+    )
     error = assert_error(refused, 400, "INVALID_INGEST_CONFIG")["error"]
     assert error["details"]["field"] == "ingestConfig.config.include[1]"
 
 
 @pytest.mark.parametrize("path", SOURCES)
 def test_what_is_chosen_is_kept_with_the_request_and_what_makes_no_sense_is_told(org, space, path):
-    made = connection(org, space, SOURCES[path])
+    connection_id = connection(org, space, SOURCES[path])
     chosen = {"include": [{"path": "plans/**/2026*"}, {"id": "1"}], "exclude": [{"mimeType": "image/*"}]}
-    answer = post(org, space, path, made, config=chosen)
+    answer = post(org, space, path, connection_id, config=chosen)
     assert answer.status_code == 200, answer.text
     row = org.db.row(
         "select j.config from job_runs r join jobs j on j.id = r.job_id where r.id = %(run)s",
         {"run": answer.json()["data"]["ingestJobRunId"]},
     )
     assert row["config"]["request"] == chosen
-    refused = post(org, space, path, made, config={"exclude": [{"path": "a"}, {"path": "a/b**"}]})
+    refused = post(org, space, path, connection_id, config={"exclude": [{"path": "a"}, {"path": "a/b**"}]})
     error = assert_error(refused, 400, "INVALID_INGEST_CONFIG")["error"]
     assert error["details"]["field"] == "ingestConfig.config.exclude[1]"
     assert "**" in error["message"]
@@ -98,9 +100,14 @@ def test_what_is_chosen_is_kept_with_the_request_and_what_makes_no_sense_is_told
 
 @pytest.mark.parametrize("path", SOURCES)
 def test_it_is_queued(org, space, path):
-    made = connection(org, space, SOURCES[path])
+    connection_id = connection(org, space, SOURCES[path])
     answer = post(
-        org, space, path, made, config={"metadata": {"team": "a"}}, chunkConfig={"chunkSize": 100, "chunkOverlap": 9}
+        org,
+        space,
+        path,
+        connection_id,
+        config={"metadata": {"team": "a"}},
+        chunkConfig={"chunkSize": 100, "chunkOverlap": 9},
     )
     assert answer.status_code == 200, answer.text
     data = answer.json()["data"]
@@ -111,8 +118,8 @@ def test_it_is_queued(org, space, path):
         {"run": data["ingestJobRunId"]},
     )
     assert (row["source"], row["status"], row["to_discover"]) == (SOURCES[path], "QUEUED", True)
-    wanted = {"connectionId": made, "metadata": {"team": "a"}, "chunkSize": 100, "chunkOverlap": 9}
-    assert wanted.items() <= row["config"].items()
+    expected = {"connectionId": connection_id, "metadata": {"team": "a"}, "chunkSize": 100, "chunkOverlap": 9}
+    assert expected.items() <= row["config"].items()
     run = org.client.get(f"/v1/ingest-job-runs/{data['ingestJobRunId']}", params={"namespaceId": space})
     assert run.json()["data"]["status"] == "QUEUED"
 
@@ -123,8 +130,8 @@ def test_only_an_active_connection_of_that_connector_will_do(org, space, path):
         error = post(org, space, path, connection(org, space, SOURCES[path], status))
         assert_error(error, 400, "INVALID_INGEST_CONFIG")
         assert "ACTIVE" in error.text
-    other = connection(org, space, "BOX" if path != "box" else "NOTION")
-    assert_error(post(org, space, path, other), 400, "INVALID_INGEST_CONFIG")
+    unsuitable = connection(org, space, "BOX" if path != "box" else "NOTION")
+    assert_error(post(org, space, path, unsuitable), 400, "INVALID_INGEST_CONFIG")
     assert_error(post(org, space, path, "conn_none"), 404, "CONNECTION_NOT_FOUND")
 
 

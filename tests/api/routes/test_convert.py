@@ -53,11 +53,11 @@ def test_a_file_becomes_markdown(org):
 
 def test_members_of_archives_come_with_their_paths(org):
     inner = packed(deep_md=b"# Deep")
-    found = converted(org.client, "all.zip", packed(a_md=b"# A", b_pdf=b"%PDF-1.4 broken", c_zip=inner))
-    by_name = {one["filename"]: one for one in found}
+    files = converted(org.client, "all.zip", packed(a_md=b"# A", b_pdf=b"%PDF-1.4 broken", c_zip=inner))
+    by_name = {file["filename"]: file for file in files}
     members = {"all.zip/a.md", "all.zip/b.pdf", "all.zip/c.zip", "all.zip/c.zip/deep.md"}
     assert set(by_name) == {"all.zip", *members}
-    assert found[0]["filename"] == "all.zip", "an archive's text is what it lists"
+    assert files[0]["filename"] == "all.zip", "an archive's text is what it lists"
     assert by_name["all.zip/a.md"] == {"filename": "all.zip/a.md", "markdown": "# A"}
     assert by_name["all.zip/c.zip/deep.md"]["markdown"] == "# Deep"
     assert by_name["all.zip/b.pdf"]["markdown"] == ""
@@ -77,14 +77,14 @@ def test_what_cannot_be_read_is_refused_with_the_reason(org, name, content):
 def test_one_organization_cannot_have_all_files_read_for_it(org, organization, monkeypatch):
     monkeypatch.setattr(convert, "convert_file", lambda *_args, **_named: time.sleep(0.5) or [])
     send = {"files": {"file": ("a.txt", b"a")}}
-    other = organization()
+    stranger = organization()
     with ThreadPoolExecutor(MAX_PENDING_CALLS_PER_ORGANIZATION + 4) as pool:
         answers = list(
             pool.map(
                 lambda _: org.client.post("/v1/convert/file", **send), range(MAX_PENDING_CALLS_PER_ORGANIZATION + 4)
             )
         )
-        assert other.client.post("/v1/convert/file", **send).status_code == 200
+        assert stranger.client.post("/v1/convert/file", **send).status_code == 200
     codes = [answer.status_code for answer in answers]
     assert codes.count(200) >= MAX_PENDING_CALLS_PER_ORGANIZATION
     for refused in (answer for answer in answers if answer.status_code != 200):
@@ -103,10 +103,10 @@ class Endless:
 
 def test_what_unfolds_to_too_much_is_refused(tmp_path):
     raw = RawContent(tmp_path / "raw", "a.zip", "", 1)
-    found = convert.convert_file(Endless(), raw, OcrStrategy.BASIC_PARSER, max_characters=1000, max_files=1000)
-    assert [one.filename for one in found][:3] == ["a.zip", "a.zip/0", "a.zip/1"]
-    assert max(one.filename.count("/") for one in found) == 4
-    assert {one.error is None for one in found if one.filename.count("/") == 4} == {False}
+    files = convert.convert_file(Endless(), raw, OcrStrategy.BASIC_PARSER, max_characters=1000, max_files=1000)
+    assert [file.filename for file in files][:3] == ["a.zip", "a.zip/0", "a.zip/1"]
+    assert max(file.filename.count("/") for file in files) == 4
+    assert {file.error is None for file in files if file.filename.count("/") == 4} == {False}
     with pytest.raises(Skippable, match="10 characters"):
         convert.convert_file(Endless(), raw, OcrStrategy.BASIC_PARSER, max_characters=10, max_files=1000)
     with pytest.raises(Skippable, match="3 files"):

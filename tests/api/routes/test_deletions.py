@@ -56,8 +56,8 @@ def test_a_namespace_is_deleted_with_a_receipt_for_all_its_tenants(org, api_db):
     answer = org.client.delete(f"/v1/namespaces/{space}").json()
     assert answer["data"]["id"] == space
     for tenant in ({}, {"X-Tenant-ID": "bob"}):
-        shown = org.client.get(f"/v1/deletions/{answer['deletionId']}", headers=tenant).json()["data"]["deletion"]
-        assert (shown["status"], shown["documents"]) == ("PENDING", 1)
+        deletion = org.client.get(f"/v1/deletions/{answer['deletionId']}", headers=tenant).json()["data"]["deletion"]
+        assert (deletion["status"], deletion["documents"]) == ("PENDING", 1)
     bound = org.key(tenant="alice")
     assert_error(bound.get(f"/v1/deletions/{answer['deletionId']}"), 404, "NOT_FOUND")
     bound.close()
@@ -66,8 +66,8 @@ def test_a_namespace_is_deleted_with_a_receipt_for_all_its_tenants(org, api_db):
 def test_only_an_unchanged_receipt_of_ones_own_is_genuine(deleted, org, organization):
     receipt = deleted[1]().json()["data"]["deletion"]
 
-    def valid(client, said):
-        answer = client.post("/v1/deletions/verify", json=said)
+    def valid(client, receipt):
+        answer = client.post("/v1/deletions/verify", json=receipt)
         assert answer.status_code == 200, answer.text
         return answer.json()["data"]["valid"]
 

@@ -75,8 +75,8 @@ def test_a_page_is_drawn_with_the_chunk_of_that_place_shaded(org, space):
         assert abs(min(rows) - (100 + 300 * (page - 1)) * 1.6) < 25
         assert not shaded(opened(ask(org, space, document, page, chunk=2 - page).content)), "the other page's chunk"
     assert not shaded(opened(ask(org, space, document, 1).content))
-    listed = org.client.get(f"/v1/documents/{document}/chunks", params={"namespaceId": space}).json()["data"]
-    assert [chunk["page"] for chunk in listed["chunks"]] == [1, 2]
+    listing = org.client.get(f"/v1/documents/{document}/chunks", params={"namespaceId": space}).json()["data"]
+    assert [chunk["page"] for chunk in listing["chunks"]] == [1, 2]
 
 
 @pytest.mark.parametrize("page", ["0", "3", "-1", "1.5", "x", "9" * 30, "%00", "\uff11"])
@@ -93,10 +93,10 @@ def test_what_is_no_pdf_is_not_drawn(org, space):
 
 def test_whoever_may_not_read_the_document_gets_no_page(org, organization, space):
     document = put(org, space, pdf())
-    other, foreign = org.namespace(), organization()
-    missing = ask(org, other, "doc_0", 1)
+    other_space, foreign = org.namespace(), organization()
+    missing = ask(org, other_space, "doc_0", 1)
     assert_error(missing, 404, "DOCUMENTS_NOT_FOUND")
-    assert ask(org, other, document, 1).content == missing.content
+    assert ask(org, other_space, document, 1).content == missing.content
     assert ask(foreign, foreign.namespace(), document, 1).content == missing.content
     path = f"/v1/documents/{document}/pages/1"
     with org.key(scopes=["search"]) as searcher:
@@ -112,10 +112,10 @@ def test_a_page_of_any_size_is_answered_small_and_soon(org, space):
 
 def test_a_flood_of_pages_keeps_nobody_else_waiting(org, organization, space):
     """More than are drawn and wait are told to come again; other requests, and other people's pages, go on."""
-    slow, other = put(org, space, pdf(1, circles=400)), organization()
-    theirs = other.namespace()
-    document = put(other, theirs, pdf())
-    ask(other, theirs, document, 1)
+    slow, stranger = put(org, space, pdf(1, circles=400)), organization()
+    theirs = stranger.namespace()
+    document = put(stranger, theirs, pdf())
+    ask(stranger, theirs, document, 1)
     with ThreadPoolExecutor(8) as flood:
         answers = [flood.submit(ask, org, space, slow, 1) for _ in range(8)]
         time.sleep(0.2)
@@ -123,9 +123,9 @@ def test_a_flood_of_pages_keeps_nobody_else_waiting(org, organization, space):
         while not all(answer.done() for answer in answers) and len(quick) < 20:
             started = time.monotonic()
             body = {"namespaceId": theirs, "filterConfig": {}}
-            assert other.client.post("/v1/documents", json=body).status_code == 200
+            assert stranger.client.post("/v1/documents", json=body).status_code == 200
             quick.append(time.monotonic() - started)
-        mine = ask(other, theirs, document, 1)
+        mine = ask(stranger, theirs, document, 1)
     got: list[httpx.Response] = [answer.result() for answer in answers]
     refused = [answer for answer in got if answer.status_code == 503]
     assert refused, "eight at once are more than wait"

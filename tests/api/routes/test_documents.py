@@ -11,13 +11,13 @@ from tests.api.support import assert_error
 from tests.library import Library
 
 
-def ask(org, method, space, filters, **more):
-    body = {"namespaceId": space, "filterConfig": filters, **more}
+def ask(org, method, space, filters, **options):
+    body = {"namespaceId": space, "filterConfig": filters, **options}
     return org.client.request(method, "/v1/documents", json=body)
 
 
-def listed(org, space, filters=None, **more):
-    answer = ask(org, "POST", space, filters or {}, **more)
+def listed(org, space, filters=None, **options):
+    answer = ask(org, "POST", space, filters or {}, **options)
     assert answer.status_code == 200, answer.text
     return answer.json()["data"]
 
@@ -25,10 +25,10 @@ def listed(org, space, filters=None, **more):
 @pytest.fixture
 def space(org):
     """A namespace with three texts."""
-    made = org.namespace()
+    created = org.namespace()
     for number, color in enumerate(("red", "green", "blue")):
-        org.text(made, f"Text {number}.", name=f"n{number}", metadata={"color": color, "number": number})
-    return made
+        org.text(created, f"Text {number}.", name=f"n{number}", metadata={"color": color, "number": number})
+    return created
 
 
 def test_a_document_with_all_that_is_known_of_it(org, space):
@@ -53,16 +53,22 @@ def test_a_document_with_all_that_is_known_of_it(org, space):
 
 
 def test_what_a_content_says_of_itself_stands_in_its_properties(org, space):
-    said = {
+    properties = {
         "title": "Tides", "author": "M. Petrel", "language": "en", "pageCount": 3, "path": "North/Tides.pdf",
         "owner": "ann@example.org", "url": "https://example.org/t", "createdAt": "2024-05-15T21:26:37Z",
         "modifiedAt": "no date", "listedVersion": "7", "canonicalUrl": "https://example.org/",
     }  # fmt: skip
-    known = documents_of(org, space, said)[0]["documentProperties"]
-    assert known.items() >= {key: said[key] for key in ("title", "author", "language", "pageCount", "path")}.items()
-    assert (known["owner"], known["url"]) == (said["owner"], said["url"])
-    assert (known["createdAt"], known["modifiedAt"]) == ({"isoString": "2024-05-15T21:26:37.000Z"}, None)
-    assert "listedVersion" not in known
+    read_properties = documents_of(org, space, properties)[0]["documentProperties"]
+    assert (
+        read_properties.items()
+        >= {key: properties[key] for key in ("title", "author", "language", "pageCount", "path")}.items()
+    )
+    assert (read_properties["owner"], read_properties["url"]) == (properties["owner"], properties["url"])
+    assert (read_properties["createdAt"], read_properties["modifiedAt"]) == (
+        {"isoString": "2024-05-15T21:26:37.000Z"},
+        None,
+    )
+    assert "listedVersion" not in read_properties
     assert documents_of(org, space, {})[0]["documentProperties"].items() >= {"title": None, "url": None}.items()
     member = documents_of(org, space, {"archivePath": "docs/a.txt"})[0]
     assert (member["documentProperties"]["path"], member["archive"]) == ("docs/a.txt", None)
@@ -97,14 +103,14 @@ def documents_of(org, space, properties):
     ],
 )
 def test_filters(org, space, filters, names):
-    assert {one["name"] for one in listed(org, space, filters)["documents"]} == names
+    assert {document["name"] for document in listed(org, space, filters)["documents"]} == names
 
 
 def test_pages_follow_one_another(org, space):
     names, cursor = [], None
     for _ in range(3):
         data = listed(org, space, pagination={"pageSize": 1, "cursor": cursor})
-        names += [one["name"] for one in data["documents"]]
+        names += [document["name"] for document in data["documents"]]
         cursor = data["nextCursor"]
     assert names == ["n2", "n1", "n0"]
     assert (data["hasNextPage"], cursor) == (False, None)
@@ -184,12 +190,12 @@ def test_deleting(org, space):
     assert answer.status_code == 200
     assert answer.json()["data"] is None
     assert "2" in answer.json()["message"]
-    assert [one["name"] for one in listed(org, space)["documents"]] == ["n2"]
+    assert [document["name"] for document in listed(org, space)["documents"]] == ["n2"]
 
 
 def test_a_condition_lists_changes_and_deletes_what_it_holds_for(org, space):
-    def names(where, **more):
-        return sorted(one["name"] for one in listed(org, space, {"where": where, **more})["documents"])
+    def names(condition, **options):
+        return sorted(document["name"] for document in listed(org, space, {"where": condition, **options})["documents"])
 
     number = {"field": "metadata.number", "op": "gte", "value": 1}
     assert names(number) == ["n1", "n2"]
@@ -210,7 +216,7 @@ def test_facets_count_all_that_match(org, space):
     for number in range(3):
         org.text(space, f"More {number}.", name=f"m{number}", metadata={"color": ["red", "red", 5], "deep": {"a": 1}})
     org.text(space, "Odd.", name="odd", metadata={"color": [["red"], None, {"red": 1}], "number": "1"})
-    asked = [
+    fields = [
         "metadata.color",
         "metadata.number",
         "metadata.deep",
@@ -218,17 +224,17 @@ def test_facets_count_all_that_match(org, space):
         "document.createdAt",
         "document.path",
     ]
-    data = listed(org, space, facets=asked, pagination={"pageSize": 1}, includeConfig={"documents": False})
-    counted = {name: [(one["value"], one["count"]) for one in counts] for name, counts in data["facets"].items()}
-    assert list(counted) == asked
+    data = listed(org, space, facets=fields, pagination={"pageSize": 1}, includeConfig={"documents": False})
+    counted = {name: [(facet["value"], facet["count"]) for facet in counts] for name, counts in data["facets"].items()}
+    assert list(counted) == fields
     assert counted["metadata.color"] == [("red", 4), (5, 3), ("blue", 1), ("green", 1)]
     assert counted["metadata.number"] == [(0, 1), (1, 1), ("1", 1), (2, 1)]
     assert counted["document.type"] == [("TEXT", 7)]
     assert sum(count for _, count in counted["document.createdAt"]) == 7
     assert all(value.endswith("Z") and len(value) == 24 for value, _ in counted["document.createdAt"])
     assert counted["metadata.deep"] == counted["document.path"] == []
-    where = {"metadata": {"color": "red"}}
-    assert listed(org, space, where, facets=["metadata.color"])["facets"]["metadata.color"][0] == {
+    filters = {"metadata": {"color": "red"}}
+    assert listed(org, space, filters, facets=["metadata.color"])["facets"]["metadata.color"][0] == {
         "value": "red",
         "count": 4,
     }
@@ -241,15 +247,15 @@ def test_a_facet_answers_its_fifty_most_frequent_values(org, space):
         org.text(space, f"Text {number}.", name=f"f{number}", metadata={"number": many})
     counts = listed(org, space, facets=["metadata.number"])["facets"]["metadata.number"]
     assert len(counts) == 50
-    assert [one["count"] for one in counts] == sorted((one["count"] for one in counts), reverse=True)
+    assert [facet["count"] for facet in counts] == sorted((facet["count"] for facet in counts), reverse=True)
     assert {"value": True, "count": 2} in counts
 
 
 @pytest.mark.parametrize("key", ["$ref", "$", "$or", "$metadata"])
 def test_a_key_that_starts_with_a_dollar_is_found_by_a_condition(org, space, key):
     org.text(space, "Dollar.", name="dollar", metadata={key: ["a", "b"]})
-    where = {"where": {"field": f"metadata.{key}", "op": "eq", "value": "b"}}
-    assert [one["name"] for one in listed(org, space, where)["documents"]] == ["dollar"]
+    filters = {"where": {"field": f"metadata.{key}", "op": "eq", "value": "b"}}
+    assert [document["name"] for document in listed(org, space, filters)["documents"]] == ["dollar"]
     facets = listed(org, space, facets=[f"metadata.{key}"])["facets"]
     assert facets == {f"metadata.{key}": [{"value": "a", "count": 1}, {"value": "b", "count": 1}]}
     refused = ask(org, "POST", space, {"metadata": {key: "b"}})
@@ -267,8 +273,8 @@ def test_large_numbers_are_shown_as_they_are_written(org, space):
     assert {one["value"] for one in answer.json()["data"]["facets"]["metadata.n"]} == set(numbers)
     assert "00000000000000000000000" not in answer.text
     for number in numbers:
-        where = {"where": {"field": "metadata.n", "op": "eq", "value": number}}
-        assert [one["name"] for one in listed(org, space, where)["documents"]] == ["large"]
+        filters = {"where": {"field": "metadata.n", "op": "eq", "value": number}}
+        assert [one["name"] for one in listed(org, space, filters)["documents"]] == ["large"]
 
 
 @pytest.mark.parametrize("number", [2**63, 2**70, -(2**63) - 1])
@@ -283,9 +289,9 @@ def test_whole_numbers_beyond_64_bits_are_refused_by_field_and_range(org, space,
         ask(org, "POST", space, {"metadata": {"n": nested(number)}}),
     ]
     if not isinstance(nested(number), list | dict):
-        where = {"where": {"field": "metadata.n", "op": "gte", "value": number}}
+        filters = {"where": {"field": "metadata.n", "op": "gte", "value": number}}
         search = {"namespaceId": space, "query": "anything", "filter": {"metadata": {"n": number}}}
-        refusals += [ask(org, "POST", space, where), org.client.post("/v1/search", json=search)]
+        refusals += [ask(org, "POST", space, filters), org.client.post("/v1/search", json=search)]
     for refusal in refusals:
         assert refusal.status_code == 400, refusal.text
         assert str(2**63 - 1) in refusal.json()["message"]
@@ -323,8 +329,8 @@ def test_documents_are_deleted_by_post_once_for_each_key(org, space):
     assert_error(org.client.post("/v1/documents/delete", json=body), 404, "DOCUMENTS_NOT_FOUND")
     everything = {"namespaceId": space, "filterConfig": {}}
     assert_error(org.client.post("/v1/documents/delete", json=everything), 400, "INVALID_FILTER_CONFIG")
-    left = org.client.post("/v1/documents", json=everything).json()["data"]["documents"]
-    assert [document["externalId"] for document in left] == ["b", "n2", "n1", "n0"]
+    remaining = org.client.post("/v1/documents", json=everything).json()["data"]["documents"]
+    assert [document["externalId"] for document in remaining] == ["b", "n2", "n1", "n0"]
     entries = org.client.get("/v1/audit").json()["data"]["entries"]
     routes = [
         (entry["method"], entry["route"], entry["status"]) for entry in entries if entry["route"].endswith("/delete")

@@ -27,22 +27,24 @@ def is_a_dry_run(org, space, answer, source, name):
     run = org.client.get(f"/v1/ingest-job-runs/{data['ingestJobRunId']}", params={"namespaceId": space}).json()["data"]
     assert (run["dryRun"], run["report"], run["status"], run["source"]) == (True, None, "QUEUED", source)
     assert run["name"] == name
-    listed = org.client.get("/v1/ingest-job-runs", params={"namespaceId": space}).json()["data"]["ingestJobRuns"]
-    assert [(one["id"], one["dryRun"], one["source"]) for one in listed] == [(run["id"], True, source)]
-    found = org.client.post("/v1/documents", json={"namespaceId": space, "filterConfig": {}})
-    assert found.json()["data"]["documents"] == []
+    runs = org.client.get("/v1/ingest-job-runs", params={"namespaceId": space}).json()["data"]["ingestJobRuns"]
+    assert [(listed_run["id"], listed_run["dryRun"], listed_run["source"]) for listed_run in runs] == [
+        (run["id"], True, source)
+    ]
+    documents = org.client.post("/v1/documents", json={"namespaceId": space, "filterConfig": {}})
+    assert documents.json()["data"]["documents"] == []
 
 
 @pytest.mark.parametrize("kind", BODIES)
 def test_nothing_is_ingested_by_a_dry_run(org, space, kind):
     config = BODIES[kind]
     body = {"namespaceId": space, "ingestConfig": config, "dryRun": True}
-    sent = {"json": body, "headers": {"Idempotency-Key": f"dry {kind}"}}
-    answer = org.client.post(f"/v1/ingest/{kind}", **sent)
+    request = {"json": body, "headers": {"Idempotency-Key": f"dry {kind}"}}
+    answer = org.client.post(f"/v1/ingest/{kind}", **request)
     is_a_dry_run(org, space, answer, config["source"], "notes" if kind == "text" else "docs.example.com")
-    assert org.client.post(f"/v1/ingest/{kind}", **sent).content == answer.content
-    other = {**sent, "json": {**body, "dryRun": False}}
-    assert_error(org.client.post(f"/v1/ingest/{kind}", **other), 409, "IDEMPOTENCY_CONFLICT")
+    assert org.client.post(f"/v1/ingest/{kind}", **request).content == answer.content
+    real_request = {**request, "json": {**body, "dryRun": False}}
+    assert_error(org.client.post(f"/v1/ingest/{kind}", **real_request), 409, "IDEMPOTENCY_CONFLICT")
     run = answer.json()["data"]["ingestJobRunId"]
     assert org.client.post(f"/v1/ingest-job-runs/{run}/cancel", json={"namespaceId": space}).status_code == 200
     ended = org.client.get(f"/v1/ingest-job-runs/{run}", params={"namespaceId": space}).json()["data"]
@@ -59,8 +61,8 @@ def test_a_file_is_tried_by_a_field_of_its_form(org, space):
         data = send(dryRun=absent).json()["data"]
         assert len(data["documents"]) == 1
         run = data["ingestJobRunId"]
-        shown = org.client.get(f"/v1/ingest-job-runs/{run}", params={"namespaceId": space}).json()["data"]
-        assert not {"dryRun", "report"} & set(shown)
+        job_run = org.client.get(f"/v1/ingest-job-runs/{run}", params={"namespaceId": space}).json()["data"]
+        assert not {"dryRun", "report"} & set(job_run)
     wrong = assert_error(send(dryRun="yes"), 400, "INVALID_INGEST_CONFIG")
     assert wrong["error"]["details"]["field"] == "dryRun"
 

@@ -23,11 +23,11 @@ def listed_by(org, scope, evaluation):
     """The runs as the service reads them, by connections of their own: those of the others belong to their loop."""
 
     async def read():
-        own = Database(org.db.url, size=1)
+        database = Database(org.db.url, size=1)
         try:
-            return (await runs.list_runs(own, scope, evaluation, None)).items
+            return (await runs.list_runs(database, scope, evaluation, None)).items
         finally:
-            await own.async_close()
+            await database.async_close()
 
     return asyncio.run(read())
 
@@ -36,8 +36,8 @@ def test_runs_are_listed_without_reading_their_questions(org):
     space = org.namespace()
     question = {"query": "owls", "relevant": [{"externalId": "never ingested"}]}
     body = {"namespaceId": space, "name": "birds", "questions": [question]}
-    made = org.client.post("/v1/evaluations", json=body).json()["data"]["evaluation"]
-    path = f"/v1/evaluations/{made['id']}/runs"
+    evaluation = org.client.post("/v1/evaluations", json=body).json()["data"]["evaluation"]
+    path = f"/v1/evaluations/{evaluation['id']}/runs"
     run = org.client.post(path, json={"namespaceId": space, "settings": [SETTING]}).json()["data"]["run"]
     metrics = {**dict.fromkeys(NAMES, METRIC), "spanRecallAt10": None}
     result = {
@@ -48,18 +48,18 @@ def test_runs_are_listed_without_reading_their_questions(org):
         "update evaluation_runs set status = 'COMPLETED', finished_at = now(), result = %(result)s where id = %(id)s"
     )
     org.db.rows(statement + " returning id", {"result": json.dumps(result), "id": run["id"]})
-    (listed,) = org.client.get(path, params={"namespaceId": space}).json()["data"]["runs"]
-    assert (listed["settings"][0]["metrics"], listed["questions"]) == (metrics, [])
+    (listed_run,) = org.client.get(path, params={"namespaceId": space}).json()["data"]["runs"]
+    assert (listed_run["settings"][0]["metrics"], listed_run["questions"]) == (metrics, [])
     whole = org.client.get(f"{path}/{run['id']}", params={"namespaceId": space}).json()["data"]["run"]
     assert whole["questions"] == result["questions"]
     assert not {"progress"} & set(whole)
-    (read,) = listed_by(org, Scope(org.id, space, ""), made["id"])
+    (read,) = listed_by(org, Scope(org.id, space, ""), evaluation["id"])
     assert read.result is not None
     assert "questions" not in read.result
-    other = org.namespace()
-    assert_error(org.client.get(path, params={"namespaceId": other}), 404, "NOT_FOUND")
-    changed = {"namespaceId": other, "name": "mine"}
-    assert_error(org.client.patch(f"/v1/evaluations/{made['id']}", json=changed), 404, "NOT_FOUND")
+    other_space = org.namespace()
+    assert_error(org.client.get(path, params={"namespaceId": other_space}), 404, "NOT_FOUND")
+    changed = {"namespaceId": other_space, "name": "mine"}
+    assert_error(org.client.patch(f"/v1/evaluations/{evaluation['id']}", json=changed), 404, "NOT_FOUND")
 
 
 def asked(org, space, questions, name="set"):
@@ -67,18 +67,21 @@ def asked(org, space, questions, name="set"):
 
 
 def test_ten_runs_at_most_wait_or_go_on_in_a_scope(org):
-    space, other = org.namespace(), org.namespace()
+    space, other_space = org.namespace(), org.namespace()
     question = {"query": "owls", "relevant": [{"externalId": "x"}]}
-    ids = [asked(org, where, [question]).json()["data"]["evaluation"]["id"] for where in (space, space, other)]
+    ids = [
+        asked(org, scope_space, [question]).json()["data"]["evaluation"]["id"]
+        for scope_space in (space, space, other_space)
+    ]
 
-    def start(evaluation, where):
-        body = {"namespaceId": where, "settings": [SETTING]}
+    def start(evaluation, scope_space):
+        body = {"namespaceId": scope_space, "settings": [SETTING]}
         return org.client.post(f"/v1/evaluations/{evaluation}/runs", json=body)
 
     assert [start(ids[number % 2], space).status_code for number in range(10)] == [200] * 10
     refused = start(ids[0], space)
     assert assert_error(refused, 400, "INVALID_REQUEST")["error"]["details"]["reason"] == "too_many_runs"
-    assert start(ids[2], other).status_code == 200
+    assert start(ids[2], other_space).status_code == 200
     org.db.rows(
         "update evaluation_runs set finished_at = now() where evaluation_id = %(id)s returning id", {"id": ids[1]}
     )
@@ -91,14 +94,14 @@ def test_judged_documents_are_bounded(org, monkeypatch):
     question = {"query": "owls", "relevant": [{"externalId": str(number)} for number in range(3)]}
     refused = asked(org, space, [question, question])
     assert assert_error(refused, 400, "INVALID_REQUEST")["error"]["details"]["reason"] == "number_of_judged_documents"
-    made = asked(org, space, [question]).json()["data"]["evaluation"]["id"]
+    evaluation_id = asked(org, space, [question]).json()["data"]["evaluation"]["id"]
     body = {"namespaceId": space, "add": [question]}
-    assert_error(org.client.patch(f"/v1/evaluations/{made}", json=body), 400, "INVALID_REQUEST")
+    assert_error(org.client.patch(f"/v1/evaluations/{evaluation_id}", json=body), 400, "INVALID_REQUEST")
     assert len(org.client.get("/v1/evaluations", params={"namespaceId": space}).json()["data"]["evaluations"]) == 1
 
 
-def questions_of(org, space, evaluation, **asked):
-    answer = org.client.get(f"/v1/evaluations/{evaluation}/questions", params={"namespaceId": space, **asked})
+def questions_of(org, space, evaluation, **query):
+    answer = org.client.get(f"/v1/evaluations/{evaluation}/questions", params={"namespaceId": space, **query})
     assert answer.status_code == 200, answer.text
     return answer.json()["data"]
 
@@ -111,90 +114,94 @@ def test_questions_are_read_in_parts_and_by_their_query(org):
         {"query": "seals", "relevant": [{"externalId": "b"}], "filter": narrow},
         {"query": "owls", "relevant": [{"externalId": "c"}]},
     ]
-    made = asked(org, space, questions).json()["data"]["evaluation"]["id"]
-    first = questions_of(org, space, made, pageSize=2)
+    evaluation_id = asked(org, space, questions).json()["data"]["evaluation"]["id"]
+    first = questions_of(org, space, evaluation_id, pageSize=2)
     assert first["questions"] == questions[:2]
-    rest = questions_of(org, space, made, pageSize=2, cursor=first["nextCursor"])
-    assert (rest["questions"], rest["hasNextPage"], rest["nextCursor"]) == (questions[2:], False, None)
-    assert questions_of(org, space, made, query="owls")["questions"] == [questions[0], questions[2]]
-    assert questions_of(org, space, made, query="owl")["questions"] == []
+    second = questions_of(org, space, evaluation_id, pageSize=2, cursor=first["nextCursor"])
+    assert (second["questions"], second["hasNextPage"], second["nextCursor"]) == (questions[2:], False, None)
+    assert questions_of(org, space, evaluation_id, query="owls")["questions"] == [questions[0], questions[2]]
+    assert questions_of(org, space, evaluation_id, query="owl")["questions"] == []
 
 
 def test_documents_are_judged_one_by_one(org):
     space = org.namespace()
     document = org.text(space, "Owls hunt mice.", name="owls")["data"]["documents"][0]
     span = {"externalId": "owls", "start": 0, "end": 4}
-    made = asked(org, space, [{"query": "hunters", "relevant": [span, {"externalId": "foxes"}]}])
-    made = made.json()["data"]["evaluation"]["id"]
+    evaluation_id = asked(org, space, [{"query": "hunters", "relevant": [span, {"externalId": "foxes"}]}])
+    evaluation_id = evaluation_id.json()["data"]["evaluation"]["id"]
 
     def judge(*verdicts):
         body = {"namespaceId": space, "judge": list(verdicts)}
-        return org.client.patch(f"/v1/evaluations/{made}", json=body)
+        return org.client.patch(f"/v1/evaluations/{evaluation_id}", json=body)
 
     by_id = {"query": "hunters", "documentId": document["id"], "grade": 3}
     assert judge(by_id).json()["data"]["evaluation"]["questionCount"] == 1
-    (question,) = questions_of(org, space, made)["questions"]
+    (question,) = questions_of(org, space, evaluation_id)["questions"]
     assert question["relevant"] == [{"externalId": "foxes"}, {**span, "grade": 3}], "its span stays"
     judge({"query": "hunters", "externalId": "wolves"}, {"query": "hunters", "externalId": "foxes", "grade": 0})
-    (question,) = questions_of(org, space, made)["questions"]
+    (question,) = questions_of(org, space, evaluation_id)["questions"]
     assert question["relevant"] == [{**span, "grade": 3}, {"externalId": "wolves"}]
     narrow = {"metadata": {"topic": "birds"}}
     judge({"query": "eyes", "externalId": "owls", "filter": narrow}, {"query": "new", "externalId": "x", "grade": 0})
-    second = questions_of(org, space, made)["questions"][1]
+    second = questions_of(org, space, evaluation_id)["questions"][1]
     assert second == {"query": "eyes", "relevant": [{"externalId": "owls"}], "filter": narrow}
     for external in ("owls", "wolves"):
         assert judge({"query": "hunters", "externalId": external, "grade": 0}).status_code == 200
-    assert [one["query"] for one in questions_of(org, space, made)["questions"]] == ["eyes"]
+    assert [entry["query"] for entry in questions_of(org, space, evaluation_id)["questions"]] == ["eyes"]
     refused = judge({"query": "eyes", "externalId": "owls", "grade": 0})
     assert assert_error(refused, 400, "INVALID_REQUEST")["error"]["details"]["reason"] == "number_of_questions"
-    assert len(questions_of(org, space, made)["questions"]) == 1
+    assert len(questions_of(org, space, evaluation_id)["questions"]) == 1
 
 
 def test_judgements_at_once_are_all_kept(org):
     space = org.namespace()
-    made = asked(org, space, [{"query": "q", "relevant": [{"externalId": "0"}]}]).json()["data"]["evaluation"]["id"]
+    evaluation_id = asked(org, space, [{"query": "q", "relevant": [{"externalId": "0"}]}]).json()["data"]["evaluation"][
+        "id"
+    ]
 
     def judge(number):
         body = {"namespaceId": space, "judge": [{"query": "q", "externalId": str(number)}]}
-        return org.client.patch(f"/v1/evaluations/{made}", json=body).status_code
+        return org.client.patch(f"/v1/evaluations/{evaluation_id}", json=body).status_code
 
     with ThreadPoolExecutor(8) as pool:
         assert set(pool.map(judge, range(1, 17))) == {200}
-    (question,) = questions_of(org, space, made)["questions"]
-    assert {one["externalId"] for one in question["relevant"]} == {str(number) for number in range(17)}
+    (question,) = questions_of(org, space, evaluation_id)["questions"]
+    assert {judged["externalId"] for judged in question["relevant"]} == {str(number) for number in range(17)}
 
 
 def test_a_run_tells_its_progress_and_what_changed_most(org):
     space = org.namespace()
-    made = asked(org, space, [{"query": "q", "relevant": [{"externalId": "x"}]}]).json()["data"]["evaluation"]["id"]
-    path, where = f"/v1/evaluations/{made}/runs", {"namespaceId": space}
+    evaluation_id = asked(org, space, [{"query": "q", "relevant": [{"externalId": "x"}]}]).json()["data"]["evaluation"][
+        "id"
+    ]
+    path, where = f"/v1/evaluations/{evaluation_id}/runs", {"namespaceId": space}
     settings = [{**SETTING, "name": "base"}, {**SETTING, "name": "new"}]
     run = org.client.post(path, json={**where, "settings": settings}).json()["data"]["run"]["id"]
 
-    def told(**asked):
-        answer = org.client.get(f"{path}/{run}", params={**where, **asked})
+    def told(**query):
+        answer = org.client.get(f"{path}/{run}", params={**where, **query})
         return answer.json()["data"]["run"] if answer.status_code == 200 else assert_error(answer, 400, INVALID)
 
     assert told(questionLimit=0)["progress"] is None
     ranks = [([1], [1]), ([5], [4]), ([1], [None])]
-    questions = [{"query": str(at), "ranks": {"base": one, "new": two}} for at, (one, two) in enumerate(ranks)]
-    result = {"settings": [{**one, "latencyMs": {"p50": 1, "p95": 2}} for one in settings], "questions": questions}
+    questions = [{"query": str(at), "ranks": {"base": item, "new": two}} for at, (item, two) in enumerate(ranks)]
+    result = {"settings": [{**item, "latencyMs": {"p50": 1, "p95": 2}} for item in settings], "questions": questions}
     org.db.rows(
         "update evaluation_runs set status = 'COMPLETED', finished_at = now(), result = %(result)s,"
         ' progress = \'{"asked": 6, "total": 6}\' where id = %(id)s returning id',
         {"result": json.dumps(result), "id": run},
     )
     short = told(questionLimit=2, changed="new")
-    assert [one["query"] for one in short["questions"]] == ["2", "1"]
+    assert [item["query"] for item in short["questions"]] == ["2", "1"]
     assert short["progress"] == {"asked": 6, "total": 6}
-    assert [one.get("compared") for one in short["settings"]] == [None, {"better": 1, "same": 1, "worse": 1}]
-    assert [one["query"] for one in told(questionLimit=1)["questions"]] == ["0"]
+    assert [item.get("compared") for item in short["settings"]] == [None, {"better": 1, "same": 1, "worse": 1}]
+    assert [item["query"] for item in told(questionLimit=1)["questions"]] == ["0"]
     assert told(questionLimit=1, changed="no such setting")["error"]["details"]["field"] == "changed"
     assert "compared" not in told()["settings"][1]
 
 
 @pytest.mark.parametrize(
-    ("wrong", "place"),
+    ("wrong", "field"),
     [
         ({"query": " "}, "query"),
         ({"query": "ß" * 8000}, "query"),
@@ -203,17 +210,17 @@ def test_a_run_tells_its_progress_and_what_changed_most(org):
         ({"filter": {"documents": {"documentTypes": ["no such type"]}}}, "filter.documents.documentTypes"),
     ],
 )
-def test_the_question_that_is_wrong_is_named(org, wrong, place):
+def test_the_question_that_is_wrong_is_named(org, wrong, field):
     space, right = org.namespace(), {"query": "owls", "relevant": [{"externalId": "x"}]}
     refused = assert_error(asked(org, space, [right, right, {**right, **wrong}]), 400, INVALID)
-    assert refused["error"]["details"]["field"] == f"questions[2].{place}"
-    assert place != "query" or "questions[2].query" in refused["message"]
-    made = asked(org, space, [right]).json()["data"]["evaluation"]["id"]
+    assert refused["error"]["details"]["field"] == f"questions[2].{field}"
+    assert field != "query" or "questions[2].query" in refused["message"]
+    evaluation_id = asked(org, space, [right]).json()["data"]["evaluation"]["id"]
     verdict = {"query": "owls", "externalId": "x"}
     for name, change in (("add", [right, {**right, **wrong}]), ("judge", [verdict, {**verdict, **wrong}])):
         body = {"namespaceId": space, name: change}
-        refused = assert_error(org.client.patch(f"/v1/evaluations/{made}", json=body), 400, INVALID)
-        assert refused["error"]["details"]["field"] == f"{name}[1].{place}"
+        refused = assert_error(org.client.patch(f"/v1/evaluations/{evaluation_id}", json=body), 400, INVALID)
+        assert refused["error"]["details"]["field"] == f"{name}[1].{field}"
 
 
 def test_a_question_may_have_no_document_that_answers_it_if_another_has_one(org):
@@ -222,8 +229,8 @@ def test_a_question_may_have_no_document_that_answers_it_if_another_has_one(org)
     assert_error(asked(org, space, [nothing]), 400, "INVALID_REQUEST")
     both = asked(org, space, [nothing, {"query": "owls", "relevant": [{"externalId": "x"}]}])
     evaluation = both.json()["data"]["evaluation"]["id"]
-    listed = org.client.get(f"/v1/evaluations/{evaluation}/questions", params={"namespaceId": space})
-    assert listed.json()["data"]["questions"][0] == nothing
+    listing = org.client.get(f"/v1/evaluations/{evaluation}/questions", params={"namespaceId": space})
+    assert listing.json()["data"]["questions"][0] == nothing
     org.db.rows(
         "update partitions set answerability_epoch = 0, answerability = %(fits)s where namespace_id = %(space)s",
         {
@@ -231,21 +238,21 @@ def test_a_question_may_have_no_document_that_answers_it_if_another_has_one(org)
             "fits": json.dumps({"hybrid": {"evaluation_id": evaluation}, "keyword": {"evaluation_id": "x"}}),
         },
     )
-    gone = org.client.delete(f"/v1/evaluations/{evaluation}", params={"namespaceId": space})
-    assert gone.status_code == 200, gone.text
-    (kept,) = org.db.rows("select answerability from partitions where namespace_id = %(s)s", {"s": space})
-    assert set(kept["answerability"]) == {"keyword"}, "its fits went with it"
+    deletion = org.client.delete(f"/v1/evaluations/{evaluation}", params={"namespaceId": space})
+    assert deletion.status_code == 200, deletion.text
+    (partition,) = org.db.rows("select answerability from partitions where namespace_id = %(s)s", {"s": space})
+    assert set(partition["answerability"]) == {"keyword"}, "its fits went with it"
 
 
 def test_a_reranker_that_is_switched_off_reranks_no_setting_and_no_search(org, api_settings, api_database, ring):
-    space, own = org.namespace(), {"rerankConfig": {"provider": "LOCAL"}}
+    space, rerank = org.namespace(), {"rerankConfig": {"provider": "LOCAL"}}
     body = {"namespaceId": space, "name": "birds", "questions": [{"query": "owls", "relevant": [{"externalId": "o"}]}]}
-    made = org.client.post("/v1/evaluations", json=body).json()["data"]["evaluation"]
-    runs_body = {"namespaceId": space, "settings": [SETTING, {**SETTING, "name": "again", **own}]}
+    evaluation = org.client.post("/v1/evaluations", json=body).json()["data"]["evaluation"]
+    runs_body = {"namespaceId": space, "settings": [SETTING, {**SETTING, "name": "again", **rerank}]}
     switched_off = api_settings.model_copy(update={"allow_local_rerankers": False})
     with serve(switched_off, api_database, ring) as base, client_of(base, org.api_key) as client:
-        refused_run = client.post(f"/v1/evaluations/{made['id']}/runs", json=runs_body)
-        refused_search = client.post("/v1/search", json={"namespaceId": space, "query": "owls", **own})
+        refused_run = client.post(f"/v1/evaluations/{evaluation['id']}/runs", json=runs_body)
+        refused_search = client.post("/v1/search", json={"namespaceId": space, "query": "owls", **rerank})
     for answer, code, field in (
         (refused_run, INVALID, "settings[1].rerankConfig.provider"),
         (refused_search, "INVALID_SEARCH_REQUEST", "rerankConfig.provider"),

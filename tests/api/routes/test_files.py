@@ -103,21 +103,21 @@ def test_a_name_stays_within_its_header(org, space, anonymous, api_settings, nam
     document = upload(org, space, "a.txt", b"x", "text/plain")
     org.db.rows("update documents set name = %(name)s where id = %(id)s", {"id": document, "name": name})
     answer = anonymous.get(path(api_settings, listed(org, space, rawFileUrl=True)["rawFileUrl"]))
-    said = answer.headers["content-disposition"]
+    disposition = answer.headers["content-disposition"]
     assert "z" not in answer.headers
-    assert unquote(said.partition("filename*=UTF-8''")[2]) == name.rpartition("/")[2]
+    assert unquote(disposition.partition("filename*=UTF-8''")[2]) == name.rpartition("/")[2]
     if plain is not None:
-        assert f'filename="{plain}"' in said
+        assert f'filename="{plain}"' in disposition
 
 
 def test_what_is_no_link_of_ours_opens_nothing(org, space, anonymous, api_settings, monkeypatch):
     document = upload(org, space, "a.txt", b"x", "text/plain")
-    other = upload(org, space, "b.txt", b"y", "text/plain")
+    other_document = upload(org, space, "b.txt", b"y", "text/plain")
     body = {"namespaceId": space, "filterConfig": {"documentIds": [document]}, "includeConfig": {"rawFileUrl": True}}
-    found = org.client.post("/v1/documents", json=body).json()["data"]["documents"][0]
-    link = path(api_settings, found["rawFileUrl"])
+    first_document = org.client.post("/v1/documents", json=body).json()["data"]["documents"][0]
+    link = path(api_settings, first_document["rawFileUrl"])
     bad = [
-        link.replace(document, other),
+        link.replace(document, other_document),
         link.replace("/raw?", "/parsed?"),
         link.replace("expires=", "expires=1"),
         link[:-1] + ("0" if link[-1] != "0" else "1"),
@@ -126,13 +126,13 @@ def test_what_is_no_link_of_ours_opens_nothing(org, space, anonymous, api_settin
         link.partition("?")[0] + "?expires=x&signature=%C3%A9",
     ]
     assert_error(anonymous.get(link.replace("/raw?", "/other?")), 401, "UNAUTHORIZED")
-    answers = [anonymous.get(one) for one in bad]
+    answers = [anonymous.get(bad_link) for bad_link in bad]
     with monkeypatch.context() as later:
         later.setattr(links.time, "time", lambda now=links.time.time: now() + api_settings.link_seconds + 5)
         answers.append(anonymous.get(link))
     assert anonymous.get(link).status_code == 200
-    gone = {"namespaceId": space, "filterConfig": {"documentIds": [document]}}
-    assert org.client.request("DELETE", "/v1/documents", json=gone).status_code == 200
+    deletion = {"namespaceId": space, "filterConfig": {"documentIds": [document]}}
+    assert org.client.request("DELETE", "/v1/documents", json=deletion).status_code == 200
     answers.append(anonymous.get(link))
     for answer in answers:
         assert_error(answer, 404, "NOT_FOUND")

@@ -20,28 +20,28 @@ PAGES = {
 @pytest.fixture
 def space(org):
     """Three pages of two sites, a file and a text."""
-    made = org.namespace()
-    library = Library(org.db, Scope(org.id, made, ""), None)
+    created = org.namespace()
+    library = Library(org.db, Scope(org.id, created, ""), None)
     for name, url in PAGES.items():
         library.put(name=name, external_id=url, document_type="URL", source="WEBSITE")
     library.put(name="Harbour Seal.pdf", external_id="f1", document_type="FILE", source="LOCAL_FILE")
     library.put(name="hidden seal", external_id="t1")
-    return made
+    return created
 
 
-def ask(org, method, path, space, filters, headers=None, **more):
-    body = {"namespaceId": space, "filterConfig": filters, **more}
+def ask(org, method, path, space, filters, headers=None, **options):
+    body = {"namespaceId": space, "filterConfig": filters, **options}
     return org.client.request(method, path, json=body, headers=headers or {})
 
 
 def names(org, space, filters, headers=None):
     answer = ask(org, "POST", "/v1/documents", space, filters, headers)
     assert answer.status_code == 200, answer.text
-    return {one["name"] for one in answer.json()["data"]["documents"]}
+    return {document["name"] for document in answer.json()["data"]["documents"]}
 
 
 @pytest.mark.parametrize(
-    ("filters", "wanted"),
+    ("filters", "expected"),
     [
         ({"text": "seal"}, {"Seals", "Harbour Seal.pdf", "hidden seal"}),
         ({"text": "SEAL harbour"}, {"Harbour Seal.pdf"}),
@@ -55,8 +55,8 @@ def names(org, space, filters, headers=None):
         ({"accessStatuses": ["UNKNOWN"]}, set()),
     ],
 )
-def test_what_is_found(org, space, filters, wanted):
-    assert names(org, space, filters) == wanted
+def test_what_is_found(org, space, filters, expected):
+    assert names(org, space, filters) == expected
 
 
 @pytest.mark.parametrize(
@@ -78,7 +78,7 @@ def test_sites_are_counted_among_what_matches(org, space):
 
     def sites(filters):
         data = ask(org, "POST", "/v1/documents", space, filters, includeConfig=include).json()["data"]
-        return [(one["site"], one["totalCount"]) for one in data["statsBySite"]]
+        return [(count["site"], count["totalCount"]) for count in data["statsBySite"]]
 
     assert sites({}) == [("docs.example.org", 2), ("shop.example.org", 1)]
     assert sites({"text": "seal"}) == [("docs.example.org", 1)]
@@ -112,7 +112,7 @@ def test_a_user_finds_and_counts_what_they_may_see(org, space):
     assert names(org, space, {"accessStatuses": ["UNKNOWN"]}) == {"hidden seal"}
     assert names(org, space, {"accessStatuses": ["UNKNOWN"]}, bob) == set()
     data = ask(org, "POST", "/v1/documents", space, {}, bob, includeConfig={"statsBySite": True}).json()["data"]
-    assert [one["site"] for one in data["statsBySite"]] == ["docs.example.org"]
+    assert [count["site"] for count in data["statsBySite"]] == ["docs.example.org"]
     refused = ask(org, "DELETE", "/v1/documents", space, {"sites": ["shop.example.org"]}, bob)
     assert_error(refused, 403, "FORBIDDEN")
 

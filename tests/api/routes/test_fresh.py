@@ -10,18 +10,18 @@ from tests.api.support import client_of, serve
 def test_the_default_namespace_has_all_four_embedded_values(fresh_database, api_settings, ring):
     url = fresh_database("fresh")
     db = Database(url, size=2)
-    made = bootstrap.ensure_installation(db, ring)
-    again = bootstrap.ensure_installation(db, ring)
+    installation = bootstrap.ensure_installation(db, ring)
+    repeated = bootstrap.ensure_installation(db, ring)
     db.close()
-    assert (again.namespace_id, again.api_key) == (made.namespace_id, None)
-    with serve(api_settings, url, ring) as base, client_of(base, made.api_key) as client:
+    assert (repeated.namespace_id, repeated.api_key) == (installation.namespace_id, None)
+    with serve(api_settings, url, ring) as base, client_of(base, installation.api_key) as client:
         [space] = client.get("/v1/namespaces").json()["data"]["namespaces"]
-        assert space["id"] == made.namespace_id
+        assert space["id"] == installation.namespace_id
         assert space["fileStorageConfig"] == {"type": "LOCAL"}
         assert space["vectorStorageConfig"] == {"provider": "PGVECTOR"}
         assert space["embeddingModelConfig"] == {"provider": "LOCAL", "model": "all-MiniLM-L6-v2"}
         assert space["webScraperConfig"] == {"provider": "BUILTIN"}
-        sent = [
+        answers = [
             client.post(
                 f"/v1/ingest/{path}",
                 json={"namespaceId": space["id"], "ingestConfig": {"source": source, "config": config}},
@@ -32,4 +32,4 @@ def test_the_default_namespace_has_all_four_embedded_values(fresh_database, api_
                 ("website", "WEBSITE", {"url": "https://example.org/"}),
             )
         ]
-        assert [answer.status_code for answer in sent] == [200, 200, 200]
+        assert [answer.status_code for answer in answers] == [200, 200, 200]

@@ -23,15 +23,15 @@ def space(library):
 
 
 def search(org, space, headers=None, **body):
-    sent = {"namespaceId": space, "query": "owls price", "hybridConfig": WORDS, **body}
-    answer = org.client.post("/v1/search/hybrid", json=sent, headers=headers or {})
+    request = {"namespaceId": space, "query": "owls price", "hybridConfig": WORDS, **body}
+    answer = org.client.post("/v1/search/hybrid", json=request, headers=headers or {})
     assert answer.status_code == 200, answer.text
     return [hit["content"] for hit in answer.json()["data"]["results"]]
 
 
 def hide(org, space, document, **body):
-    sent = {"namespaceId": space, "reason": "outdated price list", **body}
-    answer = org.client.post(f"/v1/documents/{document}/hidden-passages", json=sent)
+    request = {"namespaceId": space, "reason": "outdated price list", **body}
+    answer = org.client.post(f"/v1/documents/{document}/hidden-passages", json=request)
     assert answer.status_code == 200, answer.text
     return answer.json()["data"]["hiddenPassage"]
 
@@ -81,8 +81,8 @@ def test_a_passage_stays_hidden_in_a_new_version_with_its_text(org, library, spa
 
 
 def test_a_hidden_document_is_listed_and_in_no_search(org, library, space):
-    document, other = library.put([OLD, NEW]), library.put(["The price of owls."])
-    first, again = hide(org, space, document), hide(org, space, document, reason="withdrawn")
+    document, other_document = library.put([OLD, NEW]), library.put(["The price of owls."])
+    first, second = hide(org, space, document), hide(org, space, document, reason="withdrawn")
     assert (first["contentHash"], first["excerpt"]) == (None, None)
     assert [entry["reason"] for entry in hidden(org, space)] == ["withdrawn"]
     assert search(org, space) == ["The price of owls."]
@@ -90,9 +90,9 @@ def test_a_hidden_document_is_listed_and_in_no_search(org, library, space):
     (reason,) = org.client.post("/v1/search/why", json=why).json()["data"]["reasons"]
     assert reason == {"kind": "HIDDEN", "detail": "It is hidden from search: withdrawn"}
     assert len(hidden(org, space, pageSize=1)) == 1
-    assert show(org, space, document, again["id"]).status_code == 200
+    assert show(org, space, document, second["id"]).status_code == 200
     assert len(search(org, space)) == 3
-    assert other != document
+    assert other_document != document
 
 
 def test_what_cannot_be_hidden_is_named(org, library, space):

@@ -48,27 +48,27 @@ def test_each_run_stands_with_what_it_made_of_the_document(org, space):
         {"status": "FAILED", "stage": "fetched", "error": "embed: the model's account is empty. Pay it."},
     )
     runs = []
-    for number, way in enumerate(ways):
-        sent = org.text(space, f"version {number}", name="notes")["data"]
-        runs.append(sent["ingestJobRunId"])
-        end(org, runs[-1], **way)
-    document = sent["documents"][0]["id"]
-    seen = ask(org, space, document).json()["data"]["history"]
-    assert [one["ingestJobRun"]["id"] for one in seen] == runs[::-1]
-    assert [one["status"] for one in seen] == ["FAILED", "SUCCESS", "SUCCESS", "SUCCESS"]
-    assert [one["active"] for one in seen] == [False, True, False, False]
-    assert [one["unchanged"] for one in seen] == [False, False, True, False]
-    assert [one["chunks"] for one in seen] == [None, 5, None, 3]
-    assert "account is empty" in seen[0]["error"]
-    assert seen[0]["finishedAt"]["isoString"] >= seen[0]["createdAt"]["isoString"]
+    for number, outcome in enumerate(ways):
+        accepted = org.text(space, f"version {number}", name="notes")["data"]
+        runs.append(accepted["ingestJobRunId"])
+        end(org, runs[-1], **outcome)
+    document = accepted["documents"][0]["id"]
+    history = ask(org, space, document).json()["data"]["history"]
+    assert [entry["ingestJobRun"]["id"] for entry in history] == runs[::-1]
+    assert [entry["status"] for entry in history] == ["FAILED", "SUCCESS", "SUCCESS", "SUCCESS"]
+    assert [entry["active"] for entry in history] == [False, True, False, False]
+    assert [entry["unchanged"] for entry in history] == [False, False, True, False]
+    assert [entry["chunks"] for entry in history] == [None, 5, None, 3]
+    assert "account is empty" in history[0]["error"]
+    assert history[0]["finishedAt"]["isoString"] >= history[0]["createdAt"]["isoString"]
 
 
 def test_it_is_paged_newest_first(org, space):
     for number in range(3):
-        sent = org.text(space, f"version {number}", name="notes")["data"]
-    document = sent["documents"][0]["id"]
+        accepted = org.text(space, f"version {number}", name="notes")["data"]
+    document = accepted["documents"][0]["id"]
     first = ask(org, space, document, pageSize=2).json()["data"]
     assert (first["itemsReturned"], first["hasNextPage"]) == (2, True)
-    assert first["history"][0]["ingestJobRun"]["id"] == sent["ingestJobRunId"]
-    rest = ask(org, space, document, cursor=first["nextCursor"]).json()["data"]
-    assert (rest["itemsReturned"], rest["hasNextPage"], rest["nextCursor"]) == (1, False, None)
+    assert first["history"][0]["ingestJobRun"]["id"] == accepted["ingestJobRunId"]
+    second = ask(org, space, document, cursor=first["nextCursor"]).json()["data"]
+    assert (second["itemsReturned"], second["hasNextPage"], second["nextCursor"]) == (1, False, None)

@@ -44,15 +44,15 @@ def test_a_text_is_queued_and_its_run_can_be_read(org):
 
 def test_the_same_identity_is_one_document(org):
     space = org.namespace()
-    one = org.text(space, "First.", name="manual")
+    first_accepted = org.text(space, "First.", name="manual")
     two = org.text(space, "Second.", name="manual")
     same_text = org.text(space, "Alone."), org.text(space, "Alone.")
     by_id = org.text(space, "A.", externalId="e1"), org.text(space, "B.", externalId="e1", name="other")
-    for first, second in ((one, two), same_text, by_id):
+    for first, second in ((first_accepted, two), same_text, by_id):
         assert first["data"]["documents"][0]["id"] == second["data"]["documents"][0]["id"]
         assert first["data"]["ingestJobRunId"] != second["data"]["ingestJobRunId"]
-    listed = org.client.post("/v1/documents", json={"namespaceId": space, "filterConfig": {}}).json()["data"]
-    assert listed["itemsReturned"] == 3
+    listing = org.client.post("/v1/documents", json={"namespaceId": space, "filterConfig": {}}).json()["data"]
+    assert listing["itemsReturned"] == 3
 
 
 def text_body(space, **config):
@@ -72,8 +72,8 @@ def test_a_file_is_stored_whole_before_it_is_accepted(org, api_settings, source)
     assert (row["raw_size"], row["raw_hash"]) == (len(content), hashlib.sha256(content).digest())
     assert (row["name"], row["media_type"]) == ("report.bin", "application/octet-stream")
     assert list((api_settings.home / "uploads").iterdir()) == []
-    listed = org.client.post("/v1/documents", json={"namespaceId": space, "filterConfig": {}}).json()["data"]
-    assert [one["ingestionSource"] for one in listed["documents"]] == ["LOCAL_FILE"]
+    listing = org.client.post("/v1/documents", json={"namespaceId": space, "filterConfig": {}}).json()["data"]
+    assert [one["ingestionSource"] for one in listing["documents"]] == ["LOCAL_FILE"]
 
 
 def test_a_files_identity_is_its_external_id_or_its_name(org):
@@ -141,15 +141,15 @@ BAD_FORMS = [
 
 def test_bad_forms_are_refused_and_leave_nothing(org, api_settings):
     space = org.namespace()
-    for what, parts, code in BAD_FORMS:
+    for case, parts, code in BAD_FORMS:
         filled = [(headers, space.encode() if content == b"NS" else content) for headers, content in parts]
         answer = send(org, multipart(filled))
-        assert (answer.status_code, answer.json()["error"]["code"]) == (400, code), what
+        assert (answer.status_code, answer.json()["error"]["code"]) == (400, code), case
     for body in (b"", b"not a form", multipart([(part("namespaceId"), space.encode())])[:-20]):
         assert_error(send(org, body), 400, "INVALID_INGEST_CONFIG")
     assert_error(send(org, b"x", boundary="y" * 400), 400, "INVALID_INGEST_CONFIG")
-    listed = org.client.post("/v1/documents", json={"namespaceId": space, "filterConfig": {}}).json()["data"]
-    assert listed["documents"] == []
+    listing = org.client.post("/v1/documents", json={"namespaceId": space, "filterConfig": {}}).json()["data"]
+    assert listing["documents"] == []
     assert list((api_settings.home / "uploads").iterdir()) == []
 
 
@@ -161,7 +161,7 @@ def test_a_file_over_the_cap_is_too_large(org, api_settings):
 
 
 @pytest.mark.parametrize(
-    ("sent", "kept"),
+    ("file_name", "expected_name"),
     [
         ("../../etc/passwd", "passwd"),
         ("C:\\\\Users\\\\me\\\\report.pdf", "report.pdf"),
@@ -171,13 +171,13 @@ def test_a_file_over_the_cap_is_too_large(org, api_settings):
         ("x" * 400 + ".pdf", ("x" * 400 + ".pdf")[-255:]),
     ],
 )
-def test_a_file_name_loses_its_folders_and_tricks(org, sent, kept):
+def test_a_file_name_loses_its_folders_and_tricks(org, file_name, expected_name):
     space = org.namespace()
-    body = multipart([(part("namespaceId"), space.encode()), (part("file", sent), b"x")])
+    body = multipart([(part("namespaceId"), space.encode()), (part("file", file_name), b"x")])
     answer = send(org, body)
     assert answer.status_code == 200, answer.text
-    listed = org.client.post("/v1/documents", json={"namespaceId": space, "filterConfig": {}}).json()["data"]
-    assert [one["name"] for one in listed["documents"]] == [kept]
+    listing = org.client.post("/v1/documents", json={"namespaceId": space, "filterConfig": {}}).json()["data"]
+    assert [document["name"] for document in listing["documents"]] == [expected_name]
 
 
 def test_an_upload_that_breaks_off_leaves_nothing(org, base, api_settings):
@@ -194,8 +194,8 @@ def test_an_upload_that_breaks_off_leaves_nothing(org, base, api_settings):
     }
     with pytest.raises(ConnectionAbortedError), httpx.Client(trust_env=False) as client:
         client.post(f"{base}/v1/ingest/file", content=half(), headers=headers)
-    listed = org.client.post("/v1/documents", json={"namespaceId": space, "filterConfig": {}}).json()["data"]
-    assert listed["documents"] == []
+    listing = org.client.post("/v1/documents", json={"namespaceId": space, "filterConfig": {}}).json()["data"]
+    assert listing["documents"] == []
 
 
 def test_a_run_of_a_deleted_namespace_is_gone(org):
@@ -276,20 +276,20 @@ def test_several_files_are_one_job_run_under_the_name_of_the_request(org):
     received = [document["id"] for document in answer.json()["data"]["documents"]]
     by_id = {document["id"]: document["externalId"] for document in documents}
     assert [by_id[document] for document in received] == ["handbook/a.txt", "b.txt"], "in the order of the request"
-    found = org.client.get("/v1/ingest-job-runs", params={"namespaceId": space, "q": "handbo"})
-    assert [listed["name"] for listed in found.json()["data"]["ingestJobRuns"]] == ["handbook"]
+    runs = org.client.get("/v1/ingest-job-runs", params={"namespaceId": space, "q": "handbo"})
+    assert [listed["name"] for listed in runs.json()["data"]["ingestJobRuns"]] == ["handbook"]
     # A file sent by itself has the same identity as one of a request for several.
     assert upload(org, space, name="b.txt").json()["data"]["documents"][0]["id"] == received[1]
-    again = ingest_files(org, space, uploaded(org, space, "b.txt", "c.txt")).json()
-    assert again["data"]["documents"][0]["id"] == received[1]
+    repeated = ingest_files(org, space, uploaded(org, space, "b.txt", "c.txt")).json()
+    assert repeated["data"]["documents"][0]["id"] == received[1]
     assert {run["name"] for run in list_runs(org, space)} == {"handbook", "b.txt", "2 files"}
     assert len(list_documents(org, space)) == 3
 
 
 def test_an_upload_is_ingested_once_and_only_in_its_namespace_and_tenant(org):
-    space, other = org.namespace(), org.namespace()
+    space, other_space = org.namespace(), org.namespace()
     (file,) = uploaded(org, space, "a.txt")
-    assert_error(ingest_files(org, other, [file]), 400, "INVALID_INGEST_CONFIG")
+    assert_error(ingest_files(org, other_space, [file]), 400, "INVALID_INGEST_CONFIG")
     assert_error(ingest_files(org, space, [file], headers={"X-Tenant-ID": "seals"}), 400, "INVALID_INGEST_CONFIG")
     key = {"Idempotency-Key": "once"}
     answer = ingest_files(org, space, [file], headers=key)
@@ -323,13 +323,13 @@ def test_an_external_id_of_too_many_bytes_is_refused_and_the_longest_is_kept(org
         body = {"namespaceId": space, "ingestConfig": {"source": "TEXT", "config": {"text": "A seal.", **config}}}
         return org.client.post("/v1/ingest/text", json=body)
 
-    sent = {
+    answers = {
         f"{config}.externalId": send_text(externalId=longer),
         f"{config}.name": send_text(name=longer),
         "externalId": upload(org, space, externalId=longer),
         f"{config}.files[0].externalId": ingest_files(org, space, [file | {"externalId": longer}]),
     }
-    for field, answer in sent.items():
+    for field, answer in answers.items():
         refused = assert_error(answer, 400, "INVALID_INGEST_CONFIG")
         assert refused["error"]["details"] == {"reason": "too_long", "field": field}
         assert "2,600 bytes" in refused["message"]
@@ -350,8 +350,8 @@ def test_a_file_name_of_many_characters_is_shortened(org):
 def test_an_upload_that_garbage_collection_has_begun_to_delete_is_refused(org):
     space = org.namespace()
     (file,) = uploaded(org, space, "a.txt")
-    taken = "update sweeps set tries = 1, due_at = now() + interval '1 minute' where file_key like %(key)s"
-    org.db.rows(taken, {"key": f"%{file['uploadId']}%"})
+    mark_started = "update sweeps set tries = 1, due_at = now() + interval '1 minute' where file_key like %(key)s"
+    org.db.rows(mark_started, {"key": f"%{file['uploadId']}%"})
     assert_error(ingest_files(org, space, [file]), 400, "INVALID_INGEST_CONFIG")
     assert list_runs(org, space) == []
 

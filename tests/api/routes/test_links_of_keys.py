@@ -64,10 +64,10 @@ def test_only_a_key_that_may_read_documents_is_handed_links(org, space, document
 
 
 def test_the_official_client_takes_a_hit_without_a_link(org, space, document):
-    made = api_keys.create_key(org.db, org.ring, org.id, "search alone", scopes=["search"])
-    found = ask(org, "search", {"namespaceId": space, "query": "seal", "hybridConfig": WORDS}, made.api_key)
-    assert found.structured_content["results"][0]["document"]["id"] == document
-    assert "url" not in found.structured_content["results"][0]
+    search_key = api_keys.create_key(org.db, org.ring, org.id, "search alone", scopes=["search"])
+    answer = ask(org, "search", {"namespaceId": space, "query": "seal", "hybridConfig": WORDS}, search_key.api_key)
+    assert answer.structured_content["results"][0]["document"]["id"] == document
+    assert "url" not in answer.structured_content["results"][0]
 
 
 def test_a_link_ends_when_its_key_is_revoked_and_no_other_link_does(org, space, anonymous, api_settings):
@@ -77,8 +77,8 @@ def test_a_link_ends_when_its_key_is_revoked_and_no_other_link_does(org, space, 
     for key in keys:
         with client_of(org.base, key.api_key) as client:
             body = {"namespaceId": space, "filterConfig": {}, "includeConfig": INCLUDE}
-            shown = client.post("/v1/documents", json=body).json()["data"]["documents"][0]
-            links.append([path(api_settings, shown[name]) for name in INCLUDE])
+            document = client.post("/v1/documents", json=body).json()["data"]["documents"][0]
+            links.append([path(api_settings, document[name]) for name in INCLUDE])
     assert [anonymous.get(link).status_code for link in itertools.chain(*links)] == [200] * 4
     assert org.client.delete(f"/v1/keys/{keys[0].id}").status_code == 200
     for link in links[0]:

@@ -18,14 +18,14 @@ def run(org):
     job_run = org.text(space)["data"]["ingestJobRunId"]
 
     class Run:
-        def read(self, **asked):
+        def read(self, **query):
             start = time.monotonic()
-            answer = org.client.get(f"/v1/ingest-job-runs/{job_run}", params={"namespaceId": space, **asked})
+            answer = org.client.get(f"/v1/ingest-job-runs/{job_run}", params={"namespaceId": space, **query})
             return answer, time.monotonic() - start
 
-        def moves_on(self, status, after):
+        def moves_on(self, status, seconds):
             def move():
-                time.sleep(after)
+                time.sleep(seconds)
                 org.db.rows(
                     "update job_runs set status = %(status)s where id = %(id)s returning id",
                     {"status": status, "id": job_run},
@@ -73,14 +73,14 @@ def test_many_wait_for_the_same_run(run):
         waiting = [pool.submit(run.read, waitSeconds=20, since="QUEUED") for _ in range(30)]
         time.sleep(1)
         run.moves_on("PRE_PROCESSING", 0).join()
-        found = [one.result() for one in waiting]
-    assert {status_of(answer) for answer, _ in found} == {"PRE_PROCESSING"}
-    assert max(seconds for _, seconds in found) < 8
+        results = [future.result() for future in waiting]
+    assert {status_of(answer) for answer, _ in results} == {"PRE_PROCESSING"}
+    assert max(seconds for _, seconds in results) < 8
 
 
-@pytest.mark.parametrize("asked", [{"waitSeconds": "31"}, {"waitSeconds": "-1"}, {"waitSeconds": "x"}, {"since": "X"}])
-def test_what_is_out_of_range_is_refused(run, asked):
-    assert_error(run.read(**asked)[0], 400, "INVALID_REQUEST")
+@pytest.mark.parametrize("query", [{"waitSeconds": "31"}, {"waitSeconds": "-1"}, {"waitSeconds": "x"}, {"since": "X"}])
+def test_what_is_out_of_range_is_refused(run, query):
+    assert_error(run.read(**query)[0], 400, "INVALID_REQUEST")
 
 
 def test_without_waiting_nothing_is_new(run):

@@ -32,19 +32,19 @@ WORDS = {"semanticWeight": 0, "keywordWeight": 1}
 
 @asynccontextmanager
 async def connected(org, api_key=None, mode="auto", **headers):
-    sent = {"Authorization": f"Bearer {api_key or org.api_key}", **headers}
-    async with httpx2.AsyncClient(headers=sent, trust_env=False, timeout=30) as http:
+    all_headers = {"Authorization": f"Bearer {api_key or org.api_key}", **headers}
+    async with httpx2.AsyncClient(headers=all_headers, trust_env=False, timeout=30) as http:
         transport = streamable_http_client(f"{org.base}/mcp", http_client=http)
         async with Client(transport, mode=mode) as client:
             yield client
 
 
-def ask(org, name, given, api_key=None, mode="auto", **headers):
+def ask(org, name, arguments, api_key=None, mode="auto", **headers):
     """What a tool answers."""
 
     async def call():
         async with connected(org, api_key, mode, **headers) as client:
-            return await client.call_tool(name, given)
+            return await client.call_tool(name, arguments)
 
     return asyncio.run(call())
 
@@ -85,17 +85,17 @@ def filled(org):
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
 def test_the_official_client_searches_and_gets_spans_and_links(org, filled, mode):
     space, document = filled
-    given = {"namespaceId": space, "query": "harbour seal", "hybridConfig": WORDS, "topK": 3}
-    found = ask(org, "search", given, mode=mode)
-    assert not found.is_error
-    (hit,) = found.structured_content["results"]
-    over_http = org.client.post("/v1/search/hybrid", json=given).json()["data"]["results"]
+    arguments = {"namespaceId": space, "query": "harbour seal", "hybridConfig": WORDS, "topK": 3}
+    result = ask(org, "search", arguments, mode=mode)
+    assert not result.is_error
+    (hit,) = result.structured_content["results"]
+    over_http = org.client.post("/v1/search/hybrid", json=arguments).json()["data"]["results"]
     assert [{name: value for name, value in hit.items() if name != "url"}] == over_http
     assert hit["chunk"] == {"index": 0, "start": 0, "end": 42, "page": None}
     assert (hit["document"]["id"], 0 < hit["score"] <= 1) == (document, True)
     assert hit["url"].startswith(org.base) or "/v1/files/" in hit["url"]
-    assert "harbour seal" in found.content[0].text
-    assert document in found.content[0].text
+    assert "harbour seal" in result.content[0].text
+    assert document in result.content[0].text
 
 
 def test_stop_words_alone_are_told_to_a_model(org):
@@ -103,11 +103,11 @@ def test_stop_words_alone_are_told_to_a_model(org):
     Library(org.db, Scope(org.id, space, ""), None).put(
         ["It is where the seals were counted" + " along the rocks" * 20]
     )
-    given = {"namespaceId": space, "query": "where it is", "hybridConfig": WORDS}
-    found = ask(org, "search", given)
-    assert "stop words alone" in found.content[0].text
-    assert "stop words alone" in found.structured_content["note"]
-    assert ask(org, "search", {**given, "query": "whales"}).content[0].text == "Nothing was found."
+    arguments = {"namespaceId": space, "query": "where it is", "hybridConfig": WORDS}
+    result = ask(org, "search", arguments)
+    assert "stop words alone" in result.content[0].text
+    assert "stop words alone" in result.structured_content["note"]
+    assert ask(org, "search", {**arguments, "query": "whales"}).content[0].text == "Nothing was found."
 
 
 def test_a_key_sees_the_tools_that_it_may_use(org, filled):
@@ -117,21 +117,23 @@ def test_a_key_sees_the_tools_that_it_may_use(org, filled):
     for tool in everything:
         assert len(tool.description) > 40
         assert tool.annotations.read_only_hint is (tool.name in READING)
-        assert all(one.get("description") for one in tool.input_schema["properties"].values()), tool.name
-    made = org.client.post("/v1/keys", json={"name": "m", "scopes": ["search"], "namespaceId": space}).json()["data"]
-    assert {tool.name for tool in listed(org, made["apiKey"])} == {"search"}
-    found = ask(org, "search", {"query": "seal", "hybridConfig": WORDS}, made["apiKey"])
-    assert found.structured_content["results"][0]["document"]["id"] == document
-    bearer = {"Authorization": f"Bearer {made['apiKey']}"}
+        assert all(parameter.get("description") for parameter in tool.input_schema["properties"].values()), tool.name
+    limited_key = org.client.post("/v1/keys", json={"name": "m", "scopes": ["search"], "namespaceId": space}).json()[
+        "data"
+    ]
+    assert {tool.name for tool in listed(org, limited_key["apiKey"])} == {"search"}
+    result = ask(org, "search", {"query": "seal", "hybridConfig": WORDS}, limited_key["apiKey"])
+    assert result.structured_content["results"][0]["document"]["id"] == document
+    bearer = {"Authorization": f"Bearer {limited_key['apiKey']}"}
     refused = rpc(org.client, "tools/call", {"name": "delete_documents", "arguments": {}}, **bearer).json()
     assert refused["error"]["code"] == -32602
 
 
 def test_texts_come_in_are_listed_followed_and_deleted(org):
     space = org.namespace(webScraperConfig={"provider": "BUILTIN"})
-    given = {"namespaceId": space, "text": "Owls hunt at night.", "name": "owls", "metadata": {"topic": "birds"}}
-    made = ask(org, "ingest_text", given).structured_content
-    run = ask(org, "get_job_run", {"namespaceId": space, "ingestJobRunId": made["ingestJobRunId"]})
+    arguments = {"namespaceId": space, "text": "Owls hunt at night.", "name": "owls", "metadata": {"topic": "birds"}}
+    accepted = ask(org, "ingest_text", arguments).structured_content
+    run = ask(org, "get_job_run", {"namespaceId": space, "ingestJobRunId": accepted["ingestJobRunId"]})
     assert run.structured_content["jobRun"]["status"] == "QUEUED"
     listing = ask(org, "list_documents", {"namespaceId": space, "filterConfig": {"metadata": {"topic": "birds"}}})
     (document,) = listing.structured_content["documents"]
@@ -141,8 +143,8 @@ def test_texts_come_in_are_listed_followed_and_deleted(org):
     unread = ask(org, "read_document", {"namespaceId": space, "documentId": document["id"]})
     assert unread.is_error
     assert ask(org, "delete_documents", {"namespaceId": space, "documentIds": []}).is_error
-    gone = ask(org, "delete_documents", {"namespaceId": space, "documentIds": [document["id"]]})
-    assert gone.structured_content["deletionId"].startswith("del_")
+    deletion = ask(org, "delete_documents", {"namespaceId": space, "documentIds": [document["id"]]})
+    assert deletion.structured_content["deletionId"].startswith("del_")
     assert ask(org, "list_documents", {"namespaceId": space}).structured_content["documents"] == []
     pages = ask(org, "ingest_urls", {"namespaceId": space, "urls": ["https://example.com/a"]}).structured_content
     assert pages["ingestJobRunId"].startswith("ijr_")
@@ -165,18 +167,18 @@ def test_a_document_is_read_around_a_span(org, api_settings):
         {"key": f"{org.id}/{space}/{document}/parsed.md", "id": document},
     )
 
-    def read(**given):
-        return ask(org, "read_document", {"namespaceId": space, "documentId": document, **given}).structured_content
+    def read(**arguments):
+        return ask(org, "read_document", {"namespaceId": space, "documentId": document, **arguments}).structured_content
 
     part = read(start=1000, end=1025)
     assert (part["start"], part["end"], part["length"]) == (500, 1525, len(text))
     assert part["content"] == text[500:1525]
     assert read(start=1000, end=1025, around=0)["content"] == text[1000:1025]
-    whole, place = "", 0
-    while place is not None:
-        page = read(start=place, around=0)
+    whole, start = "", 0
+    while start is not None:
+        page = read(start=start, around=0)
         whole += page["content"]
-        place = page["nextStart"]
+        start = page["nextStart"]
     assert whole == text
     with httpx.Client(trust_env=False) as anonymous:
         link = page["url"].partition("/v1/")[2]
@@ -187,17 +189,20 @@ def test_a_document_is_read_around_a_span(org, api_settings):
 def test_what_is_anothers_is_as_if_it_never_was(org, organization, filled):
     space, document = filled
     stranger = organization()
-    own = stranger.namespace()
-    for given in ({"namespaceId": space, "documentId": document}, {"namespaceId": own, "documentId": document}):
-        foreign = ask(stranger, "read_document", given)
-        never = ask(stranger, "read_document", {**given, "documentId": "doc_0"})
+    own_space = stranger.namespace()
+    for arguments in (
+        {"namespaceId": space, "documentId": document},
+        {"namespaceId": own_space, "documentId": document},
+    ):
+        foreign = ask(stranger, "read_document", arguments)
+        never = ask(stranger, "read_document", {**arguments, "documentId": "doc_0"})
         assert foreign.is_error
         assert foreign.content[0].text == never.content[0].text
     foreign = ask(stranger, "search", {"namespaceId": space, "query": "seal", "hybridConfig": WORDS})
     assert foreign.content[0].text.startswith("NAMESPACE_NOT_FOUND: ")
     org.text(space, tenant="alice")
-    asked = {"namespaceId": space, "query": "seal", "hybridConfig": WORDS}
-    alices = ask(org, "search", asked, **{"X-Tenant-ID": "alice"})
+    search_arguments = {"namespaceId": space, "query": "seal", "hybridConfig": WORDS}
+    alices = ask(org, "search", search_arguments, **{"X-Tenant-ID": "alice"})
     assert alices.structured_content["results"] == []
     unknown = ask(org, "list_documents", {"namespaceId": space}, **{"X-Tenant-ID": "nobody"})
     assert unknown.content[0].text.startswith("invalid_tenant_id: ")
@@ -208,14 +213,14 @@ def test_a_tool_shows_what_the_user_may_see_on_whose_behalf_it_is_called(org, fi
     change = {"namespaceId": space, "filterConfig": {"documentIds": [document]}}
     change["data"] = {"access": {"users": ["alice@example.com"]}}
     assert org.client.patch("/v1/documents", json=change).status_code == 200
-    given = {"namespaceId": space, "query": "seal", "hybridConfig": WORDS}
-    for name, found in (("bob@example.com", 0), ("Alice@example.com", 1)):
+    arguments = {"namespaceId": space, "query": "seal", "hybridConfig": WORDS}
+    for name, expected_count in (("bob@example.com", 0), ("Alice@example.com", 1)):
         as_user = {"X-On-Behalf-Of": name}
-        results = ask(org, "search", given, **as_user).structured_content["results"]
-        assert len(results) == found
-        assert all("principal=alice%40example.com" in one["url"] for one in results)
+        results = ask(org, "search", arguments, **as_user).structured_content["results"]
+        assert len(results) == expected_count
+        assert all("principal=alice%40example.com" in result["url"] for result in results)
         listing = ask(org, "list_documents", {"namespaceId": space}, **as_user).structured_content
-        assert len(listing["documents"]) == found
+        assert len(listing["documents"]) == expected_count
         read = {"namespaceId": space, "documentId": document}
         words = ask(org, "read_document", read, **as_user).content[0].text
         assert "There is no such document" in words
@@ -234,8 +239,8 @@ def test_without_a_key_it_is_401_and_the_rate_is_that_of_the_organization(org, o
 
 def test_every_revision_is_spoken_at_one_address(org):
     client = {"capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}
-    for asked, agreed in (("2024-11-05", "2024-11-05"), ("2025-06-18", "2025-06-18"), ("1999-01-01", "2025-11-25")):
-        answer = rpc(org.client, "initialize", {"protocolVersion": asked, **client}).json()["result"]
+    for requested, agreed in (("2024-11-05", "2024-11-05"), ("2025-06-18", "2025-06-18"), ("1999-01-01", "2025-11-25")):
+        answer = rpc(org.client, "initialize", {"protocolVersion": requested, **client}).json()["result"]
         assert (answer["protocolVersion"], answer["serverInfo"]["name"]) == (agreed, "retrieval")
         assert "list_namespaces" in answer["instructions"]
     discovered = modern(org.client, "server/discover")
@@ -272,8 +277,8 @@ def test_a_body_that_is_no_request_is_refused_in_words_of_the_protocol(org):
         ),
     }
     for content, (status, code) in wrong.items():
-        said = org.client.post("/mcp", content=content, headers={"Content-Type": "application/json"})
-        assert (said.status_code, said.json()["error"]["code"]) == (status, code), content
+        answer = org.client.post("/mcp", content=content, headers={"Content-Type": "application/json"})
+        assert (answer.status_code, answer.json()["error"]["code"]) == (status, code), content
     assert_error(org.client.post("/mcp", content=b"[" * 99 + b"]" * 99), 400, "INVALID_REQUEST")
     assert_error(org.client.post("/mcp", data={"a": "b"}), 415, "UNSUPPORTED_MEDIA_TYPE")
     assert rpc(org.client, "ping", **{"MCP-Protocol-Version": "1999-01-01"}).status_code == 400
@@ -291,7 +296,7 @@ def test_what_fails_inside_a_tool_stays_in_the_log(org, monkeypatch):
 
 def test_wrong_arguments_are_told_in_words(org, filled):
     space, _ = filled
-    for name, given, words in (
+    for name, arguments, words in (
         ("search", {"namespaceId": space}, "INVALID_SEARCH_REQUEST: query is required"),
         ("search", {"namespaceId": space, "query": "a", "topK": 0}, "(argument: topK)"),
         (
@@ -309,16 +314,16 @@ def test_wrong_arguments_are_told_in_words(org, filled):
         ("list_documents", {"namespaceId": space, "cursor": "x"}, "(argument: cursor)"),
         ("delete_documents", {"namespaceId": space, "documentIds": ["doc_0"]}, "DOCUMENTS_NOT_FOUND"),
     ):
-        said = rpc(org.client, "tools/call", {"name": name, "arguments": given}).json()["result"]
-        assert said["isError"], (name, given)
-        assert words in said["content"][0]["text"], said
+        result = rpc(org.client, "tools/call", {"name": name, "arguments": arguments}).json()["result"]
+        assert result["isError"], (name, arguments)
+        assert words in result["content"][0]["text"], result
 
 
 def test_arguments_sent_as_strings_are_converted_by_the_schema(org, filled):
     space, document = filled
     search = {"namespaceId": space, "query": "harbour seal", "hybridConfig": WORDS}
     expected = ask(org, "search", {**search, "topK": 3}).structured_content["results"]
-    for sent in (
+    for arguments in (
         {"topK": "3"},
         {"topK": 3.0},
         {"hybridConfig": json.dumps(WORDS)},
@@ -330,9 +335,9 @@ def test_arguments_sent_as_strings_are_converted_by_the_schema(org, filled):
         {"filter": {"documents": json.dumps({"documentIds": [document]})}},
         {"rerank": "False", "recency": json.dumps({"halfLifeDays": 9, "weight": 0})},
     ):
-        answer = ask(org, "search", {**search, **sent})
-        assert not answer.is_error, (sent, answer.content[0].text)
-        assert [hit["document"]["id"] for hit in answer.structured_content["results"]] == [document], sent
+        answer = ask(org, "search", {**search, **arguments})
+        assert not answer.is_error, (arguments, answer.content[0].text)
+        assert [hit["document"]["id"] for hit in answer.structured_content["results"]] == [document], arguments
     assert expected[0]["document"]["id"] == document
     listing = {"namespaceId": space, "pageSize": "1", "filterConfig": json.dumps({"documentTypes": ["FILE"]})}
     assert not ask(org, "list_documents", listing).is_error
@@ -342,14 +347,14 @@ def test_arguments_sent_as_strings_are_converted_by_the_schema(org, filled):
 
 def test_text_that_looks_like_json_stays_text(org):
     space = org.namespace()
-    given = {"namespaceId": space, "text": '{"a": 5}', "name": "5", "metadata": '{"year": "2026", "list": "[1]"}'}
-    assert not ask(org, "ingest_text", given).is_error
+    arguments = {"namespaceId": space, "text": '{"a": 5}', "name": "5", "metadata": '{"year": "2026", "list": "[1]"}'}
+    assert not ask(org, "ingest_text", arguments).is_error
     (document,) = ask(org, "list_documents", {"namespaceId": space}).structured_content["documents"]
     assert (document["name"], document["metadata"]) == ("5", {"year": "2026", "list": "[1]"})
 
 
 @pytest.mark.parametrize(
-    ("name", "sent", "words"),
+    ("name", "arguments", "words"),
     [
         ("search", {"topK": "five"}, 'topK must be a whole number, such as 10; "five" is not.'),
         ("search", {"topK": "2.5"}, "topK must be a whole number"),
@@ -365,8 +370,8 @@ def test_text_that_looks_like_json_stays_text(org):
         ("read_document", {"start": "first"}, "start must be a whole number"),
     ],
 )
-def test_a_string_without_one_meaning_is_refused_by_name(org, name, sent, words):
-    answer = ask(org, name, {"namespaceId": org.namespace(), "query": "seal", "documentId": "doc_0", **sent})
+def test_a_string_without_one_meaning_is_refused_by_name(org, name, arguments, words):
+    answer = ask(org, name, {"namespaceId": org.namespace(), "query": "seal", "documentId": "doc_0", **arguments})
     assert answer.is_error
     assert words in answer.content[0].text
     assert len(answer.content[0].text) < 200
@@ -392,15 +397,15 @@ def test_the_command_passes_tools_on_in_every_revision(org, filled, mode):
 
     async def steps(client):
         names = {tool.name for tool in (await client.list_tools()).tools}
-        given = {"namespaceId": space, "query": "harbour seal", "hybridConfig": WORDS}
-        found, wrong = await client.call_tool("search", given), await client.call_tool("search", {"query": "a"})
-        return client.protocol_version, client.instructions, names, found, wrong
+        arguments = {"namespaceId": space, "query": "harbour seal", "hybridConfig": WORDS}
+        result, wrong = await client.call_tool("search", arguments), await client.call_tool("search", {"query": "a"})
+        return client.protocol_version, client.instructions, names, result, wrong
 
-    version, instructions, names, found, wrong = over_stdio(org.base, org.api_key, steps, mode)
+    version, instructions, names, result, wrong = over_stdio(org.base, org.api_key, steps, mode)
     assert (version > "2026") is (mode == "auto")
     assert "list_namespaces" in instructions
     assert names == READING | WRITING
-    assert found.structured_content["results"][0]["document"]["id"] == document
+    assert result.structured_content["results"][0]["document"]["id"] == document
     assert (wrong.is_error, "namespaceId is required" in wrong.content[0].text) == (True, True)
 
 
@@ -411,15 +416,15 @@ def test_the_command_searches_the_namespace_of_its_option(org, filled):
     async def steps(client):
         return await client.call_tool("search", {"query": "harbour seal", "hybridConfig": WORDS})
 
-    found = over_stdio(org.base, org.api_key, steps, "auto", "--namespace", space)
-    assert found.structured_content["results"][0]["document"]["id"] == document
+    result = over_stdio(org.base, org.api_key, steps, "auto", "--namespace", space)
+    assert result.structured_content["results"][0]["document"]["id"] == document
 
 
 def test_the_only_namespace_needs_no_name(org, filled):
-    given = {"query": "harbour seal", "hybridConfig": WORDS}
-    assert ask(org, "search", given).structured_content["results"][0]["document"]["id"] == filled[1]
+    arguments = {"query": "harbour seal", "hybridConfig": WORDS}
+    assert ask(org, "search", arguments).structured_content["results"][0]["document"]["id"] == filled[1]
     org.namespace(name="another")
-    assert "namespaceId is required" in ask(org, "search", given).content[0].text
+    assert "namespaceId is required" in ask(org, "search", arguments).content[0].text
 
 
 def test_the_command_says_what_keeps_it_from_the_server(org):
@@ -464,11 +469,11 @@ def test_the_official_typescript_client_searches(org, filled, tmp_path):
     for command in ([npm, "install", "--no-audit", "--no-fund", SDK], [node, "use.mjs", *spoken_to(org, space)]):
         done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=240, check=False)
         assert done.returncode == 0, (done.stdout + done.stderr)[-3000:]
-    said = json.loads(done.stdout)
-    assert set(said["tools"]) == READING | WRITING
-    (hit,) = said["found"]["structuredContent"]["results"]
+    output = json.loads(done.stdout)
+    assert set(output["tools"]) == READING | WRITING
+    (hit,) = output["found"]["structuredContent"]["results"]
     assert hit["document"]["id"] == document
-    assert said["wrong"]["isError"]
+    assert output["wrong"]["isError"]
 
 
 def spoken_to(org, space):

@@ -35,37 +35,37 @@ MOST_REQUESTS = 10
 @pytest.fixture(scope="module")
 def served(api_db, api_settings, api_database, ring):
     """A provider, an organization whose staff are viewers, and the API as it is behind a proxy."""
-    own = organizations.create_organization(api_db, "own", requests_per_minute=100_000)
-    roles = [OidcRole(group=role, role=role, organization=own.id) for role in ("viewer", "admin")]
+    organization = organizations.create_organization(api_db, "own", requests_per_minute=100_000)
+    roles = [OidcRole(group=role, role=role, organization=organization.id) for role in ("viewer", "admin")]
     people = {"ada": {"groups": ["viewer"]}, "bob": {"groups": ["viewer"]}, "eve": {"groups": ["others"]}}
     with oidc_provider.serving(Provider(public_clients={"agent"}, redirect_uris={BACK}, people=people)) as provider:
-        said = {
+        changes = {
             "oidc_issuer": provider.issuer,
             "oidc_audience": ["elsewhere"],
             "oidc_roles": roles,
             "public_url": PUBLIC,
         }
-        with serve(api_settings.model_copy(update=said), api_database, ring) as base:
+        with serve(api_settings.model_copy(update=changes), api_database, ring) as base:
             admin = client_of(base, provider.token("root", groups=["admin"], aud="elsewhere"))
-            yield provider, own, base, admin
+            yield provider, organization, base, admin
             admin.close()
 
 
 @pytest.fixture(scope="module")
 def space(served, api_db):
     """The only namespace, with one document for each of two people."""
-    _, own, _, admin = served
+    _, organization, _, admin = served
     with pytest.MonkeyPatch.context():
-        made = admin.post("/v1/namespaces", json={"name": "space", **EMBEDDED})
-    assert made.status_code == 200, made.text
-    found = str(made.json()["data"]["namespace"]["id"])
-    library = Library(api_db, Scope(own.id, found, ""), None)
+        creation = admin.post("/v1/namespaces", json={"name": "space", **EMBEDDED})
+    assert creation.status_code == 200, creation.text
+    namespace = str(creation.json()["data"]["namespace"]["id"])
+    library = Library(api_db, Scope(organization.id, namespace, ""), None)
     for person in ("ada", "bob"):
         document = library.put([f"seals of {person}"], name=f"{person}.md")
         change = {"access": {"users": [person]}}
-        body = {"namespaceId": found, "filterConfig": {"documentIds": [document]}, "data": change}
+        body = {"namespaceId": namespace, "filterConfig": {"documentIds": [document]}, "data": change}
         assert admin.patch("/v1/documents", json=body).status_code == 200
-    return found
+    return namespace
 
 
 class Agent(httpx2.AsyncBaseTransport):

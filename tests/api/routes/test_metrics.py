@@ -16,7 +16,7 @@ def figures(org):
 
 
 def test_an_administrator_reads_what_is_in_the_organization_and_nothing_of_another(organization):
-    mine, other = organization(), organization()
+    mine, stranger = organization(), organization()
     space = mine.namespace()
     for number in range(3):
         mine.text(space, f"A text, number {number}.")
@@ -32,7 +32,7 @@ def test_an_administrator_reads_what_is_in_the_organization_and_nothing_of_anoth
     assert samples["retrieval_search_seconds_count", ("mode", "semantic")] == 2
     assert samples["retrieval_search_seconds_count", ("mode", "hybrid")] == 1
     assert not [key for key in samples if "organization" in dict(key[1:])]
-    nothing = figures(other)
+    nothing = figures(stranger)
     assert {key: value for key, value in nothing.items() if key[0] != "retrieval_figures_age_seconds" and value} == {}
     assert mine.client.delete(f"/v1/namespaces/{space}").status_code == 200
 
@@ -51,13 +51,13 @@ def test_answers_are_counted_by_route_and_class_and_refusals_by_reason(org, orga
         reading = MetricsReader(org.db).read()
         return parse_samples(exposition.render_text(reading))
 
-    before = counted()
+    counts_before = counted()
     narrow = organization(requests_per_minute=1)
     assert org.client.get("/v1/namespaces").status_code == 200
     assert org.client.get("/v1/namespaces/ns_0").status_code == 404
     assert org.client.get(f"/v1/{org.id}").status_code == 404
     assert [narrow.client.get("/v1/keys").status_code for _ in range(3)] == [200, 429, 429]
-    wanted = {
+    expected = {
         ("retrieval_http_requests_total", ("route", "namespaces"), ("status", "2xx")): 1,
         ("retrieval_http_requests_total", ("route", "namespaces"), ("status", "4xx")): 1,
         ("retrieval_http_requests_total", ("route", "other"), ("status", "4xx")): 1,
@@ -65,6 +65,6 @@ def test_answers_are_counted_by_route_and_class_and_refusals_by_reason(org, orga
         ("retrieval_requests_refused_total", ("reason", "rate_limit")): 2,
     }
     deadline = time.monotonic() + 10
-    while any((now := counted()).get(key, 0) - before.get(key, 0) < times for key, times in wanted.items()):
-        assert time.monotonic() < deadline, [(key, before.get(key), now.get(key)) for key in wanted]
+    while any((counts := counted()).get(key, 0) - counts_before.get(key, 0) < times for key, times in expected.items()):
+        assert time.monotonic() < deadline, [(key, counts_before.get(key), counts.get(key)) for key in expected]
         time.sleep(0.2)

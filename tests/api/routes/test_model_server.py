@@ -36,12 +36,12 @@ def checking(api_settings, api_database, api_db, ring, monkeypatch):
     monkeypatch.setattr(server_probe, "SLOW_SECONDS", 60.0)
     settings.load_settings.cache_clear()
     owner = organizations.create_organization(api_db, "checking")
-    made = api_keys.create_key(api_db, ring, owner.id, "checking")
+    key = api_keys.create_key(api_db, ring, owner.id, "checking")
     with (
         serve(api_settings.model_copy(update={"check_configs": True}), api_database, ring) as base,
-        client_of(base, made.api_key) as client,
+        client_of(base, key.api_key) as client,
     ):
-        yield Organization(owner.id, client, made.api_key, api_db, ring, base)
+        yield Organization(owner.id, client, key.api_key, api_db, ring, base)
     for port in registry._instances.values():
         getattr(port, "close", lambda: None)()
     settings.load_settings.cache_clear()
@@ -53,8 +53,8 @@ def server():
         yield running
 
 
-def model_of(server, **other):
-    return {"provider": "ENDPOINT", "url": server.url, "model": "custom", "apiKey": KEY, **other}
+def model_of(server, **settings):
+    return {"provider": "ENDPOINT", "url": server.url, "model": "custom", "apiKey": KEY, **settings}
 
 
 def test_what_the_check_learns_is_shown_and_the_key_is_not(checking, server, caplog):
@@ -66,8 +66,8 @@ def test_what_the_check_learns_is_shown_and_the_key_is_not(checking, server, cap
         "Namespace created successfully; learned: 32 texts per request, 512 tokens per text, 64 dimensions"
     )
     space = answer.json()["data"]["namespace"]
-    shown = {"provider": "ENDPOINT", "url": server.url, "model": "custom", "queryPrefix": "query: "}
-    assert space["embeddingModelConfig"] == shown | {"learned": LEARNED}
+    expected = {"provider": "ENDPOINT", "url": server.url, "model": "custom", "queryPrefix": "query: "}
+    assert space["embeddingModelConfig"] == expected | {"learned": LEARNED}
     path = f"/v1/namespaces/{space['id']}"
     renamed = checking.client.patch(path, json={"name": "renamed"}).json()["data"]["namespace"]
     assert renamed["embeddingModelConfig"]["learned"] == LEARNED
@@ -94,10 +94,10 @@ def test_a_key_stays_with_its_server_and_another_prefix_needs_documents_embedded
     assert error["error"]["details"]["reason"] == "secret_required"
     checking.text(space)
     server.most = 16
-    again = checking.client.patch(path, json=masked)
-    assert again.json()["data"]["namespace"]["embeddingModelConfig"]["learned"] == LEARNED | {"textsPerRequest": 16}
-    other = {"embeddingModelConfig": model_of(server, passagePrefix="passage: ")}
-    error = assert_error(checking.client.patch(path, json=other), 400, "INVALID_NAMESPACE_CONFIG")
+    repeated = checking.client.patch(path, json=masked)
+    assert repeated.json()["data"]["namespace"]["embeddingModelConfig"]["learned"] == LEARNED | {"textsPerRequest": 16}
+    changed = {"embeddingModelConfig": model_of(server, passagePrefix="passage: ")}
+    error = assert_error(checking.client.patch(path, json=changed), 400, "INVALID_NAMESPACE_CONFIG")
     assert error["error"]["details"]["reason"] == "reembed_required"
 
 

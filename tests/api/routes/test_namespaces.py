@@ -64,9 +64,9 @@ def test_a_namespace_on_the_embedded_defaults_lives_and_dies(org):
     path = f"/v1/namespaces/{namespace['id']}"
     assert org.client.get(path).json()["data"]["namespace"] == namespace
     assert org.client.get("/v1/namespaces").json()["data"]["namespaces"] == [namespace]
-    gone = org.client.delete(path)
-    assert gone.status_code == 200
-    assert gone.json()["data"] == {"id": namespace["id"], "identifier": namespace["id"]}
+    deletion = org.client.delete(path)
+    assert deletion.status_code == 200
+    assert deletion.json()["data"] == {"id": namespace["id"], "identifier": namespace["id"]}
     for answer in (org.client.get(path), org.client.delete(path), org.client.patch(path, json={"name": "x"})):
         assert_error(answer, 404, "NAMESPACE_NOT_FOUND")
     assert org.client.get("/v1/namespaces").json()["data"]["namespaces"] == []
@@ -190,13 +190,13 @@ def test_the_limit_is_exact_under_parallel_creates(organization):
 def test_model_and_index_stay_while_there_are_documents(org):
     space = org.namespace()
     path = f"/v1/namespaces/{space}"
-    other = {"embeddingModelConfig": {"provider": "OPENAI", "model": "text-embedding-3-small", "apiKey": "k"}}
+    change = {"embeddingModelConfig": {"provider": "OPENAI", "model": "text-embedding-3-small", "apiKey": "k"}}
     org.text(space)
-    error = assert_error(org.client.patch(path, json=other), 400, "INVALID_NAMESPACE_CONFIG")
+    error = assert_error(org.client.patch(path, json=change), 400, "INVALID_NAMESPACE_CONFIG")
     assert error["error"]["details"]["reason"] == "reembed_required"
     same = {"embeddingModelConfig": EMBEDDED["embeddingModelConfig"]}
     assert org.client.patch(path, json=same).status_code == 200
-    assert org.client.patch(f"/v1/namespaces/{org.namespace()}", json=other).status_code == 200
+    assert org.client.patch(f"/v1/namespaces/{org.namespace()}", json=change).status_code == 200
 
 
 def test_prefixes_of_a_model_are_shown_and_another_one_needs_all_documents_embedded_again(org):
@@ -213,8 +213,8 @@ def test_prefixes_of_a_model_are_shown_and_another_one_needs_all_documents_embed
     path = f"/v1/namespaces/{space['id']}"
     assert org.client.patch(path, json={"fileStorageConfig": {"type": "LOCAL"}}).status_code == 200
     org.text(space["id"])
-    other = {"embeddingModelConfig": model | prefixes | {"passagePrefix": "document: "}}
-    error = assert_error(org.client.patch(path, json=other), 400, "INVALID_NAMESPACE_CONFIG")
+    change = {"embeddingModelConfig": model | prefixes | {"passagePrefix": "document: "}}
+    error = assert_error(org.client.patch(path, json=change), 400, "INVALID_NAMESPACE_CONFIG")
     assert error["error"]["details"]["reason"] == "reembed_required"
     assert org.client.patch(path, json={"embeddingModelConfig": model | prefixes}).status_code == 200
 
@@ -223,28 +223,28 @@ def test_documents_are_embedded_again_when_asked_for(org):
     space = org.namespace()
     path = f"/v1/namespaces/{space}"
     document = org.text(space)["data"]["documents"][0]["id"]
-    other = {"embeddingModelConfig": {"provider": "LOCAL", "model": "wordllama-l2-supercat-256"}, "name": "renamed"}
-    answer = org.client.patch(path, json={**other, "reembed": True})
+    change = {"embeddingModelConfig": {"provider": "LOCAL", "model": "wordllama-l2-supercat-256"}, "name": "renamed"}
+    answer = org.client.patch(path, json={**change, "reembed": True})
     assert answer.status_code == 200, answer.text
     data = answer.json()["data"]
     assert data["namespace"]["name"] == "renamed"
     assert data["namespace"]["embeddingModelConfig"] == EMBEDDED["embeddingModelConfig"]
     run = data["ingestJobRunId"]
-    listed = org.client.get("/v1/ingest-job-runs", params={"namespaceId": space}).json()["data"]["ingestJobRuns"]
-    assert {"REEMBED", "TEXT"} == {one["source"] for one in listed}
-    again = assert_error(org.client.patch(path, json={**other, "reembed": True}), 400, "INVALID_NAMESPACE_CONFIG")
-    assert again["error"]["details"]["reason"] == "reembed_running"
-    assert run in again["error"]["message"]
+    runs = org.client.get("/v1/ingest-job-runs", params={"namespaceId": space}).json()["data"]["ingestJobRuns"]
+    assert {"REEMBED", "TEXT"} == {job_run["source"] for job_run in runs}
+    refused = assert_error(org.client.patch(path, json={**change, "reembed": True}), 400, "INVALID_NAMESPACE_CONFIG")
+    assert refused["error"]["details"]["reason"] == "reembed_running"
+    assert run in refused["error"]["message"]
     cancelled = org.client.post(f"/v1/ingest-job-runs/{run}/cancel", json={"namespaceId": space})
     assert cancelled.status_code == 200, cancelled.text
-    shown = org.client.get(path).json()["data"]["namespace"]
-    assert shown["embeddingModelConfig"] == EMBEDDED["embeddingModelConfig"]
-    assert org.client.patch(path, json={**other, "reembed": True}).status_code == 200
+    namespace = org.client.get(path).json()["data"]["namespace"]
+    assert namespace["embeddingModelConfig"] == EMBEDDED["embeddingModelConfig"]
+    assert org.client.patch(path, json={**change, "reembed": True}).status_code == 200
     assert document
 
 
 def test_a_gate_is_judged_by_an_evaluation_of_the_namespace(org, organization):
-    space, other = org.namespace(), org.namespace()
+    space, other_space = org.namespace(), org.namespace()
     path = f"/v1/namespaces/{space}"
     org.text(space)
     changed = {"embeddingModelConfig": {"provider": "LOCAL", "model": "wordllama-l2-supercat-256"}, "reembed": True}
@@ -257,22 +257,22 @@ def test_a_gate_is_judged_by_an_evaluation_of_the_namespace(org, organization):
 
     foreign = organization()
     org.text(space, tenant="blue")
-    own, blue = evaluation(org, space), evaluation(org, space, **{"X-Tenant-ID": "blue"})
-    gate = {"evaluationId": own, "metric": "ndcgAt10", "minimum": 0.5}
-    unknown = [evaluation(org, other), evaluation(foreign, foreign.namespace()), "eval_none"]
+    own_evaluation, blue = evaluation(org, space), evaluation(org, space, **{"X-Tenant-ID": "blue"})
+    gate = {"evaluationId": own_evaluation, "metric": "ndcgAt10", "minimum": 0.5}
+    unknown = [evaluation(org, other_space), evaluation(foreign, foreign.namespace()), "eval_none"]
     for refused, reason in (
-        *(({**gate, "evaluationId": one}, "evaluation_not_found") for one in unknown),
+        *(({**gate, "evaluationId": evaluation_id}, "evaluation_not_found") for evaluation_id in unknown),
         ({**gate, "notWorseThan": 0.1}, "invalid"),
-        ({"evaluationId": own, "metric": "ndcgAt10"}, "invalid"),
+        ({"evaluationId": own_evaluation, "metric": "ndcgAt10"}, "invalid"),
         ({**gate, "metric": "latency"}, None),
         ({**gate, "metric": "spanRecallAt10"}, "no_spans"),
         ({**gate, "minimum": 1.5}, None),
         ({**gate, "minimum": None}, None),
     ):
         answer = org.client.patch(path, json={**changed, "gate": refused})
-        told = assert_error(answer, 400, "INVALID_NAMESPACE_CONFIG")["error"]["details"]
-        assert reason in {None, told["reason"]}, refused
-        assert told["field"].startswith("gate")
+        details = assert_error(answer, 400, "INVALID_NAMESPACE_CONFIG")["error"]["details"]
+        assert reason in {None, details["reason"]}, refused
+        assert details["field"].startswith("gate")
     without = assert_error(org.client.patch(path, json={"gate": gate}), 400, "INVALID_NAMESPACE_CONFIG")
     assert without["error"]["details"]["reason"] == "reembed_required"
     answer = org.client.patch(path, json={**changed, "gate": {**gate, "evaluationId": blue}})
@@ -283,8 +283,8 @@ def test_a_gate_is_judged_by_an_evaluation_of_the_namespace(org, organization):
 def test_reembedding_is_not_needed_where_nothing_moves(org):
     space = org.namespace()
     path = f"/v1/namespaces/{space}"
-    other = {"embeddingModelConfig": {"provider": "LOCAL", "model": "wordllama-l2-supercat-256"}, "reembed": True}
-    answer = org.client.patch(path, json=other).json()["data"]
+    change = {"embeddingModelConfig": {"provider": "LOCAL", "model": "wordllama-l2-supercat-256"}, "reembed": True}
+    answer = org.client.patch(path, json=change).json()["data"]
     assert "ingestJobRunId" not in answer
     assert answer["namespace"]["embeddingModelConfig"]["model"] == "wordllama-l2-supercat-256"
     org.text(space)
@@ -302,8 +302,8 @@ def test_files_stay_where_they_are_while_there_are_documents(org):
     space = org.namespace(fileStorageConfig=bucket)
     path = f"/v1/namespaces/{space}"
     org.text(space)
-    for other in ({"type": "LOCAL"}, {**bucket, "bucket": "c"}):
-        refused = org.client.patch(path, json={"fileStorageConfig": other, "reembed": True})
+    for change in ({"type": "LOCAL"}, {**bucket, "bucket": "c"}):
+        refused = org.client.patch(path, json={"fileStorageConfig": change, "reembed": True})
         assert assert_error(refused, 400, "INVALID_NAMESPACE_CONFIG")["error"]["details"]["reason"] == "has_files"
     rotated = {**bucket, "credentials": {"accessKeyId": "b", "secretAccessKey": "t"}}
     assert org.client.patch(path, json={"fileStorageConfig": rotated}).status_code == 200
@@ -321,21 +321,21 @@ def test_two_changes_at_once_do_not_undo_each_other(org):
         assert answer.status_code in {200, 400}
         if answer.status_code == 400:
             assert answer.json()["error"]["details"]["reason"] == "changed_meanwhile"
-    shown = org.client.get(path).json()["data"]["namespace"]
+    namespace = org.client.get(path).json()["data"]["namespace"]
     done = [body for body, answer in zip(bodies, answers, strict=True) if answer.status_code == 200]
-    assert shown["name"] in {body.get("name") for body in done} | {"space"}
+    assert namespace["name"] in {body.get("name") for body in done} | {"space"}
     if any("dropboxConfig" in body for body in done):
-        assert shown["dropboxConfig"] is not None
+        assert namespace["dropboxConfig"] is not None
 
 
 def test_the_language_of_keywords_is_set_shown_and_taken_back(org):
-    sent = {"name": "german", **EMBEDDED, "keywordLanguage": "DE"}
-    made = org.client.post("/v1/namespaces", json=sent).json()["data"]["namespace"]
-    assert made["keywordLanguage"] == "de"
-    path = f"/v1/namespaces/{made['id']}"
-    for value, shown in (("german", "german"), (None, None), ("ja", "ja")):
+    body = {"name": "german", **EMBEDDED, "keywordLanguage": "DE"}
+    created = org.client.post("/v1/namespaces", json=body).json()["data"]["namespace"]
+    assert created["keywordLanguage"] == "de"
+    path = f"/v1/namespaces/{created['id']}"
+    for value, expected in (("german", "german"), (None, None), ("ja", "ja")):
         changed = org.client.patch(path, json={"keywordLanguage": value}).json()["data"]["namespace"]
-        assert changed.get("keywordLanguage") == shown
+        assert changed.get("keywordLanguage") == expected
     assert org.client.patch(path, json={"name": "other"}).json()["data"]["namespace"]["keywordLanguage"] == "ja"
     for bad in ("klingon", "xx", "", 5):
         assert_error(org.client.patch(path, json={"keywordLanguage": bad}), 400, "INVALID_NAMESPACE_CONFIG")
@@ -361,9 +361,9 @@ def test_namespaces_are_found_by_name_and_ordered_by_documents(org):
     use = data["namespaces"][0]
     assert (use["chunkCount"], use["storedBytes"], use["searchCount"]) == (1, 0, 0)
     assert use["lastDocumentChange"]["isoString"] > use["createdAt"]["isoString"]
-    second, rest = listed(sort="documents", pageSize=1, cursor=data["nextCursor"])
+    second, last_page = listed(sort="documents", pageSize=1, cursor=data["nextCursor"])
     assert second == ["Manuals"]
-    assert listed(sort="documents", pageSize=5, cursor=rest["nextCursor"])[0] == ["Other", "100% wool"]
+    assert listed(sort="documents", pageSize=5, cursor=last_page["nextCursor"])[0] == ["Other", "100% wool"]
     refused = org.client.get("/v1/namespaces", params={"sort": "name", "cursor": data["nextCursor"]})
     assert_error(refused, 400, "INVALID_REQUEST")
     with org.key(namespace=names["Manuals"], scopes=["namespaces:read"]) as bound:
@@ -388,14 +388,14 @@ def test_namespaces_are_ordered_by_the_searches_of_thirty_days(org):
     for _ in range(2):
         queries.delete_expired(org.db, 100)
         params = {"sort": "searches", "pageSize": 2}
-        listed = org.client.get("/v1/namespaces", params=params).json()["data"]["namespaces"]
-        assert [(space["name"], space["searchCount"]) for space in listed] == [("busy", 9), ("quiet", 1)]
-    kept = org.db.rows(
+        namespaces = org.client.get("/v1/namespaces", params=params).json()["data"]["namespaces"]
+        assert [(space["name"], space["searchCount"]) for space in namespaces] == [("busy", 9), ("quiet", 1)]
+    buckets = org.db.rows(
         "select bucket, sum(searches)::int as searches from search_times where namespace_id = %(space)s"
         " group by bucket order by bucket",
         {"space": names["busy"]},
     )
-    assert [(row["bucket"], row["searches"]) for row in kept] == [(-1, 7), (7, 2)]
+    assert [(row["bucket"], row["searches"]) for row in buckets] == [(-1, 7), (7, 2)]
 
 
 def test_a_model_left_to_the_service_is_chosen_by_the_documents_that_are_there(org):
@@ -415,16 +415,16 @@ def test_a_model_left_to_the_service_is_chosen_by_the_documents_that_are_there(o
     )
     spoken += " (select id from partitions where namespace_id = %(space)s) returning id"
 
-    def patch(language, **more):
+    def patch(language, **changes):
         org.db.rows(spoken, {"properties": json.dumps({"language": language}), "space": space})
-        return org.client.patch(path, json={**auto, **more})
+        return org.client.patch(path, json={**auto, **changes})
 
     error = assert_error(patch("de"), 400, "INVALID_NAMESPACE_CONFIG")
     assert error["error"]["details"]["reason"] == "reembed_required"
-    kept = patch("en").json()["data"]["namespace"]["embeddingModelConfig"]
-    assert kept == {
+    chosen = patch("en").json()["data"]["namespace"]["embeddingModelConfig"]
+    assert chosen == {
         **EMBEDDED["embeddingModelConfig"],
         "learned": {"choice": "all documents by language: en 1"},
     }
-    assert patch("de").json()["data"]["namespace"]["embeddingModelConfig"] == kept, "chosen once"
+    assert patch("de").json()["data"]["namespace"]["embeddingModelConfig"] == chosen, "chosen once"
     assert patch("de", reembed=True).json()["data"]["ingestJobRunId"]

@@ -19,10 +19,10 @@ def checking(api_settings, api_database, api_db, ring, monkeypatch):
     monkeypatch.setenv("RETRIEVAL_FETCH_ALLOW", "127.0.0.0/8")
     settings.load_settings.cache_clear()
     owner = organizations.create_organization(api_db, "indexed")
-    made = api_keys.create_key(api_db, ring, owner.id, "indexed")
+    key = api_keys.create_key(api_db, ring, owner.id, "indexed")
     checked = api_settings.model_copy(update={"check_configs": True})
-    with serve(checked, api_database, ring) as base, client_of(base, made.api_key) as client:
-        yield Organization(owner.id, client, made.api_key, api_db, ring, base)
+    with serve(checked, api_database, ring) as base, client_of(base, key.api_key) as client:
+        yield Organization(owner.id, client, key.api_key, api_db, ring, base)
     settings.load_settings.cache_clear()
 
 

@@ -49,12 +49,12 @@ def held(database):
         yield
 
 
-def refused(answer, field, *said):
+def refused(answer, field, *parts):
     assert answer.status_code == 503, answer.text
     error = answer.json()["error"]
     assert (error["code"], error["details"]["reason"]) == ("SERVICE_UNAVAILABLE", "took_too_long")
     assert error["details"].get("field") == field
-    for words in (*said, "0.5 s"):
+    for words in (*parts, "0.5 s"):
         assert words in error["message"]
 
 
@@ -70,19 +70,19 @@ def test_a_search_that_is_too_dear_names_its_conditions(client, space, api_datab
 
 
 def test_one_query_of_a_batch_is_too_dear_alone(client, space, api_database):
-    asked = {"namespaceId": space, "queries": [{"query": "owls", "hybridConfig": WORDS, "filter": {"where": LONG}}]}
+    body = {"namespaceId": space, "queries": [{"query": "owls", "hybridConfig": WORDS, "filter": {"where": LONG}}]}
     with held(api_database):
-        (one,) = client.post("/v1/search/batch", json=asked).json()["data"]["results"]
-    assert (one["error"]["details"]["reason"], one["error"]["details"]["field"]) == ("took_too_long", "filter")
+        (result,) = client.post("/v1/search/batch", json=body).json()["data"]["results"]
+    assert (result["error"]["details"]["reason"], result["error"]["details"]["field"]) == ("took_too_long", "filter")
 
 
 def test_a_list_with_conditions_or_facets_ends_in_time(client, space, api_database):
     body = {"namespaceId": space, "filterConfig": {}, "facets": ["metadata.text", "document.type"]}
-    where = {**body, "facets": [], "filterConfig": {"where": LONG}}
+    condition_body = {**body, "facets": [], "filterConfig": {"where": LONG}}
     with held(api_database):
         refused(client.post("/v1/documents", json=body), "facets", "2 facets", "fewer")
-        refused(client.post("/v1/documents", json=where), "filterConfig", "7 conditions")
-    assert len(client.post("/v1/documents", json=where).json()["data"]["documents"]) == 1
+        refused(client.post("/v1/documents", json=condition_body), "filterConfig", "7 conditions")
+    assert len(client.post("/v1/documents", json=condition_body).json()["data"]["documents"]) == 1
     counted = client.post("/v1/documents", json=body).json()["data"]["facets"]["metadata.text"]
     assert counted == [{"value": "3 seals", "count": 1}]
 
@@ -91,11 +91,11 @@ def test_the_vector_store_in_the_same_database_is_bounded_too(org, space, api_da
     scope = Scope(org.id, space, "")
     store = PgVectorStore(org.db, space, 8)
     Library(org.db, scope, store).put(["seals"], [[1.0] * 8])
-    where = parse_search({"where": LONG}, ErrorCode.INVALID_SEARCH_REQUEST)
+    search = parse_search({"where": LONG}, ErrorCode.INVALID_SEARCH_REQUEST)
     services = SimpleNamespace(settings=SimpleNamespace(search_seconds=0.5))
-    with held(api_database), pytest.raises(ServiceError) as told, query_limits.limit_search(services, where):
-        store.query(scope, [1.0] * 8, 10, where)
-    assert (told.value.reason, told.value.field) == ("took_too_long", "filter")
+    with held(api_database), pytest.raises(ServiceError) as refusal, query_limits.limit_search(services, search):
+        store.query(scope, [1.0] * 8, 10, search)
+    assert (refusal.value.reason, refusal.value.field) == ("took_too_long", "filter")
 
 
 def test_many_short_statements_count_together(org):

@@ -27,14 +27,18 @@ def test_it_says_what_waits_and_what_is_worked_on(org, organization):
         "update job_runs set batch_id = %(batch)s, status = 'PROCESSING', started_at = now() where id = %(run)s",
         {"batch": batch, "run": begun},
     )
-    found = queue(org)
-    assert (found["queued"], found["held"], found["breakers"]) == (1, 0, [])
-    assert found["oldestQueuedAt"]["isoString"].endswith("Z")
-    (work,) = found["working"]
+    summary = queue(org)
+    assert (summary["queued"], summary["held"], summary["breakers"]) == (1, 0, [])
+    assert summary["oldestQueuedAt"]["isoString"].endswith("Z")
+    (work,) = summary["working"]
     assert (work["ingestJobRunId"], work["namespaceId"], work["source"], work["jobRuns"]) == (begun, space, "TEXT", 1)
-    assert waits not in str(found)
-    others = queue(stranger)
-    assert (others["queued"], others["oldestQueuedAt"], others["working"]) == (0, None, [])
+    assert waits not in str(summary)
+    strangers_summary = queue(stranger)
+    assert (strangers_summary["queued"], strangers_summary["oldestQueuedAt"], strangers_summary["working"]) == (
+        0,
+        None,
+        [],
+    )
     org.db.rows("update batches set finished_at = now() where id = %(batch)s", {"batch": batch})
 
 
@@ -48,9 +52,9 @@ def test_a_site_that_does_not_answer_holds_its_runs(org, organization):
         {"key": key, "org": org.id},
     )
     org.db.rows("update job_runs set waits_for = %(key)s where id = %(run)s", {"key": key, "run": run})
-    found = queue(org)
-    assert (found["queued"], found["held"], found["oldestQueuedAt"]) == (0, 1, None)
-    (breaker,) = found["breakers"]
+    summary = queue(org)
+    assert (summary["queued"], summary["held"], summary["oldestQueuedAt"]) == (0, 1, None)
+    (breaker,) = summary["breakers"]
     assert (breaker["name"], breaker["reason"], breaker["waitingJobRuns"]) == ("docs.example.com", "It hangs.", 1)
     org.text(space, "needs it, too, as all of the namespace does")
     org.db.rows(
@@ -58,7 +62,7 @@ def test_a_site_that_does_not_answer_holds_its_runs(org, organization):
         " where key = %(key)s",
         {"key": key, "run": run},
     )
-    found = queue(org)
-    assert (found["queued"], found["held"], found["breakers"][0]["waitingJobRuns"]) == (0, 2, 2)
+    summary = queue(org)
+    assert (summary["queued"], summary["held"], summary["breakers"][0]["waitingJobRuns"]) == (0, 2, 2)
     assert queue(stranger)["breakers"] == []
     org.db.rows("delete from breakers where key = %(key)s", {"key": key})

@@ -33,12 +33,12 @@ def place(org, space, run):
 
 
 def test_places_are_those_of_the_queue_and_nobody_elses(org):
-    space, other = org.namespace(), org.namespace()
+    space, other_space = org.namespace(), org.namespace()
     waiting = [run_of(org.text(space, f"text {number}")) for number in range(3)]
-    theirs = run_of(org.text(other, "another queue"))
+    theirs = run_of(org.text(other_space, "another queue"))
     alice = run_of(org.text(space, "another tenant's", tenant="alice"))
     assert [place(org, space, run) for run in waiting] == [(1, None), (2, None), (3, None)]
-    assert get(org, other, theirs)["queuePosition"] == 1
+    assert get(org, other_space, theirs)["queuePosition"] == 1
     answer = org.client.get(
         f"/v1/ingest-job-runs/{alice}", params={"namespaceId": space}, headers={"x-tenant-id": "alice"}
     )
@@ -59,10 +59,10 @@ def test_the_start_is_estimated_by_recent_throughput(org):
     space = org.namespace()
     waiting = [run_of(org.text(space, f"text {number}")) for number in range(21)]
     begun(org, waiting[0], size=60, ago=60)
-    now = datetime.now(UTC)
+    current_time = datetime.now(UTC)
     first, last = (place(org, space, run)[1] for run in (waiting[0], waiting[-1]))
-    assert now - timedelta(seconds=1) < first < now + timedelta(seconds=4)
-    assert now + timedelta(seconds=15) < last < now + timedelta(seconds=25)
+    assert current_time - timedelta(seconds=1) < first < current_time + timedelta(seconds=4)
+    assert current_time + timedelta(seconds=15) < last < current_time + timedelta(seconds=25)
 
 
 def test_a_run_that_was_lost_waits_again(org):

@@ -42,8 +42,8 @@ def test_set_shown_and_removed(org):
     assert org.client.get("/v1/organization").json()["data"]["organization"]["quotas"] == NONE
     assert set_quotas(org, documents=5, concurrentRuns=2) == {**NONE, "documents": 5, "concurrentRuns": 2}
     assert set_quotas(org, documents=None, storedBytes=7) == {**NONE, "concurrentRuns": 2, "storedBytes": 7}
-    shown = org.client.get("/v1/organization").json()["data"]["organization"]
-    assert (shown["id"], shown["quotas"]) == (org.id, {**NONE, "concurrentRuns": 2, "storedBytes": 7})
+    organization = org.client.get("/v1/organization").json()["data"]["organization"]
+    assert (organization["id"], organization["quotas"]) == (org.id, {**NONE, "concurrentRuns": 2, "storedBytes": 7})
     for wrong in (-1, 1.5, "3", True):
         answer = org.client.patch("/v1/organization", json={"quotas": {"documents": wrong}})
         assert_error(answer, 400, "INVALID_REQUEST")
@@ -58,17 +58,17 @@ def test_of_32_at_once_just_as_many_as_may_are_taken(org, api_db):
     set_quotas(org, documents=10)
     with ThreadPoolExecutor(32) as threads:
         answers = list(threads.map(lambda number: post(org, space, f"n{number}"), range(32)))
-    taken = [answer for answer in answers if answer.status_code == 200]
-    assert len(taken) == 7
+    accepted = [answer for answer in answers if answer.status_code == 200]
+    assert len(accepted) == 7
     for answer in answers:
         if answer.status_code != 200:
             assert_exceeded(answer, "documents", 10, 10)
-    held = api_db.row(
+    counts = api_db.row(
         "select (select count(*) from jobs where organization_id = %(org)s) as jobs, (select count(*) from documents d"
         " join jobs j on j.id = d.job_id where j.organization_id = %(org)s) as documents",
         {"org": org.id},
     )
-    assert held == {"jobs": 10, "documents": 10}, "what was refused left nothing"
+    assert counts == {"jobs": 10, "documents": 10}, "what was refused left nothing"
     usage = org.client.get("/v1/usage", params={"by": "day"}).json()["data"]
     assert (usage["used"]["documents"], usage["limit"]["documents"]) == (10, 10)
 
@@ -127,8 +127,8 @@ def test_tokens_of_this_month(org, api_db):
     assert_exceeded(post(org, space, "b"), "tokensPerMonth", 100, 100)
     assert_exceeded(post(org, space, "a", text="Another."), "tokensPerMonth", 100, 100)
     for path, body in (("keys", {"name": "more"}), ("tenants", {"id": "more"})):  # nothing of these is embedded
-        made = org.client.post(f"/v1/{path}", json=body)
-        assert made.status_code == 200, made.text
+        accepted = org.client.post(f"/v1/{path}", json=body)
+        assert accepted.status_code == 200, accepted.text
 
 
 def spend(db, org, space, day, tokens, *, model="small", tenant=""):
@@ -144,15 +144,15 @@ def test_a_tenants_quota_is_its_own(org, organization):
     for name in ("alice", "bob"):
         org.client.post("/v1/tenants", json={"id": name})
     assert set_quotas(org, "tenants/alice", documents=1) == {**NONE, "documents": 1}
-    listed = org.client.get("/v1/tenants").json()["data"]["tenants"]
-    assert [tenant["quotas"]["documents"] for tenant in listed] == [1, None]
+    listed_tenants = org.client.get("/v1/tenants").json()["data"]["tenants"]
+    assert [tenant["quotas"]["documents"] for tenant in listed_tenants] == [1, None]
     assert [post(org, space, name, tenant="bob").status_code for name in "ab"] == [200, 200]
     assert post(org, space, "a", tenant="alice").status_code == 200
     refused = post(org, space, "b", tenant="alice")
     assert_exceeded(refused, "documents", 1, 1)
     assert "tenant" in refused.json()["message"]
-    other = organization()
-    assert post(other, other.namespace(), "b", tenant="alice").status_code == 200
+    stranger = organization()
+    assert post(stranger, stranger.namespace(), "b", tenant="alice").status_code == 200
 
 
 def test_a_refusal_is_not_kept_for_its_idempotency_key(org):
@@ -161,9 +161,9 @@ def test_a_refusal_is_not_kept_for_its_idempotency_key(org):
     key = {"Idempotency-Key": "one"}
     assert_exceeded(post(org, space, "a", **key), "documents", 0, 0)
     set_quotas(org, documents=1)
-    first, again = post(org, space, "a", **key), post(org, space, "a", **key)
+    first, second = post(org, space, "a", **key), post(org, space, "a", **key)
     assert first.status_code == 200
-    assert again.content == first.content
+    assert second.content == first.content
     assert_exceeded(post(org, space, "b"), "documents", 1, 1)
 
 
@@ -197,14 +197,14 @@ def test_counting_anew_while_others_write_stays_exact(org, api_db):
 
 
 def test_usage_by_day_namespace_and_tenant(org, api_db):
-    one, two = org.namespace(), org.namespace()
-    post(org, one, "a", "x" * 10)
-    post(org, one, "b", "x" * 10, tenant="alice")
+    first_space, two = org.namespace(), org.namespace()
+    post(org, first_space, "a", "x" * 10)
+    post(org, first_space, "b", "x" * 10, tenant="alice")
     post(org, two, "c", "x" * 30)
     set_quotas(org, "tenants/alice", documents=9)
     for space, tenant, tokens, day in (
-        (one, "", 1000, "'2026-10-05'"),
-        (one, "alice", 2000, "'2026-10-05'"),
+        (first_space, "", 1000, "'2026-10-05'"),
+        (first_space, "alice", 2000, "'2026-10-05'"),
         (two, "", 4000, "'2026-10-06'"),
         (two, "", 8000, "'2026-09-30'"),
     ):
@@ -223,7 +223,10 @@ def test_usage_by_day_namespace_and_tenant(org, api_db):
     assert days[0]["models"] == [{"provider": "OPENAI", "model": "small", "tokens": 3000, "cost": None}]
     assert days[0]["cost"] is None
     spaces = {group["namespaceId"]: group for group in usage(by="namespace")["usage"]}
-    assert [(spaces[space]["tokens"], spaces[space]["storedBytes"]) for space in (one, two)] == [(3000, 20), (4000, 30)]
+    assert [(spaces[space]["tokens"], spaces[space]["storedBytes"]) for space in (first_space, two)] == [
+        (3000, 20),
+        (4000, 30),
+    ]
     tenants = {group["tenantId"]: group for group in usage(by="tenant")["usage"]}
     assert [(tenants[name]["tokens"], tenants[name]["documents"]) for name in (None, "alice")] == [(5000, 2), (2000, 1)]
     assert "limit" not in tenants[None]
@@ -231,8 +234,8 @@ def test_usage_by_day_namespace_and_tenant(org, api_db):
     today = datetime.now(UTC).date().isoformat()
     last = org.client.get("/v1/usage", params={"from": "9999-12-31", "to": "9999-12-31"})
     assert (last.status_code, last.json()["data"]["usage"]) == (200, [])
-    [now] = usage(**{"from": today, "to": today})["usage"]
-    assert (now["day"], now["documents"], now["storedBytes"]) == (today, 3, 50)
+    [usage_today] = usage(**{"from": today, "to": today})["usage"]
+    assert (usage_today["day"], usage_today["documents"], usage_today["storedBytes"]) == (today, 3, 50)
     for wrong in ({"by": "hour"}, {"from": "2026-11-01"}, {"from": "2020-01-01"}, {"from": "yesterday"}):
         answer = org.client.get("/v1/usage", params={"to": "2026-10-31", **wrong})
         assert_error(answer, 400, "INVALID_REQUEST")
@@ -240,8 +243,8 @@ def test_usage_by_day_namespace_and_tenant(org, api_db):
 
 def test_who_waits_for_a_quota_keeps_no_connection_from_others(org, organization, api_db):
     """More writes of one organization than the API has connections wait; another one is answered meanwhile."""
-    space, other = org.namespace(), organization()
-    elsewhere = other.namespace()
+    space, stranger = org.namespace(), organization()
+    elsewhere = stranger.namespace()
     set_quotas(org, documents=100)
     with ThreadPoolExecutor(12) as pool:
         with api_db.transaction() as connection:
@@ -251,8 +254,8 @@ def test_who_waits_for_a_quota_keeps_no_connection_from_others(org, organization
             time.sleep(1)
             for number in range(5):
                 start = time.monotonic()
-                assert post(other, elsewhere, f"goes on {number}").status_code == 200
+                assert post(stranger, elsewhere, f"goes on {number}").status_code == 200
                 assert time.monotonic() - start < 3
-            assert not any(one.done() for one in waiting)
-        assert {one.result().status_code for one in waiting} <= {200, 409}
-        assert sum(one.result().status_code == 200 for one in waiting) >= 7
+            assert not any(future.done() for future in waiting)
+        assert {future.result().status_code for future in waiting} <= {200, 409}
+        assert sum(future.result().status_code == 200 for future in waiting) >= 7

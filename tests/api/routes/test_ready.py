@@ -135,7 +135,7 @@ def test_a_role_does_not_start_with_another_folder(own_db, tmp_path, ring, monke
 
     assert files_folder.claim_folder(own_db, Settings(home=tmp_path / "one")) is None
     key = ",".join(f"{name}:{base64.b64encode(value).decode()}" for name, value in ring.keys.items())
-    given = Settings(
+    settings = Settings(
         home=tmp_path / "two",
         database_url=own_db.url,
         secret_key=key,
@@ -144,7 +144,7 @@ def test_a_role_does_not_start_with_another_folder(own_db, tmp_path, ring, monke
     )
     for role in ("worker", "dispatcher", "api"):
         with pytest.raises(LocalError, match="is not the one that this service's files are in"):
-            run_role.run(Namespace(command=role), given)
+            run_role.run(Namespace(command=role), settings)
 
 
 def test_an_installation_of_before_is_claimed_only_where_its_files_are(own_db, new_namespace_with_file, tmp_path):
@@ -180,10 +180,10 @@ def new_namespace_with_file(own_db, tmp_path):
 
 def test_the_probe_of_the_dispatcher_says_what_it_waits_for(own_db, tmp_path, ring, capsys):
     key = "1:" + base64.b64encode(bytes(32)).decode()
-    given = Settings(home=tmp_path, database_url=own_db.url, secret_key=key)
-    assert health.probe_role(Namespace(role="dispatcher"), given) == 0
+    settings = Settings(home=tmp_path, database_url=own_db.url, secret_key=key)
+    assert health.probe_role(Namespace(role="dispatcher"), settings) == 0
     readiness.record_loops(own_db, "here:1", [LoopReport("reconcile", 500.0, 600.0)])
-    assert health.probe_role(Namespace(role="dispatcher"), given) == 3
+    assert health.probe_role(Namespace(role="dispatcher"), settings) == 3
     assert "The dispatcher's loop `reconcile` has not succeeded" in capsys.readouterr().out
 
 
@@ -193,11 +193,11 @@ def test_a_process_that_ends_says_so_before_it_stops_listening(api_database, rin
         with httpx.Client(base_url=address, trust_env=False, timeout=10) as client:
             assert client.get("/ready?for=requests").status_code == 200
             started.send_signal(signal.SIGTERM)
-            told = time.monotonic()
+            signalled_at = time.monotonic()
             while client.get("/ready?for=requests").status_code == 200:
-                assert time.monotonic() - told < 1
+                assert time.monotonic() - signalled_at < 1
             assert "about to end" in client.get("/ready").json()["reason"]
-            while time.monotonic() - told < 2:
+            while time.monotonic() - signalled_at < 2:
                 assert client.get("/health").status_code == 200
                 time.sleep(0.05)
         assert started.wait(15) == 0

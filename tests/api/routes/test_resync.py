@@ -13,8 +13,8 @@ def space(org):
     return org.namespace(webScraperConfig={"provider": "BUILTIN"})
 
 
-def resync(org, space, filters, **more):
-    body = {"namespaceId": space, "filterConfig": filters, **more}
+def resync(org, space, filters, **options):
+    body = {"namespaceId": space, "filterConfig": filters, **options}
     return org.client.post("/v1/documents/resync", json=body)
 
 
@@ -47,22 +47,22 @@ def succeed(org, *documents):
 def test_a_stored_file_is_queued_again_as_a_new_run_of_its_job(org, space):
     document = upload(org, space, "owls.txt")
     succeed(org, document)
-    before = org.db.row("select * from run_documents where document_id = %(id)s", {"id": document})
+    row_before = org.db.row("select * from run_documents where document_id = %(id)s", {"id": document})
     answer = resync(org, space, {"documentIds": [document]}, confirmDeletions=True)
     assert answer.status_code == 200, answer.text
     data = answer.json()["data"]
     assert data["documents"] == [{"id": document, "status": "QUEUED_FOR_RESYNC", "error": None}]
     assert (data["itemsQueued"], data["itemsSkipped"]) == (1, 0)
     assert data["ingestJobRunIds"] == [data["ingestJobRunId"]]
-    after = org.db.row("select * from run_documents where job_run_id = %(run)s", {"run": data["ingestJobRunId"]})
+    row_after = org.db.row("select * from run_documents where job_run_id = %(run)s", {"run": data["ingestJobRunId"]})
     for same in ("name", "media_type", "raw_key", "raw_hash", "raw_size"):
-        assert after[same] == before[same]
-    assert after["generation"] > before["generation"]
+        assert row_after[same] == row_before[same]
+    assert row_after["generation"] > row_before["generation"]
     jobs = org.db.rows("select distinct job_id from job_runs r join jobs j on j.id = r.job_id"
                        " where j.organization_id = %(id)s", {"id": org.id})  # fmt: skip
     assert len(jobs) == 1
-    listed = org.client.post("/v1/documents", json={"namespaceId": space, "filterConfig": {}}).json()["data"]
-    assert [one["ingestionStatus"] for one in listed["documents"]] == ["QUEUED_FOR_RESYNC"]
+    listing = org.client.post("/v1/documents", json={"namespaceId": space, "filterConfig": {}}).json()["data"]
+    assert [one["ingestionStatus"] for one in listing["documents"]] == ["QUEUED_FOR_RESYNC"]
     run = org.client.get(f"/v1/ingest-job-runs/{data['ingestJobRunId']}", params={"namespaceId": space}).json()["data"]
     assert [one["id"] for one in run["documents"]["queued"]] == [document]
 
@@ -79,12 +79,12 @@ def test_a_dry_run_starts_nothing_and_counts_what_the_resync_then_queues(org, ap
     upload(org, space, "waiting.txt")
     tables = ("job_runs", "jobs", "run_documents", "audit_entries", "documents where status <> 'QUEUED_FOR_RESYNC'")
     counts = "select " + ", ".join(f"(select count(*) from {table}) as n{i}" for i, table in enumerate(tables))
-    before = org.db.row(counts)
-    told = resync(org, space, {"documentTypes": ["FILE"]}, dryRun=True).json()
-    assert org.db.row(counts) == before
-    assert told["message"] == "3 documents would be queued for resync"
-    assert (told["data"]["ingestJobRunId"], told["data"]["ingestJobRunIds"]) == (None, [])
-    assert told["data"].pop("report") == {
+    counts_before = org.db.row(counts)
+    answer = resync(org, space, {"documentTypes": ["FILE"]}, dryRun=True).json()
+    assert org.db.row(counts) == counts_before
+    assert answer["message"] == "3 documents would be queued for resync"
+    assert (answer["data"]["ingestJobRunId"], answer["data"]["ingestJobRunIds"]) == (None, [])
+    assert answer["data"].pop("report") == {
         "documents": 3,
         "documentsWithoutChunks": 1,
         "chunks": 6,
@@ -93,7 +93,7 @@ def test_a_dry_run_starts_nothing_and_counts_what_the_resync_then_queues(org, ap
     }
     done = resync(org, space, {"documentTypes": ["FILE"]}).json()["data"]
     runs = {name: done.pop(name) for name in ("ingestJobRunId", "ingestJobRunIds")}
-    assert done == {name: told["data"][name] for name in done}
+    assert done == {name: answer["data"][name] for name in done}
     assert (done["itemsQueued"], done["itemsSkipped"], len(runs["ingestJobRunIds"])) == (3, 1, 3)
 
 
@@ -102,8 +102,8 @@ def test_a_failed_text_is_queued_with_the_text_that_failed(org, space):
     org.db.rows("update run_documents set status = 'FAILED' where document_id = %(id)s", {"id": document})
     org.db.rows("update documents set status = 'FAILED', error = 'x' where id = %(id)s", {"id": document})
     run = resync(org, space, {"documentIngestionStatuses": ["FAILED"]}).json()["data"]["ingestJobRunId"]
-    kept = org.db.row("select content from inbox where job_run_id = %(run)s", {"run": run})
-    assert kept == {"content": "Owls see in the dark."}
+    inbox_row = org.db.row("select content from inbox where job_run_id = %(run)s", {"run": run})
+    assert inbox_row == {"content": "Owls see in the dark."}
 
 
 def test_documents_of_several_jobs_get_a_run_each_and_the_others_a_reason(org, space):
@@ -112,21 +112,21 @@ def test_documents_of_several_jobs_get_a_run_each_and_the_others_a_reason(org, s
     waiting = upload(org, space, "c.txt")
     page = {"source": "URLS_LIST", "config": {"urls": ["https://example.org/"]}}
     answer = org.client.post("/v1/ingest/urls", json={"namespaceId": space, "ingestConfig": page}).json()["data"]
-    pages = [one["id"] for one in answer["documents"]]
+    pages = [document["id"] for document in answer["documents"]]
     org.db.rows("update documents set status = 'FAILED' where id = any(%(ids)s)", {"ids": pages})
     org.db.rows("update documents set source = 'NOTION' where id = any(%(ids)s)", {"ids": pages})
     data = resync(org, space, {"documentIds": [*files, waiting, *pages]}).json()["data"]
     assert (data["itemsQueued"], data["itemsSkipped"]) == (2, 2)
     assert len(set(data["ingestJobRunIds"])) == 2
-    said = {one["id"]: (one["status"], bool(one["error"])) for one in data["documents"]}
-    assert said == {
+    results = {document["id"]: (document["status"], bool(document["error"])) for document in data["documents"]}
+    assert results == {
         files[0]: ("QUEUED_FOR_RESYNC", False),
         files[1]: ("QUEUED_FOR_RESYNC", False),
         waiting: ("NOT_ELIGIBLE_FOR_RESYNC", True),
         pages[0]: ("NOT_ELIGIBLE_FOR_RESYNC", True),
     }
-    again = resync(org, space, {"documentIds": files}).json()["data"]
-    assert (again["itemsQueued"], again["ingestJobRunId"], again["ingestJobRunIds"]) == (0, None, [])
+    repeated = resync(org, space, {"documentIds": files}).json()["data"]
+    assert (repeated["itemsQueued"], repeated["ingestJobRunId"], repeated["ingestJobRunIds"]) == (0, None, [])
 
 
 def test_a_page_of_a_list_is_queued_to_be_fetched_anew(org, space):
@@ -160,9 +160,9 @@ def test_a_resync_undoes_no_change_of_metadata(org, space):
     run_documents.start_window(org.db, lease, window)
     waiting = run_documents.items_at_stage(org.db, lease, window, "accepted")
     activation.finish_unchanged(org.db, lease, waiting, {item.key: b"\x01" for item in waiting})
-    after = org.db.row("select status, metadata, raw_key from documents where id = %(id)s", {"id": document})
-    assert (after["status"], after["metadata"]) == ("SUCCESS", {"color": "blue"})
-    assert org.db.rows("select id from sweeps where file_key = %(key)s", {"key": after["raw_key"]}) == []
+    row = org.db.row("select status, metadata, raw_key from documents where id = %(id)s", {"id": document})
+    assert (row["status"], row["metadata"]) == ("SUCCESS", {"color": "blue"})
+    assert org.db.rows("select id from sweeps where file_key = %(key)s", {"key": row["raw_key"]}) == []
 
 
 def fail(org, error, *documents):
@@ -191,12 +191,12 @@ def test_failures_are_counted_by_cause_and_retried_with_text_recognition(org, sp
     read = org.client.get(f"/v1/ingest-job-runs/{run}", params={"namespaceId": space}).json()["data"]
     assert read["failures"] == [{"cause": "NO_TEXT", "count": 1}]
 
-    other = org.client.post(
+    refused = org.client.post(
         f"/v1/ingest-job-runs/{run}/retry", json={"namespaceId": space, "failureCauses": ["PASSWORD"]}
     )
-    assert other.json()["error"]["details"]["reason"] == "nothing_to_retry"
-    where = {"field": "document.failureCause", "op": "eq", "value": "NO_TEXT"}
-    answer = resync(org, space, {"where": where}, ocrConfig={"strategy": "STANDARD_OCR"}).json()["data"]
+    assert refused.json()["error"]["details"]["reason"] == "nothing_to_retry"
+    condition = {"field": "document.failureCause", "op": "eq", "value": "NO_TEXT"}
+    answer = resync(org, space, {"where": condition}, ocrConfig={"strategy": "STANDARD_OCR"}).json()["data"]
     assert sorted(document["id"] for document in answer["documents"]) == sorted(scans)
     jobs = org.db.rows(
         "select d.job_id = r.job_id as same, j.config ->> 'ocr' as ocr from documents d"
@@ -206,11 +206,11 @@ def test_failures_are_counted_by_cause_and_retried_with_text_recognition(org, sp
     assert [(row["same"], row["ocr"]) for row in jobs] == [(True, "STANDARD_OCR")] * 2
 
 
-@pytest.mark.parametrize("way", ["retry", "resync"])
-def test_a_password_is_sealed_in_the_new_run_and_deleted_at_its_end(org, space, ring, way):
+@pytest.mark.parametrize("route", ["retry", "resync"])
+def test_a_password_is_sealed_in_the_new_run_and_deleted_at_its_end(org, space, ring, route):
     document = upload(org, space, "plan.pdf")
     fail(org, "The PDF is protected by a password. Give the password, or upload the file without one.", document)
-    if way == "resync":
+    if route == "resync":
         answer = resync(org, space, {"documentIds": [document]}, password="canary-password")
         run = answer.json()["data"]["ingestJobRunId"]
     else:
@@ -218,9 +218,9 @@ def test_a_password_is_sealed_in_the_new_run_and_deleted_at_its_end(org, space, 
         body = {"namespaceId": space, "failureCauses": ["PASSWORD"], "password": "canary-password"}
         answer = org.client.post(f"/v1/ingest-job-runs/{failed}/retry", json=body)
         run = answer.json()["data"]["id"]
-    shown = answer.text + org.client.get(f"/v1/ingest-job-runs/{run}", params={"namespaceId": space}).text
+    answered_text = answer.text + org.client.get(f"/v1/ingest-job-runs/{run}", params={"namespaceId": space}).text
     assert answer.status_code == 200
-    assert "canary" not in shown
+    assert "canary" not in answered_text
 
     def kept():
         return org.db.row("select password from job_runs where id = %(run)s", {"run": run})["password"]

@@ -29,8 +29,8 @@ def get(org, space, run):
     return answer.json()["data"]
 
 
-def act(org, space, run, what, **headers):
-    return org.client.post(f"/v1/ingest-job-runs/{run}/{what}", json={"namespaceId": space}, headers=headers)
+def act(org, space, run, action, **headers):
+    return org.client.post(f"/v1/ingest-job-runs/{run}/{action}", json={"namespaceId": space}, headers=headers)
 
 
 def batched(org, run):
@@ -84,20 +84,20 @@ def listed(org, space, **query):
 
 
 def test_job_runs_are_listed_newest_first_page_by_page(org):
-    space, other = org.namespace(), org.namespace()
-    made = [run_of(org.text(space, f"text {n}")) for n in range(5)]
-    org.text(other)
+    space, other_space = org.namespace(), org.namespace()
+    run_ids = [run_of(org.text(space, f"text {n}")) for n in range(5)]
+    org.text(other_space)
     org.text(space, tenant="alice")
-    seen, cursor = [], ""
+    listed_ids, cursor = [], ""
     while True:
         page = listed(org, space, pageSize=2, cursor=cursor)
         assert page["itemsReturned"] == len(page["ingestJobRuns"])
-        seen += [run["id"] for run in page["ingestJobRuns"]]
+        listed_ids += [run["id"] for run in page["ingestJobRuns"]]
         if not page["hasNextPage"]:
             break
         cursor = page["nextCursor"]
-        org.text(space, f"comes in between {len(seen)}")
-    assert seen == made[::-1]
+        org.text(space, f"comes in between {len(listed_ids)}")
+    assert listed_ids == run_ids[::-1]
     assert listed(org, space, pageSize=1)["totalCount"] == 7
     assert listed(org, space, pageSize=1, status="QUEUED", source="TEXT")["totalCount"] == 7
     assert listed(org, space, status="COMPLETED")["totalCount"] == 0
@@ -163,12 +163,12 @@ def test_job_runs_are_filtered_by_status(org):
 def test_progress_timings_and_the_flow_run_are_told(org, api_settings):
     space = org.namespace()
     run = run_of(org.text(space))
-    before = get(org, space, run)
+    initial = get(org, space, run)
     counted = ("fetched", "parsed", "chunked", "embedded", "upserted", "failed", "skipped", "removed")
     zero = dict.fromkeys((*counted, "awaitingConfirmation"), 0)
-    assert before["progress"] == {"found": 1, **zero, "skippedReasons": {}}
-    assert before["timings"] == {}
-    assert before["prefectUrl"] is None
+    assert initial["progress"] == {"found": 1, **zero, "skippedReasons": {}}
+    assert initial["timings"] == {}
+    assert initial["prefectUrl"] is None
     lease, window = claimed(org, run), keys_of(org, run)
     run_documents.start_window(org.db, lease, window)
     run_documents.advance_items(
@@ -178,10 +178,10 @@ def test_progress_timings_and_the_flow_run_are_told(org, api_settings):
         "parsed",
     )
     run_documents.add_timing(org.db, lease, window, "parse", 0.25)
-    now = get(org, space, run)
-    assert now["progress"] == {"found": 1, **zero, "fetched": 1, "parsed": 1, "skippedReasons": {}}
-    assert now["timings"] == {"parse": 0.25}
-    assert listed(org, space)["ingestJobRuns"][0]["progress"] == now["progress"]
+    final = get(org, space, run)
+    assert final["progress"] == {"found": 1, **zero, "fetched": 1, "parsed": 1, "skippedReasons": {}}
+    assert final["timings"] == {"parse": 0.25}
+    assert listed(org, space)["ingestJobRuns"][0]["progress"] == final["progress"]
     run_documents.fail_items(org.db, lease, {window[0]: "It is damaged."})
     assert get(org, space, run)["progress"]["failed"] == 1
 
@@ -221,9 +221,9 @@ def test_a_waiting_run_is_cancelled_at_once(org, dispatched):
     assert answer.status_code == 200, answer.text
     data = answer.json()["data"]
     assert data["status"] == "COMPLETED"
-    assert [one["status"] for one in data["documents"]["cancelled"]] == ["CANCELLED"]
-    again = act(org, space, run, "cancel").json()["data"]
-    assert again["documents"] == data["documents"]
+    assert [document["status"] for document in data["documents"]["cancelled"]] == ["CANCELLED"]
+    repeated = act(org, space, run, "cancel").json()["data"]
+    assert repeated["documents"] == data["documents"]
     if batch is not None:
         lease = batches.claim_lease(org.db, batch, 1, seconds=60)
         assert run_documents.list_windows(org.db, lease, documents=10, size=1000) == []
@@ -246,8 +246,8 @@ def test_a_finished_run_stays_as_it_is(org):
     space = org.namespace()
     run = run_of(org.text(space))
     failed(org, run)
-    before = get(org, space, run)
-    assert act(org, space, run, "cancel").json()["data"] == before
+    job_run = get(org, space, run)
+    assert act(org, space, run, "cancel").json()["data"] == job_run
 
 
 def test_the_failed_text_of_a_run_is_run_again_from_what_was_kept(org):
@@ -261,13 +261,13 @@ def test_the_failed_text_of_a_run_is_run_again_from_what_was_kept(org):
     assert data["id"] != run
     assert data["status"] == "QUEUED"
     assert data["documents"]["queued"] == [{"id": document, "status": "QUEUED", "error": None, "name": "a"}]
-    kept = org.db.row("select content from inbox where job_run_id = %(run)s", {"run": data["id"]})
-    assert kept["content"] == "Kept."
+    inbox_row = org.db.row("select content from inbox where job_run_id = %(run)s", {"run": data["id"]})
+    assert inbox_row["content"] == "Kept."
     both = org.db.rows("select distinct job_id from job_runs where id in (%(a)s, %(b)s)", {"a": run, "b": data["id"]})
     assert len(both) == 1
-    shown = org.client.post("/v1/documents", json={"namespaceId": space, "filterConfig": {}}).json()["data"]
-    assert [(one["ingestionStatus"], one["ingestionError"]) for one in shown["documents"]] == [("QUEUED", None)]
-    assert shown["documents"][0]["ingestJobRun"]["id"] == data["id"]
+    listing = org.client.post("/v1/documents", json={"namespaceId": space, "filterConfig": {}}).json()["data"]
+    assert [(one["ingestionStatus"], one["ingestionError"]) for one in listing["documents"]] == [("QUEUED", None)]
+    assert listing["documents"][0]["ingestJobRun"]["id"] == data["id"]
     assert len(get(org, space, run)["documents"]["failed"]) == 1
     assert_error(act(org, space, run, "retry"), 400, "INVALID_REQUEST")
 
@@ -340,9 +340,9 @@ def test_a_retry_with_a_key_acts_once(org):
     space = org.namespace()
     run = run_of(org.text(space))
     failed(org, run)
-    sent = [act(org, space, run, "retry", **{"Idempotency-Key": run}) for _ in range(3)]
-    assert {one.status_code for one in sent} == {200}
-    assert len({one.content for one in sent}) == 1
+    answers = [act(org, space, run, "retry", **{"Idempotency-Key": run}) for _ in range(3)]
+    assert {answer.status_code for answer in answers} == {200}
+    assert len({answer.content for answer in answers}) == 1
     assert len(listed(org, space)["ingestJobRuns"]) == 2
 
 
@@ -381,9 +381,9 @@ def test_what_failed_is_run_again_read_and_cut_in_another_way(org):
     run = sent_file(org, space, "scan.pdf", b"%PDF-1.4 scanned")
     failed(org, run)
     changed = {"ocrConfig": {"strategy": "STANDARD_OCR"}, "chunkConfig": {"chunkSize": 300, "chunkOverlap": 30}}
-    again = org.client.post(f"/v1/ingest-job-runs/{run}/retry", json={"namespaceId": space, **changed})
-    assert again.status_code == 200, again.text
-    new = again.json()["data"]["id"]
+    retried = org.client.post(f"/v1/ingest-job-runs/{run}/retry", json={"namespaceId": space, **changed})
+    assert retried.status_code == 200, retried.text
+    new = retried.json()["data"]["id"]
     (job,) = org.db.rows(
         "select d.job_id = r.job_id as own, j.config from job_runs r join jobs j on j.id = r.job_id"
         " join documents d on d.job_run_id = r.id where r.id = %(run)s",
@@ -415,23 +415,21 @@ def test_a_listing_is_not_read_in_another_way_by_a_retry(org):
 
 
 def test_job_runs_are_found_by_a_piece_of_what_they_are_about(org):
-    space, other = org.namespace(webScraperConfig={"provider": "BUILTIN"}), org.namespace()
+    space, other_space = org.namespace(webScraperConfig={"provider": "BUILTIN"}), org.namespace()
     text = run_of(org.text(space, "seals dive", name="Harbour seals 100%"))
     file = sent_file(org, space, "owls_at_night.txt", b"owls")
     config = {"source": "SITEMAP", "config": {"url": "https://docs.example.org/sitemap.xml?token=canary"}}
     site = run_of(org.client.post("/v1/ingest/sitemap", json={"namespaceId": space, "ingestConfig": config}).json())
-    elsewhere = run_of(org.text(other, "seals", name="Harbour seals"))
+    elsewhere = run_of(org.text(other_space, "seals", name="Harbour seals"))
 
     def found(**query):
         answer = org.client.get("/v1/ingest-job-runs", params={"namespaceId": space, **query})
         assert answer.status_code == 200, answer.text
         return [run["id"] for run in answer.json()["data"]["ingestJobRuns"]]
 
-    sharp = sent_file(org, other, "C# in a day? Why not.txt", b"sharp")
-    listed = org.client.get("/v1/ingest-job-runs", params={"namespaceId": other, "q": "why not"})
-    assert [run["id"] for run in listed.json()["data"]["ingestJobRuns"]] == [sharp], (
-        "signs of a name, not of an address"
-    )
+    sharp = sent_file(org, other_space, "C# in a day? Why not.txt", b"sharp")
+    runs = org.client.get("/v1/ingest-job-runs", params={"namespaceId": other_space, "q": "why not"})
+    assert [run["id"] for run in runs.json()["data"]["ingestJobRuns"]] == [sharp], "signs of a name, not of an address"
     assert found(q="harbour SEALS") == [text]
     assert found(q="100%") == [text]
     assert found(q="owls_at") == [file]
@@ -444,7 +442,7 @@ def test_job_runs_are_found_by_a_piece_of_what_they_are_about(org):
     assert found(ids=f"{file},{text},{elsewhere},nobody") == [file, text]
     hundred = ",".join([text, *(f"ijr_{number}" for number in range(99))])
     assert found(ids=hundred) == [text]
-    more = org.client.get("/v1/ingest-job-runs", params={"namespaceId": space, "ids": f"{hundred},{file}"})
-    assert assert_error(more, 400, "INVALID_REQUEST")["error"]["details"]["field"] == "ids"
+    refused = org.client.get("/v1/ingest-job-runs", params={"namespaceId": space, "ids": f"{hundred},{file}"})
+    assert assert_error(refused, 400, "INVALID_REQUEST")["error"]["details"]["field"] == "ids"
     assert found(q="harbour", outcome="FAILED") == []
     assert found() == [site, file, text]

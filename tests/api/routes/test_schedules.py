@@ -26,7 +26,7 @@ def create(org, space, run, **timing):
 
 
 def listed(org, **query):
-    return [one["id"] for one in org.client.get("/v1/schedules", params=query).json()["data"]["schedules"]]
+    return [schedule["id"] for schedule in org.client.get("/v1/schedules", params=query).json()["data"]["schedules"]]
 
 
 def finish_runs(api_db, space):
@@ -38,37 +38,42 @@ def finish_runs(api_db, space):
 
 
 def test_a_website_is_ingested_again_by_its_schedule(org, api_db):
-    space, other = org.namespace(**WEB), org.namespace(**WEB)
-    made = create(org, space, ingest(org, space), cron="0 6 * * MON-FRI", timeZone="Europe/Berlin")
-    assert (made["source"], made["about"], made["cron"], made["paused"]) == ("WEBSITE", SITE, "0 6 * * MON-FRI", False)
-    assert (made["nextRunAt"] is None, made["lastRun"]) == (False, None)
-    second = create(org, other, ingest(org, other), intervalMinutes=60)
-    assert listed(org) == [second["id"], made["id"]]
-    assert listed(org, namespaceId=space) == [made["id"]]
-    first = schedules.repeat_ingestion(api_db, made["id"])
-    assert schedules.repeat_ingestion(api_db, made["id"]).reason == schedules.BUSY_REASON
-    path = f"/v1/schedules/{made['id']}"
-    shown = org.client.get(path, params={"namespaceId": space}).json()["data"]["schedule"]
-    assert (shown["lastRun"]["id"], shown["lastRun"]["status"]) == (first.job_run_id, "QUEUED")
+    space, other_space = org.namespace(**WEB), org.namespace(**WEB)
+    schedule = create(org, space, ingest(org, space), cron="0 6 * * MON-FRI", timeZone="Europe/Berlin")
+    assert (schedule["source"], schedule["about"], schedule["cron"], schedule["paused"]) == (
+        "WEBSITE",
+        SITE,
+        "0 6 * * MON-FRI",
+        False,
+    )
+    assert (schedule["nextRunAt"] is None, schedule["lastRun"]) == (False, None)
+    second = create(org, other_space, ingest(org, other_space), intervalMinutes=60)
+    assert listed(org) == [second["id"], schedule["id"]]
+    assert listed(org, namespaceId=space) == [schedule["id"]]
+    first = schedules.repeat_ingestion(api_db, schedule["id"])
+    assert schedules.repeat_ingestion(api_db, schedule["id"]).reason == schedules.BUSY_REASON
+    path = f"/v1/schedules/{schedule['id']}"
+    read = org.client.get(path, params={"namespaceId": space}).json()["data"]["schedule"]
+    assert (read["lastRun"]["id"], read["lastRun"]["status"]) == (first.job_run_id, "QUEUED")
     finish_runs(api_db, space)
-    again = schedules.repeat_ingestion(api_db, made["id"])
+    second_run = schedules.repeat_ingestion(api_db, schedule["id"])
     jobs = "select distinct job_id from job_runs where id = any(%(ids)s)"
-    assert len(api_db.rows(jobs, {"ids": [first.job_run_id, again.job_run_id]})) == 1
+    assert len(api_db.rows(jobs, {"ids": [first.job_run_id, second_run.job_run_id]})) == 1
     changed = org.client.patch(path, json={"namespaceId": space, "intervalMinutes": 15, "paused": True})
-    now = changed.json()["data"]["schedule"]
-    assert (now["cron"], now["intervalMinutes"], now["paused"], now["nextRunAt"]) == (None, 15, True, None)
+    paused = changed.json()["data"]["schedule"]
+    assert (paused["cron"], paused["intervalMinutes"], paused["paused"], paused["nextRunAt"]) == (None, 15, True, None)
     assert org.client.delete(path, params={"namespaceId": space}).status_code == 200
     assert_error(org.client.get(path, params={"namespaceId": space}), 404, "NOT_FOUND")
-    assert schedules.repeat_ingestion(api_db, made["id"]).reason == "The schedule was deleted."
+    assert schedules.repeat_ingestion(api_db, schedule["id"]).reason == "The schedule was deleted."
 
 
 def test_a_list_of_urls_is_repeated_without_deleted_pages(org, api_db):
     space = org.namespace(**WEB)
     urls = [f"{SITE}{name}" for name in "abc"]
-    made = create(org, space, ingest(org, space, "urls", "URLS_LIST", urls=urls), intervalMinutes=60)
+    schedule = create(org, space, ingest(org, space, "urls", "URLS_LIST", urls=urls), intervalMinutes=60)
     finish_runs(api_db, space)
     api_db.rows("update documents set deleted_at = now() where external_id = %(url)s", {"url": urls[1]})
-    run = schedules.repeat_ingestion(api_db, made["id"])
+    run = schedules.repeat_ingestion(api_db, schedule["id"])
     rows = api_db.rows(
         "select name from run_documents where job_run_id = %(id)s order by position", {"id": run.job_run_id}
     )
@@ -100,18 +105,18 @@ def read_schedule(org, space, schedule_id):
 
 def test_a_schedule_whose_every_run_fails_is_failing_until_one_succeeds(org, api_db):
     space = org.namespace(**WEB)
-    made = create(org, space, ingest(org, space), intervalMinutes=60)
-    assert (made["health"]["state"], made["health"]["lastOutcome"]) == ("UNKNOWN", None)
+    schedule = create(org, space, ingest(org, space), intervalMinutes=60)
+    assert (schedule["health"]["state"], schedule["health"]["lastOutcome"]) == ("UNKNOWN", None)
     for _ in range(3):
-        end_run(api_db, schedules.repeat_ingestion(api_db, made["id"]).job_run_id, "FAILED")
-    health = read_schedule(org, space, made["id"])["health"]
+        end_run(api_db, schedules.repeat_ingestion(api_db, schedule["id"]).job_run_id, "FAILED")
+    health = read_schedule(org, space, schedule["id"])["health"]
     assert (health["state"], health["lastOutcome"], health["consecutiveFailures"]) == ("FAILING", "FAILED", 3)
     assert (health["reason"], health["lastSuccessAt"]) == ("The source answered 503.", None)
     assert health["failuresSince"]["isoString"] < health["nextAttemptAt"]["isoString"]
-    running = schedules.repeat_ingestion(api_db, made["id"]).job_run_id
-    assert read_schedule(org, space, made["id"])["health"] == health
+    running = schedules.repeat_ingestion(api_db, schedule["id"]).job_run_id
+    assert read_schedule(org, space, schedule["id"])["health"] == health
     end_run(api_db, running, "SUCCEEDED")
-    recovered = read_schedule(org, space, made["id"])["health"]
+    recovered = read_schedule(org, space, schedule["id"])["health"]
     assert (recovered["state"], recovered["lastOutcome"], recovered["consecutiveFailures"]) == (
         "HEALTHY",
         "SUCCEEDED",
@@ -119,20 +124,20 @@ def test_a_schedule_whose_every_run_fails_is_failing_until_one_succeeds(org, api
     )
     assert (recovered["reason"], recovered["failuresSince"]) == (None, None)
     assert recovered["lastSuccessAt"]
-    end_run(api_db, schedules.repeat_ingestion(api_db, made["id"]).job_run_id, "FAILED")
-    again = read_schedule(org, space, made["id"])["health"]
+    end_run(api_db, schedules.repeat_ingestion(api_db, schedule["id"]).job_run_id, "FAILED")
+    again = read_schedule(org, space, schedule["id"])["health"]
     assert (again["state"], again["consecutiveFailures"]) == ("FAILING", 1)
     assert again["lastSuccessAt"] == recovered["lastSuccessAt"]
 
 
 def test_a_schedule_that_cannot_start_a_run_is_failing(org, api_db):
     space = org.namespace(**WEB)
-    made = create(org, space, ingest(org, space, "urls", "URLS_LIST", urls=[SITE]), intervalMinutes=60)
+    schedule = create(org, space, ingest(org, space, "urls", "URLS_LIST", urls=[SITE]), intervalMinutes=60)
     finish_runs(api_db, space)
     api_db.rows("update documents set deleted_at = now() where external_id = %(url)s", {"url": SITE})
     for _ in range(2):
-        schedules.repeat_ingestion(api_db, made["id"])
-    health = read_schedule(org, space, made["id"])["health"]
+        schedules.repeat_ingestion(api_db, schedule["id"])
+    health = read_schedule(org, space, schedule["id"])["health"]
     assert (health["state"], health["lastOutcome"], health["consecutiveFailures"]) == ("FAILING", "NOT_STARTED", 2)
     assert health["failuresSince"]
     assert health["reason"] == "All pages of this list were deleted."
@@ -140,10 +145,10 @@ def test_a_schedule_that_cannot_start_a_run_is_failing(org, api_db):
 
 def test_a_due_time_during_a_run_is_no_failure(org, api_db):
     space = org.namespace(**WEB)
-    made = create(org, space, ingest(org, space), intervalMinutes=60)
-    schedules.repeat_ingestion(api_db, made["id"])
-    assert schedules.repeat_ingestion(api_db, made["id"]).reason == schedules.BUSY_REASON
-    assert read_schedule(org, space, made["id"])["health"]["state"] == "UNKNOWN"
+    schedule = create(org, space, ingest(org, space), intervalMinutes=60)
+    schedules.repeat_ingestion(api_db, schedule["id"])
+    assert schedules.repeat_ingestion(api_db, schedule["id"]).reason == schedules.BUSY_REASON
+    assert read_schedule(org, space, schedule["id"])["health"]["state"] == "UNKNOWN"
 
 
 @pytest.mark.parametrize(
@@ -180,18 +185,18 @@ def test_the_schedule_of_a_connection_has_its_name_and_last_run(org, api_db):
     space = org.namespace()
     config = {"url": "s3://handbooks", "credentials": {"accessKeyId": "AKIA", "secretAccessKey": "secret"}}
     connection = {"namespaceId": space, "name": "Handbooks", "connector": "OBJECTS", "config": config}
-    made = org.client.post("/v1/connections", json=connection).json()["data"]["connection"]
-    source = {"source": "OBJECTS", "config": {"connectionId": made["id"]}}
+    connected = org.client.post("/v1/connections", json=connection).json()["data"]["connection"]
+    source = {"source": "OBJECTS", "config": {"connectionId": connected["id"]}}
     receipt = org.client.post("/v1/ingest/source", json={"namespaceId": space, "ingestConfig": source}).json()["data"]
     schedule = create(org, space, receipt["ingestJobRunId"], intervalMinutes=60)
-    assert (schedule["about"], schedule["connectionId"]) == ("Handbooks", made["id"])
+    assert (schedule["about"], schedule["connectionId"]) == ("Handbooks", connected["id"])
     finish_runs(api_db, space)
     for _ in range(2):
         run = schedules.repeat_ingestion(api_db, schedule["id"])
         assert schedules.repeat_ingestion(api_db, schedule["id"]).job_run_id is None
         path = f"/v1/schedules/{schedule['id']}"
-        shown = org.client.get(path, params={"namespaceId": space}).json()["data"]["schedule"]
-        assert shown["lastRun"]["id"] == run.job_run_id
+        read = org.client.get(path, params={"namespaceId": space}).json()["data"]["schedule"]
+        assert read["lastRun"]["id"] == run.job_run_id
         finish_runs(api_db, space)
 
 
@@ -199,10 +204,10 @@ def test_a_connection_whose_runs_fail_is_active_and_failing(org, api_db):
     space = org.namespace()
     config = {"url": "s3://handbooks", "credentials": {"accessKeyId": "AKIA", "secretAccessKey": "secret"}}
     connection = {"namespaceId": space, "name": "Handbooks", "connector": "OBJECTS", "config": config}
-    made = org.client.post("/v1/connections", json=connection).json()["data"]["connection"]
-    path = f"/v1/connections/{made['id']}"
+    connected = org.client.post("/v1/connections", json=connection).json()["data"]["connection"]
+    path = f"/v1/connections/{connected['id']}"
     assert org.client.get(path).json()["data"]["connection"]["health"]["state"] == "UNKNOWN"
-    source = {"source": "OBJECTS", "config": {"connectionId": made["id"]}}
+    source = {"source": "OBJECTS", "config": {"connectionId": connected["id"]}}
     body = {"namespaceId": space, "ingestConfig": source}
     end_run(api_db, org.client.post("/v1/ingest/source", json=body).json()["data"]["ingestJobRunId"], "FAILED")
     (listed_connection,) = org.client.get("/v1/connections", params={"namespaceId": space}).json()["data"][

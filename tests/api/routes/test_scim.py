@@ -83,16 +83,16 @@ def test_entra_pushes_a_user_and_a_group_which_opens_a_document(org, space, push
     assert (
         push("GET", "Groups", filter='displayName eq "Finance Team"', excludedAttributes="members")["Resources"] == []
     )
-    made = {"schemas": [GROUP, "http://schemas.microsoft.com/2006/11/ResourceManagement/ADSCIM/2.0/Group"]}
-    group = push("POST", "Groups", {**made, "externalId": "8aa1a0c0", "displayName": "Finance Team"}, status=201)
+    group_body = {"schemas": [GROUP, "http://schemas.microsoft.com/2006/11/ResourceManagement/ADSCIM/2.0/Group"]}
+    group = push("POST", "Groups", {**group_body, "externalId": "8aa1a0c0", "displayName": "Finance Team"}, status=201)
     assert not sees(org, space, "test_user@example.com")
     member = {"op": "Add", "path": "members", "value": [{"$ref": None, "value": user["id"]}]}
     push("PATCH", f"Groups/{group['id']}", patch_of(member))
     assert sees(org, space, "test_user@example.com")
     assert not sees(org, space, "another@example.com")
-    shown = push("GET", f"Groups/{group['id']}", excludedAttributes="members")
-    assert "members" not in shown
-    assert shown["displayName"] == "Finance Team"
+    read = push("GET", f"Groups/{group['id']}", excludedAttributes="members")
+    assert "members" not in read
+    assert read["displayName"] == "Finance Team"
 
     push("PATCH", f"Users/{user['id']}", patch_of({"op": "Replace", "path": "active", "value": "False"}))
     assert not sees(org, space, "test_user@example.com")
@@ -104,8 +104,8 @@ def test_entra_pushes_a_user_and_a_group_which_opens_a_document(org, space, push
     assert sees(org, space, "new@example.com")
     assert not sees(org, space, "test_user@example.com")
 
-    gone = {"op": "Remove", "path": "members", "value": [{"value": user["id"]}]}
-    push("PATCH", f"Groups/{group['id']}", patch_of(gone))
+    removal = {"op": "Remove", "path": "members", "value": [{"value": user["id"]}]}
+    push("PATCH", f"Groups/{group['id']}", patch_of(removal))
     assert not sees(org, space, "new@example.com")
     push("DELETE", f"Groups/{group['id']}", status=204)
     push("DELETE", f"Users/{user['id']}", status=204)
@@ -167,9 +167,9 @@ def test_a_name_that_exists_is_a_conflict_in_the_terms_of_scim(push):
     refused = push("POST", "Users", entra_user("ADA@example.com", "2"), status=409)
     assert (refused["status"], refused["scimType"]) == ("409", "uniqueness")
     assert refused["schemas"] == ["urn:ietf:params:scim:api:messages:2.0:Error"]
-    other = push("POST", "Users", entra_user("bob@example.com", "2"), status=201)
+    other_user = push("POST", "Users", entra_user("bob@example.com", "2"), status=201)
     rename = patch_of({"op": "replace", "path": "userName", "value": "ada@example.com"})
-    push("PATCH", f"Users/{other['id']}", rename, status=409)
+    push("PATCH", f"Users/{other_user['id']}", rename, status=409)
 
 
 @pytest.mark.parametrize(
@@ -242,26 +242,26 @@ def members(org, space):
 def meanwhile(monkeypatch, module, name, act):
     """Send another request while the first one is in `name`; returns the list in which its answer comes to be."""
     real, answers = getattr(module, name), []
-    other = threading.Thread(target=lambda: answers.append(act()))
+    thread = threading.Thread(target=lambda: answers.append(act()))
 
     async def slow(*args):
-        if not other.ident:
-            other.start()
+        if not thread.ident:
+            thread.start()
             await asyncio.sleep(0.5)
         return await real(*args)
 
     monkeypatch.setattr(module, name, slow)
-    return other, answers
+    return thread, answers
 
 
 def test_a_user_that_is_deactivated_while_a_group_is_pushed_is_not_in_it(org, space, push, monkeypatch):
     user = push("POST", "Users", {"schemas": [USER], "userName": "ada"}, status=201)
     off = patch_of({"op": "replace", "path": "active", "value": False})
-    other, answers = meanwhile(
+    thread, answers = meanwhile(
         monkeypatch, directory.groups, "put_group", lambda: push("PATCH", f"Users/{user['id']}", off)
     )
     push("POST", "Groups", {"schemas": [GROUP], "displayName": "eng", "members": [{"value": user["id"]}]}, status=201)
-    other.join(20)
+    thread.join(20)
     assert answers[0]["active"] is False
     assert not members(org, space)
 
@@ -271,20 +271,20 @@ def test_a_group_that_is_renamed_twice_at_once_leaves_nothing_when_it_is_deleted
     body = {"schemas": [GROUP], "displayName": "old", "members": [{"value": user["id"]}]}
     group = push("POST", "Groups", body, status=201)
     path = f"Groups/{group['id']}"
-    other, answers = meanwhile(
+    thread, answers = meanwhile(
         monkeypatch, scim_resources, "build_pushed", lambda: push("PUT", path, {**body, "displayName": "y"})
     )
     push("PUT", path, {**body, "displayName": "x"})
-    other.join(20)
+    thread.join(20)
     assert answers
     push("DELETE", path, status=204)
     assert not members(org, space)
 
 
 def test_a_key_of_another_namespace_and_one_without_the_scope_are_refused(org, space, push):
-    other = org.namespace()
+    other_space = org.namespace()
     path = f"/v1/namespaces/{space}/scim/v2/Users"
-    with org.key(namespace=other) as bound, org.key(scopes=["documents:read"]) as reader:
+    with org.key(namespace=other_space) as bound, org.key(scopes=["documents:read"]) as reader:
         assert_error(bound.get(path), 404, "NAMESPACE_NOT_FOUND")
         assert reader.get(path).status_code == 200
         assert_error(reader.post(path, json={"schemas": [USER], "userName": "a"}), 403, "FORBIDDEN")

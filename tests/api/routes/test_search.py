@@ -65,7 +65,7 @@ def test_a_results_own_metadata_never_overrides_what_it_is():
         end=5,
         page=1,
     )
-    shown = SearchResult.from_hit(hit)
-    assert shown.metadata == {"id": "doc_1", "source": "manual.pdf", "type": "FILE", "page": 7}
-    assert (shown.chunk.start, shown.chunk.end, shown.chunk.page) == (0, 5, 1)
-    assert shown.document.name == "manual.pdf"
+    result = SearchResult.from_hit(hit)
+    assert result.metadata == {"id": "doc_1", "source": "manual.pdf", "type": "FILE", "page": 7}
+    assert (result.chunk.start, result.chunk.end, result.chunk.page) == (0, 5, 1)
+    assert result.document.name == "manual.pdf"

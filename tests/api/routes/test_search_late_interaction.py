@@ -27,8 +27,8 @@ def test_any_search_may_be_reranked_by_the_services_own_model(org, space, api_se
     local.make({}, api_settings).rerank("first use", ["loads the model"], seconds=60)
     body = {"namespaceId": space, "query": "owl mouse car", "hybridConfig": WORDS, "explain": True, "topK": 3}
 
-    def ask(**more):
-        answer = org.client.post("/v1/search/hybrid", json={**body, "rerank": {"budgetMs": 10_000}, **more})
+    def ask(**options):
+        answer = org.client.post("/v1/search/hybrid", json={**body, "rerank": {"budgetMs": 10_000}, **options})
         assert answer.status_code == 200, answer.text
         return answer.json()["data"]
 

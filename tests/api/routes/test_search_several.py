@@ -38,54 +38,54 @@ def search(org, **body):
 
 
 def test_several_namespaces_are_searched_and_merged_by_score(org, filled):
-    one = filled(["owls hunt"], ["owls owls sing to owls"])
+    first_space = filled(["owls hunt"], ["owls owls sing to owls"])
     two = filled(["owls owls"], ["seals"])
-    found = search(org, query="owls", namespaceIds=[one, two, one])
-    assert [hit["score"] for hit in found] == sorted((hit["score"] for hit in found), reverse=True)
-    assert {(hit["namespaceId"], hit["content"]) for hit in found} == {
-        (one, "owls hunt"),
-        (one, "owls owls sing to owls"),
+    hits = search(org, query="owls", namespaceIds=[first_space, two, first_space])
+    assert [hit["score"] for hit in hits] == sorted((hit["score"] for hit in hits), reverse=True)
+    assert {(hit["namespaceId"], hit["content"]) for hit in hits} == {
+        (first_space, "owls hunt"),
+        (first_space, "owls owls sing to owls"),
         (two, "owls owls"),
     }
-    assert len(search(org, query="owls", namespaceIds=[one, two], topK=2)) == 2
+    assert len(search(org, query="owls", namespaceIds=[first_space, two], topK=2)) == 2
     alone = search(org, query="owls", namespaceId=two)
     assert "namespaceId" not in alone[0]
     assert search(org, query="owls", namespaceIds=[two]) == [{**hit, "namespaceId": two} for hit in alone]
 
 
 def test_a_missing_namespace_among_several_is_not_found(org, filled, organization):
-    one, stranger = filled(["owls"]), organization()
+    known_space, stranger = filled(["owls"]), organization()
     foreign = stranger.namespace()
     for path, body in (("", {}), ("/hybrid", {"hybridConfig": WORDS})):
-        for other in ("ns_none", "", foreign):
-            asked = {"query": "owls", "namespaceIds": [one, other], **body}
+        for unknown_space in ("ns_none", "", foreign):
+            asked = {"query": "owls", "namespaceIds": [known_space, unknown_space], **body}
             assert_error(org.client.post(f"/v1/search{path}", json=asked), 404, "NAMESPACE_NOT_FOUND")
-        for wrong in ([], [one] * 11, "x", [5], None):
+        for wrong in ([], [known_space] * 11, "x", [5], None):
             asked = {"query": "owls", "namespaceIds": wrong, **body}
             assert_error(org.client.post(f"/v1/search{path}", json=asked), 400, "INVALID_SEARCH_REQUEST")
-        asked = {"query": "owls", "namespaceIds": [one], "namespaceId": one, **body}
+        asked = {"query": "owls", "namespaceIds": [known_space], "namespaceId": known_space, **body}
         assert_error(org.client.post(f"/v1/search{path}", json=asked), 400, "INVALID_SEARCH_REQUEST")
 
 
 def test_namespaces_of_different_models_are_not_searched_together(org, filled):
-    other = org.namespace(embeddingModelConfig={"provider": "LOCAL", "model": "wordllama-l2-supercat-256"})
-    asked = {"query": "owls", "namespaceIds": [filled(["owls"]), other], "hybridConfig": WORDS}
-    error = assert_error(org.client.post("/v1/search/hybrid", json=asked), 400, "INVALID_SEARCH_REQUEST")
+    other_space = org.namespace(embeddingModelConfig={"provider": "LOCAL", "model": "wordllama-l2-supercat-256"})
+    body = {"query": "owls", "namespaceIds": [filled(["owls"]), other_space], "hybridConfig": WORDS}
+    error = assert_error(org.client.post("/v1/search/hybrid", json=body), 400, "INVALID_SEARCH_REQUEST")
     assert error["error"]["details"] == {"reason": "different_models", "field": "namespaceIds"}
     assert "LOCAL all-MiniLM-L6-v2 and LOCAL wordllama-l2-supercat-256" in error["message"]
     undecided = org.namespace(embeddingModelConfig={"provider": "LOCAL", "model": "auto"})
-    assert search(org, query="owls", namespaceIds=[undecided, other]) == []
+    assert search(org, query="owls", namespaceIds=[undecided, other_space]) == []
     assert len(search(org, query="owls", namespaceIds=[undecided, filled(["owls"])])) == 1
     assert search(org, query="owls", namespaceIds=[undecided, undecided]) == []
 
 
 def test_several_namespaces_stay_within_their_tenant(org, filled):
-    one = filled(["owls of nobody"])
-    filled(["owls of alice"], tenant="alice", space=one)
-    assert [hit["content"] for hit in search(org, query="owls", namespaceIds=[one])] == ["owls of nobody"]
-    asked = {"query": "owls", "namespaceIds": [one, filled(["owls"])], "hybridConfig": WORDS}
-    with org.key(scopes=["search"], namespace=one) as bound:
-        assert_error(bound.post("/v1/search/hybrid", json=asked), 404, "NAMESPACE_NOT_FOUND")
+    shared_space = filled(["owls of nobody"])
+    filled(["owls of alice"], tenant="alice", space=shared_space)
+    assert [hit["content"] for hit in search(org, query="owls", namespaceIds=[shared_space])] == ["owls of nobody"]
+    body = {"query": "owls", "namespaceIds": [shared_space, filled(["owls"])], "hybridConfig": WORDS}
+    with org.key(scopes=["search"], namespace=shared_space) as bound:
+        assert_error(bound.post("/v1/search/hybrid", json=body), 404, "NAMESPACE_NOT_FOUND")
 
 
 def test_a_batch_answers_each_query_in_order(org, filled):
@@ -104,16 +104,21 @@ def test_a_batch_answers_each_query_in_order(org, filled):
     answer = org.client.post("/v1/search/batch", json={"namespaceId": space, "queries": queries})
     assert answer.status_code == 200, answer.text
     results = answer.json()["data"]["results"]
-    found = ["answerable", "results"]
-    assert [sorted(one) for one in results] == [found, ["error"], [*found, "timings"], found] + [["error"]] * 4
+    success_fields = ["answerable", "results"]
+    assert [sorted(result) for result in results] == [
+        success_fields,
+        ["error"],
+        [*success_fields, "timings"],
+        success_fields,
+    ] + [["error"]] * 4
     assert results[0]["results"] == results[3]["results"] == search(org, namespaceId=space, **good)
     assert results[2]["results"][0]["content"] == "seals dive"
-    codes = [one["error"]["code"] for one in results if "error" in one]
+    codes = [result["error"]["code"] for result in results if "error" in result]
     assert codes == ["INVALID_SEARCH_REQUEST"] * 2 + ["INVALID_HYBRID_CONFIG"] * 2 + ["INVALID_SEARCH_REQUEST"]
     assert results[4]["error"]["details"]["field"] == "topK"
     two = filled(["owls"])
     answer = org.client.post("/v1/search/batch", json={"namespaceIds": [space, two], "queries": [good] * 64})
-    assert all(len(one["results"]) == 2 for one in answer.json()["data"]["results"])
+    assert all(len(result["results"]) == 2 for result in answer.json()["data"]["results"])
 
 
 def test_a_query_of_a_batch_fails_alone_whatever_is_wrong_with_it(org, filled, organization):
@@ -134,12 +139,12 @@ def test_a_query_of_a_batch_fails_alone_whatever_is_wrong_with_it(org, filled, o
     body = f'{{"namespaceId": "{space}", "queries": [{", ".join(queries)}]}}'
     answer = org.client.post("/v1/search/batch", content=body, headers={"Content-Type": "application/json"})
     assert answer.status_code == 200, answer.text
-    first, *others, last = answer.json()["data"]["results"]
+    first, *failures, last = answer.json()["data"]["results"]
     assert first == last
     assert [hit["content"] for hit in first["results"]] == ["owls hunt"]
-    for (query, field), one in zip(wrong, others, strict=True):
-        assert one["error"]["code"] == "INVALID_SEARCH_REQUEST", query
-        assert one["error"]["details"].get("field") == field, query
+    for (query, field), failure in zip(wrong, failures, strict=True):
+        assert failure["error"]["code"] == "INVALID_SEARCH_REQUEST", query
+        assert failure["error"]["details"].get("field") == field, query
     for name in ("a\0b", foreign):
         asked = {"namespaceId": name, "queries": [{"query": "owls"}]}
         assert_error(org.client.post("/v1/search/batch", json=asked), 404, "NAMESPACE_NOT_FOUND")
@@ -151,14 +156,14 @@ PROSE = "It is where the seals are that were counted" + " along the rocks of the
 def test_a_search_by_stop_words_alone_says_why_it_finds_nothing(org, filled):
     space = filled([PROSE])
     queries = {"where it is": True, "the whales": False, "the seals": False}
-    for query, said in queries.items():
+    for query, has_note in queries.items():
         body = {"namespaceId": space, "query": query, "hybridConfig": WORDS}
         answer = org.client.post("/v1/search/hybrid", json=body).json()
-        assert ("stop words alone" in answer["message"]) is said, query
-        assert ("stop words alone" in answer["data"].get("note", "")) is said, query
+        assert ("stop words alone" in answer["message"]) is has_note, query
+        assert ("stop words alone" in answer["data"].get("note", "")) is has_note, query
     asked = {"namespaceId": space, "queries": [{"query": query, "hybridConfig": WORDS} for query in queries]}
     batch = org.client.post("/v1/search/batch", json=asked).json()["data"]["results"]
-    assert ["stop words alone" in one.get("note", "") for one in batch] == list(queries.values())
+    assert ["stop words alone" in result.get("note", "") for result in batch] == list(queries.values())
     grouped = {"namespaceIds": [space, filled(["the whales"])], "query": "where it is", "groupBy": "document"}
     answer = org.client.post("/v1/search/hybrid", json={**grouped, "hybridConfig": WORDS}).json()
     assert "stop words alone" in answer["data"]["note"]
@@ -189,30 +194,32 @@ def test_a_batch_counts_its_queries(organization):
         time.sleep(0.5)
     space = org.namespace()
     body = {"namespaceId": space, "queries": [{"query": "owls", "hybridConfig": WORDS}] * 20}
-    left = [int(org.client.post("/v1/search/batch", json=body).headers["x-ratelimit-remaining"]) for _ in range(2)]
-    assert left == [29, 9], "the namespace was one request"
+    remaining = [int(org.client.post("/v1/search/batch", json=body).headers["x-ratelimit-remaining"]) for _ in range(2)]
+    assert remaining == [29, 9], "the namespace was one request"
     refused = org.client.post("/v1/search/batch", json=body)
     assert_error(refused, 429, "RATE_LIMIT_EXCEEDED")
     assert 1 <= int(refused.headers["retry-after"]) <= 60
-    again = org.client.post("/v1/search/batch", json={**body, "queries": body["queries"][:4]})
-    assert (again.status_code, again.headers["x-ratelimit-remaining"]) == (200, "4"), "what was refused counts as one"
+    accepted = org.client.post("/v1/search/batch", json={**body, "queries": body["queries"][:4]})
+    assert (accepted.status_code, accepted.headers["x-ratelimit-remaining"]) == (200, "4"), (
+        "what was refused counts as one"
+    )
 
 
 def test_groups_hold_the_best_results_of_each_document(org, filled):
     many = [" ".join(["owls"] * (1 + n % 4)) + f" number {n}" for n in range(30)]
     space = filled(many, ["owls once, and many other words beside them"], ["owls, and seals"], ["seals"])
     flat = search(org, namespaceId=space, query="owls", topK=100)
-    found = search(org, namespaceId=space, query="owls", groupBy="document", topK=3)
-    assert len({hit["document"]["id"] for hit in found}) == len(found) == 3
-    assert found[0]["content"] == flat[0]["content"]
-    own = [hit for hit in flat if hit["document"]["id"] == found[0]["document"]["id"]]
-    assert [hit["content"] for hit in found[0]["more"]] == [hit["content"] for hit in own[1:3]]
-    assert found[1]["more"] == found[2]["more"] == []
+    hits = search(org, namespaceId=space, query="owls", groupBy="document", topK=3)
+    assert len({hit["document"]["id"] for hit in hits}) == len(hits) == 3
+    assert hits[0]["content"] == flat[0]["content"]
+    same_document = [hit for hit in flat if hit["document"]["id"] == hits[0]["document"]["id"]]
+    assert [hit["content"] for hit in hits[0]["more"]] == [hit["content"] for hit in same_document[1:3]]
+    assert hits[1]["more"] == hits[2]["more"] == []
     single = search(org, namespaceId=space, query="owls", groupBy="document", topK=2, perDocument=1)
     assert [len(hit["more"]) for hit in single] == [0, 0]
     for wrong in ({"groupBy": "page"}, {"groupBy": "document", "perDocument": 11}):
-        asked = {"namespaceId": space, "query": "owls", "hybridConfig": WORDS, **wrong}
-        assert_error(org.client.post("/v1/search/hybrid", json=asked), 400, "INVALID_SEARCH_REQUEST")
+        body = {"namespaceId": space, "query": "owls", "hybridConfig": WORDS, **wrong}
+        assert_error(org.client.post("/v1/search/hybrid", json=body), 400, "INVALID_SEARCH_REQUEST")
 
 
 def test_a_search_is_filtered_by_documents_and_conditions(org, filled):
@@ -236,13 +243,13 @@ def test_a_search_is_filtered_by_documents_and_conditions(org, filled):
         ({"where": {"field": "metadata.year", "op": "in", "value": []}}, []),
         ({"documents": {}}, ["2020 SITEMAP", "2020 TEXT", "2024 SITEMAP", "2024 TEXT"]),
     ):
-        found = sorted(hit["content"] for hit in search(org, namespaceId=space, query="owls", filter=filters))
-        assert len(found) == len(expected), filters
-        assert all(text.endswith(end) for text, end in zip(found, expected, strict=True))
+        contents = sorted(hit["content"] for hit in search(org, namespaceId=space, query="owls", filter=filters))
+        assert len(contents) == len(expected), filters
+        assert all(text.endswith(end) for text, end in zip(contents, expected, strict=True))
 
 
-@pytest.mark.parametrize(("top", "each"), [(100, 2), (60, 3), (3, 3)])
-def test_as_many_groups_are_reranked_as_were_asked_for(org, filled, api_settings, top, each):
+@pytest.mark.parametrize(("top", "group_size"), [(100, 2), (60, 3), (3, 3)])
+def test_as_many_groups_are_reranked_as_were_asked_for(org, filled, api_settings, top, group_size):
     """Of three results for each of 100 documents, 200 can be read again."""
     cross_encoder.build(api_settings.home / "rerankers" / f"groups-{top}")
     space = org.namespace(rerankConfig={"provider": "LOCAL", "path": f"groups-{top}"})
@@ -251,9 +258,9 @@ def test_as_many_groups_are_reranked_as_were_asked_for(org, filled, api_settings
     answer = org.client.post("/v1/search/hybrid", json={**body, "rerank": {"candidates": 10, "budgetMs": 10_000}})
     data = answer.json()["data"]
     assert data["reranked"] is True
-    assert len(data["results"]) == len({one["document"]["id"] for one in data["results"]}) == top
-    assert {1 + len(one["more"]) for one in data["results"]} == {each}
-    scores = [one["score"] for one in data["results"]]
+    assert len(data["results"]) == len({group["document"]["id"] for group in data["results"]}) == top
+    assert {1 + len(group["more"]) for group in data["results"]} == {group_size}
+    scores = [group["score"] for group in data["results"]]
     assert scores == sorted(scores, reverse=True)
 
 
@@ -297,16 +304,18 @@ def test_the_same_text_is_one_result_of_every_search(org):
     for answer in answers:
         assert len(answer["results"]) == 2
         (hit,) = [hit for hit in answer["results"] if hit["content"] == "owls hunt mice"]
-        ((other, name),) = {key: name for key, name in documents.items() if key != hit["document"]["id"]}.items()
-        assert hit["duplicates"] == [{"documentId": other, "name": name, "externalId": other, "documentType": "TEXT"}]
+        ((duplicate_id, name),) = {key: name for key, name in documents.items() if key != hit["document"]["id"]}.items()
+        assert hit["duplicates"] == [
+            {"documentId": duplicate_id, "name": name, "externalId": duplicate_id, "documentType": "TEXT"}
+        ]
         (single,) = [hit for hit in answer["results"] if hit["content"] != "owls hunt mice"]
         assert "duplicates" not in single
-    found = org.client.post(f"/v1/vector_stores/{space}/search", json={"query": "owls hunt"}).json()["data"]
-    (entry,) = [entry for entry in found if "duplicates" in entry]
+    entries = org.client.post(f"/v1/vector_stores/{space}/search", json={"query": "owls hunt"}).json()["data"]
+    (entry,) = [entry for entry in entries if "duplicates" in entry]
     assert {entry["file_id"], entry["duplicates"][0]["file_id"]} == set(documents)
     assert {entry["filename"], entry["duplicates"][0]["filename"]} == set(documents.values())
     arguments = {"namespaceId": space, **body, "hybridConfig": WORDS}
     call = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "search", "arguments": arguments}}
-    said = org.client.post("/mcp", json=call, headers=MCP).json()["result"]
-    assert said["structuredContent"]["results"][0]["duplicates"][0]["documentId"] in documents
-    assert "The same text is in" in said["content"][0]["text"]
+    result = org.client.post("/mcp", json=call, headers=MCP).json()["result"]
+    assert result["structuredContent"]["results"][0]["duplicates"][0]["documentId"] in documents
+    assert "The same text is in" in result["content"][0]["text"]

@@ -17,8 +17,8 @@ def library(org):
 
 
 def why(org, library, document=None, **body):
-    named = {} if document is None else {"documentId": document}
-    sent = {"namespaceId": library.scope.namespace, "query": "owls", "hybridConfig": WORDS, **named, **body}
+    reference = {} if document is None else {"documentId": document}
+    sent = {"namespaceId": library.scope.namespace, "query": "owls", "hybridConfig": WORDS, **reference, **body}
     answer = org.client.post("/v1/search/why", json=sent)
     assert answer.status_code == 200, answer.text
     return answer.json()["data"]
@@ -79,15 +79,15 @@ def test_what_hides_a_document_is_named(org, library):
 
 def test_an_unknown_document_is_not_found(org, library, organization):
     mine = library.put(["owls"], external_id="mine")
-    other = organization()
-    theirs = Library(org.db, Scope(other.id, other.namespace(), ""), None).put(["owls"], external_id="theirs")
+    stranger = organization()
+    theirs = Library(org.db, Scope(stranger.id, stranger.namespace(), ""), None).put(["owls"], external_id="theirs")
     tenants = Library(org.db, Scope(org.id, library.scope.namespace, "alice"), None).put(["owls"])
-    asked = {"namespaceId": library.scope.namespace, "query": "owls", "hybridConfig": WORDS}
-    for named in ({"documentId": theirs}, {"documentId": tenants}, {"externalId": "theirs"}, {"documentId": ""}):
-        answer = org.client.post("/v1/search/why", json={**asked, **named})
+    body = {"namespaceId": library.scope.namespace, "query": "owls", "hybridConfig": WORDS}
+    for reference in ({"documentId": theirs}, {"documentId": tenants}, {"externalId": "theirs"}, {"documentId": ""}):
+        answer = org.client.post("/v1/search/why", json={**body, **reference})
         assert_error(answer, 404, "DOCUMENTS_NOT_FOUND")
-    for named in ({}, {"documentId": mine, "externalId": "mine"}, {"documentId": 5}, {"documentId": None}):
-        assert_error(org.client.post("/v1/search/why", json={**asked, **named}), 400, "INVALID_SEARCH_REQUEST")
+    for reference in ({}, {"documentId": mine, "externalId": "mine"}, {"documentId": 5}, {"documentId": None}):
+        assert_error(org.client.post("/v1/search/why", json={**body, **reference}), 400, "INVALID_SEARCH_REQUEST")
 
 
 def test_stop_words_alone_are_named_as_the_reason(org, library):

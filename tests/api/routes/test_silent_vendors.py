@@ -18,11 +18,13 @@ def test_a_search_names_the_model_that_hangs_within_its_seconds(api_database, ap
     owner = organizations.create_organization(api_db, "silent")
     api_key = api_keys.create_key(api_db, ring, owner.id, "silent").api_key
     with embedding_server.running("OPENAI", holds=lambda _texts: True) as vendor:
-        there = json.dumps({"OPENAI": {"base_url": vendor.base_url}})
-        settings = {"RETRIEVAL_ENDPOINTS": there, "RETRIEVAL_SEARCH_SECONDS": "3"}
+        endpoints = json.dumps({"OPENAI": {"base_url": vendor.base_url}})
+        settings = {"RETRIEVAL_ENDPOINTS": endpoints, "RETRIEVAL_SEARCH_SECONDS": "3"}
         with running(tmp_path, api_database, ring, **settings) as (base, _, _), client_of(base, api_key) as client:
-            made = client.post("/v1/namespaces", json={"name": "silent", **EMBEDDED, "embeddingModelConfig": OPENAI})
-            space = made.json()["data"]["namespace"]["id"]
+            creation = client.post(
+                "/v1/namespaces", json={"name": "silent", **EMBEDDED, "embeddingModelConfig": OPENAI}
+            )
+            space = creation.json()["data"]["namespace"]["id"]
             assert client.post("/v1/ingest/text", json={"namespaceId": space, "ingestConfig": TEXT}).status_code == 200
             client.post("/v1/search", json={"namespaceId": space, "query": "first"})  # imports the vendor's SDK
             began = time.monotonic()
@@ -37,8 +39,8 @@ def test_a_search_names_the_model_that_hangs_within_its_seconds(api_database, ap
                 "hybridConfig": {"semanticWeight": 0, "keywordWeight": 1},
             }
             assert client.post("/v1/search/hybrid", json=words).status_code == 200
-            made = client.post("/v1/namespaces", json={"name": "local", **EMBEDDED})
-            local = {"namespaceId": made.json()["data"]["namespace"]["id"], "query": "anything"}
+            creation = client.post("/v1/namespaces", json={"name": "local", **EMBEDDED})
+            local = {"namespaceId": creation.json()["data"]["namespace"]["id"], "query": "anything"}
             assert client.post("/v1/search", json=local).status_code == 200
             with ThreadPoolExecutor(24) as searching:
                 hanging = {"namespaceId": space, "query": "anything else"}

@@ -141,8 +141,8 @@ NAMELESS = [
 @pytest.mark.parametrize("disposition", NAMELESS)
 def test_files_without_a_name_are_told_apart_by_their_content(disposition, org):
     space = org.namespace()
-    first, second, again = (send(org, space, disposition, content) for content in (b"One.", b"Two.", b"One."))
-    assert first == again != second
+    first, second, repeated = (send(org, space, disposition, content) for content in (b"One.", b"Two.", b"One."))
+    assert first == repeated != second
     documents = stored(org, space)
     assert len({document["name"] for document in documents}) == len({d["externalId"] for d in documents}) == 2
 

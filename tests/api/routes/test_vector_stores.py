@@ -27,8 +27,8 @@ SEALS = b"Seals dive for thirty minutes. They sleep on ice."
 
 @pytest.fixture
 def client(org, base):
-    with openai.OpenAI(base_url=f"{base}/v1", api_key=org.api_key, max_retries=0) as made:
-        yield made
+    with openai.OpenAI(base_url=f"{base}/v1", api_key=org.api_key, max_retries=0) as sdk:
+        yield sdk
 
 
 @pytest.fixture
@@ -86,11 +86,11 @@ def test_a_store_that_is_refused_leaves_no_copies_of_its_files(client, api_setti
     async def refuse(*_):
         raise ServiceError(ErrorCode.QUOTA_EXCEEDED, "The quota is used up.")
 
-    before = {path for path in folder.rglob("*") if path.is_file()}
+    files_before = {path for path in folder.rglob("*") if path.is_file()}
     monkeypatch.setattr(vector_store_files.runs, "accept_files", refuse)
     with pytest.raises(openai.APIStatusError):
         client.vector_stores.create(name="Manuals", file_ids=files)
-    assert {path for path in folder.rglob("*") if path.is_file()} == before
+    assert {path for path in folder.rglob("*") if path.is_file()} == files_before
 
 
 def test_the_sdk_uploads_polls_searches_reads_and_deletes(client, store, worker):
@@ -127,9 +127,9 @@ def test_the_sdk_uploads_polls_searches_reads_and_deletes(client, store, worker)
     assert changed.attributes == {"year": 2027.5, "old": False}
     assert list(client.vector_stores.search(store.id, query="seals", filters=topic)) == []
 
-    found = client.vector_stores.retrieve(store.id)
-    assert (found.name, found.status, found.usage_bytes) == ("Manuals", "completed", len(SEALS) + 19)
-    assert (found.file_counts.completed, found.file_counts.total) == (2, 2)
+    retrieved = client.vector_stores.retrieve(store.id)
+    assert (retrieved.name, retrieved.status, retrieved.usage_bytes) == ("Manuals", "completed", len(SEALS) + 19)
+    assert (retrieved.file_counts.completed, retrieved.file_counts.total) == (2, 2)
     assert client.vector_stores.files.delete(polled.id, vector_store_id=store.id).deleted
     with pytest.raises(openai.NotFoundError):
         client.vector_stores.files.retrieve(polled.id, vector_store_id=store.id)
@@ -151,8 +151,8 @@ def test_a_batch_is_one_job_run(client, store, worker):
     assert len({file.id for file in files}) == 3
     broken = upload(client, "broken.pdf", b"%PDF-1.4 nothing")
     good = upload(client, "good.txt", b"Good.")
-    each = [{"file_id": broken.id, "attributes": {"n": 1}}, {"file_id": good.id, "attributes": {"n": 2}}]
-    polled = client.vector_stores.file_batches.create_and_poll(store.id, files=each, poll_interval_ms=100)
+    entries = [{"file_id": broken.id, "attributes": {"n": 1}}, {"file_id": good.id, "attributes": {"n": 2}}]
+    polled = client.vector_stores.file_batches.create_and_poll(store.id, files=entries, poll_interval_ms=100)
     assert (polled.status, polled.file_counts.failed, polled.file_counts.completed) == ("completed", 1, 1)
     (failed,) = client.vector_stores.file_batches.list_files(polled.id, vector_store_id=store.id, filter="failed")
     assert (failed.id, failed.status, failed.attributes) == (broken.id, "failed", {"n": 1})
@@ -172,8 +172,8 @@ def test_lists_are_read_in_both_directions(client, org):
     assert [store.id for store in client.vector_stores.list(limit=2)] == stores[::-1], "newest first, page by page"
     assert [store.id for store in client.vector_stores.list(limit=2, order="asc")] == stores
     for limit in (1, 2, 3, 4, 100):
-        before = client.vector_stores.list(limit=limit, before=stores[1])
-        assert [store.id for store in before] == [stores[4], stores[3], stores[2]], limit
+        previous = client.vector_stores.list(limit=limit, before=stores[1])
+        assert [store.id for store in previous] == [stores[4], stores[3], stores[2]], limit
         between = client.vector_stores.list(limit=limit, order="asc", after=stores[0], before=stores[4])
         assert [store.id for store in between] == stores[1:4], limit
     page = client.vector_stores.list(limit=3, before=stores[1])
@@ -240,9 +240,9 @@ def test_entries_are_deleted_while_a_program_iterates(client, org, store, order)
 
 def test_uploads_are_listed_page_by_page(client, organization):
     uploads = [upload(client, f"{number}.txt").id for number in range(5)]
-    other = client.files.create(file=("vision.png", b"picture"), purpose="vision").id
-    assert [file.id for file in client.files.list()] == [other, *uploads[::-1]]
-    assert [file.id for file in client.files.list(limit=2, order="asc")] == [*uploads, other]
+    vision_file = client.files.create(file=("vision.png", b"picture"), purpose="vision").id
+    assert [file.id for file in client.files.list()] == [vision_file, *uploads[::-1]]
+    assert [file.id for file in client.files.list(limit=2, order="asc")] == [*uploads, vision_file]
     assert [file.id for file in client.files.list(limit=2, purpose="assistants")] == uploads[::-1]
     assert [file.id for file in client.files.list(after=uploads[2], limit=1)] == uploads[1::-1]
     for wrong in ({"after": "file-none"}, {"limit": 10_001}, {"order": "up"}):
@@ -295,8 +295,8 @@ def test_a_store_is_created_with_files_renamed_and_is_a_namespace(client, org, w
     )
     renamed = client.vector_stores.update(store.id, name="Renamed")
     assert renamed.name == org.client.get(f"/v1/namespaces/{store.id}").json()["data"]["namespace"]["name"] == "Renamed"
-    other = client.vector_stores.create(name="Other", file_ids=[file.id])
-    assert other.file_counts.total == 1, "an upload goes into as many stores as are wanted"
+    second_store = client.vector_stores.create(name="Other", file_ids=[file.id])
+    assert second_store.file_counts.total == 1, "an upload goes into as many stores as are wanted"
 
 
 def test_documents_of_any_source_are_files(client, org, work):
@@ -381,8 +381,8 @@ def test_the_python_client_gives_results_as_a_tool_call_of_the_responses_api(cli
     file = client.vector_stores.files.upload_and_poll(
         vector_store_id=store.id, file=("seals.txt", SEALS), attributes={"topic": "seals"}, poll_interval_ms=100
     )
-    with RetrievalClient(base, org.api_key) as own:
-        call = own.search(store.id, "seals dive").to_file_search_call("seals dive")
+    with RetrievalClient(base, org.api_key) as retrieval_client:
+        call = retrieval_client.search(store.id, "seals dive").to_file_search_call("seals dive")
     parsed = ResponseFileSearchToolCall.model_validate(call)
     assert (parsed.status, parsed.queries) == ("completed", ["seals dive"])
     (result,) = parsed.results
@@ -410,11 +410,11 @@ def test_a_bound_key_uploads_for_its_namespace_alone(org, base, client):
     foreign = upload(client)
     with org.key(namespace=space) as bound:
         key = bound.headers["Authorization"].removeprefix("Bearer ")
-        with openai.OpenAI(base_url=f"{base}/v1", api_key=key, max_retries=0) as own:
-            assert [store.id for store in own.vector_stores.list()] == [space]
-            file = upload(own)
-            assert own.vector_stores.files.create(space, file_id=file.id).id == file.id
+        with openai.OpenAI(base_url=f"{base}/v1", api_key=key, max_retries=0) as bound_client:
+            assert [store.id for store in bound_client.vector_stores.list()] == [space]
+            file = upload(bound_client)
+            assert bound_client.vector_stores.files.create(space, file_id=file.id).id == file.id
             with pytest.raises(openai.NotFoundError):
-                own.vector_stores.files.create(space, file_id=foreign.id)
+                bound_client.vector_stores.files.create(space, file_id=foreign.id)
             with pytest.raises(openai.PermissionDeniedError):
-                own.vector_stores.create(name="new")
+                bound_client.vector_stores.create(name="new")

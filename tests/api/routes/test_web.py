@@ -37,17 +37,17 @@ def test_a_list_of_urls_answers_its_documents_in_order(org, space):
     assert answer.status_code == 200, answer.text
     data = answer.json()["data"]
     assert [(one["status"], one["error"]) for one in data["documents"]] == [("QUEUED", None)] * 3
-    listed = org.client.post("/v1/documents", json={"namespaceId": space, "filterConfig": {}}).json()["data"]
-    by_id = {one["id"]: one for one in listed["documents"]}
+    listing = org.client.post("/v1/documents", json={"namespaceId": space, "filterConfig": {}}).json()["data"]
+    by_id = {one["id"]: one for one in listing["documents"]}
     assert [by_id[one["id"]]["externalId"] for one in data["documents"]] == urls
     assert {(one["documentType"], one["ingestionSource"]) for one in by_id.values()} == {("URL", "URLS_LIST")}
     assert all(one["metadata"] == {"k": 1} for one in by_id.values())
     run = org.client.get(f"/v1/ingest-job-runs/{data['ingestJobRunId']}", params={"namespaceId": space}).json()["data"]
-    named = [document | {"name": url} for document, url in zip(data["documents"], urls, strict=True)]
-    assert run["documents"]["queued"] == named
+    expected = [document | {"name": url} for document, url in zip(data["documents"], urls, strict=True)]
+    assert run["documents"]["queued"] == expected
     assert recorded(org, answer)["to_discover"] is False
-    again = post(org, space, "urls", {"urls": [urls[2]]}).json()["data"]["documents"]
-    assert [one["id"] for one in again] == [data["documents"][2]["id"]]
+    repeated = post(org, space, "urls", {"urls": [urls[2]]}).json()["data"]["documents"]
+    assert [one["id"] for one in repeated] == [data["documents"][2]["id"]]
 
 
 @pytest.mark.parametrize(

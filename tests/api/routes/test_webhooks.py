@@ -20,8 +20,8 @@ FIELDS = {
 }
 
 
-def make(client, **more):
-    answer = client.post("/v1/webhooks", json={**HOOK, **more})
+def make(client, **settings):
+    answer = client.post("/v1/webhooks", json={**HOOK, **settings})
     assert answer.status_code == 200, answer.text
     return answer.json()["data"]
 
@@ -39,9 +39,9 @@ def test_a_webhook_is_made_shown_changed_and_deleted(org):
     assert read.json()["data"] == {"webhook": hook}
     assert org.client.get("/v1/webhooks").json()["data"] == {"webhooks": [hook]}
     changed = org.client.patch(path, json={"events": ["*"], "status": "DISABLED", "description": None})
-    now = changed.json()["data"]["webhook"]
-    assert (now["events"], now["status"], now["description"]) == (["*"], "DISABLED", None)
-    assert now["statusReason"]
+    changed_hook = changed.json()["data"]["webhook"]
+    assert (changed_hook["events"], changed_hook["status"], changed_hook["description"]) == (["*"], "DISABLED", None)
+    assert changed_hook["statusReason"]
     again = org.client.patch(path, json={"status": "ACTIVE"}).json()["data"]["webhook"]
     assert (again["status"], again["statusReason"]) == ("ACTIVE", None)
     rotated = org.client.post(f"{path}/rotate", json={"overlapHours": 1}).json()["data"]
@@ -50,16 +50,16 @@ def test_a_webhook_is_made_shown_changed_and_deleted(org):
     assert again not in {secret, rotated["secret"]}
     test = org.client.post(f"{path}/test").json()["data"]["delivery"]
     assert (test["type"], test["status"], test["webhookId"]) == ("WEBHOOK_TEST", "PENDING", hook["id"])
-    listed = org.client.get(f"{path}/deliveries").json()["data"]
-    assert listed["deliveries"] == [test]
+    deliveries = org.client.get(f"{path}/deliveries").json()["data"]
+    assert deliveries["deliveries"] == [test]
     redelivered = org.client.post(f"{path}/deliveries/{test['id']}/redeliver").json()["data"]["delivery"]
     assert (redelivered["id"], redelivered["eventId"]) == (test["id"], test["eventId"])
     assert_error(org.client.post(f"{path}/deliveries/whd_0/redeliver"), 404, "NOT_FOUND")
     assert org.client.delete(path).json()["data"]["webhook"]["id"] == hook["id"]
     for answer in (org.client.get(path), org.client.delete(path), org.client.post(f"{path}/test")):
         assert_error(answer, 404, "WEBHOOK_NOT_FOUND")
-    shown = [read.text, changed.text, org.client.get("/v1/webhooks").text]
-    assert not any("whsec_" in text for text in shown)
+    answers = [read.text, changed.text, org.client.get("/v1/webhooks").text]
+    assert not any("whsec_" in text for text in answers)
 
 
 def test_a_webhook_that_never_delivered_is_not_healthy(org):
@@ -96,28 +96,32 @@ def test_addresses_that_are_never_dialled_and_unknown_events_are_refused(org):
 
 
 def test_who_sees_which_webhooks(org, organization):
-    space, other = org.namespace(), org.namespace()
+    space, other_space = org.namespace(), org.namespace()
     tenant = {"X-Tenant-ID": "alice"}
     org.text(space, tenant="alice")
     whole = make(org.client)["webhook"]
-    own = make(org.client, namespaceId=space)["webhook"]
+    bound_hook = make(org.client, namespaceId=space)["webhook"]
     alices = org.client.post("/v1/webhooks", json=HOOK, headers=tenant).json()["data"]["webhook"]
     assert alices["tenantId"] == "alice"
 
     def ids(client, **headers):
-        return [one["id"] for one in client.get("/v1/webhooks", headers=headers).json()["data"]["webhooks"]]
+        return [hook["id"] for hook in client.get("/v1/webhooks", headers=headers).json()["data"]["webhooks"]]
 
-    assert ids(org.client) == [alices["id"], own["id"], whole["id"]]
+    assert ids(org.client) == [alices["id"], bound_hook["id"], whole["id"]]
     assert ids(org.client, **tenant) == [alices["id"]]
     bound, alices_key = org.key(namespace=space), org.key(tenant="alice")
     reader = org.key(scopes=["webhooks:read"])
-    assert ids(bound) == [own["id"]]
-    made = make(bound)["webhook"]
-    assert made["namespaceId"] == space
-    assert_error(bound.post("/v1/webhooks", json={**HOOK, "namespaceId": other}), 404, "NAMESPACE_NOT_FOUND")
-    for client, headers, hook in ((bound, {}, whole), (org.client, tenant, own), (organization().client, {}, own)):
-        for method, rest in (("GET", ""), ("DELETE", ""), ("POST", "/test"), ("GET", "/deliveries")):
-            answer = client.request(method, f"/v1/webhooks/{hook['id']}{rest}", headers=headers)
+    assert ids(bound) == [bound_hook["id"]]
+    created = make(bound)["webhook"]
+    assert created["namespaceId"] == space
+    assert_error(bound.post("/v1/webhooks", json={**HOOK, "namespaceId": other_space}), 404, "NAMESPACE_NOT_FOUND")
+    for client, headers, hook in (
+        (bound, {}, whole),
+        (org.client, tenant, bound_hook),
+        (organization().client, {}, bound_hook),
+    ):
+        for method, suffix in (("GET", ""), ("DELETE", ""), ("POST", "/test"), ("GET", "/deliveries")):
+            answer = client.request(method, f"/v1/webhooks/{hook['id']}{suffix}", headers=headers)
             assert_error(answer, 404, "WEBHOOK_NOT_FOUND")
     assert_error(alices_key.get("/v1/webhooks"), 403, "FORBIDDEN")
     assert_error(reader.post("/v1/webhooks", json=HOOK), 403, "FORBIDDEN")
@@ -141,7 +145,7 @@ def test_fifty_are_the_most_and_a_repeated_request_makes_one(org):
 
 def test_a_deleted_namespace_takes_its_webhooks_along(org):
     space = org.namespace()
-    own, whole = make(org.client, namespaceId=space)["webhook"], make(org.client)["webhook"]
+    bound_hook, whole = make(org.client, namespaceId=space)["webhook"], make(org.client)["webhook"]
     assert org.client.delete(f"/v1/namespaces/{space}").status_code == 200
-    assert_error(org.client.get(f"/v1/webhooks/{own['id']}"), 404, "WEBHOOK_NOT_FOUND")
+    assert_error(org.client.get(f"/v1/webhooks/{bound_hook['id']}"), 404, "WEBHOOK_NOT_FOUND")
     assert org.client.get(f"/v1/webhooks/{whole['id']}").status_code == 200

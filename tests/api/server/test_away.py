@@ -45,13 +45,13 @@ def test_the_database_goes_and_comes_back(cluster, api_settings, ring):
     url = postgres.start(cluster)
     revisions.upgrade_schema(url)
     db = Database(url)
-    made = bootstrap.ensure_installation(db, ring)
+    installation = bootstrap.ensure_installation(db, ring)
     db.close()
     with serve(api_settings, url, ring) as base:
-        headers = {"Authorization": f"Bearer {made.api_key}"}
+        headers = {"Authorization": f"Bearer {installation.api_key}"}
         with httpx.Client(base_url=base, headers=headers, timeout=30, trust_env=False, verify=False) as client:
-            before = client.get("/v1/namespaces")
-            assert before.status_code == 200
+            first_answer = client.get("/v1/namespaces")
+            assert first_answer.status_code == 200
             assert client.get("/ready").json() == {"status": "ready", "reason": None}
             postgres.stop(cluster)
             for _ in range(3):
@@ -59,7 +59,7 @@ def test_the_database_goes_and_comes_back(cluster, api_settings, ring):
                 assert_error(answer, 503, "SERVICE_UNAVAILABLE")
                 assert int(answer.headers["retry-after"]) >= 1
                 assert all(name in answer.headers for name in RATE)
-                assert answer.headers["x-ratelimit-limit"] == before.headers["x-ratelimit-limit"]
+                assert answer.headers["x-ratelimit-limit"] == first_answer.headers["x-ratelimit-limit"]
                 assert seconds < 8
             assert client.get("/health").status_code == 200
             ready, seconds = answered(client, "/ready")
@@ -139,13 +139,13 @@ def test_a_database_that_falls_silent_is_away_in_bounded_time(cluster, api_setti
     url = postgres.start(cluster)
     revisions.upgrade_schema(url)
     db = Database(url)
-    made = bootstrap.ensure_installation(db, ring)
+    installation = bootstrap.ensure_installation(db, ring)
     db.close()
-    with serve(api_settings, url, ring) as base, client_of(base, made.api_key) as client:
+    with serve(api_settings, url, ring) as base, client_of(base, installation.api_key) as client:
         assert client.get("/v1/namespaces").status_code == 200
         stopped = processes.list_working_in((cluster / "postgres").resolve(), "postgres")
-        for one in stopped:
-            one.send_signal(signal.SIGSTOP)
+        for process in stopped:
+            process.send_signal(signal.SIGSTOP)
         try:
             answer, seconds = answered(client, "/v1/namespaces")
             assert_error(answer, 503, "SERVICE_UNAVAILABLE")
@@ -154,8 +154,8 @@ def test_a_database_that_falls_silent_is_away_in_bounded_time(cluster, api_setti
             assert ready.status_code == 503
             assert seconds < 4
         finally:
-            for one in stopped:
-                one.send_signal(signal.SIGCONT)
+            for process in stopped:
+                process.send_signal(signal.SIGCONT)
         until(lambda: client.get("/v1/namespaces").status_code == 200)
         until(lambda: client.get("/ready").status_code == 200)
 

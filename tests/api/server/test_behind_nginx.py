@@ -58,8 +58,8 @@ def block() -> str:
 def certificate(home: Path) -> None:
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "retrieval.example.com")])
-    now = datetime.now(UTC)
-    made = x509.CertificateBuilder(name, name, key.public_key(), 1, now, now + timedelta(days=1)).sign(
+    issued_at = datetime.now(UTC)
+    made = x509.CertificateBuilder(name, name, key.public_key(), 1, issued_at, issued_at + timedelta(days=1)).sign(
         key, hashes.SHA256()
     )
     (home / "retrieval.crt").write_bytes(made.public_bytes(serialization.Encoding.PEM))
@@ -80,19 +80,19 @@ def behind(api_database, ring, tmp_path):
         "RETRIEVAL_OIDC_AUDIENCE": "retrieval",
     }
     with running(tmp_path, api_database, ring, **values) as (address, api, _):
-        said = block()
-        for theirs, ours in (
+        config = block()
+        for theirs, replacement in (
             ("listen 443 ssl", f"listen 127.0.0.1:{port} ssl"),
             ("server 127.0.0.1:8000", f"server {address.removeprefix('http://')}"),
             ("127.0.0.1:8501", f"127.0.0.1:{app_port}"),
             ("/etc/nginx/", f"{tmp_path}/"),
             ("/var/log/nginx/", f"{tmp_path}/"),
         ):
-            assert theirs in said
-            said = said.replace(theirs, ours)
+            assert theirs in config
+            config = config.replace(theirs, replacement)
         user = "user root;" if Path(tmp_path).owner() == "root" else ""
         conf = tmp_path / "nginx.conf"
-        conf.write_text(AROUND.format(home=tmp_path, block=said, user=user))
+        conf.write_text(AROUND.format(home=tmp_path, block=config, user=user))
         with subprocess.Popen([str(NGINX), "-p", str(tmp_path), "-c", str(conf)], stderr=subprocess.PIPE) as nginx:
             try:
                 yield _ready(f"https://127.0.0.1:{port}", nginx), tmp_path, api.pid
@@ -120,33 +120,33 @@ def client_from(base: str, source: str) -> httpx.Client:
 def test_the_documented_proxy_tells_clients_apart_and_passes_files(behind, api_db, ring):
     base, home, _ = behind
     owner = organizations.create_organization(api_db, "proxied", requests_per_minute=1_000_000)
-    made = api_keys.create_key(api_db, ring, owner.id, "proxied")
-    with client_of(base, made.api_key) as client:
-        org = Organization(owner.id, client, made.api_key, api_db, ring, base)
+    key = api_keys.create_key(api_db, ring, owner.id, "proxied")
+    with client_of(base, key.api_key) as client:
+        org = Organization(owner.id, client, key.api_key, api_db, ring, base)
         space = org.namespace()
         content = b"The harbour seal dives. " * 400_000
-        sent = client.post("/v1/ingest/file", data={"namespaceId": space}, files={"file": ("a.txt", content)})
-        assert sent.status_code == 200, sent.text
+        upload = client.post("/v1/ingest/file", data={"namespaceId": space}, files={"file": ("a.txt", content)})
+        assert upload.status_code == 200, upload.text
         assert client.get("/v1/files/doc_x/raw?expires=1&signature=secret-signature").status_code == 404
     wait_for_fresh_minute()
-    with client_from(base, "127.0.4.1") as one, client_from(base, "127.0.4.2") as other:
+    with client_from(base, "127.0.4.1") as first_client, client_from(base, "127.0.4.2") as second_client:
         wrong = {"Authorization": "Bearer rtr_wrong"}
-        assert {one.get("/v1/namespaces", headers=wrong).status_code for _ in range(ADDRESS_REQUESTS_PER_MINUTE)} == {
-            401
-        }
-        assert one.get("/v1/namespaces", headers=wrong).status_code == 429
-        assert one.get("/v1/namespaces", headers={**wrong, "X-Forwarded-For": "127.0.4.9"}).status_code == 429
-        assert other.get("/v1/namespaces", headers=wrong).status_code == 401
-    said = (home / "retrieval.log").read_text()
-    assert "/v1/files/doc_x/raw" in said
-    assert "signature" not in said
+        assert {
+            first_client.get("/v1/namespaces", headers=wrong).status_code for _ in range(ADDRESS_REQUESTS_PER_MINUTE)
+        } == {401}
+        assert first_client.get("/v1/namespaces", headers=wrong).status_code == 429
+        assert first_client.get("/v1/namespaces", headers={**wrong, "X-Forwarded-For": "127.0.4.9"}).status_code == 429
+        assert second_client.get("/v1/namespaces", headers=wrong).status_code == 401
+    log = (home / "retrieval.log").read_text()
+    assert "/v1/files/doc_x/raw" in log
+    assert "signature" not in log
 
 
 def test_links_metadata_and_pages_follow_a_path(behind, api_db, ring):
     base, _, _ = behind
     owner = organizations.create_organization(api_db, "below a path", requests_per_minute=1_000_000)
-    made = api_keys.create_key(api_db, ring, owner.id, "below a path")
-    with client_of(f"{base}/retrieval", made.api_key) as client:
+    key = api_keys.create_key(api_db, ring, owner.id, "below a path")
+    with client_of(f"{base}/retrieval", key.api_key) as client:
         description = client.get("/openapi.json").json()
         assert description["servers"] == [{"url": f"{base}/retrieval"}]
         for page in ("/", "/docs", "/docs/"):
@@ -156,10 +156,12 @@ def test_links_metadata_and_pages_follow_a_path(behind, api_db, ring):
         refused = client.post("/mcp", json={}, headers={"Authorization": "Bearer wrong"})
         (metadata,) = re.findall(r'resource_metadata="([^"]+)"', refused.headers["WWW-Authenticate"])
         places = (metadata, f"{base}/.well-known/oauth-protected-resource/retrieval/mcp")
-        assert {client.get(place).json()["resource"] for place in places} == {f"{base}/retrieval/mcp"}
-        space = Organization(owner.id, client, made.api_key, api_db, ring, base).namespace()
-        sent = client.post("/v1/ingest/file", data={"namespaceId": space}, files={"file": ("a.txt", b"A seal dives.")})
-        assert sent.status_code == 200, sent.text
+        assert {client.get(url).json()["resource"] for url in places} == {f"{base}/retrieval/mcp"}
+        space = Organization(owner.id, client, key.api_key, api_db, ring, base).namespace()
+        upload = client.post(
+            "/v1/ingest/file", data={"namespaceId": space}, files={"file": ("a.txt", b"A seal dives.")}
+        )
+        assert upload.status_code == 200, upload.text
         user = {"schemas": ["urn:ietf:params:scim:schemas:core:2.0:User"], "userName": "ada@example.com"}
         created = client.post(f"/v1/namespaces/{space}/scim/v2/Users", json=user)
         location = created.json()["meta"]["location"]

@@ -26,9 +26,9 @@ def process(api_database, ring, tmp_path_factory):
 @pytest.fixture(scope="module")
 def good(process, api_db, ring):
     owner = organizations.create_organization(api_db, "bounded", requests_per_minute=1_000_000)
-    made = api_keys.create_key(api_db, ring, owner.id, "bounded")
-    with client_of(process[0], made.api_key) as client:
-        yield Organization(owner.id, client, made.api_key, api_db, ring, process[0])
+    key = api_keys.create_key(api_db, ring, owner.id, "bounded")
+    with client_of(process[0], key.api_key) as client:
+        yield Organization(owner.id, client, key.api_key, api_db, ring, process[0])
 
 
 def upload(api_key: str, path: str = "/v1/ingest/file") -> bytes:
@@ -71,12 +71,12 @@ def test_an_upload_that_goes_on_slowly_is_taken(process, good):
         "Content-Type: multipart/form-data; boundary=b",
         f"Content-Length: {sum(map(len, parts))}",
     )
-    with raw.connect(process[0]) as made:
-        made.sendall(head)
+    with raw.connect(process[0]) as connection:
+        connection.sendall(head)
         for part in parts:
             time.sleep(1)
-            made.sendall(part.encode())
-        assert raw.read(made).status == 200
+            connection.sendall(part.encode())
+        assert raw.read(connection).status == 200
 
 
 CHUNKED = ("Transfer-Encoding: chunked", "Content-Type: application/json")
@@ -106,12 +106,12 @@ HARDLY_HTTP = {
 }
 
 
-@pytest.mark.parametrize("what", HARDLY_HTTP)
-def test_what_is_hardly_http_is_400_in_our_words(what, process, good):
+@pytest.mark.parametrize("case", HARDLY_HTTP)
+def test_what_is_hardly_http_is_400_in_our_words(case, process, good):
     address, log = process
     key = f"\r\nAuthorization: Bearer {good.api_key}\r\n".encode()
-    for sent in (HARDLY_HTTP[what], HARDLY_HTTP[what].replace(b"\r\n", key, 1)):
-        answer = raw.ask(address, sent)
+    for content in (HARDLY_HTTP[case], HARDLY_HTTP[case].replace(b"\r\n", key, 1)):
+        answer = raw.ask(address, content)
         assert answer.status == 400, (answer.status, answer.body[:300])
         body = json.loads(answer.body)
         assert (body["success"], body["error"]["code"]) == (False, "INVALID_REQUEST")
@@ -124,16 +124,16 @@ def test_what_is_hardly_http_is_400_in_our_words(what, process, good):
 
 def test_a_trailer_is_not_a_header(process, good):
     """What was decided by the head stays decided."""
-    sent = raw.request("POST", "/v1/tenants", *CHUNKED, f"Authorization: Bearer {good.api_key}")
-    answer = raw.ask(process[0], sent + b'b\r\n{"id": "a"}\r\n0\r\nIdempotency-Key: x\r\nIdempotency-Key: y\r\n\r\n')
+    head = raw.request("POST", "/v1/tenants", *CHUNKED, f"Authorization: Bearer {good.api_key}")
+    answer = raw.ask(process[0], head + b'b\r\n{"id": "a"}\r\n0\r\nIdempotency-Key: x\r\nIdempotency-Key: y\r\n\r\n')
     assert answer.status == 200, answer.body
 
 
 def test_a_client_that_leaves_within_its_body_leaves_no_error(process, good):
     address, log = process
-    for sent in (upload(good.api_key), raw.request("POST", "/v1/search", *CHUNKED) + b"5\r\n12"):
-        with raw.connect(address) as made:
-            made.sendall(sent)
+    for content in (upload(good.api_key), raw.request("POST", "/v1/search", *CHUNKED) + b"5\r\n12"):
+        with raw.connect(address) as connection:
+            connection.sendall(content)
             time.sleep(0.2)
     time.sleep(0.5)
     assert httpx.get(f"{address}/health", trust_env=False).status_code == 200

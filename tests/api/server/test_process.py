@@ -28,22 +28,22 @@ def megabytes(pid: int) -> float:
 
 def family(pid: int) -> list[int]:
     children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
-    return [pid, *(one for child in children for one in family(int(child)))]
+    return [pid, *(descendant for child in children for descendant in family(int(child)))]
 
 
 @pytest.fixture
 def process(api_database, ring, tmp_path):
     """The address of a running `python -m api`, the process and its log."""
-    with running(tmp_path, api_database, ring) as found:
-        yield found
+    with running(tmp_path, api_database, ring) as started:
+        yield started
 
 
 @pytest.fixture
 def at_process(process, api_db, ring):
     owner = organizations.create_organization(api_db, "process")
-    made = api_keys.create_key(api_db, ring, owner.id, "process")
-    with client_of(process[0], made.api_key) as client:
-        yield Organization(owner.id, client, made.api_key, api_db, ring, process[0])
+    key = api_keys.create_key(api_db, ring, owner.id, "process")
+    with client_of(process[0], key.api_key) as client:
+        yield Organization(owner.id, client, key.api_key, api_db, ring, process[0])
 
 
 def test_it_serves_small_logs_no_secret_and_ends(process, at_process, tmp_path):
@@ -59,10 +59,10 @@ def test_it_serves_small_logs_no_secret_and_ends(process, at_process, tmp_path):
     assert megabytes(server) <= MOST_MEGABYTES + 10
     started.send_signal(signal.SIGTERM)
     assert started.wait(60) == 0
-    said = log.read_text()
-    assert "my-own-id" in said
+    log_text = log.read_text()
+    assert "my-own-id" in log_text
     for secret in (canary, "canary-text-6666", at_process.api_key):
-        assert secret not in said
+        assert secret not in log_text
 
 
 def test_killed_it_leaves_no_process_and_frees_its_port(api_database, ring, tmp_path):
@@ -97,8 +97,8 @@ def test_a_signal_ends_it_orderly(number, processes, api_database, ring, tmp_pat
 def test_a_port_that_is_taken_is_a_sentence(process, api_database, ring, tmp_path):
     address, _, _ = process
     key = "1:" + base64.b64encode(b"k" * 32).decode()
-    given = {"RETRIEVAL_DATABASE_URL": api_database, "RETRIEVAL_SECRET_KEY": key}
-    mine = environment(tmp_path, RETRIEVAL_API_PORT=address.rpartition(":")[2], **given)
+    variables = {"RETRIEVAL_DATABASE_URL": api_database, "RETRIEVAL_SECRET_KEY": key}
+    mine = environment(tmp_path, RETRIEVAL_API_PORT=address.rpartition(":")[2], **variables)
     ended = subprocess.run(
         [sys.executable, "-m", "api"], cwd=PROJECT, env=mine, capture_output=True, text=True, timeout=60, check=False
     )
@@ -116,15 +116,15 @@ def state(pid: int) -> str:
 
 @pytest.mark.parametrize("missing", ["RETRIEVAL_DATABASE_URL", "RETRIEVAL_SECRET_KEY"])
 def test_it_says_what_it_misses(missing, api_database, tmp_path):
-    given = {
+    variables = {
         "RETRIEVAL_DATABASE_URL": api_database,
         "RETRIEVAL_SECRET_KEY": "1:" + base64.b64encode(b"k" * 32).decode(),
     }
-    del given[missing]
+    del variables[missing]
     ended = subprocess.run(
         [sys.executable, "-m", "api"],
         cwd=PROJECT,
-        env=environment(tmp_path, **given),
+        env=environment(tmp_path, **variables),
         capture_output=True,
         text=True,
         timeout=60,

@@ -51,9 +51,9 @@ def test_a_rolling_restart_loses_no_request(api_database, api_db, ring, tmp_path
         proxy.callback(proxied.wait, 10)
         proxy.callback(proxied.terminate)
         time.sleep(2.5)
-        seen: Counter[str] = Counter()
+        statuses: Counter[str] = Counter()
         done = threading.Event()
-        clients = [threading.Thread(target=ask, args=(front, key, seen, done)) for _ in range(CLIENTS)]
+        clients = [threading.Thread(target=ask, args=(front, key, statuses, done)) for _ in range(CLIENTS)]
         for client in clients:
             client.start()
         for port, (_, process, _) in zip(ports, olds, strict=True):
@@ -62,25 +62,25 @@ def test_a_rolling_restart_loses_no_request(api_database, api_db, ring, tmp_path
             assert process.wait(60) == 0
             second.enter_context(api(tmp_path, api_database, ring, port))
             time.sleep(2.5)
-        while sum(seen.values()) < REQUESTS and any(client.is_alive() for client in clients):
+        while sum(statuses.values()) < REQUESTS and any(client.is_alive() for client in clients):
             time.sleep(0.1)
         done.set()
         for client in clients:
             client.join(60)
-        assert sum(seen.values()) >= REQUESTS
-        assert set(seen) == {"200"}, seen
+        assert sum(statuses.values()) >= REQUESTS
+        assert set(statuses) == {"200"}, statuses
 
 
 def api(home, database, ring, port: int):
     return running(home, database, ring, port)
 
 
-def ask(front: int, key: str, seen: Counter[str], done: threading.Event) -> None:
+def ask(front: int, key: str, statuses: Counter[str], done: threading.Event) -> None:
     """Request after request, on connections that are kept."""
     headers = {"Authorization": f"Bearer {key}"}
     with httpx.Client(base_url=f"http://127.0.0.1:{front}", headers=headers, trust_env=False, timeout=30) as client:
         while not done.is_set():
             try:
-                seen[str(client.get("/v1/namespaces").status_code)] += 1
+                statuses[str(client.get("/v1/namespaces").status_code)] += 1
             except httpx.HTTPError as error:
-                seen[type(error).__name__] += 1
+                statuses[type(error).__name__] += 1

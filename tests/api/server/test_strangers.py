@@ -38,7 +38,7 @@ def test_guessing_keys_is_limited_and_hardly_writes(org, writes):
             for _ in range(ADDRESS_REQUESTS_PER_MINUTE + 20)
         ]
     assert statuses == [401] * ADDRESS_REQUESTS_PER_MINUTE + [429] * 20
-    mine = [one for one in writes if one["caller"] == f"address:{address}"]
+    mine = [write for write in writes if write["caller"] == f"address:{address}"]
     assert len(mine) <= ADDRESS_REQUESTS_PER_MINUTE / ADDRESS_BLOCK_SIZE + 1
     row = org.db.row("select requests from rate_windows where caller = %(a)s", {"a": f"address:{address}"})
     assert row["requests"] == ADDRESS_REQUESTS_PER_MINUTE + 1
@@ -51,10 +51,11 @@ def test_guessing_keys_is_limited_and_hardly_writes(org, writes):
 def test_two_processes_share_what_they_count(org, api_settings, api_database, ring):
     wait_for_fresh_minute()
     with serve(api_settings, api_database, ring) as second:
-        sent = raw.request("GET", "/v1/namespaces")
-        with raw.Session(org.base, "127.0.3.2") as one, raw.Session(second, "127.0.3.2") as other:
+        content = raw.request("GET", "/v1/namespaces")
+        with raw.Session(org.base, "127.0.3.2") as first_session, raw.Session(second, "127.0.3.2") as second_session:
             statuses = [
-                (one, other)[number % 2].ask(sent).status for number in range(ADDRESS_REQUESTS_PER_MINUTE + 200)
+                (first_session, second_session)[number % 2].ask(content).status
+                for number in range(ADDRESS_REQUESTS_PER_MINUTE + 200)
             ]
     assert ADDRESS_REQUESTS_PER_MINUTE <= statuses.count(401) <= ADDRESS_REQUESTS_PER_MINUTE + 2 * ADDRESS_BLOCK_SIZE
 
@@ -65,7 +66,7 @@ def test_behind_a_trusted_proxy_clients_are_told_apart(org, api_settings, api_da
     with (
         serve(trusting, api_database, ring) as base,
         raw.Session(base, "127.0.3.3") as proxy,
-        raw.Session(base, "127.0.3.4") as other,
+        raw.Session(base, "127.0.3.4") as other_client,
     ):
 
         def ask(session, client):
@@ -77,8 +78,8 @@ def test_behind_a_trusted_proxy_clients_are_told_apart(org, api_settings, api_da
         assert ask(proxy, "198.51.100.2") == 401
         link = raw.request("GET", "/v1/files/doc_x/raw?expires=1&signature=x", "X-Forwarded-For: 198.51.100.2")
         assert proxy.ask(link).status == 404
-        assert {ask(other, f"203.0.113.{number}") for number in range(200)} == {401}
-        assert other.ask(raw.request("GET", "/v1/namespaces", WRONG)).headers["x-ratelimit-remaining"] == str(
+        assert {ask(other_client, f"203.0.113.{number}") for number in range(200)} == {401}
+        assert other_client.ask(raw.request("GET", "/v1/namespaces", WRONG)).headers["x-ratelimit-remaining"] == str(
             ADDRESS_REQUESTS_PER_MINUTE - 201
         )
 
