@@ -1,4 +1,4 @@
-"""The API on a real server and a real PostgreSQL, and clients with organizations of their own."""
+"""API server over PostgreSQL, with organizations and clients."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def ring() -> KeyRing:
 
 @pytest.fixture(scope="session")
 def api_settings(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Settings]:
-    """Small limits and short deadlines; files go to a folder of the session."""
+    """Settings with small limits, short deadlines and a session folder for files."""
     home = tmp_path_factory.mktemp("home")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("RETRIEVAL_HOME", str(home))
@@ -46,7 +46,7 @@ def api_settings(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Settings]
 
 @pytest.fixture(scope="session")
 def api_database(fresh_database) -> str:
-    """A database for these tests alone: its pepper is sealed by their key ring."""
+    """Database URL for API tests; the key ring of these tests seals the pepper."""
     return str(fresh_database("api"))
 
 
@@ -65,7 +65,7 @@ def api_db(api_database: str) -> Iterator[Database]:
 
 @pytest.fixture
 def organization(base: str, api_db: Database, ring: KeyRing):
-    """A function that makes an organization; its arguments are those of `organizations.create_organization`."""
+    """Return a factory of organizations; arguments as in `organizations.create_organization`."""
     clients: list[httpx.Client] = []
 
     def make(**limits: Any) -> Organization:
@@ -87,6 +87,6 @@ def org(organization) -> Organization:
 
 @pytest.fixture
 def anonymous(base: str) -> Iterator[httpx.Client]:
-    """A client without a key."""
+    """Client without a key."""
     with httpx.Client(base_url=base, timeout=30, trust_env=False, verify=False) as client:
         yield client

@@ -1,4 +1,4 @@
-"""The API's description, made once for all test files that read it: it takes a second of processor time."""
+"""OpenAPI description, built once per session (1 s of processor time)."""
 
 from api.app import ROUTE_HANDLERS
 from api.openapi import describe_handlers

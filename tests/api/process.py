@@ -1,4 +1,4 @@
-"""`python -m api` as a process of its own, on a free port, with nothing of this environment's settings."""
+"""`python -m api` in a process, on a free port, without settings of the environment."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def environment(home: Path, **values: str) -> dict[str, str]:
 def running(
     home: Path, database: str, ring: KeyRing, port: int | None = None, **values: str
 ) -> Iterator[tuple[str, subprocess.Popen[bytes], Path]]:
-    """Its address, the process and its log, once it is ready; killed at the end."""
+    """Yield address, process and log once ready; kill at the end."""
     port = port or free_port()
     key = ",".join(f"{name}:{base64.b64encode(value).decode()}" for name, value in ring.keys.items())
     log = home / f"api-{port}.log"

@@ -1,4 +1,4 @@
-"""Requests as bytes on a socket of their own: what a client library would tidy up arrives as it is written."""
+"""HTTP requests as exact bytes on a socket."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 @dataclass(frozen=True)
 class Answer:
-    """Status (0 if the server closed without an answer), headers with lowercase names, and body."""
+    """Status (0 if closed without an answer), headers with lowercase names, and body."""
 
     status: int
     headers: dict[str, str]
@@ -20,7 +20,7 @@ class Answer:
 
 
 def connect(base: str, source: str | None = None, seconds: float = 20) -> socket.socket:
-    """A connection to the server at `base`, from the local address `source`."""
+    """Connect to the server at `base` from the local address `source`."""
     parts = urlsplit(base)
     return socket.create_connection(
         (parts.hostname or "", parts.port or 80), seconds, source_address=(source, 0) if source else None
@@ -28,7 +28,7 @@ def connect(base: str, source: str | None = None, seconds: float = 20) -> socket
 
 
 def request(method: str, target: str | bytes, *headers: str, body: bytes = b"") -> bytes:
-    """The bytes of one request."""
+    """Return the bytes of a request."""
     line = target.encode("latin-1") if isinstance(target, str) else target
     length = [f"Content-Length: {len(body)}"] if body else []
     fields = "".join(f"{header}\r\n" for header in ("Host: localhost", *length, *headers))
@@ -36,7 +36,7 @@ def request(method: str, target: str | bytes, *headers: str, body: bytes = b"") 
 
 
 def ask(base: str, content: bytes, *, source: str | None = None, seconds: float = 20) -> Answer:
-    """What the server answers to these bytes; it reads until the server closes."""
+    """Send bytes and return the answer; reads until the server closes."""
     with connect(base, source, seconds) as connection:
         with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # it may have answered before all was sent
             connection.sendall(content)
@@ -44,7 +44,7 @@ def ask(base: str, content: bytes, *, source: str | None = None, seconds: float 
 
 
 def read(connection: socket.socket) -> Answer:
-    """One answer, to the end of the connection or of its Content-Length."""
+    """Read an answer up to the end of the connection or of Content-Length."""
     got = b""
     with contextlib.suppress(ConnectionResetError):
         while not _is_whole(got) and (piece := connection.recv(65536)):
@@ -53,7 +53,7 @@ def read(connection: socket.socket) -> Answer:
 
 
 class Session:
-    """A connection that is kept while the server keeps it, until the `with` ends, however it ends."""
+    """Connection kept open across requests until the `with` block ends."""
 
     def __init__(self, base: str, source: str | None = None) -> None:
         self._base, self._source = base, source
@@ -84,7 +84,7 @@ def _is_whole(got: bytes) -> bool:
 
 
 def parsed(got: bytes) -> Answer:
-    """The answer that these bytes are."""
+    """Parse the bytes of an answer."""
     head, _, body = got.partition(b"\r\n\r\n")
     first, *lines = head.decode("latin-1").split("\r\n")
     headers = (line.partition(":") for line in lines)

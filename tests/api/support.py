@@ -1,4 +1,4 @@
-"""What the tests of the API share: a server in a thread, an organization with a client, the shape of an error."""
+"""Shared helpers of API tests: server thread, organization with client, error assertions."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ EMBEDDED = {
 
 @dataclass
 class Organization:
-    """An organization with one key that may do everything, and a client that sends it."""
+    """Organization with a key of all scopes and a client using the key."""
 
     id: str
     client: httpx.Client
@@ -42,18 +42,18 @@ class Organization:
     base: str
 
     def key(self, **limits: Any) -> httpx.Client:
-        """A client with another key of the organization."""
-        made = api_keys.create_key(self.db, self.ring, self.id, "limited", **limits)
-        return client_of(self.base, made.api_key)
+        """Client with another key of the organization."""
+        created = api_keys.create_key(self.db, self.ring, self.id, "limited", **limits)
+        return client_of(self.base, created.api_key)
 
     def namespace(self, **settings: Any) -> str:
-        """The id of a new namespace on the embedded defaults."""
+        """Create a namespace with embedded defaults; return the id."""
         answer = self.client.post("/v1/namespaces", json={"name": "space", **EMBEDDED, **settings})
         assert answer.status_code == 200, answer.text
         return str(answer.json()["data"]["namespace"]["id"])
 
     def text(self, namespace: str, text: str = "A text.", tenant: str | None = None, **config: Any) -> dict[str, Any]:
-        """What the ingestion of a text answers."""
+        """Ingest a text; return the answer."""
         answer = self.client.post(
             "/v1/ingest/text",
             json={"namespaceId": namespace, "ingestConfig": {"source": "TEXT", "config": {"text": text, **config}}},
@@ -64,26 +64,26 @@ class Organization:
 
 
 class Failures:
-    """Collects what fails in a loop, so that one test names all of it at its end."""
+    """Collect failures of a loop and report all at the end."""
 
     def __init__(self) -> None:
         self.texts: list[str] = []
 
     @contextmanager
     def of(self, *case: Any) -> Iterator[None]:
-        """Note the failure of a case and go on."""
+        """Record the failure of a case and continue."""
         try:
             yield
         except (AssertionError, jsonschema.ValidationError) as error:
             self.texts.append(f"{' '.join(map(str, case))}: {error}"[:1000])
 
     def report(self) -> None:
-        """Fail with all that was noted."""
+        """Fail with all recorded failures."""
         assert not self.texts, "\n".join([f"{len(self.texts)} cases", *self.texts])
 
 
 def wait_for_fresh_minute(seconds_needed: float = 12) -> None:
-    """Wait until the minute in which requests are counted lasts for as long as a test needs."""
+    """Wait for a rate-limit minute with at least `seconds_needed` left."""
     seconds_left = 60 - time.time() % 60
     if seconds_left < seconds_needed:
         time.sleep(seconds_left + 0.1)
@@ -97,7 +97,7 @@ def client_of(base: str, api_key: str) -> httpx.Client:
 
 @contextmanager
 def serve(configured: Settings, url: str, ring: KeyRing) -> Iterator[str]:
-    """The address of an API on a port of its own."""
+    """Yield the address of an API on a free port."""
     app: Any = create_app(configured, Database(url, size=4), ring)
     config = uvicorn.Config(
         app, port=0, http=StrictProtocol, ws="none", log_config=None, lifespan="on", proxy_headers=False
@@ -119,7 +119,7 @@ def serve(configured: Settings, url: str, ring: KeyRing) -> Iterator[str]:
 
 
 def assert_error(answer, status: int, code: str) -> dict:
-    """The usual body of an error, with the status of the code and the headers of every answer."""
+    """Assert status, code, standard body and headers of an error; return the body."""
     assert answer.status_code == status, answer.text
     body = answer.json()
     of_dify = {"error_code", "error_msg"} if "/v1/compat/dify/" in str(answer.url) else set()

@@ -1,4 +1,4 @@
-"""The line of each request: the same fields in both forms, together for what went well, at once for errors."""
+"""Access log: same fields in both formats, buffered for successes, immediate for errors."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_no_path_makes_a_line_of_its_own_or_shows_a_login(form):
 
 
 class FullDisk(io.StringIO):
-    """Takes nothing while it is full."""
+    """Stream without free space."""
 
     full = True
 

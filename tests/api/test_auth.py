@@ -1,4 +1,4 @@
-"""Who may ask what, how often, and for which tenant."""
+"""Authentication, rate limits and tenants."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def test_no_or_a_wrong_key_is_401(anonymous, header):
 
 @pytest.mark.parametrize("path", ["/v1/keys/current", "/metrics", "/mcp"])
 def test_two_authorization_headers_are_one_too_many(org, anonymous, path):
-    """A proxy that looks at the other one would have let somebody else pass."""
+    # A proxy reading the other header would admit a different caller.
     header, second_header = (
         f"Bearer {key}" for key in (org.api_key, api_keys.create_key(org.db, org.ring, org.id, "b").api_key)
     )
@@ -122,7 +122,7 @@ def test_two_tenant_headers_are_one_too_many(org):
 
 
 def test_the_order_of_checks(organization):
-    """401, 429, tenant, 403, body shape, look-up: each request below has all that comes later wrong, too."""
+    # 401, 429, tenant, 403, body, look-up: each request fails all later checks, too.
     org = organization(tenant_required=True)
     with org.key(scopes=["namespaces:read"]) as reader:
         bad = b"not json"

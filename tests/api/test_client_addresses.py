@@ -1,4 +1,4 @@
-"""Who counts as one client, and whose X-Forwarded-For is believed."""
+"""Client addresses, and trusted sources of X-Forwarded-For."""
 
 from ipaddress import ip_network
 
@@ -9,7 +9,7 @@ from api.rates import find_client
 PROXIES = [ip_network("10.0.0.0/8"), ip_network("2001:db8:1::/48")]
 
 
-def seen(peer, *forwarded, trusted=PROXIES):
+def address_of(peer, *forwarded, trusted=PROXIES):
     headers = [(b"x-forwarded-for", value.encode("latin-1")) for value in forwarded]
     return find_client({"client": peer and (peer, 1), "headers": headers}, trusted)
 
@@ -39,8 +39,8 @@ def seen(peer, *forwarded, trusted=PROXIES):
     ],
 )
 def test_the_client_is_told_by_trusted_proxies_alone(peer, forwarded, address):
-    assert seen(peer, *forwarded) == address
+    assert address_of(peer, *forwarded) == address
 
 
 def test_without_a_trusted_proxy_the_header_says_nothing():
-    assert seen("10.0.0.1", "198.51.100.7", trusted=[]) == "10.0.0.1"
+    assert address_of("10.0.0.1", "198.51.100.7", trusted=[]) == "10.0.0.1"

@@ -1,4 +1,4 @@
-"""`retrieval ingest` against the API: what is sent, and what it says of what is refused."""
+"""`retrieval ingest` against the API: requests and reports of refusals."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from retrieval_client.cli import ingest as ingest_command
 
 @pytest.fixture
 def ingest(base, org, tmp_path, capsys):
-    """A function that runs the command without waiting; its exit code and its lines."""
+    """Return a function for running the command without waiting; returns exit code and lines."""
 
     def run(space, *sources, ocr=False, dry_run=False, config=None, no_wait=True):
         options = argparse.Namespace(
@@ -99,7 +99,7 @@ def test_a_folder_of_more_files_than_a_request_may_name_is_several_job_runs_of_o
 
 
 def finish(org, run, *names):
-    """End these documents of a job run; the run itself where none is left."""
+    """End documents of a job run, and the run after the last document."""
     org.db.rows(
         "update run_documents set status = 'SUCCESS' where job_run_id = %(run)s and name = any(%(names)s)",
         {"run": run, "names": [*names]},
@@ -112,7 +112,7 @@ def finish(org, run, *names):
 
 
 def test_results_are_printed_as_documents_and_job_runs_end(base, org, tmp_path):
-    """In any order, while others of the same invocation are still at work."""
+    # In any order, while others of the invocation are still running.
     for name in ("a.txt", "b.txt"):
         (tmp_path / name).write_text(f"Seals dive, says {name}.")
     space = org.namespace(webScraperConfig={"provider": "BUILTIN"})

@@ -1,4 +1,4 @@
-"""Requests of scripts of other websites, by the rules of CORS."""
+"""CORS requests from scripts of other websites."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ASKED = {
 
 @pytest.fixture(scope="module")
 def open_base(api_settings, api_database, ring):
-    """An API that two websites may call."""
+    """API with two allowed origins."""
     origins = [APP, "https://*.example.org"]
     with serve(api_settings.model_copy(update={"cors_origins": origins}), api_database, ring) as address:
         yield address

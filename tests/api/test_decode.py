@@ -1,4 +1,4 @@
-"""What a client reads about a body that cannot be taken: what to change, in words."""
+"""Error messages for unreadable bodies."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Query(msgspec.Struct, rename="camel"):
     page_size: Annotated[int, msgspec.Meta(le=100)] = 20
 
 
-def said(read, text):
+def refusal_of(read, text):
     with pytest.raises(ServiceError) as refused:
         read(text)
     return refused.value.message, refused.value.reason
@@ -69,19 +69,19 @@ def said(read, text):
     ],
 )
 def test_a_refusal_says_in_words_what_would_be_taken(body, message, reason):
-    assert said(make_json_reader(Body, INVALID), body) == (message, reason)
+    assert refusal_of(make_json_reader(Body, INVALID), body) == (message, reason)
 
 
 def test_a_pattern_of_a_wire_type_is_told_in_words():
-    said_of = said(make_json_reader(TenantId, INVALID), b'"a b"')
+    said_of = refusal_of(make_json_reader(TenantId, INVALID), b'"a b"')
     words = "The body must have 1 to 64 letters, digits, hyphens and underscores, and nothing else."
     assert said_of == (words, "out_of_bounds")
 
 
 def test_a_field_of_a_form_and_a_query_string_are_named_likewise():
-    assert said(make_json_reader(Part, INVALID, at="metadata"), b"{")[0] == "metadata is not valid JSON."
-    assert said(make_json_reader(Part, INVALID, at="ocrConfig"), b'{"oneKind": 5}')[0].startswith(
+    assert refusal_of(make_json_reader(Part, INVALID, at="metadata"), b"{")[0] == "metadata is not valid JSON."
+    assert refusal_of(make_json_reader(Part, INVALID, at="ocrConfig"), b'{"oneKind": 5}')[0].startswith(
         "ocrConfig.oneKind must be"
     )
-    assert said(make_query_reader(Query, INVALID), b"kind=BAT")[0] == "kind must be one of OWL, SEAL."
-    assert said(make_query_reader(Query, INVALID), b"pageSize=101")[0] == "pageSize must be at most 100."
+    assert refusal_of(make_query_reader(Query, INVALID), b"kind=BAT")[0] == "kind must be one of OWL, SEAL."
+    assert refusal_of(make_query_reader(Query, INVALID), b"pageSize=101")[0] == "pageSize must be at most 100."

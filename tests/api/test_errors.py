@@ -1,4 +1,4 @@
-"""Every error has one shape and one status, and says nothing that it should not."""
+"""Errors have a single shape and status, without internal details."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""On a fresh process the vendors' SDKs are imported by the first check: that is not the vendor's time."""
+"""Import time of vendor SDKs does not count against the deadline of a check."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A request that carries an Idempotency-Key acts once, however often and however much at the same time it is sent."""
+"""Requests with an Idempotency-Key act once, also under concurrency."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from retrieval.errors import ErrorCode, ServiceError
 from retrieval.maintenance import garbage
 from tests.api.support import EMBEDDED, assert_error
 
+# POST requests without creation: harmless when repeated.
 NOT_CREATING = {
     "POST /v1/search",
     "POST /v1/search/hybrid",
@@ -34,7 +35,6 @@ NOT_CREATING = {
     "POST /v1/webhooks/{webhook_id:str}/test",
     "POST /v1/webhooks/{webhook_id:str}/deliveries/{delivery_id:str}/redeliver",
 }
-"""POST requests that make nothing new: sent twice, they do no harm."""
 
 
 def text_body(space, text="A text."):
@@ -214,7 +214,7 @@ def test_answers_are_kept_sealed_for_a_day(org, key):
 
 
 def test_a_stored_hash_is_keyed_and_one_of_the_release_before_still_counts(org, key):
-    """Who reads the table cannot try the passwords that a body may hold."""
+    # Readers of the table cannot guess passwords of a body.
     content = msgspec.json.encode(text_body(org.namespace()))
     parts = [b"POST", b"/v1/ingest/text", b"", content]
     plain = hashlib.sha256(b"".join(len(part).to_bytes(8, "big") + part for part in parts)).digest()
@@ -232,7 +232,7 @@ def test_a_stored_hash_is_keyed_and_one_of_the_release_before_still_counts(org, 
 
 
 def test_what_breaks_off_half_way_has_done_nothing(org, ring):
-    """The process dies, so to speak, after the act and before the commit: neither the act nor its answer is there."""
+    # Simulates a crash between the act and the commit.
     request = IdempotentRequest(org.id, "k", b"hash")
 
     async def dies():
@@ -293,7 +293,7 @@ CREATING = [
 
 @pytest.mark.parametrize("about", CREATING, ids=lambda about: about.path)
 def test_whatever_is_created_is_created_once(org, key, about):
-    """The example of each operation, sent twice: its handler does what it does within `Call.once`."""
+    # Sends the example of each operation twice; handlers act within `Call.once`.
     app = {"clientId": "client", "clientSecret": "secret", "apiKey": "key"}
     space = org.namespace(webScraperConfig={"provider": "BUILTIN"}, googleDriveConfig=app)
     body = {**about.example, **({"namespaceId": space} if "namespaceId" in about.example else {})}

@@ -1,4 +1,4 @@
-"""Bearer tokens of an OpenID Connect issuer: what they open, what is refused and how, and whose name is written."""
+"""Bearer tokens of an OpenID Connect issuer: access, refusals, and recorded names."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.library import Library
 from tests.standins import oidc_provider
 from tests.standins.oidc_provider import Provider
 
-TEXT = "What an editor ingests."
+EDITOR_TEXT = "What an editor ingests."
 PEOPLE = {
     "sub-ada": {"name": "Ada", "email": "Ada@Example.com", "email_verified": True, "groups": ["staff", "auditors"]},
     "sub-eve": {"name": "Eve", "email": "eve@example.com", "email_verified": True, "groups": ["editors"]},
@@ -41,20 +41,20 @@ def provider():
 
 
 @pytest.fixture(scope="module")
-def own(api_db):
-    """The organization that people are let into."""
+def people_organization(api_db):
+    """Organization of the signed-in people."""
     return organizations.create_organization(api_db, "people")
 
 
 @pytest.fixture(scope="module")
-def address(provider, own, api_db, api_settings, api_database, ring):
-    """An API with a short list of roles, the last of them in an organization of its own."""
+def address(provider, people_organization, api_db, api_settings, api_database, ring):
+    """API with a short list of roles, the last in a separate organization."""
     foreign = organizations.create_organization(api_db, "others")
     roles = [
-        OidcRole(group="admins", role="admin", organization=own.id),
-        OidcRole(group="editors", role="editor", organization=own.id),
-        OidcRole(group="acme", role="editor", organization=own.id, tenant="acme"),
-        OidcRole(group="staff", role="viewer", organization=own.id),
+        OidcRole(group="admins", role="admin", organization=people_organization.id),
+        OidcRole(group="editors", role="editor", organization=people_organization.id),
+        OidcRole(group="acme", role="editor", organization=people_organization.id, tenant="acme"),
+        OidcRole(group="staff", role="viewer", organization=people_organization.id),
         OidcRole(group="strangers", role="admin", organization=foreign.id),
         OidcRole(group="lost", role="admin", organization="org_missing"),
     ]
@@ -73,11 +73,11 @@ def stack():
 
 
 @pytest.fixture(scope="module")
-def org(own, address, api_db, ring, stack):
-    """The same organization with a key."""
-    key = api_keys.create_key(api_db, ring, own.id, "the application's").api_key
+def org(people_organization, address, api_db, ring, stack):
+    """Same organization with a key."""
+    key = api_keys.create_key(api_db, ring, people_organization.id, "the application's").api_key
     client = stack.enter_context(client_of(address, key))
-    return Organization(own.id, client, key, api_db, ring, address)
+    return Organization(people_organization.id, client, key, api_db, ring, address)
 
 
 @pytest.fixture(scope="module")
@@ -87,7 +87,7 @@ def space(org):
 
 @pytest.fixture(scope="module")
 def library(org, space):
-    """One document for each kind of reader."""
+    """A document for each kind of reader."""
     filled_library = Library(org.db, Scope(org.id, space), None)
     for name, access in (
         ("open", None),
@@ -108,7 +108,7 @@ def library(org, space):
 
 @pytest.fixture
 def ask(address, provider):
-    """A client with a token for a person, or with the given one; `more` are claims: a timedelta counts from now."""
+    """Return a client with a token of a person or the given token; `more` are claims, timedeltas relative to now."""
     with ExitStack() as opened:
 
         def make(subject: str = "sub-ada", token: str | None = None, **claims) -> httpx.Client:
@@ -124,15 +124,18 @@ def ask(address, provider):
 def names(client, space, **headers):
     answer = client.post("/v1/documents", json={"namespaceId": space, "filterConfig": {}}, headers=headers)
     assert answer.status_code == 200, answer.text
-    return {document["externalId"] for document in answer.json()["data"]["documents"]} - {digest(TEXT), digest("Once.")}
+    return {document["externalId"] for document in answer.json()["data"]["documents"]} - {
+        digest(EDITOR_TEXT),
+        digest("Once."),
+    }
 
 
 def digest(text):
-    """The external id of a text that was given none."""
+    """Return the default external id of a text."""
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def found(client, space, **headers):
+def find_words(client, space, **headers):
     body = {"namespaceId": space, "query": "seals", "hybridConfig": {"semanticWeight": 0, "keywordWeight": 1}}
     answer = client.post("/v1/search/hybrid", json=body, headers=headers)
     assert answer.status_code == 200, answer.text
@@ -148,9 +151,9 @@ def refused(answer, reason, status=401, code="UNAUTHORIZED"):
 
 
 def test_a_person_finds_what_is_for_them_and_their_groups(ask, org, space, library):
-    """The groups of the token, in its own spelling, beside those stored; a denied group of the token counts, too."""
+    # Groups of the token join the stored groups; denied groups of the token count, too.
     ada = ask()
-    assert names(ada, space) == found(ada, space) == {"open", "adas", "staffs", "stored"}
+    assert names(ada, space) == find_words(ada, space) == {"open", "adas", "staffs", "stored"}
     by_key = {"X-On-Behalf-Of": "ADA@example.com"}
     assert names(org.client, space, **by_key) == {"open", "adas", "not-for-auditors"}, "the token's groups are its own"
     assert names(ada, space, **by_key) == {"open", "adas", "staffs", "stored"}, "herself, said twice"
@@ -160,7 +163,7 @@ def test_a_person_finds_what_is_for_them_and_their_groups(ask, org, space, libra
 
 
 def test_what_a_person_may_do_is_what_the_role_says(ask, org, space, library):
-    text = {"namespaceId": space, "ingestConfig": {"source": "TEXT", "config": {"text": TEXT}}}
+    text = {"namespaceId": space, "ingestConfig": {"source": "TEXT", "config": {"text": EDITOR_TEXT}}}
     group = {"namespaceId": space, "members": {"users": [], "groups": []}}
     ada, eve, root = ask("sub-ada"), ask("sub-eve"), ask("sub-root")
     refused(ada.post("/v1/ingest/text", json=text), "on_behalf", 403, "FORBIDDEN")
@@ -242,14 +245,14 @@ def test_two_people_with_one_idempotency_key_do_not_share_an_answer(ask, org, sp
 
 
 def test_a_link_opens_by_the_groups_that_the_token_had(ask, org, space, library, api_settings, anonymous):
-    """And by no others: what is changed in a link makes it none."""
+    # Changed groups invalidate the signature.
     document = upload(org, space, "staff.pdf", b"For the staff.", "application/pdf")
     body = {"namespaceId": space, "filterConfig": {"documentIds": [document]}}
     access = {**body, "data": {"access": {"groups": ["staff"]}}}
     assert org.client.patch("/v1/documents", json=access).status_code == 200
     links_body = {**body, "includeConfig": {"rawFileUrl": True}}
-    (found,) = ask().post("/v1/documents", json=links_body).json()["data"]["documents"]
-    link = path(api_settings, found["rawFileUrl"])
+    (listed_document,) = ask().post("/v1/documents", json=links_body).json()["data"]["documents"]
+    link = path(api_settings, listed_document["rawFileUrl"])
     assert anonymous.get(link).content == b"For the staff."
     without, _, held_groups = link.partition("&groups=")
     foreign_groups = quote(json.dumps(["admins", "staff"]), safe="")
@@ -266,7 +269,7 @@ def test_a_link_opens_by_the_groups_that_the_token_had(ask, org, space, library,
 
 
 def test_language_models_get_the_tools_of_the_role(ask, address, space, library):
-    """At /mcp, with the person's own token; without a valid one the refusal says so."""
+    # At /mcp with the person's token; a request without a valid token gets 401.
     call = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
     headers = {"Accept": "application/json, text/event-stream"}
     tools = {}
@@ -389,7 +392,7 @@ def test_a_keys_id_is_looked_up_and_nothing_else(ask, provider, kid):
 
 
 def test_addresses_and_keys_in_a_header_are_not_looked_at(ask, provider):
-    """With a key of the attacker's own, wherever the header says that it is."""
+    # The header points to a key of the attacker.
     with oidc_provider.serving(Provider()) as attacker:
         mine = attacker.keys[0]
         header = {"jku": f"{attacker.base}/keys", "x5u": f"{attacker.base}/keys", "jwk": mine.public()}
@@ -414,7 +417,7 @@ def test_a_token_counts_in_the_header_alone_and_two_headers_are_refused(ask, org
 
 
 def test_a_group_that_is_told_as_text_is_one_group(ask, org, space, library):
-    """Neither its words nor its letters are groups."""
+    # Neither words nor letters of the text are groups.
     assert "staffs" in names(ask("sub-ada", groups="staff"), space)
     refused(ask(groups="staff, first").get("/v1/namespaces"), "no_role", 403, "FORBIDDEN")
 

@@ -1,4 +1,4 @@
-"""The issuer's keys: fetched once, rotated, withdrawn; and an issuer that is away, hangs, lies or sends too much."""
+"""Keys of the issuer: fetched once, rotated, withdrawn; and an absent, hanging or lying issuer."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ ALGORITHMS = ("RS256", "ES256", "EdDSA")
 
 
 class Clock:
-    """Seconds that pass when a test says so."""
+    """Manual clock."""
 
     now = 1000.0
 
@@ -45,7 +45,7 @@ def clock(monkeypatch):
 
 
 def run(provider, steps):
-    """`steps`: a coroutine function of a verifier, in an event loop of its own."""
+    """Run `steps`, a coroutine function of a verifier, in a new event loop."""
 
     async def main():
         keys = IssuerKeys(provider.issuer)
@@ -59,7 +59,7 @@ def run(provider, steps):
 
 
 async def reason(verifier, token):
-    """Why the token is refused, None if it is not."""
+    """Return the reason of a refusal, None if accepted."""
     try:
         await verifier.verify_token(token)
     except ServiceError as error:
@@ -185,7 +185,7 @@ def test_the_refusal_is_503_where_nothing_can_be_known(provider, clock):
     run(provider, steps)
 
 
-ODD = {
+ODD_DISCOVERIES = {
     "not JSON": (200, b"<html>It works!</html>"),
     "too deep": (200, b"[" * 100_000),
     "too large": (200, b" " * (issuer_keys.MAX_DOCUMENT_BYTES + 1)),
@@ -195,9 +195,9 @@ ODD = {
 }
 
 
-@pytest.mark.parametrize("case", ODD)
+@pytest.mark.parametrize("case", ODD_DISCOVERIES)
 def test_an_odd_discovery_document_is_not_believed(provider, clock, case):
-    provider.instead = lambda path: ODD[case] if path.startswith("/.well-known") else None
+    provider.instead = lambda path: ODD_DISCOVERIES[case] if path.startswith("/.well-known") else None
 
     async def steps(verifier):
         assert await reason(verifier, provider.token("somebody")) == "issuer_away"
@@ -218,7 +218,7 @@ def test_keys_are_read_by_https_alone(provider, clock, address):
 
 
 def test_keys_that_sign_nothing_here_are_left_out(provider, clock):
-    """And what is odd about one key costs the others nothing."""
+    # An odd key must not affect the others.
     good, foreign_key = provider.keys[0], signing_key("RS256")
     public = foreign_key.public()
     provider.extra_keys = [
@@ -244,7 +244,7 @@ def test_keys_that_sign_nothing_here_are_left_out(provider, clock):
 
 
 def test_the_issuer_itself_is_the_reason_only_for_the_log(provider, clock):
-    """Nobody who is refused learns what the issuer answered."""
+    # Refused callers get no details of the issuer's answer.
     provider.instead = lambda _path: (500, {"error": "SECRET VENDOR WORDS"})
 
     async def steps():

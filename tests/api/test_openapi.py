@@ -1,4 +1,4 @@
-"""The OpenAPI document is good enough to generate a client from, and its page needs no foreign host."""
+"""OpenAPI document: complete enough for client generators, viewer without foreign hosts."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ NAMES = [f"{method} {path}" for method, path, _ in OPERATIONS]
 
 
 def resolved(schema):
-    """The schema with the components that it refers to."""
+    """Return the schema with referenced components inlined."""
     return {**schema, "components": DOCUMENT["components"]}
 
 
@@ -65,7 +65,7 @@ def test_operation_ids_are_unique_and_everything_is_described():
 
 
 def is_described(schema):
-    """Whether a property says what it means: by itself, by the component that it refers to, or by its only value."""
+    # Described directly, by the referenced component, or by a single allowed value.
     parts = [schema, *schema.get("anyOf", []), schema.get("items", {})]
     return (
         "const" in schema
@@ -108,7 +108,7 @@ def test_every_operation_tells_all_that_a_generator_needs():
 
 
 def unions(node):
-    """Every choice between components below `node`."""
+    """Yield every choice between components below `node`."""
     if isinstance(node, dict):
         choice = node.get("anyOf") or node.get("oneOf") or []
         if sum("$ref" in variant for variant in choice) > 1:
@@ -127,7 +127,7 @@ def test_a_choice_between_objects_names_what_tells_them_apart():
 
 
 def apart_by_what_they_need(choice):
-    """Whether each requires a member that no other one knows."""
+    """Return True if each variant requires a member unknown to the others."""
     schemas = [DOCUMENT["components"]["schemas"][schema["$ref"].rpartition("/")[2]] for schema in choice["anyOf"]]
     return all(
         set(schema.get("required", []))
@@ -166,7 +166,7 @@ def test_no_schema_has_two_members_that_a_language_would_call_the_same():
 
 
 def test_every_number_of_a_request_has_bounds():
-    """But for counts that are settings, whose ceiling stands in the description."""
+    # Except counts limited by settings; the description names the limit.
     schemas = DOCUMENT["components"]["schemas"]
     request_schemas = {
         reference.rpartition("/")[2]
@@ -182,7 +182,7 @@ def test_every_number_of_a_request_has_bounds():
 
 
 def all_references(node, above=()):
-    """Those of `node` and of all that they lead to."""
+    """Return all references reachable from `node`."""
     for reference in set(references(node)) - set(above):
         yield reference
         inner = DOCUMENT["components"]["schemas"][reference.rpartition("/")[2]]

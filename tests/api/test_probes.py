@@ -1,4 +1,4 @@
-"""Storage, index and model are tried out when a namespace is made or changed, and nobody waits for them for long."""
+"""Checks of storage, index and model at creation and change of a namespace, within bounded time."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from retrieval.namespaces import validation
 from retrieval.settings import Settings
 from tests.api.support import EMBEDDED, Organization, assert_error, client_of, serve
 
+# Codes of vendors: missing answers are not faults of the service.
 VENDORS = {
     "fileStorageConfig": {
         "type": "S3_COMPATIBLE",
@@ -30,11 +31,10 @@ VENDORS = {
     "vectorStorageConfig": {"provider": "PINECONE", "apiKey": "k", "indexHost": "https://i.example.com"},
     "embeddingModelConfig": {"provider": "OPENAI", "model": "text-embedding-3-small", "apiKey": "k"},
 }
-"""Of others: what they do not answer is no fault of the service's."""
 
 
 class Port:
-    """Stands in for a vendor: its check does what the test says."""
+    """Stand-in for a vendor with a check defined by the test."""
 
     dimensions = 3
 
@@ -49,7 +49,7 @@ class Port:
 
 
 class Switchboard:
-    """What the checks of the three kinds of port do; nothing, unless a test says so."""
+    """Checks of the three kinds of port; no effect by default."""
 
     def __init__(self):
         self.files = self.vectors = self.model = lambda: None
@@ -84,7 +84,7 @@ def ports(monkeypatch):
 
 @pytest.fixture
 def probed(ports, api_settings, api_database, api_db, ring):
-    """An organization at an API that checks configs."""
+    """Organization at an API with config checks."""
     checking = api_settings.model_copy(update={"check_configs": True})
     owner = organizations.create_organization(api_db, "probed")
     key = api_keys.create_key(api_db, ring, owner.id, "probed")
@@ -154,7 +154,7 @@ def test_when_all_hang_it_is_five_seconds_in_all(probed, ports):
 
 
 def test_checks_that_hang_keep_no_other_request_waiting(probed, ports):
-    """More of them than there are threads for searches; a write of a file, which needs such a thread, goes on."""
+    # More checks than search threads; a file write, which needs a thread, still succeeds.
     space = probed.namespace()
     released = threading.Event()
     ports.files = ports.vectors = ports.model = released.wait

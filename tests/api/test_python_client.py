@@ -1,4 +1,4 @@
-"""The Python client against the API, and its retries against a server that refuses, resets and asks for time."""
+"""Python client against the API, and retries against a faulty server."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def client(base, org):
 
 def test_content_goes_in_and_is_listed_by_attributes_and_by_the_wires_names(client):
     space = client.namespaces.create("by a client")
-    assert space.id in [one.id for one in client.namespaces.list()]
+    assert space.id in [namespace.id for namespace in client.namespaces.list()]
     accepted = client.ingest.text(space.id, "Turn the key.", name="key", metadata={"page": 7})
     run = client.runs.get(space.id, accepted.ingest_job_run_id)
     assert run.status == run["status"] == run.raw["status"]
@@ -107,7 +107,7 @@ def test_the_same_asynchronously(base, org, tmp_path):
 
 @contextmanager
 def scripted(*answers):
-    """A server that gives these answers in turn: a status with headers and a body, or None to reset the connection."""
+    """Serve the given answers in turn: status with headers and body, or None for a connection reset."""
     pending, requests = list(answers), []
 
     class Handler(BaseHTTPRequestHandler):

@@ -1,4 +1,4 @@
-"""Rate limits over processes, and the three headers on whatever is answered."""
+"""Rate limits across processes, and their headers on every answer."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def test_a_database_that_goes_between_count_and_work_keeps_the_count(org, monkey
 
 
 def _ask_for(org, addresses: tuple[str, ...], clients: int, requests_per_client: int) -> list[httpx.Response]:
-    """So many requests of so many clients at once, spread over the addresses."""
+    """Send concurrent requests spread over the addresses."""
 
     def client(number: int) -> list[httpx.Response]:
         with client_of(addresses[number % len(addresses)], org.api_key) as session:
@@ -156,7 +156,7 @@ def test_what_is_lent_and_not_used_goes_back_and_a_revoked_key_is_refused_at_onc
 
 @pytest.mark.parametrize("minutes", [60, -60])
 def test_a_window_from_before_the_clock_went_back_is_over(organization, minutes):
-    """PostgreSQL's clock was an hour ahead and was set right: the full minute lasted for an hour."""
+    # PostgreSQL's clock was an hour ahead: the full minute lasted an hour after the correction.
     org = organization(requests_per_minute=LIMIT)
     wait_for_fresh_minute()
     org.db.rows(
@@ -173,7 +173,7 @@ def test_a_window_from_before_the_clock_went_back_is_over(organization, minutes)
 
 
 def test_nobody_is_asked_to_wait_longer_than_a_minute(organization, monkeypatch):
-    """The clock of one API process is an hour behind the database's."""
+    # The clock of an API process is an hour behind the database.
     org = organization(requests_per_minute=1)
     wait_for_fresh_minute()
     monkeypatch.setattr("api.auth.time.time", lambda moment=time.time: moment() - 3600)

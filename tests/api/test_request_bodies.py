@@ -1,4 +1,4 @@
-"""Bodies as programs write them: byte order marks, transfer encodings, repeated keys, and both forms of accents."""
+"""Request bodies with byte order marks, transfer encodings, repeated keys, and both Unicode forms."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ JSON = {"Content-Type": "application/json"}
 
 
 def send_form(org, *parts):
-    """Send a form of (headers, content) parts; a header is added to the field's name."""
+    """Send a form of (headers, content) parts, with each header appended to the field name."""
     boundary = b"frontier"
     body = b"".join(
         b"--" + boundary + b"\r\nContent-Disposition: form-data; " + head.encode() + b"\r\n\r\n" + content + b"\r\n"

@@ -1,4 +1,4 @@
-"""Searches and messages of MCP are spans with OpenTelemetry's names for generative AI, and without their text."""
+"""OpenTelemetry spans of searches and MCP messages, with generative AI names and without text."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Whatever fits the description is answered as described: no server error, no undocumented status, shape or header."""
+"""Requests generated from the OpenAPI description get documented answers."""
 
 from __future__ import annotations
 
@@ -43,8 +43,7 @@ OPERATIONS = [result.ok() for result in schema.get_all_operations()]
 
 
 @pytest.fixture(scope="module")
-def known(base, api_db, ring):
-    """An organization that may ask as often as it likes, with a namespace and what lies in it."""
+def sample_ids(base, api_db, ring):
     owner = organizations.create_organization(api_db, "any", requests_per_minute=10_000_000, namespace_limit=100_000)
     api_key = api_keys.create_key(api_db, ring, owner.id, "any").api_key
     with client_of(base, api_key) as client:
@@ -56,20 +55,20 @@ def known(base, api_db, ring):
 
 @pytest.fixture(scope="module")
 def session():
-    """One connection for all requests: making a session for each takes longer than its answer."""
+    # A new session per request takes longer than the answer.
     with requests.Session() as http:
         http.trust_env = False
         yield http
 
 
-SECONDS = 120
-"""Schemathesis gives a request 10 s; on a busy machine the first search loads its model for longer."""
+# Schemathesis allows 10 s; on a busy machine the first search loads its model for longer.
+TIMEOUT_SECONDS = 120
 
 
 @pytest.mark.parametrize("operation", OPERATIONS, ids=lambda operation: operation.label)
-def test_every_operation(operation, base, known, session):
-    """Every second request names the real namespace, job run and document, so that it gets past the look-up."""
-    api_key, space, run, document_id = known
+def test_every_operation(operation, base, sample_ids, session):
+    # Every second request uses real ids to get past the look-up.
+    api_key, space, run, document_id = sample_ids
 
     @EXAMPLES
     @given(case=operation.as_strategy())
@@ -79,18 +78,18 @@ def test_every_operation(operation, base, known, session):
         wait_no_longer(case)
         headers = {"Authorization": f"Bearer {api_key}"}
         checks = checks_of(case)
-        case.call_and_validate(base_url=base, session=session, headers=headers, checks=checks, timeout=SECONDS)
+        case.call_and_validate(base_url=base, session=session, headers=headers, checks=checks, timeout=TIMEOUT_SECONDS)
 
     ask()
 
 
 def checks_of(case):
-    """`/ready` may say that it is not: no dispatcher takes what other tests have ingested."""
+    # `/ready` may answer 503: no dispatcher takes the ingestions of other tests.
     return [check for check in CHECKS if check is not not_a_server_error or case.path != "/ready"]
 
 
 def wait_no_longer(case):
-    """A run that does not change is answered after `waitSeconds`, up to 30, for which no test needs to wait."""
+    # An unchanged run is answered after `waitSeconds`, up to 30 s.
     if isinstance(case.query, dict) and str(case.query.get("waitSeconds")) in map(str, range(2, 31)):
         case.query["waitSeconds"] = 1
 

@@ -1,4 +1,4 @@
-"""The audit log holds one entry for every write, done or refused, none for a read: generated over all operations."""
+"""Every write creates an audit entry, done or refused; reads create no entry."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def worlds(base, api_db, ring):
 
 @pytest.fixture(scope="module")
 def filled(worlds):
-    """One for all: each operation is sent once, whatever the ones before it have deleted."""
+    # Shared: each operation is sent once, whatever earlier operations have deleted.
     org = worlds.organization()
     key = api_keys.create_key(worlds.db, worlds.ring, org.id, "auditor", scopes=["admin"])
     return org, worlds.fill(org, "alice"), worlds.client(key.api_key)
@@ -96,7 +96,6 @@ def check_entry(filled, route):
 
 
 def test_a_refused_write_makes_one_entry(worlds, filled):
-    """Without the scope, with a body that cannot be read, and of what never was."""
     org, failures = filled[0], Failures()
     reader = worlds.client(
         api_keys.create_key(worlds.db, worlds.ring, org.id, "reader", scopes=["connections:read"]).api_key

@@ -1,4 +1,4 @@
-"""Bad input, operation by operation: what is sent, which status, which code. An operation without rows fails."""
+"""Status and code of bad input for each operation; an operation without rows fails."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from tests.api.support import EMBEDDED, assert_error
 SPACE = "<namespace>"
 NO_RUN, NO_DOC, NO_CONNECTION = "ijr_0", "doc_0", "conn_0"
 FILTER = {"documentIds": [NO_DOC]}
+# True for a document without any field: restricts nothing.
 NEARLY_ALL = {"field": "metadata.a", "op": "ne", "value": 1}
-"""A condition that holds for a document without any field: it restricts nothing."""
 WHERE = {"namespaceId": SPACE, "filterConfig": FILTER}
 NAMESPACE, INGEST, SEARCH = "INVALID_NAMESPACE_CONFIG", "INVALID_INGEST_CONFIG", "INVALID_SEARCH_REQUEST"
 FILTERS, REQUEST, HYBRID = "INVALID_FILTER_CONFIG", "INVALID_REQUEST", "INVALID_HYBRID_CONFIG"
 CHUNKS, SCRAPING = "INVALID_CHUNK_CONFIG", "INVALID_SCRAPE_OPTIONS"
 
+# Request arguments (`path` replaces the template), status and code.
 Row = tuple[dict[str, Any], int, str]
-"""What to send (arguments of the client; `path` takes the place of the template), the status and the code."""
 
 
 def body(value: Any, status: int, code: str) -> Row:
@@ -33,7 +33,7 @@ def ingest(source: str, config: Any, **beside: Any) -> dict[str, Any]:
 
 
 def unreadable(code: str) -> list[Row]:
-    """What every JSON body refuses."""
+    """Return rows for bodies refused by every JSON operation."""
     json = {"Content-Type": "application/json"}
     return [
         ({"content": b"", "headers": json}, 400, code),
@@ -96,7 +96,7 @@ def paged(code: str, **always: str) -> list[Row]:
 
 
 def shaped(**always: Any) -> list[Row]:
-    """Shapes of results that a search refuses."""
+    """Return rows for bad result shapes of a search."""
     wrong: list[dict[str, Any]] = [
         *({"perDocument": number} for number in (0, 101, "1")),
         *({"expand": value} for value in ({}, "PAGE", {"unit": "WORD"})),
@@ -151,7 +151,7 @@ def search(code: str = SEARCH, **always: Any) -> list[Row]:
 
 
 def filtered(**always: Any) -> list[Row]:
-    """The filters of documents; `always`: the rest of a good body."""
+    """Return rows for bad document filters; `always` is the rest of a good body."""
     good = {**WHERE, **always}
     wrong = [
         {"documentIds": "x"},
@@ -300,8 +300,8 @@ ROWS: dict[str, list[Row]] = {
     "POST /v1/ingest/file": [
         body({}, 415, "UNSUPPORTED_MEDIA_TYPE"),
         *(
-            ({"data": {**IN_SPACE, **said}, "files": {"file": ("a.txt", b"a")}}, 400, code)
-            for said, code in (
+            ({"data": {**IN_SPACE, **field_value}, "files": {"file": ("a.txt", b"a")}}, 400, code)
+            for field_value, code in (
                 ({"source": "TEXT"}, INGEST),
                 ({"metadata": "[1]"}, INGEST),
                 ({"metadata": "{"}, INGEST),
@@ -795,7 +795,7 @@ ROWS: dict[str, list[Row]] = {
 
 
 def of_store(path: str, *codes: str, **ways: list[Row]) -> dict[str, list[Row]]:
-    """Rows of operations below a vector store: of a missing store, of what is missing in one, and the given ones."""
+    """Return rows for a missing store, missing objects in a store, and `rows`."""
     missing: list[Row] = [({}, 404, "NAMESPACE_NOT_FOUND")]
     missing += [({"path": path.replace("{namespace_id}", SPACE).format(**IDS)}, 404, code) for code in codes]
     return {f"{method.upper()} {path}": [*missing, *rows] for method, rows in ways.items()}
@@ -906,7 +906,7 @@ def test_every_status_of_a_row_is_documented():
 
 
 def filled(value: Any, space: str) -> Any:
-    """`value` with the real namespace's id wherever SPACE stands."""
+    """Replace SPACE in `value` with the id of the real namespace."""
     if isinstance(value, dict):
         return {key: filled(inner, space) for key, inner in value.items()}
     if isinstance(value, list):

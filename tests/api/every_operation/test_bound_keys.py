@@ -1,8 +1,4 @@
-"""What a key bound to a namespace, to a tenant or to both may: every operation of the OpenAPI document by the table.
-
-Every key here has every scope, so that its bounds alone decide. Each operation is sent with what lies within the
-bounds and with what lies outside of them; after all of it, what lies outside is as it was.
-"""
+"""Keys bound to a namespace, a tenant or both, on every operation of the OpenAPI document."""
 
 from __future__ import annotations
 
@@ -20,11 +16,11 @@ from tests.api.every_operation.test_isolation import APP, ROUTES, TENANT_OWNED, 
 from tests.api.support import EMBEDDED, Failures, assert_error
 from tests.library import Library
 
-KINDS = {"organization": (), "namespace": ("namespace",), "tenant": ("tenant",), "both": ("namespace", "tenant")}
-"""The kinds of key, with what each is bound to."""
+# Kinds of key with their bounds.
+BOUND_KINDS = {"organization": (), "namespace": ("namespace",), "tenant": ("tenant",), "both": ("namespace", "tenant")}
 
+# Fields of a namespace shown to a bound key.
 NAMED = {"id", "identifier", "name"}
-"""What a bound key sees of a namespace."""
 
 FOREIGN = [
     (kind, outside, route)
@@ -43,7 +39,7 @@ FOREIGN = [
 
 
 class Bounds:
-    """One organization: what lies within the bounds of its keys, and beside them, each a `World`."""
+    """Organization with a `World` within the bounds of its keys and a `World` outside."""
 
     def __init__(self, worlds: Worlds) -> None:
         org = worlds.organization()
@@ -56,12 +52,12 @@ class Bounds:
         values = {"namespace": self.inside.own["namespace"], "tenant": "alice"}
         keys = {
             kind: api_keys.create_key(worlds.db, worlds.ring, org.id, kind, **{name: values[name] for name in bounds})
-            for kind, bounds in KINDS.items()
+            for kind, bounds in BOUND_KINDS.items()
         }
         self.clients = {kind: worlds.client(key.api_key) for kind, key in keys.items()}
 
     def world(self, kind):
-        """Within the bounds, as a key of this kind sends it."""
+        """Return the inner world as sent by a key of this kind."""
         return replace(self.inside, client=self.clients[kind])
 
 
@@ -79,17 +75,17 @@ def bounds(worlds):
 
 @pytest.fixture(scope="module")
 def spent(worlds):
-    """The same for the organization-wide key, which may delete all of it."""
+    """Return the inner world for an unbound key, free to delete everything."""
     return Bounds(worlds)
 
 
 def reach_of(kind, route):
     permission = find_permission(route.method, route.path)
-    return permission.reach(namespace="namespace" in KINDS[kind], tenant="tenant" in KINDS[kind])
+    return permission.reach(namespace="namespace" in BOUND_KINDS[kind], tenant="tenant" in BOUND_KINDS[kind])
 
 
 def state(db, world):
-    """All that the tables hold of what lies outside: what a key beyond its bounds would have changed."""
+    """Return the rows outside the bounds in all tables."""
     values = {**world.own, "tenant_name": world.tenant}
     parts = "(select id from partitions where namespace_id = %(namespace)s and tenant = %(tenant_name)s) order by id"
     queries = (
@@ -119,7 +115,7 @@ def test_a_key_with_every_scope_but_that_of_the_operation_is_refused(org, scope)
     failures.report()
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", BOUND_KINDS)
 def test_within_its_bounds_a_key_gets_what_the_table_says(bounds, spent, kind):
     failures = Failures()
     for route in ROUTES:
@@ -129,7 +125,7 @@ def test_within_its_bounds_a_key_gets_what_the_table_says(bounds, spent, kind):
 
 
 def check_within(bounds, spent, kind, route):
-    answer = (bounds if KINDS[kind] else spent).world(kind).send(route)
+    answer = (bounds if BOUND_KINDS[kind] else spent).world(kind).send(route)
     assert answer.status_code < 500, answer.text
     reach = reach_of(kind, route)
     if reach is Reach.NOTHING:
@@ -143,7 +139,7 @@ def check_within(bounds, spent, kind, route):
         assert {frozenset(namespace) for namespace in namespaces} == {frozenset(NAMED)}
         own_id = bounds.inside.own["namespace"]
         assert own_id in {namespace["id"] for namespace in namespaces}
-        assert "namespace" not in KINDS[kind] or {namespace["id"] for namespace in namespaces} == {own_id}
+        assert "namespace" not in BOUND_KINDS[kind] or {namespace["id"] for namespace in namespaces} == {own_id}
     if reach is Reach.ITSELF:
         assert answer.json()["data"]["key"]["name"] == kind
 
@@ -159,7 +155,7 @@ def test_beyond_its_bounds_a_key_finds_and_changes_nothing(worlds, bounds, bound
 
 
 def check_beyond(worlds, bounds, kind, outside, route):
-    """Each id of what lies outside, and all of them at once; under the tenant's own name and under the key's."""
+    # Each outside id in turn, then all together; under the tenant's own name and the key's.
     beyond = bounds.outside[outside]
     state_before = state(worlds.db, beyond)
     inside = bounds.world(kind)
@@ -180,7 +176,7 @@ def check_beyond(worlds, bounds, kind, outside, route):
 
 @pytest.mark.parametrize("kind", ["namespace", "tenant", "both"])
 def test_a_bound_key_goes_on_working_within_its_bounds(worlds, kind):
-    """An existing one, too: it may hold scopes that its bounds leave no use for."""
+    # Existing keys may hold scopes beyond the use of their bounds.
     fresh = Bounds(worlds)
     client, space = fresh.clients[kind], fresh.inside.own["namespace"]
     at, tenant = {"namespaceId": space}, {"X-Tenant-ID": "alice"}
@@ -225,7 +221,7 @@ def test_the_default_scopes_of_a_key_follow_from_its_bounds(worlds, bounds):
 
 
 def test_a_bound_key_does_not_end_a_change_of_the_namespace(worlds):
-    """Embedding again is the namespace's change; its run is cancelled by who may change the namespace."""
+    # A re-embedding belongs to the namespace; only keys with the right to change the namespace cancel the run.
     org = worlds.organization()
     space = org.namespace()
     Library(org.db, Scope(org.id, space, ""), None).put(["Owls hunt."])

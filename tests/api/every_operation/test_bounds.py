@@ -1,4 +1,4 @@
-"""Numbers and weights at and around their bounds, against a plain rule; whatever is refused has its area's code."""
+"""Numbers and weights at and around their bounds; refusals have the code of the area."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ WEIGHTS = st.floats(0, 1) | st.sampled_from([0, 1, 0.5, 0.1, 0.3, 0.7, 1e-7, 1e-
 
 
 def code_of(read, body):
-    """None if it is taken, else the code of the refusal."""
+    """Return the error code of a refusal, None if accepted."""
     try:
         request = read(json.dumps(body).encode())
         if hasattr(request, "to_values"):
@@ -65,9 +65,9 @@ def test_a_threshold_lies_between_0_and_1(value):
 
 @settings(deadline=None, max_examples=300)
 @given(WEIGHTS, st.one_of(WEIGHTS, st.none(), st.floats(-3e-6, 3e-6)))
-def test_weights_sum_to_one_within_a_millionth(semantic, other):
-    """`other`: the second weight, or how far it is from the one that makes the sum 1."""
-    keyword = 1 - semantic + (0 if other is None else other) if other is None or abs(other) <= 3e-6 else other
+def test_weights_sum_to_one_within_a_millionth(semantic, second):
+    # `second`: the second weight, or the distance from the weight completing a sum of 1.
+    keyword = 1 - semantic + (0 if second is None else second) if second is None or abs(second) <= 3e-6 else second
     off = abs(semantic + keyword - 1)
     if math.isclose(off, 1e-6, rel_tol=1e-6):
         return

@@ -1,4 +1,4 @@
-"""Cursors of every listing in the description: forged, cut, or of another listing they are 400 with the area's code."""
+"""Forged, cut or foreign cursors of every listing get 400 with the code of the area."""
 
 from __future__ import annotations
 
@@ -60,26 +60,25 @@ def listing_of(org, operation, space: str, doc: str, cursor: str | None, tenant:
 
 
 def evaluation_of(org, space: str) -> str:
-    """The first evaluation of a namespace, "none" without one."""
+    """Return the id of the first evaluation of a namespace, else "none"."""
     data = org.client.get("/v1/evaluations", params={"namespaceId": space}).json().get("data")
     return data["evaluations"][-1]["id"] if data and data["evaluations"] else "none"
 
 
 def webhook_of(org) -> str:
-    """The first webhook of an organization, "none" without one."""
+    """Return the id of the first webhook of an organization, else "none"."""
     hooks = org.client.get("/v1/webhooks").json()["data"]["webhooks"]
     return hooks[-1]["id"] if hooks else "none"
 
 
 @pytest.fixture
 def org(organization):
-    """One that may ask as often as it likes."""
     return organization(requests_per_minute=100_000)
 
 
 @pytest.fixture
 def filled(org):
-    """A namespace with two of what can be listed at once; and one of its documents."""
+    """Return a namespace with two entries per listing, and a document of the namespace."""
     space = org.namespace()
     org.namespace()
     doc = org.text(space, "One.", name="a")["data"]["documents"][0]["id"]
@@ -104,14 +103,14 @@ def test_the_listings_are_all_of_them():
 
 
 def old_form(org, space: str, position: str) -> str:
-    """A cursor as it could be forged while the key of its mark was a hash of public ids."""
+    """Return a cursor signed with a hash of public ids, as in early releases."""
     key = hashlib.sha256(f"{org.id}/{space}/".encode()).digest()
     mark = hashlib.blake2b(position.encode(), digest_size=8, key=key).digest()
     return base64.urlsafe_b64encode(mark + position.encode()).decode().rstrip("=")
 
 
 def former(org, operation, space: str, doc: str) -> str:
-    """The cursor that the version before gave for a place: signed, and not encrypted."""
+    """Return a cursor as issued by the previous release: signed, not encrypted."""
     path = operation[0].replace("{document_id}", doc).replace("{evaluation_id}", evaluation_of(org, space))
     namespace = "" if path in {"/v1/keys", "/v1/tenants", "/v1/audit", "/v1/webhooks", "/v1/namespaces"} else space
     data = b"2026-11-25T00:00:00+00:00/doc_1"
@@ -123,7 +122,7 @@ def former(org, operation, space: str, doc: str) -> str:
 
 
 def test_what_no_listing_gave_is_refused_and_a_cursor_tells_nothing_of_its_place(org, filled):
-    """Places of runs and chunks are numbers that the whole installation shares."""
+    # Positions of runs and chunks are numbers shared by the whole installation.
     space, doc = filled
     real = {
         path: listing_of(org, (path, method), space, doc, None).json()["data"].get("nextCursor")

@@ -1,4 +1,4 @@
-"""A full disk is told in words on every write route, and nothing is half done."""
+"""A full disk fails every write route with a clear error and no partial write."""
 
 import errno
 import os
@@ -16,7 +16,7 @@ from tests.api.support import EMBEDDED, Failures, assert_error
 
 @contextmanager
 def full(api_db):
-    """PostgreSQL says of each write what it says on a full disk."""
+    # The error of PostgreSQL on a full disk, raised for each write.
     tables = [
         row["name"]
         for row in api_db.rows(
@@ -73,7 +73,7 @@ def test_the_databases_disk_is_full(org, full_database_after):
 
 @pytest.fixture
 def full_database_after(request):
-    """A function that does something while there is room, and then fills the disk."""
+    """Return a function for filling the disk after a successful call."""
 
     def fill(first):
         result = first()
@@ -114,8 +114,7 @@ def test_other_errors_are_no_full_disk():
 
 
 def test_every_write_says_so_and_every_read_goes_on(base, api_db, ring):
-    """A write is answered that the disk is full, or refused before anything is written; a search leaves out what it
-    would count or note."""
+    # Writes report the full disk, or are refused earlier; searches skip counters and notes.
     worlds, failures = Worlds(base, api_db, ring), Failures()
     world = worlds.fill(worlds.organization(), "alice")
     with full(api_db):

@@ -1,4 +1,4 @@
-"""Every spelling of every path, as bytes on the wire: nothing runs without a caller, nothing fails, all is marked."""
+"""Every spelling of every path, as bytes: no handler runs without a caller, no request fails."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ PATHS = [*sorted(DOCUMENT["paths"]), *UNLISTED]
 METHODS = {"get", "post", "put", "patch", "delete", "head", "options", "trace"}
 WITHOUT_A_KEY = {"/", "/openapi.json", "/health", "/ready"}
 WITHOUT_A_KEY |= {f"/.well-known/oauth-protected-resource{of}" for of in ("", "/mcp")}
+# Served by Litestar's router of the description.
 VIEWER = {"/docs", "/docs/assets/viewer.js"}
-"""Served by Litestar's own router of the description."""
+# Outside the contract; checks the key itself and has tests for the check.
 ASKS_ITSELF = {"/mcp"}
-"""Not an operation of the contract: it asks for the key itself, and tests of its own say so."""
 
 
 def spellings(path: str) -> list[str]:
-    """Targets that some program might take for `path`, and some that none should."""
+    """Yield request targets similar to `path`, accepted by some programs."""
     last = path.rpartition("/")[2]
     encoded = "".join(c if c == "/" else f"%{ord(c):02x}" for c in path)
     return [
@@ -93,13 +93,13 @@ SEVERAL |= {"/v1/ingest/file", "/v1/search", "/v1/oauth/callback/{connector}", "
 
 
 def spellings_of(path: str, filled: str) -> list[str]:
-    """All of them for one path of each kind, every sixth for any other."""
+    # All spellings for a path of each kind, every sixth for other paths.
     return spellings(filled) if path in SEVERAL else spellings(filled)[::6]
 
 
 @pytest.fixture(scope="module")
 def process(api_database, ring, tmp_path_factory):
-    """`python -m api` as it is run, and its log."""
+    """Run `python -m api`; yield the address and the log."""
     with running(tmp_path_factory.mktemp("paths"), api_database, ring) as (address, _, log):
         yield address, log
 
@@ -111,7 +111,7 @@ def api_key(api_db, ring):
 
 
 def source_of(path: str) -> str:
-    """A loopback address for each path, so that each has the limit of an address to itself."""
+    # A loopback address per path gives each path a rate limit of a separate client.
     number = zlib.crc32(path.encode())
     return f"127.{1 + number % 200}.{number // 200 % 250}.{1 + number // 50_000 % 250}"
 
@@ -135,21 +135,21 @@ def test_no_spelling_passes_the_key_check_or_fails(path, process, api_key):
     filled = re.sub(r"\{[^}]+\}", "x1", path)
     unready = {503} if path == "/ready" else set()  # no dispatcher runs here
     is_open = path in WITHOUT_A_KEY | VIEWER or path.startswith(("/v1/oauth/", "/v1/files/"))
-    asked = product(spellings_of(path, filled), methods_of(path), ((), (f"Authorization: Bearer {api_key}",)))
+    targets = product(spellings_of(path, filled), methods_of(path), ((), (f"Authorization: Bearer {api_key}",)))
     with raw.Session(address, source_of(path)) as session:
-        for target, method, header in asked:
-            what = f"{method} {target[:200]!r} {'with' if header else 'without'} a key"
+        for target, method, header in targets:
+            description = f"{method} {target[:200]!r} {'with' if header else 'without'} a key"
             answer = session.ask(raw.request(method, target, *header))
             assert 200 <= answer.status < 500 or answer.status in unready, (
-                f"{what}: {answer.status} {answer.body[:300]!r}"
+                f"{description}: {answer.status} {answer.body[:300]!r}"
             )
             if not header and not is_open:
-                assert answer.status in {400, 401, 404}, f"{what}: {answer.status}"
+                assert answer.status in {400, 401, 404}, f"{description}: {answer.status}"
             if header:
-                assert answer.status != 401, what
-            assert is_marked(answer), f"{what}: {answer.status} {answer.headers}"
+                assert answer.status != 401, description
+            assert is_marked(answer), f"{description}: {answer.status} {answer.headers}"
             if answer.status >= 400 and answer.status not in unready:
-                assert json.loads(answer.body)["error"], what
+                assert json.loads(answer.body)["error"], description
     assert "Traceback" not in log.read_text(), log.read_text()[-3000:]
 
 
@@ -163,7 +163,7 @@ def test_what_the_router_takes_for_a_path_is_checked_as_that_path(spelling, proc
 
 
 def test_a_handler_of_the_contract_needs_a_caller_by_its_route():
-    """Those that do not are few, and named here: whatever is added needs one without a thought."""
+    # The exceptions are listed here; a new handler needs a caller by default.
     without = {path for handler in ROUTE_HANDLERS if "operation" not in handler.opt for path in handler.paths}
-    found = {path for path in without if not path.startswith(("/v1/oauth/", "/v1/files/"))}
-    assert found == WITHOUT_A_KEY | ASKS_ITSELF
+    unguarded = {path for path in without if not path.startswith(("/v1/oauth/", "/v1/files/"))}
+    assert unguarded == WITHOUT_A_KEY | ASKS_ITSELF

@@ -1,4 +1,4 @@
-"""What programs written for the hosted service do, and what must work here unchanged."""
+"""Programs for the hosted service work unchanged."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ CHUNKS = {"chunkSize": 100, "chunkOverlap": 10}
 
 @pytest.fixture
 def space(org):
-    made = org.namespace()
-    org.text(made, "Owls see in the dark.", name="owls", metadata={"kind": "bird"})
-    return made
+    created = org.namespace()
+    org.text(created, "Owls see in the dark.", name="owls", metadata={"kind": "bird"})
+    return created
 
 
 def documents(org, method, space, **body):
@@ -38,7 +38,7 @@ def test_no_accept_header_is_needed(org, space, accept):
     answer = org.client.send(request)
     assert answer.status_code == 200
     assert answer.headers["content-type"] == "application/json"
-    assert [one["id"] for one in answer.json()["data"]["namespaces"]] == [space]
+    assert [namespace["id"] for namespace in answer.json()["data"]["namespaces"]] == [space]
 
 
 @pytest.mark.parametrize(
@@ -51,16 +51,16 @@ def test_no_accept_header_is_needed(org, space, accept):
     ],
 )
 def test_empty_operators_do_nothing(org, space, data):
-    before = documents(org, "POST", space, filterConfig={}).json()["data"]["documents"]
+    initial = documents(org, "POST", space, filterConfig={}).json()["data"]["documents"]
     answer = documents(org, "PATCH", space, filterConfig={"documentTypes": ["TEXT"]}, data=data)
     assert answer.status_code == 200, answer.text
-    assert answer.json()["data"]["documents"] == before
+    assert answer.json()["data"]["documents"] == initial
 
 
 def test_a_change_without_anything_to_change_is_not_called_an_update(org, space):
-    some = {"documentTypes": ["TEXT"]}
+    filters = {"documentTypes": ["TEXT"]}
     for data in ({"metadata": {}}, {"$metadata": {"$set": {}}}):
-        answer = documents(org, "PATCH", space, filterConfig=some, data=data).json()
+        answer = documents(org, "PATCH", space, filterConfig=filters, data=data).json()
         assert (answer["data"]["itemsUpdated"], answer["message"]) == (0, "There was nothing to change")
         assert len(answer["data"]["documents"]) == 1
 
@@ -69,27 +69,27 @@ def test_an_empty_list_of_allowed_values_matches_nothing(org, space):
     nobody = {"metadata": {"acl": []}}
     for document in ({"documentTypes": ["TEXT"], **nobody}, nobody):
         assert documents(org, "POST", space, filterConfig=document).json()["data"]["documents"] == []
-        for method, path, more in (
+        for method, path, extra in (
             ("PATCH", "/v1/documents", {"data": {"metadata": {"a": 1}}}),
             ("DELETE", "/v1/documents", {}),
             ("POST", "/v1/documents/resync", {}),
         ):
-            answer = org.client.request(method, path, json={"namespaceId": space, "filterConfig": document, **more})
+            answer = org.client.request(method, path, json={"namespaceId": space, "filterConfig": document, **extra})
             details = assert_error(answer, 400, "INVALID_FILTER_CONFIG")["error"]["details"]
             assert details == {"reason": "empty_list", "field": "filterConfig.metadata.acl"}
-    for path, more in (("", {}), ("/hybrid", {"hybridConfig": {"semanticWeight": 0, "keywordWeight": 1}})):
-        body = {"namespaceId": space, "query": "owls", "filter": nobody, **more}
+    for path, extra in (("", {}), ("/hybrid", {"hybridConfig": {"semanticWeight": 0, "keywordWeight": 1}})):
+        body = {"namespaceId": space, "query": "owls", "filter": nobody, **extra}
         answer = org.client.post(f"/v1/search{path}", json=body)
         assert (answer.status_code, answer.json()["data"]["results"]) == (200, [])
     assert documents(org, "POST", space, filterConfig={}).json()["data"]["itemsReturned"] == 1
 
 
 def test_a_config_that_is_not_known_is_not_dropped_without_a_word(org):
-    said = {"name": "n", **EMBEDDED, "gmailConfig": {"clientId": "c", "clientSecret": "canary"}, "other": 1}
-    made = org.client.post("/v1/namespaces", json=said)
-    assert made.json()["message"] == "Namespace created successfully; not known here and left out: gmailConfig"
-    assert "canary" not in made.text
-    path = f"/v1/namespaces/{made.json()['data']['namespace']['id']}"
+    body = {"name": "n", **EMBEDDED, "gmailConfig": {"clientId": "c", "clientSecret": "canary"}, "other": 1}
+    creation = org.client.post("/v1/namespaces", json=body)
+    assert creation.json()["message"] == "Namespace created successfully; not known here and left out: gmailConfig"
+    assert "canary" not in creation.text
+    path = f"/v1/namespaces/{creation.json()['data']['namespace']['id']}"
     changed = org.client.patch(path, json={"gmailConfig": None, "name": "m"})
     assert changed.json()["message"] == "Namespace updated successfully; not known here and left out: gmailConfig"
     assert org.client.patch(path, json={"name": "n", "x": 1}).json()["message"] == "Namespace updated successfully"
@@ -114,8 +114,10 @@ def test_a_file_needs_no_source(org, space, fields):
 )
 def test_a_chunk_config_in_the_config_is_honoured(org, path, source, config):
     space = org.namespace(webScraperConfig={"provider": "BUILTIN"})
-    asked = {"source": source, "config": {**config, "chunkConfig": CHUNKS, "unknown": True}, "unknown": []}
-    answer = org.client.post(f"/v1/ingest/{path}", json={"namespaceId": space, "ingestConfig": asked, "unknown": 1})
+    ingest_config = {"source": source, "config": {**config, "chunkConfig": CHUNKS, "unknown": True}, "unknown": []}
+    answer = org.client.post(
+        f"/v1/ingest/{path}", json={"namespaceId": space, "ingestConfig": ingest_config, "unknown": 1}
+    )
     assert answer.status_code == 200, answer.text
     run = answer.json()["data"]["ingestJobRunId"]
     job = org.db.row("select config from jobs j join job_runs r on r.job_id = j.id where r.id = %(run)s", {"run": run})
@@ -123,11 +125,11 @@ def test_a_chunk_config_in_the_config_is_honoured(org, path, source, config):
 
 
 def test_patch_and_delete_take_json_bodies(org, space):
-    some = {"documentExternalIds": ["owls"]}
-    changed = documents(org, "PATCH", space, filterConfig=some, data={"metadata": {"read": True}})
+    filters = {"documentExternalIds": ["owls"]}
+    changed = documents(org, "PATCH", space, filterConfig=filters, data={"metadata": {"read": True}})
     assert changed.json()["data"]["documents"][0]["metadata"] == {"kind": "bird", "read": True}
-    gone = documents(org, "DELETE", space, filterConfig=some)
-    assert (gone.status_code, gone.json()["data"]) == (200, None)
+    deletion = documents(org, "DELETE", space, filterConfig=filters)
+    assert (deletion.status_code, deletion.json()["data"]) == (200, None)
 
 
 @pytest.mark.parametrize("path", ["/v1/namespaces/", "/v1/namespaces", "/v1/namespaces//", "/v1/namespaces/%20"])
@@ -135,7 +137,7 @@ def test_a_deletion_without_an_id_deletes_nothing(org, space, path):
     answer = org.client.delete(path)
     assert answer.status_code in {404, 405}
     assert answer.json()["success"] is False
-    assert [one["id"] for one in org.client.get("/v1/namespaces").json()["data"]["namespaces"]] == [space]
+    assert [namespace["id"] for namespace in org.client.get("/v1/namespaces").json()["data"]["namespaces"]] == [space]
 
 
 @pytest.mark.parametrize("scheme", ["bearer", "Bearer", "BEARER", "bEaReR"])
@@ -151,13 +153,13 @@ def test_options_is_no_method_of_the_contract(org, path):
 
 @pytest.mark.parametrize(("method", "path"), [("GET", "/nothing"), ("POST", "/v1"), ("GET", "/v2/namespaces")])
 def test_unknown_paths_outside_are_counted_too(anonymous, method, path):
-    left = []
+    resets = []
     for _ in range(2):
         answer = anonymous.request(method, path)
         assert_error(answer, 404, "NOT_FOUND")
         assert int(answer.headers["x-ratelimit-limit"]) > 0
-        left.append((int(answer.headers["x-ratelimit-reset"]), -int(answer.headers["x-ratelimit-remaining"])))
-    assert left == sorted(set(left))
+        resets.append((int(answer.headers["x-ratelimit-reset"]), -int(answer.headers["x-ratelimit-remaining"])))
+    assert resets == sorted(set(resets))
 
 
 def test_probes_and_pages_need_no_counting(base):

@@ -1,8 +1,4 @@
-"""Nobody reaches what is another's, by any route: generated from the OpenAPI document, so that a new route is in it.
-
-Every operation is sent with every id that it takes, in turn an id of another's object and one that never was. Both
-answers are the same, byte for byte, and hold nothing of the other's. What the owner gets is another answer.
-"""
+"""Isolation on every route of the OpenAPI document: foreign ids get the same bytes as unknown ids."""
 
 from __future__ import annotations
 
@@ -28,6 +24,7 @@ from tests.library import Library
 CANARY = "canarybird"
 APP = {"clientId": "client", "clientSecret": "secret", "apiKey": "key"}
 
+# Names of ids in requests with the kinds of object.
 KINDS = {
     "namespace_id": "namespace",
     "knowledge_id": "namespace",
@@ -57,17 +54,16 @@ KINDS = {
     "resource_id": "directory user",
     "passage_id": "hidden passage",
 }
-"""Every name of an id in a request, and what it names."""
 
+# Names with the ending of an id, without reference to an existing object.
 NO_REFERENCE = {"externalId", "tenantId", "clientId", "accessKeyId", "id", "parentId"}
-"""Names that end like those of ids and name nothing that exists here already."""
 
+# Path parameters without ids.
 NO_ID = {"connector", "model", "page", "resource_type"}
-"""Path parameters that are no ids."""
 
 FILES = "/v1/files/{document_id}/{kind}"
+# Routes without an API key: the request carries a secret, a state or a signature.
 OPEN = {"/v1/oauth/callback/{connector}", FILES}
-"""Routes without an API key: the authority is a secret that the request brings, a state or a signature."""
 
 TENANT_OWNED = frozenset({"run", "document", "external", "archive", "connection", "deletion"}) | {
     "evaluation",
@@ -79,8 +75,9 @@ TENANT_OWNED = frozenset({"run", "document", "external", "archive", "connection"
     "schedule",
 }
 EVERYTHING = frozenset(KINDS.values())
+# Kinds hidden from a user.
 HIDDEN = EVERYTHING - {"namespace", "tenant", "key"}
-"""What a user learns nothing of."""
+# Kinds of the owner's objects hidden from each stranger.
 FORBIDDEN_TO = {
     "another organization": EVERYTHING,
     "another tenant": TENANT_OWNED | {"webhook", "delivery"},
@@ -90,12 +87,11 @@ FORBIDDEN_TO = {
     "another user": HIDDEN,
     "a key of another user": HIDDEN,
 }
-"""Who asks, and of which kinds of the owner's objects they must learn nothing."""
 
 
 @dataclass(frozen=True)
 class Place:
-    """Where in a request an id stands: `path`, `query`, `form` or `body`, there with its dotted path."""
+    """Position of an id in a request: `path`, `query`, `form`, or `body` with a dotted path."""
 
     where: str
     name: str
@@ -107,7 +103,7 @@ class Place:
 
 @dataclass(frozen=True)
 class Route:
-    """An operation of the document."""
+    """Operation of the OpenAPI document."""
 
     method: str
     path: str
@@ -115,11 +111,11 @@ class Route:
 
     @property
     def parameters(self) -> list[dict[str, Any]]:
-        return list(self.said.get("parameters", []))
+        return list(self.operation.get("parameters", []))
 
     @property
     def contents(self) -> dict[str, Any]:
-        return dict(self.said.get("requestBody", {}).get("content", {}))
+        return dict(self.operation.get("requestBody", {}).get("content", {}))
 
     def places(self) -> list[Place]:
         parameters = [Place(p["in"], p["name"]) for p in self.parameters if looks_like_an_id(p["name"])]
@@ -134,7 +130,7 @@ def looks_like_an_id(name: str) -> bool:
 
 
 def named_ids(schema: dict[str, Any], prefix: str = "", above: tuple[str, ...] = ()) -> list[str]:
-    """The dotted paths of all properties that look like ids."""
+    """Return the dotted paths of all id properties."""
     if "$ref" in schema:
         name = schema["$ref"].rpartition("/")[2]
         return [] if name in above else named_ids(DOCUMENT["components"]["schemas"][name], prefix, (*above, name))
@@ -155,18 +151,18 @@ ROUTES = [
     if path.startswith(("/v1/", "/metrics")) and path not in OPEN
     for method, operation in methods.items()
 ]
+# Needs a model once a scope has content; the same search by words covers the route and the filters.
 EMBEDS = {"/v1/search", "/v1/compat/dify/retrieval"}
-"""Needs a model once a scope has content; the same search by words stands for it, and for its filters."""
 PLACES = [
     (route, parameter)
     for route in ROUTES
     for parameter in route.places()
     if route.path not in EMBEDS or not parameter.name.startswith("filter.")
 ]
+# Creates the named object in the scope of the caller.
 MADE_BY_NAME = {("PUT", "/v1/groups/{group_id}")}
-"""What makes what it names, in the scope of who asks."""
+# Changes a namespace for all tenants; the evaluation of the gate may belong to any tenant.
 OF_ALL_TENANTS = {("PATCH", "/v1/namespaces/{namespace_id}")}
-"""Changes a namespace for all its tenants: the evaluation of its gate may be any tenant's."""
 CASES = [
     (stranger, route, parameter)
     for route, parameter in PLACES
@@ -180,6 +176,7 @@ CASES = [
 ]
 
 
+# Routes with an optional namespace id: an unbound key then reaches all namespaces.
 BARE = [
     (stranger, route, parameter)
     for stranger, route, parameter in CASES
@@ -190,7 +187,6 @@ BARE = [
         for operation in route.parameters
     )
 ]
-"""Where an id that may be left out is left out: a key for the whole organization then reaches all its namespaces."""
 
 
 def case_name(value: Any) -> str:
@@ -201,19 +197,16 @@ def case_name(value: Any) -> str:
 
 @dataclass
 class World:
-    """A client, the tenant that it acts for, and one object of each kind that is its own."""
+    """Client, tenant, and the id of an object of each kind."""
 
     client: httpx.Client
     tenant: str | None
     own: dict[str, str]
+    # User named in X-On-Behalf-Of.
     user: str | None = None
-    """On whose behalf it asks."""
 
     def send(self, route: Route, **changed: Any) -> httpx.Response:
-        """The route as its example shows it, with one's own ids; `place` and `value` put another one in.
-
-        `bare`: without those ids in the query that may be left out.
-        """
+        """Send the example request with own ids; `place` and `value` replace an id, `bare` omits optional query ids."""
         parameter, value = changed.get("place"), changed.get("value")
         path, query = route.path, {}
         for described in route.parameters:
@@ -261,7 +254,7 @@ class World:
 
 
 def put(body: dict[str, Any], path: list[str], value: Any) -> None:
-    """Set a nested member; a filter is replaced as a whole, so that nothing else decides the answer."""
+    # Set a nested member; a filter is replaced as a whole to decide the answer by itself.
     *parents, last = path
     for name in parents:
         if name == "filterConfig":
@@ -273,7 +266,7 @@ def put(body: dict[str, Any], path: list[str], value: Any) -> None:
 
 
 class Worlds:
-    """Makes organizations and what is theirs."""
+    """Factory of organizations with content."""
 
     def __init__(self, base: str, db: Any, ring: Any) -> None:
         self.base, self.db, self.ring = base, db, ring
@@ -293,7 +286,7 @@ class Worlds:
         return Organization(owner.id, self.client(api_key), api_key, self.db, self.ring, self.base)
 
     def fill(self, org: Organization, tenant: str | None, namespace: str | None = None) -> World:
-        """Everything of one scope. Each scope has a document that a search for the canary finds, if it could."""
+        # Every scope has a document with the canary for foreign searches to find.
         space = namespace or org.namespace(googleDriveConfig=APP)
         marked = {"name": f"{CANARY} {ids.new_id('n_')}", "metadata": {"mark": CANARY}}
         run = org.text(space, f"A {CANARY}.", tenant=tenant, **marked)["data"]["ingestJobRunId"]
@@ -336,7 +329,7 @@ class Worlds:
             " select partition_id, %(query)s, 1, 0.1 from job_runs where id = %(run)s",
             {"query": f"{CANARY} {run}", "run": run},
         )
-        own = {
+        own_ids = {
             "hidden passage": hidden["data"]["hiddenPassage"]["id"],
             "schedule": schedule,
             "upload": upload.json()["id"],
@@ -355,8 +348,8 @@ class Worlds:
             "tenant": ids.new_id("t_")[:30],
             "deletion": self._deletion(org, library, space, tenant),
         }
-        tenants.create_tenant(self.db, org.id, own["tenant"])
-        return World(org.client, tenant, own)
+        tenants.create_tenant(self.db, org.id, own_ids["tenant"])
+        return World(org.client, tenant, own_ids)
 
     def _deletion(self, org: Organization, library: Library, space: str, tenant: str | None) -> str:
         answer = org.client.request(
@@ -401,7 +394,7 @@ def owner(worlds):
 
 @pytest.fixture(scope="module")
 def strangers(worlds, owner):
-    """Everyone of `FORBIDDEN_TO`, with things of their own where they are."""
+    """Return a client of each kind in `FORBIDDEN_TO`, with objects of their own."""
     org = Organization("", owner.client, "", worlds.db, worlds.ring, worlds.base)
     org.id = organization_of(worlds, owner)
     elsewhere = worlds.fill(org, "alice")
@@ -424,7 +417,7 @@ def organization_of(worlds, world):
 
 
 def missing(kind: str) -> str:
-    """An id of the same form that never was."""
+    """Return an unknown id of the same form."""
     prefixes = {
         "namespace": "ns_",
         "run": "ijr_",
@@ -441,14 +434,14 @@ def missing(kind: str) -> str:
     return ids.new_id(prefixes.get(kind, "t_"))[: 30 if kind == "tenant" else None]
 
 
-def shown(answer: httpx.Response) -> tuple[int, bytes, dict[str, str]]:
-    """All of an answer but what differs between any two."""
+def stable_parts(answer: httpx.Response) -> tuple[int, bytes, dict[str, str]]:
+    """Return status, body and headers without per-request values."""
     differs = {"x-request-id", "x-ratelimit-remaining", "x-ratelimit-reset", "date"}
     return answer.status_code, answer.content, {k: v for k, v in answer.headers.items() if k not in differs}
 
 
 def holds(answer: httpx.Response, world: World, stranger: str = "another organization") -> list[str]:
-    """Of which kinds the answer tells an id that whoever asks must not learn."""
+    """Return the kinds of forbidden ids in an answer."""
     kinds = FORBIDDEN_TO[stranger] - {"namespace"}
     return [kind for kind, value in world.own.items() if kind in kinds and value in answer.text]
 
@@ -478,7 +471,7 @@ def test_every_route_and_every_id_is_known_here():
 
 @pytest.mark.parametrize("stranger", FORBIDDEN_TO)
 def test_anothers_object_is_as_if_it_never_was(owner, strangers, stranger):
-    """With its namespace named, and without where that may be left out."""
+    # With the namespace in the query, and without where optional.
     failures = Failures()
     for bare, cases in ((False, CASES), (True, BARE)):
         for kind, route, parameter in cases:
@@ -499,18 +492,17 @@ def test_a_revoked_key_opens_no_route(worlds, owner):
 def compare(owner, stranger, kind, route, parameter, *, bare):
     foreign = stranger.send(route, place=parameter, value=owner.own[parameter.kind], bare=bare)
     never = stranger.send(route, place=parameter, value=missing(parameter.kind), bare=bare)
-    assert shown(foreign) == shown(never)
+    assert stable_parts(foreign) == stable_parts(never)
     assert foreign.status_code < 500, foreign.text
     assert holds(foreign, owner, kind) == []
 
 
+# Listings shared by all unbound keys of an organization, of any tenant. Webhooks of a tenant are listed for this
+# tenant and for requests without a tenant.
 SHARED = {"/v1/keys", "/v1/tenants", "/v1/audit", "/v1/queue"}
-"""What all unbound keys of an organization may list, whatever their tenant. Webhooks of a tenant are listed to that
-tenant and to requests without one, in every namespace."""
 
+# Returns ids of own requests, found or not; test_audit.py covers requests of other organizations.
 ASKED_FOR = {"/v1/audit"}
-"""It tells the ids that one's own requests named, found or not, as the requests of this file have named the owner's;
-that it tells no other organization's requests is seen in test_audit.py."""
 
 LISTED = [
     (stranger, route)
@@ -525,7 +517,7 @@ LISTED = [
 
 @pytest.mark.parametrize("stranger", FORBIDDEN_TO)
 def test_what_is_ones_own_holds_nothing_of_anothers(owner, strangers, stranger):
-    """Listings and searches, above all: with one's own ids, in the shared namespace too."""
+    # Listings and searches with own ids, also in the shared namespace.
     failures = Failures()
     for kind, route in LISTED:
         if kind == stranger:
@@ -547,12 +539,12 @@ def test_a_link_without_its_signature_tells_nothing(owner, anonymous, kind):
             FILES.format(document_id=document, kind=kind) for document in (owner.own["document"], missing("document"))
         ]
         foreign, never = (anonymous.get(path, params=query) for path in paths)
-        assert shown(foreign) == shown(never)
+        assert stable_parts(foreign) == stable_parts(never)
         assert 400 <= foreign.status_code < 500
 
 
 def test_a_search_finds_ones_own(owner):
-    """Else the searches above would prove nothing."""
+    # Guards the searches above against a canary nobody finds.
     route = next(route for route in ROUTES if route.path == "/v1/search/hybrid")
     assert holds(owner.send(route), owner) == ["document", "external"]
 
@@ -560,7 +552,7 @@ def test_a_search_finds_ones_own(owner):
 @pytest.mark.slow
 @pytest.mark.parametrize(("route", "parameter"), PLACES, ids=case_name)
 def test_the_owner_gets_another_answer(worlds, route, parameter):
-    """Else the comparison above would prove nothing: an answer that is the same for everything is no isolation."""
+    # Guards the comparison above: identical answers for everybody prove no isolation.
     org = worlds.organization()
     world = worlds.fill(org, "alice")
     if route.path == "/v1/search":
@@ -568,11 +560,11 @@ def test_the_owner_gets_another_answer(worlds, route, parameter):
         world = replace(world, tenant="empty")
     never = world.send(route, place=parameter, value=missing(parameter.kind))
     found_answer = world.send(route, place=parameter, value=world.own[parameter.kind])
-    assert shown(found_answer)[:2] != shown(never)[:2], found_answer.text
+    assert stable_parts(found_answer)[:2] != stable_parts(never)[:2], found_answer.text
 
 
 def test_the_owner_still_has_everything(owner, strangers):
-    """After all of the above."""
+    # Runs after all requests above.
     for path in ("/v1/namespaces/{namespace_id}", "/v1/ingest-job-runs/{ingest_job_run_id}"):
         route = next(route for route in ROUTES if (route.method, route.path) == ("GET", path))
         assert owner.send(route).status_code == 200

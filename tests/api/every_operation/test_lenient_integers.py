@@ -1,4 +1,4 @@
-"""5.0 is taken wherever 5 is, generated from the description; 5.5 and "5" are not."""
+"""Integers accept 5.0 as 5 and refuse 5.5 and "5", for every field of the description."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def all_structs(kind: Any, collected: set[type]) -> set[type]:
 
 
 def integers() -> list[tuple[type, str]]:
-    """Every integer that a body takes: the struct, and the field's name in it."""
+    """Return every integer of request bodies as pairs of struct and wire name."""
     structs_read: set[type] = set()
     for handler in ROUTE_HANDLERS:
         about = handler.opt.get("operation")
@@ -59,7 +59,7 @@ def is_integer(kind: Any) -> bool:
 
 
 def _origin(kind: Any) -> tuple[Any, ...]:
-    """What an `Annotated` is about."""
+    """Return the type inside `Annotated`."""
     return (kind.__origin__,) if hasattr(kind, "__metadata__") else ()
 
 
@@ -72,7 +72,7 @@ def test_there_are_integers():
 
 @pytest.mark.parametrize(("kind", "name"), INTEGERS, ids=str)
 def test_a_whole_number_is_an_integer(kind, name):
-    """Beside it everything that is required is missing, so that only the complaint about the number tells."""
+    # All other required members are missing: only the complaint about the number counts.
     read = decode.make_json_reader(kind, INVALID)
 
     def complaint_of(value: str) -> str | None:
@@ -98,7 +98,7 @@ OTHERS = {"chunkSize": 10, "chunkOverlap": 1, "hybridConfig": {"semanticWeight":
 
 
 class Deep(msgspec.Struct):
-    """A number in arrays and objects."""
+    """Numbers in arrays and objects."""
 
     many: list[dict[str, int]] = []
     any: dict[str, Any] = {}

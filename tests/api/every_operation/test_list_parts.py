@@ -1,4 +1,4 @@
-"""Namespaces, connections, keys and tenants: whole as ever, and in parts for who asks."""
+"""Lists of namespaces, connections, keys and tenants: complete, and in pages on request."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ COUNT = 5
 
 @pytest.fixture
 def filled(org):
-    """What to ask for, by list; each of them has five entries."""
+    """Return the query of each list; every list has five entries."""
     spaces = [org.namespace() for _ in range(COUNT)]
     library = Library(org.db, Scope(org.id, spaces[0], ""), None)
     with org.db.transaction() as connection:

@@ -1,4 +1,4 @@
-"""Each GET operation under 32 clients while texts arrive, for longer than any cache of the API lives."""
+"""Every GET operation under 32 clients during ingestion, for longer than any cache lifetime."""
 
 import asyncio
 import time
@@ -13,11 +13,11 @@ from tests.api.description import DOCUMENT
 from tests.api.every_operation.test_isolation import OPEN, Route, World, Worlds, case_name
 
 READS = [Route("GET", path, methods["get"]) for path, methods in sorted(DOCUMENT["paths"].items()) if "get" in methods]
+# Need a signature, or a document with pages: 4xx here.
 WITHOUT_SUCCESS = OPEN | {"/v1/documents/{document_id}/pages/{page}"}
-"""Need a signature, or a document with pages: they answer 4xx here."""
 CLIENTS = 32
+# Longer than any cache lifetime; all operations take nine minutes.
 READ_SECONDS = 12
-"""Longer than any cache lives; all operations take nine minutes."""
 
 
 @pytest.fixture(scope="module")
@@ -39,7 +39,7 @@ def owner(worlds, organization):
 
 @pytest.fixture(autouse=True)
 def short_lived_probe(monkeypatch):
-    """Replace the storage probe with each request, which otherwise happens once in 5 s and meets few of them."""
+    # The storage probe runs every 5 s otherwise, seen by few requests.
     monkeypatch.setattr(services, "STORAGE_PROBE_SECONDS", 0.0)
 
 

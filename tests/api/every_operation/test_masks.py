@@ -1,7 +1,4 @@
-"""A masked secret never follows a changed address: every pair of secret and address of every configuration.
-
-Generated from the wire types, so that a config or a field that is added later is in it.
-"""
+"""Masked secrets never follow a changed address, for every secret and address of every configuration type."""
 
 from __future__ import annotations
 
@@ -26,6 +23,7 @@ from retrieval.setting_values import Endpoint, OAuthEndpoints
 from retrieval.sources import APP_CONFIGS
 from tests.api.support import EMBEDDED, assert_error, client_of, serve
 
+# Two values of each field with restricted text.
 VALUES = {
     "model": {
         "OPENAI": ("text-embedding-3-small", "text-embedding-3-large"),
@@ -37,17 +35,16 @@ VALUES = {
     "dimensions": (256, 512),
     "tenantId": ("6e2f7d3a-0000-4000-8000-000000000001", "6e2f7d3a-0000-4000-8000-000000000002"),
 }
-"""Two values of each field that does not take any text."""
 
 
 @dataclass(frozen=True)
 class Variant:
-    """One shape of a config, such as `vectorStorageConfig` with `PINECONE`."""
+    """Shape of a config, such as `vectorStorageConfig` with `PINECONE`."""
 
     area: str
     tag: tuple[str, str] | None
+    # Dotted paths of all fields except the tag.
     fields: tuple[str, ...]
-    """The dotted paths of all that it takes beside the tag."""
 
     def value(self, path: str, number: int = 0) -> Any:
         name = path.rpartition(".")[2]
@@ -57,7 +54,7 @@ class Variant:
         return (values if isinstance(values, tuple) else values[self.tag[1]])[number]
 
     def config(self, **changed: str) -> dict[str, Any]:
-        """The config with all its fields; `changed` by path with `.` as `__`."""
+        """Return the config with all fields; `changed` by path, `.` written as `__`."""
         settings: dict[str, Any] = dict([self.tag] if self.tag else [])
         for path in self.fields:
             *parents, name = path.split(".")
@@ -72,24 +69,23 @@ class Variant:
         return [path for path in self.fields if path.rpartition(".")[2] in SECRET_FIELDS]
 
     @property
-    def others(self) -> list[str]:
+    def other_fields(self) -> list[str]:
         return [path for path in self.fields if path.rpartition(".")[2] not in SECRET_FIELDS]
 
-    def shown(self, path: str) -> str:
-        """What stands for a stored secret."""
+    def mask_of(self, path: str) -> str:
         return mask_secret(self.value(path))
 
     def masked(self, **changed: str) -> dict[str, Any]:
-        return self.config(**{path.replace(".", "__"): self.shown(path) for path in self.secrets} | changed)
+        return self.config(**{path.replace(".", "__"): self.mask_of(path) for path in self.secrets} | changed)
 
 
 def unwrap(kind: Any) -> Any:
-    """The type without its description and limits."""
+    """Return the type without description and limits."""
     return kind.type if isinstance(kind, inspect.Metadata) else kind
 
 
 def paths_of(kind: Any, prefix: str = "") -> list[str]:
-    """The dotted paths of all text that a struct takes."""
+    """Return the dotted paths of all text fields of a struct."""
     paths = []
     for field in kind.fields:
         inner = unwrap(field.type)
@@ -112,7 +108,9 @@ def variants() -> list[Variant]:
 
 
 VARIANTS = variants()
-PAIRS = [(variant, secret, another) for variant in VARIANTS for secret in variant.secrets for another in variant.others]
+PAIRS = [
+    (variant, secret, another) for variant in VARIANTS for secret in variant.secrets for another in variant.other_fields
+]
 MOVES = [
     (variant, another)
     for variant, another in permutations(VARIANTS, 2)
@@ -125,8 +123,8 @@ def name_of(value: Any) -> str:
 
 
 @pytest.fixture(scope="module")
-def made(base, api_settings, api_database, api_db, ring):
-    """A function that makes a namespace with one config, and answers its client and path."""
+def space_factory(base, api_settings, api_database, api_db, ring):
+    """Return a factory of namespaces with a config; yields client and namespace id."""
     from retrieval.accounts import api_keys
     from retrieval.accounts.queries import organizations
 
@@ -155,7 +153,7 @@ def stored(db, ring, space, area):
 def test_every_config_with_a_secret_is_here():
     areas = {variant.area for variant in VARIANTS}
     assert areas == set(namespaces.CONFIG_NAMES)
-    assert {"indexHost", "endpoint", "bucket", "authorizationUrl"} <= {other for _, _, other in PAIRS}
+    assert {"indexHost", "endpoint", "bucket", "authorizationUrl"} <= {setting for _, _, setting in PAIRS}
     assert not [
         name
         for name in validation.FREELY_CHANGED_FIELDS
@@ -164,8 +162,10 @@ def test_every_config_with_a_secret_is_here():
 
 
 @pytest.mark.parametrize(("variant", "secret", "setting"), PAIRS, ids=name_of)
-def test_a_mask_stays_only_while_all_that_decides_the_address_does(made, api_db, ring, variant, secret, setting):
-    client, space = made(variant)
+def test_a_mask_stays_only_while_all_that_decides_the_address_does(
+    space_factory, api_db, ring, variant, secret, setting
+):
+    client, space = space_factory(variant)
     path, whole = f"/v1/namespaces/{space}", variant.config()
     unmasked = {name.replace(".", "__"): variant.value(name) for name in variant.secrets if name != secret}
     moved = variant.masked(**unmasked, **{setting.replace(".", "__"): variant.value(setting, 1)})
@@ -186,9 +186,9 @@ def test_a_mask_stays_only_while_all_that_decides_the_address_does(made, api_db,
 
 
 @pytest.mark.parametrize(("variant", "another"), MOVES, ids=name_of)
-def test_a_mask_of_one_provider_is_none_of_another(made, api_db, ring, variant, another):
-    client, space = made(variant)
-    shared = {path.replace(".", "__"): variant.shown(path) for path in variant.secrets}
+def test_a_mask_of_one_provider_is_none_of_another(space_factory, api_db, ring, variant, another):
+    client, space = space_factory(variant)
+    shared = {path.replace(".", "__"): variant.mask_of(path) for path in variant.secrets}
     answer = client.patch(f"/v1/namespaces/{space}", json={another.area: another.config(**shared)})
     body = assert_error(answer, 400, "INVALID_NAMESPACE_CONFIG")
     assert body["error"]["details"]["reason"] == "secret_required"
@@ -196,14 +196,14 @@ def test_a_mask_of_one_provider_is_none_of_another(made, api_db, ring, variant, 
 
 
 @pytest.mark.parametrize("variant", VARIANTS, ids=name_of)
-def test_only_the_mask_that_was_shown_is_one(made, api_db, ring, variant):
-    client, space = made(variant)
+def test_only_the_mask_that_was_shown_is_one(space_factory, api_db, ring, variant):
+    client, space = space_factory(variant)
     path = f"/v1/namespaces/{space}"
     secret = variant.secrets[0]
-    wrong = [MASK_PREFIX + "9999", variant.shown(secret) + "x", MASK_PREFIX + variant.value(secret)]
+    wrong = [MASK_PREFIX + "9999", variant.mask_of(secret) + "x", MASK_PREFIX + variant.value(secret)]
     if variant.area in validation.MASKED_CONFIGS:
         wrong.append(MASK_PREFIX)
-        assert variant.shown(secret) in client.get(path).text
+        assert variant.mask_of(secret) in client.get(path).text
     else:
         assert MASK_PREFIX not in client.get(path).text
         bare = {name.replace(".", "__"): MASK_PREFIX for name in variant.secrets}
@@ -224,19 +224,21 @@ MOVABLE = [
 ]
 
 
+def vendor_of(variant: Variant) -> str:
+    return variant.tag[1] if variant.tag else next(c for c, area in APP_CONFIGS.items() if area == variant.area)
+
+
 def test_what_a_setting_can_move_is_here():
     vendors = set(registry.EMBEDDER_FACTORIES) | set(registry.SCRAPER_FACTORIES) | set(APP_CONFIGS)
-    covered = {
-        variant.tag[1] if variant.tag else next(c for c, area in APP_CONFIGS.items() if area == variant.area)
-        for variant in MOVABLE
-    }
-    assert covered == vendors - {"LOCAL", "ENDPOINT"}
+    assert {vendor_of(variant) for variant in MOVABLE} == vendors - {"LOCAL", "ENDPOINT"}
 
 
 @pytest.mark.parametrize("variant", MOVABLE, ids=name_of)
-def test_a_stored_secret_goes_where_it_was_stored_for(made, api_db, ring, monkeypatch, variant):
-    space, api_settings = made(variant)[1], made.settings
-    vendor = destinations._vendor(variant.area, variant.config())
+def test_a_stored_secret_goes_where_it_was_stored_for(space_factory, api_db, ring, monkeypatch, variant):
+    space, api_settings = space_factory(variant)[1], space_factory.settings
+    vendor = vendor_of(variant)
+    if (variant.area, vendor) == (namespaces.WEB_SCRAPER, "JINA"):
+        vendor = "JINA_READER"  # JINA names the embedding model in the settings
     moved = api_settings.model_copy(update={"endpoints": {vendor: Endpoint(base_url="https://elsewhere.example")}})
     places = [moved]
     if variant.tag is None:
@@ -260,7 +262,10 @@ def test_a_stored_secret_goes_where_it_was_stored_for(made, api_db, ring, monkey
         old = config.__class__(**{**{f: getattr(config, f) for f in config.__dataclass_fields__}, "sent_to": {}})
         monkeypatch.setattr(settings, "load_settings", lambda changed=changed: changed)
         use(variant, vendor, old, changed)
-    with serve(moved, made.database, ring) as elsewhere, client_of(elsewhere, made.key) as other_client:
+    with (
+        serve(moved, space_factory.database, ring) as elsewhere,
+        client_of(elsewhere, space_factory.key) as other_client,
+    ):
         path = f"/v1/namespaces/{space}"
         answer = other_client.patch(path, json={variant.area: variant.masked()})
         assert assert_error(answer, 400, "INVALID_NAMESPACE_CONFIG")["error"]["details"]["reason"] == "secret_required"
@@ -270,7 +275,7 @@ def test_a_stored_secret_goes_where_it_was_stored_for(made, api_db, ring, monkey
 
 
 def use(variant, vendor, config, options):
-    """What would send the secret, made ready to."""
+    """Call the code sending the secret."""
     if variant.area == namespaces.EMBEDDING_MODEL:
         registry.make_embedder(config)
     elif variant.area == namespaces.WEB_SCRAPER:

@@ -1,4 +1,4 @@
-"""Names in paths: whatever characters they hold, percent-encoded, they are one parameter and arrive as sent."""
+"""Percent-encoded names in paths are a single parameter and arrive unchanged, with any characters."""
 
 from __future__ import annotations
 
@@ -49,8 +49,8 @@ NAMES = [
     "...",
     "https://id.example.com/groups/1?a=b#c",
 ]
-KINDS = ["/staff", "a//b/", "../keys", "a?b=c", "%2F", "größe", "a\\b", "a\tb\r\nc"]
-"""One of each kind: tests of all operations and of all that becomes of a group take these."""
+# A name of each kind, used by the tests below.
+UNUSUAL_NAMES = ["/staff", "a//b/", "../keys", "a?b=c", "%2F", "größe", "a\\b", "a\tb\r\nc"]
 DOTS = [".", ".."]
 PARAMETERS = sorted(
     (path, method.upper(), name)
@@ -67,12 +67,12 @@ def space(org):
 
 @pytest.fixture(scope="module")
 def process(api_database, ring, tmp_path_factory):
-    """`python -m api` as it is run."""
+    """Run `python -m api`; yield the address and the log."""
     with running(tmp_path_factory.mktemp("names"), api_database, ring) as (address, _, _log):
         yield address
 
 
-@pytest.mark.parametrize("name", KINDS)
+@pytest.mark.parametrize("name", UNUSUAL_NAMES)
 def test_a_group_of_any_name_is_put_read_used_and_deleted(name, org, space):
     path, query = f"/v1/groups/{quote(name, safe='')}", {"namespaceId": space}
     body = {"namespaceId": space, "members": {"users": ["ada"], "groups": [name]}}
@@ -100,7 +100,7 @@ def test_names_that_differ_by_their_slashes_are_different_groups(org, space):
 
 @pytest.mark.parametrize("tail", ["/staff", "a/b", "a//b", "/", ""])
 def test_a_slash_that_is_not_encoded_names_no_group(tail, org, space):
-    """A proxy that decodes `%2Fstaff` on its way must not have `staff` changed instead."""
+    # A proxy decoding `%2Fstaff` must not change `staff`.
     body = {"namespaceId": space, "members": {"users": ["ada"]}}
     assert org.client.put(f"/v1/groups/{tail}", json=body).status_code == 404
 
@@ -118,7 +118,7 @@ def test_the_python_client_reaches_a_group_of_any_name(org, space, base):
 
 @pytest.mark.parametrize("name", [*DOTS, "\uff0e", "\u2025"])
 def test_a_name_that_addresses_cannot_hold_is_refused_wherever_a_group_is_named(name, org, space):
-    """`.` and `..`, however they are written: programs resolve them before they ask."""
+    # Programs resolve `.` and `..` in any spelling before sending.
     path = "/v1/groups/" + "".join(f"%{byte:02X}" for byte in name.encode())
     member = {"namespaceId": space, "members": {"groups": [name]}}
     refused = [
@@ -136,7 +136,7 @@ def test_a_name_that_addresses_cannot_hold_is_refused_wherever_a_group_is_named(
 
 
 def filled(path, method, name, value, space):
-    """The request of an operation with `value` for one parameter of its path, and what it needs beside."""
+    """Return target, body and query of an operation with `value` for a path parameter."""
     places = dict.fromkeys(re.findall(r"{(\w+)}", path), "unknown-1") | {name: value}
     target = re.sub(r"{(\w+)}", lambda found: quote(places[found[1]], safe=""), path)
     about = DOCUMENT["paths"][path][method.lower()]
@@ -151,7 +151,7 @@ def filled(path, method, name, value, space):
 
 
 def test_every_parameter_of_a_path_is_one_name_whatever_it_holds(organization):
-    """What holds a slash is answered as any other unknown name is, by the same operation."""
+    # A name with a slash gets the same answer as any unknown name.
     org, failures = organization(requests_per_minute=100_000), Failures()
     space = org.namespace()
     for path, method, name in PARAMETERS:
@@ -161,16 +161,16 @@ def test_every_parameter_of_a_path_is_one_name_whatever_it_holds(organization):
 
 
 def check_parameter(path, method, name, org, space):
-    def asked(value):
+    def send_value(value):
         target, body, query = filled(path, method, name, value, space)
         answer = org.client.request(method, target, json=body, params=query)
         code = answer.json().get("error", {}).get("code") if "json" in answer.headers["content-type"] else None
         return answer.status_code, code
 
-    plain = asked("unknown-2")
+    plain = send_value("unknown-2")
     assert plain[0] < 500
-    for value in KINDS:
-        assert asked(value) == plain, value
+    for value in UNUSUAL_NAMES:
+        assert send_value(value) == plain, value
 
 
 def test_the_server_as_it_is_run_takes_them_as_bytes(process, api_db, ring):

@@ -1,7 +1,4 @@
-"""`/v1` only grows: what it has once answered and taken is kept in tests/fixtures and must not go.
-
-`python -m tests.api.every_operation.test_only_grows` adds what is new to the list. Nothing is ever taken out of it.
-"""
+"""`/v1` keeps every recorded parameter, property and status; run as a module to record additions."""
 
 from __future__ import annotations
 
@@ -16,7 +13,7 @@ KEPT = Path(__file__).resolve().parents[2] / "fixtures" / "v1_surface.json"
 
 
 def paths_of(schema, prefix="", above=()):
-    """Every property below a schema, `a.b`, and every allowed value, `a.b=X`."""
+    """Return the paths of properties (`a.b`) and allowed values (`a.b=X`) of a schema."""
     if "$ref" in schema:
         name = schema["$ref"].rpartition("/")[2]
         return set() if name in above else paths_of(DOCUMENT["components"]["schemas"][name], prefix, (*above, name))
@@ -34,7 +31,7 @@ def paths_of(schema, prefix="", above=()):
 
 
 def required_of(schema, prefix="", above=()):
-    """What a request must hold, down to where it may be left out."""
+    """Return the paths of required properties, down to the first optional property."""
     if "$ref" in schema:
         name = schema["$ref"].rpartition("/")[2]
         return set() if name in above else required_of(DOCUMENT["components"]["schemas"][name], prefix, (*above, name))
@@ -46,7 +43,7 @@ def required_of(schema, prefix="", above=()):
 
 
 def surface():
-    """By operation: what it takes, what of that it needs, what it answers, and with which statuses."""
+    """Return accepted and required parameters, answers and statuses by operation."""
     operations = {}
     for path, methods in DOCUMENT["paths"].items():
         for method, operation in methods.items():
@@ -94,7 +91,7 @@ def test_it_would_be_noticed():
 
 
 def main():
-    """Write the list anew with what is new; what it has stays, even if the service has lost it."""
+    """Add new paths to the recorded list; recorded paths stay."""
     recorded = json.loads(KEPT.read_text()) if KEPT.exists() else {}
     for operation, current in surface().items():
         old = recorded.setdefault(operation, {"takes": [], "needs": current["needs"], "answers": [], "statuses": []})

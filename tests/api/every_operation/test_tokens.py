@@ -1,4 +1,4 @@
-"""Every operation with a token of the identity provider, by role: what the table of scopes says, and nothing else."""
+"""Every operation with a token of the identity provider, by role and scope."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ ROLES = ("viewer", "editor", "admin")
 
 @pytest.fixture(scope="module")
 def served(api_db, api_settings, api_database, ring):
-    """A provider, two organizations, and the API that lets each role into the first and `strangers` into the other."""
+    """Yield a provider, an organization with all roles, and the API; `strangers` enter a second organization."""
     organization, stranger = (
         organizations.create_organization(api_db, name, requests_per_minute=100_000) for name in ("own", "other")
     )
@@ -35,7 +35,7 @@ def served(api_db, api_settings, api_database, ring):
 
 @pytest.fixture(scope="module")
 def worlds(served, api_db, ring):
-    """By role, all that the first organization may have, as a person of that role asks for it; and as a stranger."""
+    """Return the objects of the organization by role, and for a stranger."""
     provider, organization, base = served
     created = Worlds(base, api_db, ring)
     key = api_keys.create_key(api_db, ring, organization.id, "application").api_key
@@ -75,7 +75,7 @@ def check_role(worlds, role, route):
 
 
 def test_an_admin_of_another_organization_reaches_nothing(worlds):
-    """With each id that is somebody else's, under the name that has all rights there."""
+    # Every foreign id, sent by an admin of another organization.
     world, failures = worlds["strangers"], Failures()
     for route, parameter in PLACES:
         if parameter.kind in world.own:

@@ -1,9 +1,4 @@
-"""For a user, hidden documents are as if they never were: every route and tool that reads answers the same before and
-after there are some, with archives, versions on their way, deletions and groups.
-
-Each change of what is hidden asks everything again of every user. Routes come from the table of permissions, tools from
-the list that the server gives, so that a new one without requests here fails.
-"""
+"""Answers to users are identical before and after hidden documents exist, on every reading route and tool."""
 
 from __future__ import annotations
 
@@ -27,7 +22,7 @@ from tests.flows.configured import STEPS
 from tests.flows.ingestion.test_unpack import packed
 
 USERS = ("ada@x.org", "cyd", "eve", "nobody-else")
-WORDS = ["seals dive for thirty minutes", "owls hunt at night", "tides turn twice a day", "herons wait"]
+VISIBLE_TEXTS = ["seals dive for thirty minutes", "owls hunt at night", "tides turn twice a day", "herons wait"]
 READING = {name for name, permission in OPERATION_PERMISSIONS.items() if permission.on_behalf}
 ITSELF = {"GET /v1/keys/current"}
 CHANGING = re.compile(r"(?:(?<=[?&])(?:expires|signature|principal|key)=|(?:BEGIN|END) )[^&\"\\\\ ]*")
@@ -35,15 +30,15 @@ LEAST = 2_000
 
 
 class World:
-    """A namespace, what is asked of it, and what users were answered."""
+    """Namespace, requests, and recorded answers of users."""
 
     def __init__(self, org: Any) -> None:
         self.org, self.space = org, org.namespace()
+        # Cursors of a user's first listing, used again after every change.
         self.cursors: dict[str, list[str]] = {}
-        """Of a user's first listing, which go on after every change."""
 
     def work(self) -> None:
-        """Bring what was accepted to its end, as workers do."""
+        """Process accepted ingestions as workers do."""
         db = self.org.db
         batches.form_batches(db, size=64, batches=8)
         for batch in batches.undispatched_batches(db):
@@ -67,8 +62,8 @@ class World:
         assert self.org.client.post("/v1/ingest/file", data=form, files=files).status_code == 200
 
     def fill(self) -> None:
-        """What users may see: open, by name, by group, packed, and an archive with something that is hidden."""
-        for number, words in enumerate(WORDS):
+        """Ingest visible documents: open, by name, by group, packed, and an archive with a hidden member."""
+        for number, words in enumerate(VISIBLE_TEXTS):
             self.text(f"open {number}", f"The {words}.", metadata={"topic": words.split()[0], "year": 2020 + number})
         self.text("for ada", "Ada reads that seals dive deep.", {"users": ["ada@x.org"]}, metadata={"topic": "seals"})
         self.text("for staff", "Staff know that owls hunt.", {"groups": ["staff"], "denied": {"users": ["eve"]}})
@@ -80,7 +75,7 @@ class World:
         self.filled_at = datetime.now(UTC).isoformat(timespec="milliseconds")
 
     def requests(self, user: str, ids: list[str]) -> Iterator[tuple[str, str, str, Any]]:
-        """Operation, method, path and body."""
+        """Yield operation, method, path and body."""
         space = {"namespaceId": self.space}
         for words in ("seals dive", "owls", "the", "herns hiddn", "nothing like it"):
             for name, weights in (("", None), ("/hybrid", (0.5, 0.5)), ("/hybrid", (0.0, 1.0))):
@@ -142,41 +137,43 @@ class World:
             yield "read_document", {**space, "documentId": document}
 
     def answers(self, user: str, ids: list[str]) -> dict[str, Any]:
-        """What each request is answered, without what is new in each answer."""
-        headers, found = {"X-On-Behalf-Of": user}, {}
+        """Return the answer of each request without per-request values."""
+        headers, answers_by_request = {"X-On-Behalf-Of": user}, {}
         operations = set()
         for operation, method, path, body in self.requests(user, ids):
             answer = self.org.client.request(method, path, json=body, headers=headers)
             assert answer.status_code < 500, answer.text
             operations.add(operation)
-            found[f"{method} {path} {json.dumps(body)}"] = (answer.status_code, told(answer))
+            answers_by_request[f"{method} {path} {json.dumps(body)}"] = (answer.status_code, stable_answer(answer))
         assert operations == READING, "each route that reads for users is asked here"
         tools = rpc(self.org.client, "tools/list", **headers).json()["result"]["tools"]
         assert {tool["name"] for tool in tools} == {name for name, _ in self.tools(user, ids)}
         for name, arguments in self.tools(user, ids):
             answer = rpc(self.org.client, "tools/call", {"name": name, "arguments": arguments}, **headers)
-            found[f"tool {name} {json.dumps(arguments)}"] = (answer.status_code, told(answer))
-        return found | self.pages(headers) | self.files(headers)
+            answers_by_request[f"tool {name} {json.dumps(arguments)}"] = (answer.status_code, stable_answer(answer))
+        return answers_by_request | self.pages(headers) | self.files(headers)
 
     def pages(self, headers: dict[str, str]) -> dict[str, Any]:
-        """What each page of a listing holds, by the cursors of the page before and by those of the first time."""
+        """Return the pages of a listing, by current cursors and by cursors of the first listing."""
         body = {"namespaceId": self.space, "filterConfig": {}}
-        cursors, found, cursor = self.cursors.setdefault(json.dumps(headers), []), {}, ""
+        cursors, contents, cursor = self.cursors.setdefault(json.dumps(headers), []), {}, ""
         for number in range(10):
             page_body = {**body, "pagination": {"pageSize": 3, "cursor": cursor}}
             answer = self.org.client.post("/v1/documents", json=page_body, headers=headers)
             cursor = answer.json()["data"]["nextCursor"] or ""
-            found[f"page {number}"] = told(answer)
+            contents[f"page {number}"] = stable_answer(answer)
             cursors += [cursor] if len(cursors) == number else []
             if cursors[number]:
                 page_body = {**body, "pagination": {"pageSize": 3, "cursor": cursors[number]}}
-                found[f"cursor {number}"] = told(self.org.client.post("/v1/documents", json=page_body, headers=headers))
+                contents[f"cursor {number}"] = stable_answer(
+                    self.org.client.post("/v1/documents", json=page_body, headers=headers)
+                )
             if not cursor:
                 break
-        return found
+        return contents
 
     def files(self, headers: dict[str, str]) -> dict[str, Any]:
-        """The files behind the links of a listing."""
+        """Return the files behind the links of a listing."""
         include = {"rawFileUrl": True, "parsedTextFileUrl": True}
         body = {"namespaceId": self.space, "filterConfig": {}, "includeConfig": include}
         documents = self.org.client.post("/v1/documents", json=body, headers=headers).json()["data"]["documents"]
@@ -186,8 +183,8 @@ class World:
         return {f"{name} of {key}": answer.content for (key, name), answer in opened.items()}
 
 
-def told(answer: Any) -> Any:
-    """The answer without signatures, times of asking and cursors, which are new each time."""
+def stable_answer(answer: Any) -> Any:
+    """Return an answer without signatures, request times and cursors."""
     if "json" not in answer.headers.get("content-type", ""):
         return answer.content
     text = CHANGING.sub("…", json.dumps(answer.json(), sort_keys=True))
@@ -196,7 +193,7 @@ def told(answer: Any) -> Any:
 
 @pytest.fixture
 def world(organization, api_db):
-    """A world whose content users may see, worked off."""
+    """Processed world with visible content."""
     api_db.rows("update job_runs set finished_at = now() where finished_at is null")
     api_db.rows("update batches set finished_at = now() where finished_at is null")
     org = organization(requests_per_minute=10**7)
@@ -206,9 +203,9 @@ def world(organization, api_db):
 
 
 def hidden_changes(world: World) -> Iterator[str]:
-    """Changes of what no user of these may see, one at a time."""
+    """Yield after each change of hidden content."""
     bob = {"users": ["bob"]}
-    for number, words in enumerate(WORDS):
+    for number, words in enumerate(VISIBLE_TEXTS):
         world.text(f"hidden {number}", f"Hidden: {words}. Seals dive.", bob, metadata={"topic": "hidden", "year": 1999})
     yield "accepted"
     world.work()
@@ -255,7 +252,7 @@ def test_hidden_documents_change_no_answer_of_any_route_or_tool(world):
 
 @pytest.mark.slow
 def test_a_version_for_others_that_fails_or_is_cancelled_changes_no_answer(world):
-    """Not even the status, the error, the job run and the time of change of the document, nor counts by status."""
+    # Includes status, error, job run and change time of the document, and counts by status.
     chosen = {"namespaceId": world.space, "filterConfig": {}}
     documents = world.org.client.post("/v1/documents", json=chosen).json()["data"]["documents"]
     ids = [document["id"] for document in documents]
@@ -276,7 +273,7 @@ def test_a_version_for_others_that_fails_or_is_cancelled_changes_no_answer(world
 
 
 def test_a_user_is_answered_alike_however_it_is_named(world):
-    """By the header, by a key of the user's, and by a key that needs a user."""
+    # By header, by a key of the user, and by a key with a required user.
     client, key_route = world.org.client, "GET /v1/keys/current"
     listing = client.post("/v1/documents", json={"namespaceId": world.space, "filterConfig": {}}).json()
     ids = [document["id"] for document in listing["data"]["documents"]]
@@ -312,7 +309,7 @@ def test_users_are_shown_the_names_of_namespaces_alone(world):
 
 @pytest.mark.parametrize("seed", range(3))
 def test_no_requests_that_say_nothing_about_access_show_a_user_more(world, seed):
-    """Ingestions without a list, resyncs, retries, deletions and a user's own requests, in any order."""
+    # Ingestions without a list, resyncs, retries, deletions and requests of the user, in random order.
     rng = random.Random(seed)
     body = {"namespaceId": world.space, "filterConfig": {}}
 
@@ -321,7 +318,7 @@ def test_no_requests_that_say_nothing_about_access_show_a_user_more(world, seed)
         return world.org.client.request(method, path, json=body, headers=headers)
 
     def contents(user: str) -> set[tuple[str, str]]:
-        """Documents with the texts that a user is shown of them."""
+        """Return documents with their visible texts for a user."""
         documents = ask("POST", "/v1/documents", body, user).json()["data"]["documents"]
         leaked = set()
         for document in documents:
@@ -362,7 +359,7 @@ def test_no_requests_that_say_nothing_about_access_show_a_user_more(world, seed)
 
 @pytest.mark.parametrize("member", ["a.zip/two.txt", "outer.zip/inner.zip"])
 def test_an_archive_of_which_a_hidden_member_is_deleted_hands_its_file_to_no_user(world, member):
-    """The file still holds that member."""
+    # The file still contains the member.
     inner = packed([("two.txt", b"Two owls.")])
     world.file("outer.zip", packed([("inner.zip", inner), ("one.txt", b"One.")]), {"public": True})
     world.work()

@@ -1,4 +1,4 @@
-"""Who may see a document: `access`, groups, X-On-Behalf-Of, and keys with a principal."""
+"""Document access: `access`, groups, X-On-Behalf-Of, and keys with a principal."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def library(api_db, org, space):
     return Library(api_db, Scope(org.id, space), None)
 
 
-def listed(client, space, user=None, **options):
+def list_documents(client, space, user=None, **options):
     headers = {} if user is None else {"X-On-Behalf-Of": user}
     body = {"namespaceId": space, "filterConfig": {}, **options}
     answer = client.post("/v1/documents", json=body, headers=headers)
@@ -36,7 +36,7 @@ def listed(client, space, user=None, **options):
 
 
 def names(client, space, user=None):
-    return {document["externalId"] for document in listed(client, space, user)}
+    return {document["externalId"] for document in list_documents(client, space, user)}
 
 
 def set_access(org, space, access, *documents):
@@ -66,10 +66,10 @@ def test_a_text_is_for_whom_it_says(org, space):
 def test_access_is_shown_to_the_application_alone(org, space):
     org.text(space, "open", externalId="open")
     org.text(space, "for Ada", externalId="adas", access={"users": ["ADA@x.org"], "groups": None})
-    by_external_id = {document["externalId"]: document for document in listed(org.client, space)}
+    by_external_id = {document["externalId"]: document for document in list_documents(org.client, space)}
     assert by_external_id["adas"]["access"] == {**NOBODY, "users": ["ada@x.org"]}
     assert "access" not in by_external_id["open"]
-    assert ["access" in document for document in listed(org.client, space, "ada@x.org")] == [False, False]
+    assert ["access" in document for document in list_documents(org.client, space, "ada@x.org")] == [False, False]
 
 
 def test_what_is_ingested_again_without_access_keeps_it(org, space):
@@ -224,7 +224,7 @@ READ_FOR_USERS = {
 
 
 def test_requests_on_behalf_of_a_user_only_read(organization):
-    """With the header, and with a key that acts as a user, whatever scopes it holds."""
+    # By header, and by a key with a principal, for any scopes.
     org, failures = organization(requests_per_minute=100_000), Failures()
     api_key = org.client.post("/v1/keys", json={"name": "bobs", "principal": "bob"}).json()["data"]["apiKey"]
     for operation in sorted(permissions.OPERATION_PERMISSIONS):
@@ -248,13 +248,13 @@ def test_a_refused_write_on_behalf_of_a_user_changes_nothing(org, space):
     config = {"text": "two", "externalId": "adas", "access": {"public": True}}
     body = {"namespaceId": space, "ingestConfig": {"source": "TEXT", "config": config}}
     selection = {"namespaceId": space, "filterConfig": {"documentExternalIds": ["adas"]}}
-    for method, at, sent in (
+    for method, at, content in (
         ("POST", "/v1/ingest/text", body),
         ("PATCH", "/v1/documents", {**selection, "data": {"access": {"public": True}}}),
         ("POST", "/v1/documents/resync", selection),
         ("DELETE", "/v1/documents", selection),
     ):
-        refused = org.client.request(method, at, json=sent, headers=ada)
+        refused = org.client.request(method, at, json=content, headers=ada)
         assert assert_error(refused, 403, "FORBIDDEN")["error"]["details"]["reason"] == "on_behalf"
     runs = org.client.get("/v1/ingest-job-runs", params={"namespaceId": space}).json()["data"]["ingestJobRuns"]
     assert len(runs) == 1
@@ -265,7 +265,7 @@ def test_links_open_what_their_user_may_see_when_they_are_used(org, space, anony
     upload(org, space, "it.pdf", b"A file.", "application/pdf")
     set_access(org, space, {"groups": ["staff"]}, "it.pdf")
     put_group(org, space, "staff", users=["ada"])
-    (document,) = listed(org.client, space, "ada", includeConfig={"rawFileUrl": True})
+    (document,) = list_documents(org.client, space, "ada", includeConfig={"rawFileUrl": True})
     link = path(api_settings, document["rawFileUrl"])
     assert anonymous.get(link).content == b"A file."
     for forged in (link.replace("principal=ada", "principal=bob"), link.partition("&principal")[0], link + "0"):
@@ -274,7 +274,7 @@ def test_links_open_what_their_user_may_see_when_they_are_used(org, space, anony
     assert_error(anonymous.get(signed), 404, "NOT_FOUND")
     put_group(org, space, "staff")
     assert_error(anonymous.get(link), 404, "NOT_FOUND")
-    (whole,) = listed(org.client, space, includeConfig={"rawFileUrl": True})
+    (whole,) = list_documents(org.client, space, includeConfig={"rawFileUrl": True})
     assert anonymous.get(path(api_settings, whole["rawFileUrl"])).content == b"A file."
 
 
@@ -291,39 +291,39 @@ def test_hybrid_search_and_batch_show_what_the_user_may_see(org, space, library)
     set_access(org, space, {"users": ["ada"]}, "hidden")
     words = {"query": "canary", "hybridConfig": {"semanticWeight": 0, "keywordWeight": 1}}
 
-    def found(answer):
+    def external_ids(answer):
         return {result["document"]["externalId"] for result in answer}
 
     for user, expected in (("ada", {"hidden", "open"}), ("bob", {"open"})):
         headers = {"X-On-Behalf-Of": user}
         single = org.client.post("/v1/search/hybrid", json={**words, "namespaceId": space}, headers=headers)
-        assert found(single.json()["data"]["results"]) == expected
+        assert external_ids(single.json()["data"]["results"]) == expected
         several = org.client.post("/v1/search/hybrid", json={**words, "namespaceIds": [space]}, headers=headers)
-        assert found(several.json()["data"]["results"]) == expected
+        assert external_ids(several.json()["data"]["results"]) == expected
         batch = org.client.post("/v1/search/batch", json={"namespaceId": space, "queries": [words]}, headers=headers)
-        assert found(batch.json()["data"]["results"][0]["results"]) == expected
+        assert external_ids(batch.json()["data"]["results"][0]["results"]) == expected
 
 
 def test_a_note_on_stop_words_tells_nothing_of_the_languages_of_hidden_documents(org, space, library):
-    """`ohne sie` holds stop words alone where there are German documents."""
+    # `ohne sie` consists of stop words only in a namespace with German documents.
     words = {"namespaceId": space, "query": "ohne sie", "hybridConfig": {"semanticWeight": 0, "keywordWeight": 1}}
     bob = {"X-On-Behalf-Of": "bob"}
 
-    def told(headers):
+    def search_words(headers):
         answer = org.client.post("/v1/search/hybrid", json=words, headers=headers).json()
         return answer["message"], answer["data"]
 
     library.put(
         ["The harbour seal dives for up to thirty minutes and eats the fish of the coast."], external_id="english"
     )
-    first_answer = told(bob)
+    first_answer = search_words(bob)
     german = "Die Robben wurden an der Küste gezählt, und ohne sie bliebe das Meer leer und still. " * 4
     library.put([german], external_id="german")
     set_access(org, space, {"users": ["ada"]}, "german")
-    assert told(bob) == first_answer
+    assert search_words(bob) == first_answer
     assert "note" not in first_answer[1]
     for headers in ({}, {"X-On-Behalf-Of": "ada"}):
-        message, data = told(headers)
+        message, data = search_words(headers)
         assert "stop words alone" in message
         assert "stop words alone" in data["note"]
 
@@ -340,7 +340,7 @@ def test_nor_that_there_are_hidden_documents(org, space, library):
 
 @pytest.fixture
 def archive(org, space, library, api_db):
-    """`a.zip` with `open`, `hidden` and, within `inner.zip`, which is hidden, `deep`: by external id."""
+    # `a.zip` holds `open`, `hidden` and the hidden `inner.zip` with `deep`.
     documents = {
         name: library.put([name], external_id=name, source="LOCAL_FILE", document_type="FILE")
         for name in ("a.zip", "open", "hidden", "inner.zip", "deep")
@@ -356,13 +356,15 @@ def archive(org, space, library, api_db):
 def test_a_member_does_not_name_an_archive_that_is_hidden(org, space, archive):
     set_access(org, space, {"users": ["ada"]}, "a.zip")
     set_access(org, space, {"users": ["bob"]}, "open")
-    (document,) = listed(org.client, space, "bob")
+    (document,) = list_documents(org.client, space, "bob")
     assert (document["externalId"], document["archive"]) == ("open", None)
-    assert {one["externalId"]: one["archive"] for one in listed(org.client, space)}["open"] == {"id": archive["a.zip"]}
+    assert {entry["externalId"]: entry["archive"] for entry in list_documents(org.client, space)}["open"] == {
+        "id": archive["a.zip"]
+    }
 
 
 def test_what_lies_in_a_hidden_archive_is_not_found_by_that_archive(org, space, archive):
-    """Its `archive` is null for this user; a filter that knew better would tell that the archive is there."""
+    # `archive` is null for this user; a filter must not reveal the archive.
     set_access(org, space, {"users": ["ada"]}, "a.zip")
     set_access(org, space, {"users": ["bob"]}, "open")
     words = {"namespaceId": space, "query": "open", "hybridConfig": {"semanticWeight": 0.0, "keywordWeight": 1.0}}

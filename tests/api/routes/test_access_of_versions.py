@@ -1,4 +1,4 @@
-"""Access that is said with a new version: who loses it loses it at once, who gains it waits for that version."""
+"""Access lists of a new version: removed users lose access at once, added users wait for the version."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from flows import steps
 from retrieval.ingestion.queries import results, run_documents
 from retrieval.jobs.queries import batches
 from retrieval.statuses import Stage
-from tests.api.routes.test_access import NOBODY, listed, names, set_access
+from tests.api.routes.test_access import NOBODY, list_documents, names, set_access
 from tests.flows.configured import STEPS
 from tests.flows.ingestion.test_unpack import leased, packed
 from tests.flows.ingestion.test_unpack import work as work_off
@@ -27,13 +27,13 @@ def space(org):
 
 @pytest.fixture
 def work(org, api_db):
-    """A function that brings what was accepted to its end, as a worker does."""
+    """Return a function for processing accepted ingestions, as a worker does."""
     clear_queue(api_db)
     return lambda: work_off(SimpleNamespace(db=api_db, ring=org.ring))
 
 
 def texts(org, space, user):
-    """What a user finds, whatever it is."""
+    """Return all texts found by a user."""
     body = {"namespaceId": space, "query": "words about animals", "topK": 20}
     answer = org.client.post("/v1/search", json=body, headers={"X-On-Behalf-Of": user})
     assert answer.status_code == 200, answer.text
@@ -71,13 +71,13 @@ def test_who_loses_access_loses_it_at_once_and_who_gains_it_sees_the_new_version
     send(org, space, NEW, users("bob", "cyd"))
     assert [texts(org, space, user) for user in ("ada", "bob", "cyd")] == [set(), {OLD}, set()]
     assert [names(org.client, space, user) for user in ("ada", "bob", "cyd")] == [set(), {"it"}, set()]
-    (document,) = listed(org.client, space)
+    (document,) = list_documents(org.client, space)
     assert document["access"] == {**NOBODY, "users": ["bob"]}
     assert document["nextAccess"] == {**NOBODY, "users": ["bob", "cyd"]}
-    assert "nextAccess" not in listed(org.client, space, "bob")[0]
+    assert "nextAccess" not in list_documents(org.client, space, "bob")[0]
     work()
     assert [texts(org, space, user) for user in ("ada", "bob", "cyd")] == [set(), {NEW}, {NEW}]
-    (document,) = listed(org.client, space)
+    (document,) = list_documents(org.client, space)
     assert (document["access"]["users"], "nextAccess" in document) == (["bob", "cyd"], False)
 
 
@@ -134,7 +134,7 @@ def test_a_version_that_fails_changes_nothing_and_its_limit_ends_with_it(org, sp
     work()
     upload(org, space, "it.txt", b"\x7fELF\x00\x01\x02" * 50, users("bob", "cyd"))
     work()
-    assert listed(org.client, space)[0]["ingestionStatus"] == "FAILED"
+    assert list_documents(org.client, space)[0]["ingestionStatus"] == "FAILED"
     assert [texts(org, space, user) for user in ("ada", "bob", "cyd")] == [{OLD}, {OLD}, set()]
     upload(org, space, "it.txt", NEW.encode())
     work()
@@ -257,10 +257,10 @@ def test_a_packed_document_with_a_list_of_its_own_keeps_it_through_all_changes_o
 
 @pytest.mark.parametrize("how", ["resync", "retry"])
 def test_what_was_there_before_is_ingested_again_and_brings_nobody_else(how, org, space, work, api_db):
-    """From what was kept of it: words that were for fewer people than the version that was to come."""
+    # From the kept words, readable by fewer people than the next version.
     upload(org, space, "a.zip", packed([("one.txt", OLD.encode())]), users("ada"))
     work()
-    (run,) = {document["ingestJobRun"]["id"] for document in listed(org.client, space)}
+    (run,) = {document["ingestJobRun"]["id"] for document in list_documents(org.client, space)}
     upload(org, space, "a.zip", packed([("one.txt", NEW.encode())]), users("ada", "bob"))
     cancel(org, space, listed_by_name(org, space)["a.zip"]["ingestJobRun"]["id"])
     assert [texts(org, space, user) >= {OLD} for user in ("ada", "bob")] == [True, False]
@@ -283,7 +283,7 @@ def test_what_was_there_before_is_ingested_again_and_brings_nobody_else(how, org
 
 
 def listed_by_name(org, space):
-    return {document["externalId"]: document for document in listed(org.client, space)}
+    return {document["externalId"]: document for document in list_documents(org.client, space)}
 
 
 def test_a_file_is_not_handed_out_whole_where_something_in_it_is_hidden(org, space, work):
@@ -294,7 +294,7 @@ def test_a_file_is_not_handed_out_whole_where_something_in_it_is_hidden(org, spa
 
     def links(user=None):
         files = {"rawFileUrl": True, "parsedTextFileUrl": True}
-        documents = listed(org.client, space, user, includeConfig=files)
+        documents = list_documents(org.client, space, user, includeConfig=files)
         return {
             document["externalId"]: (document["rawFileUrl"], document["parsedTextFileUrl"]) for document in documents
         }
@@ -316,7 +316,7 @@ def test_a_file_is_not_handed_out_whole_where_something_in_it_is_hidden(org, spa
 
 @pytest.mark.parametrize("is_repeated", [False, True])
 def test_a_member_of_a_version_that_its_archive_never_showed_waits(is_repeated, org, space, work, api_db):
-    """The archive failed after it was unpacked. Then its bytes from before come again, which do not hold the text."""
+    # The archive failed after unpacking; then the earlier bytes, without the text, arrive again.
     first = packed([("one.txt", OLD.encode()), ("two.txt", b"Two stays.")])
     upload(org, space, "a.zip", first, users("ada"))
     work()
@@ -340,7 +340,7 @@ def resync(org, space, name):
 
 
 def failing(org, db, name):
-    """Take what waits to its end, but for this document, which fails once it is known what is packed into it."""
+    """Process waiting work; fail this document after unpacking."""
     lease = leased(SimpleNamespace(db=db))
     while windows := run_documents.list_windows(db, lease, documents=64, size=1 << 24):
         for window in windows:

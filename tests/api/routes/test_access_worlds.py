@@ -1,7 +1,4 @@
-"""Random worlds of users, groups and denials, written and looked at by real requests: every route says what the oracle
-says, and nothing that is answered to a user holds a word of what is hidden. The slow ones are 2,000 worlds; others than
-these: RETRIEVAL_FIRST_WORLD=2000 RETRIEVAL_WORLDS=100.
-"""
+"""Random worlds of users, groups and denials: every route agrees with the oracle."""
 
 from __future__ import annotations
 
@@ -34,13 +31,13 @@ WEIGHTS = [(1.0, 0.0), (0.0, 1.0), (0.5, 0.5)]
 
 @dataclass
 class Place:
-    """A namespace and tenant with files: by document id, the word that its name and its text alone hold."""
+    """Namespace and tenant with files; `words` maps document ids to their unique words."""
 
     org: object
     space: str
     tenant: str
+    # Base URL of links.
     base: str
-    """What links begin with."""
     words: dict[str, str] = field(default_factory=dict)
     links: dict[tuple[str, str], str] = field(default_factory=dict)
 
@@ -74,7 +71,7 @@ class Place:
                 )
 
     def write(self, world: World, rng: random.Random) -> None:
-        """Groups and accesses, as an application says them."""
+        """Write groups and access lists by API requests."""
         client = self.org.client
 
         def names(entries) -> list[str]:
@@ -108,7 +105,7 @@ class Place:
 
 @dataclass
 class Client:
-    """What `upload` needs of an organization."""
+    """Attributes of an organization used by `upload`."""
 
     client: httpx.Client
     db: object
@@ -116,7 +113,7 @@ class Client:
 
 @dataclass
 class Look:
-    """One user's requests in one place. `said`: all that was answered."""
+    """Requests of a user in a namespace; `said` collects all answers."""
 
     place: Place
     client: httpx.Client
@@ -143,7 +140,7 @@ class Look:
         return answer.json()["result"]
 
     def listings(self) -> dict[str, object]:
-        """What listings show and count."""
+        """Return names, counts and facets of all listings."""
         space = {"namespaceId": self.place.space}
         include = {"statsByStatus": True, "statsBySource": True, "parsedTextFileUrl": True}
         body = {**space, "filterConfig": {}, "includeConfig": include, "facets": ["metadata.tag"]}
@@ -196,7 +193,7 @@ class Look:
         }
 
     def ways_to(self, document: str) -> dict[str, bool]:
-        """Which ways to one document open it."""
+        """Return success of each route to a document."""
         space, path = {"namespaceId": self.place.space}, f"/v1/documents/{document}"
         answers = {"chunks": self.ask("GET", f"{path}/chunks", params=space)}
         for route, answer in answers.items():
@@ -220,14 +217,14 @@ def places(organization, api_settings):
     space = org.namespace(**STATIC)
     config = namespaces.load_namespace(org.db, org.ring, space)
     created = [Place(org, space, tenant, api_settings.base_url) for tenant in TENANTS]
-    for one in created:
-        one.fill(config)
+    for filled_space in created:
+        filled_space.fill(config)
     return created
 
 
 @pytest.fixture
 def keys(places):
-    """A client of a key that acts as each user."""
+    """Return a client per user, with a key acting as the user."""
     org = places[0].org
     clients = {}
     for user in USERS:

@@ -1,4 +1,4 @@
-"""What goes on in a namespace, as the admin app shows it."""
+"""Activity of a namespace for the admin app."""
 
 from __future__ import annotations
 

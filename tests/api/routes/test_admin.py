@@ -1,4 +1,4 @@
-"""Keys, tenants and usage over HTTP: for who administers the organization, and for nobody else."""
+"""Keys, tenants and usage over HTTP, only for administrators of the organization."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Documents that are gone at their content service: found by a filter, and removed by confirmation."""
+"""Documents removed at their content service: found by a filter, deleted by confirmation."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def space(org):
 
 @pytest.fixture
 def connection(org, space):
-    """An ACTIVE connection, as a person's authorization leaves it."""
+    """ACTIVE connection after authorization."""
     library = Library(org.db, Scope(org.id, space, ""), None)
     row = org.db.row(
         "insert into connections (id, partition_id, name, connector, status)"
@@ -29,7 +29,7 @@ def connection(org, space):
 
 @pytest.fixture
 def documents(org, space, connection):
-    """Three documents of the connection: one stays, one is held, one leaves by itself."""
+    """Three documents of the connection: kept, held for confirmation, removed automatically."""
     library = Library(org.db, Scope(org.id, space, ""), None)
     created = [
         library.put([name], name=name, source="BOX", connection_id=connection) for name in ("stays", "held", "on")
@@ -43,17 +43,17 @@ def documents(org, space, connection):
     return created
 
 
-def listed(org, space, **filters):
+def awaiting_by_name(org, space, **filters):
     answer = org.client.post("/v1/documents", json={"namespaceId": space, "filterConfig": filters})
     assert answer.status_code == 200, answer.text
     return {document["name"]: document["awaitingRemoval"] for document in answer.json()["data"]["documents"]}
 
 
 def test_a_document_says_that_its_removal_awaits_a_person(org, space, documents):
-    assert listed(org, space) == {"stays": False, "held": True, "on": False}
-    assert listed(org, space, awaitingRemoval=True) == {"held": True}
-    assert set(listed(org, space, awaitingRemoval=False)) == {"stays", "on"}
-    assert set(listed(org, space, awaitingRemoval=None)) == {"stays", "held", "on"}
+    assert awaiting_by_name(org, space) == {"stays": False, "held": True, "on": False}
+    assert awaiting_by_name(org, space, awaitingRemoval=True) == {"held": True}
+    assert set(awaiting_by_name(org, space, awaitingRemoval=False)) == {"stays", "on"}
+    assert set(awaiting_by_name(org, space, awaitingRemoval=None)) == {"stays", "held", "on"}
 
 
 def test_the_filter_confirms_exactly_those_that_wait(org, space, documents, connection):
@@ -62,7 +62,7 @@ def test_the_filter_confirms_exactly_those_that_wait(org, space, documents, conn
     assert answer.status_code == 200, answer.text
     removed = answer.json()["data"]["documents"]
     assert removed == [{"id": documents[1], "status": "REMOVED", "error": None}]
-    assert set(listed(org, space)) == {"stays", "on"}
+    assert set(awaiting_by_name(org, space)) == {"stays", "on"}
     repeated = org.client.post("/v1/documents/resync", json=body)
     assert_error(repeated, 404, "DOCUMENTS_NOT_FOUND")
 
@@ -70,4 +70,4 @@ def test_the_filter_confirms_exactly_those_that_wait(org, space, documents, conn
 def test_a_change_of_all_that_nothing_awaits_is_refused_as_a_slip(org, space, documents):
     body = {"namespaceId": space, "filterConfig": {"awaitingRemoval": False}}
     assert_error(org.client.request("DELETE", "/v1/documents", json=body), 400, "INVALID_FILTER_CONFIG")
-    assert set(listed(org, space)) == {"stays", "held", "on"}
+    assert set(awaiting_by_name(org, space)) == {"stays", "held", "on"}

@@ -1,4 +1,4 @@
-"""A connection's account as people choose from it, over HTTP: one folder at a time, with what is chosen."""
+"""Folders of a connected account over HTTP, with the current selection."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def account():
 
 @pytest.fixture(scope="module")
 def base(api_settings, api_database, ring, account):
-    """An API that knows Box at its loopback address."""
+    """API with the loopback address of Box."""
     addresses = {"endpoints": account.settings.endpoints, "oauth_endpoints": account.settings.oauth_endpoints}
     with serve(api_settings.model_copy(update=addresses), api_database, ring) as address:
         yield address
@@ -45,7 +45,7 @@ def connection(org, space, account, files):
 
 
 def connected(org, space, account, tenant=None):
-    """The id of an ACTIVE connection."""
+    """Return the id of an ACTIVE connection."""
     connecting = org.client.post(
         "/v1/connections",
         json={"namespaceId": space, "name": "x", "connector": "BOX"},
@@ -115,7 +115,7 @@ def test_what_the_newest_request_takes_is_selected(org, space, connection, files
 
 
 def test_a_connection_tells_what_of_its_account_is_chosen(org, space, connection, files):
-    def told(**headers):
+    def read_connection(**headers):
         answer = org.client.get(f"/v1/connections/{connection}", params={"namespaceId": space}, headers=headers)
         assert answer.status_code == 200, answer.text
         return answer.json()["data"]
@@ -125,22 +125,22 @@ def test_a_connection_tells_what_of_its_account_is_chosen(org, space, connection
         answer = org.client.post("/v1/ingest/box", json={"namespaceId": space, "ingestConfig": ingestion})
         assert answer.status_code == 200, answer.text
 
-    assert told().keys() == {"connection", "documents"}
+    assert read_connection().keys() == {"connection", "documents"}
     ask()
-    assert told().keys() == {"connection", "documents"}
+    assert read_connection().keys() == {"connection", "documents"}
     include, exclude = [{"id": "12"}, {"path": "plans/*"}], [{"mimeType": "image/*"}]
     ask(include=include, exclude=exclude)
-    assert told()["chosen"] == {"include": include, "exclude": exclude}
+    assert read_connection()["chosen"] == {"include": include, "exclude": exclude}
     ask(exclude=exclude)
-    assert told()["chosen"] == {"include": [], "exclude": exclude}
+    assert read_connection()["chosen"] == {"include": [], "exclude": exclude}
     ask(access={"users": ["Ada@example.com"]})
     access = {"users": ["ada@example.com"], "groups": [], "denied": {"users": [], "groups": []}, "public": False}
-    assert told()["chosen"] == {"include": [], "exclude": [], "access": access}
+    assert read_connection()["chosen"] == {"include": [], "exclude": [], "access": access}
     with org.key(scopes=["connections:read"]) as limited:
         answer = limited.get(f"/v1/connections/{connection}", params={"namespaceId": space})
     assert answer.json()["data"].keys() == {"connection", "documents"}
     ask()
-    assert told().keys() == {"connection", "documents"}
+    assert read_connection().keys() == {"connection", "documents"}
 
 
 def test_pages_go_on_with_their_own_cursor_alone(org, space, connection, account):

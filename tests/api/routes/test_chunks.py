@@ -1,4 +1,4 @@
-"""What search can find of a document, and how it came to its score."""
+"""Chunks of a document, and explanations of scores."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from retrieval.ports import Scope
 from tests.api.support import assert_error
 from tests.library import Library
 
-WORDS = ["owls hunt mice", "mice hunt cheese", "cheese hunts nobody"]
+CHUNK_TEXTS = ["owls hunt mice", "mice hunt cheese", "cheese hunts nobody"]
 
 
 @pytest.fixture
@@ -38,18 +38,18 @@ def search(org, space, **options):
 
 
 def test_chunks_come_in_their_order_page_by_page(org, space, library):
-    document = library.put(WORDS)
+    document = library.put(CHUNK_TEXTS)
     first = ask(org, space, document, pageSize=2).json()["data"]
-    assert [(chunk["index"], chunk["content"]) for chunk in first["chunks"]] == list(enumerate(WORDS))[:2]
+    assert [(chunk["index"], chunk["content"]) for chunk in first["chunks"]] == list(enumerate(CHUNK_TEXTS))[:2]
     assert (first["itemsReturned"], first["hasNextPage"]) == (2, True)
     assert set(first["chunks"][0]) == {"index", "start", "end", "page", "tokens", "content", "hidden"}
     second = ask(org, space, document, cursor=first["nextCursor"]).json()["data"]
-    assert [chunk["content"] for chunk in second["chunks"]] == WORDS[2:]
+    assert [chunk["content"] for chunk in second["chunks"]] == CHUNK_TEXTS[2:]
     assert (second["hasNextPage"], second["nextCursor"]) == (False, None)
 
 
 def test_a_listing_may_begin_with_any_chunk(org, space, library):
-    document = library.put(WORDS)
+    document = library.put(CHUNK_TEXTS)
     listing = ask(org, space, document, firstIndex=1, pageSize=1).json()["data"]
     assert [chunk["index"] for chunk in listing["chunks"]] == [1]
     second = ask(org, space, document, firstIndex=0, cursor=listing["nextCursor"]).json()["data"]
@@ -59,7 +59,7 @@ def test_a_listing_may_begin_with_any_chunk(org, space, library):
 
 
 def test_only_the_visible_chunks_are_listed(org, space, library):
-    document = library.put(WORDS)
+    document = library.put(CHUNK_TEXTS)
     library.put(["newer"], generation=2, document_id=document, visible=False)
     assert len(ask(org, space, document).json()["data"]["chunks"]) == 3
     library.flip(document, 2)
@@ -69,14 +69,14 @@ def test_only_the_visible_chunks_are_listed(org, space, library):
 
 
 def test_a_deleted_document_has_no_chunks(org, space, library):
-    document = library.put(WORDS)
+    document = library.put(CHUNK_TEXTS)
     body = {"namespaceId": space, "filterConfig": {"documentIds": [document]}}
     assert org.client.request("DELETE", "/v1/documents", json=body).status_code == 200
     assert_error(ask(org, space, document), 404, "DOCUMENTS_NOT_FOUND")
 
 
 def test_a_cursor_belongs_to_its_document(org, space, library):
-    document, other_document = library.put(WORDS), library.put(WORDS)
+    document, other_document = library.put(CHUNK_TEXTS), library.put(CHUNK_TEXTS)
     cursor = ask(org, space, document, pageSize=1).json()["data"]["nextCursor"]
     assert_error(ask(org, space, other_document, cursor=cursor), 400, "INVALID_FILTER_CONFIG")
     assert_error(ask(org, space, document, cursor="x"), 400, "INVALID_FILTER_CONFIG")
@@ -84,7 +84,7 @@ def test_a_cursor_belongs_to_its_document(org, space, library):
 
 
 def test_search_explains_itself_when_asked(org, space, library):
-    library.put(WORDS)
+    library.put(CHUNK_TEXTS)
     plain = search(org, space)
     assert set(plain) == {"results", "answerable"}
     assert all("explanation" not in result for result in plain["results"])

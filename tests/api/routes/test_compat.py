@@ -1,4 +1,4 @@
-"""Searches as Dify and OpenAI's own SDK ask for them."""
+"""Searches by the protocols of Dify and OpenAI's SDK."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ DIFY = "/v1/compat/dify/retrieval"
 
 @pytest.fixture
 def space(org):
-    """A namespace with three documents, of which all say something of owls."""
+    """Namespace with three documents about owls."""
     created = org.namespace(**STATIC)
     library = Library(org.db, Scope(org.id, created, ""), None)
     library.put(

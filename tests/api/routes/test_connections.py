@@ -1,4 +1,4 @@
-"""Connections over HTTP, with a content service on loopback: states, the callback, tokens that nobody sees."""
+"""Connections over HTTP with a content service on loopback: states, callback, sealed tokens."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ APPS = {
     "boxConfig": APP,
 }
 NAMES = ("NOTION", "GOOGLE_DRIVE", "DROPBOX", "ONEDRIVE", "SHAREPOINT", "BOX")
-HOME = "https://app.example.com/done?tab=2"
+CLIENT_URL = "https://app.example.com/done?tab=2"
 
 
 @pytest.fixture(scope="module")
@@ -37,7 +37,7 @@ def endpoint():
 
 @pytest.fixture
 def vendor(endpoint):
-    """The content service, without the trouble that another test asked for."""
+    """Content service without injected faults."""
     endpoint.trouble = endpoint.hold = endpoint.account = None
     endpoint.asked.clear()
     endpoint.revoked.clear()
@@ -46,7 +46,7 @@ def vendor(endpoint):
 
 @pytest.fixture(scope="module")
 def base(api_settings, api_database, ring, endpoint):
-    """An API that knows the content services at their loopback addresses."""
+    """API with loopback addresses of the content services."""
     endpoints = {
         name: OAuthEndpoints(
             token=f"{endpoint.base}/{name}/token",
@@ -72,20 +72,22 @@ def create(org, space, connector="GOOGLE_DRIVE", tenant=None, **options):
 
 
 def test_dropbox_is_asked_for_sharing_where_it_is_wanted(org, space):
-    def asked(url):
+    def requests_sharing(url):
         return "sharing.read" in parse_qs(urlsplit(url).query)["scope"][0].split()
 
     connection, url = create(org, space, "DROPBOX")
-    assert not asked(url)
-    assert asked(create(org, space, "DROPBOX", permissions="SOURCE")[1])
+    assert not requests_sharing(url)
+    assert requests_sharing(create(org, space, "DROPBOX", permissions="SOURCE")[1])
     body = {"namespaceId": space, "permissions": "SOURCE"}
-    assert asked(org.client.patch(f"/v1/connections/{connection}", json=body).json()["data"]["authorizationUrl"])
+    assert requests_sharing(
+        org.client.patch(f"/v1/connections/{connection}", json=body).json()["data"]["authorizationUrl"]
+    )
     renamed = org.client.patch(f"/v1/connections/{connection}", json={"namespaceId": space, "name": "other"})
-    assert asked(renamed.json()["data"]["authorizationUrl"])
+    assert requests_sharing(renamed.json()["data"]["authorizationUrl"])
 
 
 def call_back(org, connector="GOOGLE_DRIVE", accept="text/html", **query):
-    """What a browser does: no key."""
+    # A browser sends no key.
     with httpx.Client(base_url=org.base, trust_env=False, verify=False, timeout=30) as browser:
         return browser.get(f"/v1/oauth/callback/{connector}", params=query, headers={"Accept": accept})
 
@@ -97,7 +99,7 @@ def read(org, connection, **options):
 
 
 def connect(org, space, vendor, connector="GOOGLE_DRIVE", **options):
-    """The id of an ACTIVE connection."""
+    """Return the id of an ACTIVE connection."""
     connection, url = create(org, space, connector, **options)
     code, state = vendor.visit(url)
     assert call_back(org, connector, code=code, state=state).status_code in {200, 302}
@@ -127,22 +129,22 @@ def test_documents_are_for_whom_the_service_shows_them_where_that_is_wished(org,
 def test_a_document_says_why_it_is_nobodys(org, space):
     document = org.text(space, "One.", name="a")["data"]["documents"][0]["id"]
 
-    def shown(**headers):
+    def list_for(**headers):
         body = {"namespaceId": space, "filterConfig": {"documentIds": [document]}}
         return org.client.post("/v1/documents", json=body, headers=headers).json()["data"]["documents"]
 
-    assert not {"access", "accessStatus", "accessReason"} & shown()[0].keys()
+    assert not {"access", "accessStatus", "accessReason"} & list_for()[0].keys()
     nobody = '{"users": [], "groups": [], "denied": {"users": [], "groups": []}, "public": false}'
     org.db.rows(
         "update documents set access = %(nobody)s::jsonb, access_reason = 'It cannot be told.' where id = %(id)s",
         {"nobody": nobody, "id": document},
     )
-    assert (shown()[0]["accessStatus"], shown()[0]["accessReason"]) == ("UNKNOWN", "It cannot be told.")
-    assert shown(**{"X-On-Behalf-Of": "ada@example.com"}) == []
+    assert (list_for()[0]["accessStatus"], list_for()[0]["accessReason"]) == ("UNKNOWN", "It cannot be told.")
+    assert list_for(**{"X-On-Behalf-Of": "ada@example.com"}) == []
     patch = {"namespaceId": space, "filterConfig": {"documentIds": [document]}, "data": {"access": {"public": True}}}
     assert org.client.patch("/v1/documents", json=patch).status_code == 200
-    assert "accessStatus" not in shown()[0]
-    assert "accessReason" not in shown(**{"X-On-Behalf-Of": "ada@example.com"})[0]
+    assert "accessStatus" not in list_for()[0]
+    assert "accessReason" not in list_for(**{"X-On-Behalf-Of": "ada@example.com"})[0]
 
 
 @pytest.mark.parametrize("connector", NAMES)
@@ -181,7 +183,7 @@ def test_the_authorization_url_has_pkce_where_the_vendor_has_it(org, space):
 
 
 def test_the_browser_goes_home_with_two_parameters(org, space, vendor):
-    connection, url = create(org, space, clientRedirectUrl=HOME)
+    connection, url = create(org, space, clientRedirectUrl=CLIENT_URL)
     code, state = vendor.visit(url)
     answer = call_back(org, code=code, state=state, scope="a b", session_state="x")
     assert answer.status_code == 302
@@ -246,7 +248,7 @@ def test_no_open_redirect(org, space, url):
 
 
 def test_a_state_that_is_no_authority(org, space, vendor):
-    """Missing, unknown, of another connector, late, reused: one answer, and nothing changes."""
+    # Missing, unknown, foreign, late and reused states get the same answer.
     connection, url = create(org, space)
     code, state = vendor.visit(url)
     pages = set()
@@ -329,7 +331,7 @@ def test_refusals_say_why_in_our_words(org, space, vendor):
 
 
 def test_an_unticked_box_at_the_callback(org, space, vendor):
-    """FAILED with what is missing; an ACTIVE connection keeps the access that it had."""
+    # A new connection fails with the missing scope; an ACTIVE connection keeps the former access.
     connection, url = create(org, space)
     right = "https://www.googleapis.com/auth/drive.readonly"
     vendor.unticked = {right}
@@ -383,7 +385,7 @@ def test_what_is_refused(org, space):
 def test_revoking_wipes_tells_the_vendor_and_is_final(org, space, vendor):
     tellers = {"GOOGLE_DRIVE": ["refresh"], "DROPBOX": ["access"], "BOX": ["refresh"], "NOTION": ["access"]}
     for connector in NAMES:
-        connection = connect(org, space, vendor, connector, clientRedirectUrl=HOME)
+        connection = connect(org, space, vendor, connector, clientRedirectUrl=CLIENT_URL)
         vendor.revoked.clear()
         answer = revoke(org, space, connection)
         revoked = answer.json()["data"]["connection"]
@@ -474,14 +476,14 @@ def test_listing_and_reading(org, space):
     connections = [create(org, space, connector)[0] for connector in ("BOX", "NOTION", "BOX")]
     other_space = org.namespace(**APPS)
 
-    def listed(**query):
+    def list_ids(**query):
         answer = org.client.get("/v1/connections", params={"namespaceId": space, **query})
         assert answer.status_code == 200, answer.text
         return [item["id"] for item in answer.json()["data"]["connections"]]
 
-    assert listed() == listed(connector="") == connections[::-1]
-    assert listed(connector="BOX") == [connections[2], connections[0]]
-    assert listed(connector="DROPBOX") == []
+    assert list_ids() == list_ids(connector="") == connections[::-1]
+    assert list_ids(connector="BOX") == [connections[2], connections[0]]
+    assert list_ids(connector="DROPBOX") == []
     assert read(org, connections[0], params={"namespaceId": space}) == read(
         org, connections[0], params={"namespaceId": ""}
     )
@@ -493,9 +495,9 @@ def test_listing_and_reading(org, space):
 
 
 def test_a_patch_changes_what_it_names(org, space):
-    connection, url = create(org, space, clientRedirectUrl=HOME)
+    connection, url = create(org, space, clientRedirectUrl=CLIENT_URL)
     renamed = change(org, space, connection, name="Other").json()["data"]
-    assert (renamed["connection"]["name"], renamed["connection"]["clientRedirectUrl"]) == ("Other", HOME)
+    assert (renamed["connection"]["name"], renamed["connection"]["clientRedirectUrl"]) == ("Other", CLIENT_URL)
     assert renamed["authorizationUrl"] != url
     cleared = change(org, space, connection, clientRedirectUrl=None).json()["data"]["connection"]
     assert (cleared["name"], cleared["clientRedirectUrl"]) == ("Other", None)

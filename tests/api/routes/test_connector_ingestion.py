@@ -1,4 +1,4 @@
-"""Ingestion from content services over HTTP: which connection may be used, and what is recorded."""
+"""Ingestion from content services over HTTP: usable connections and recorded configs."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def space(org):
 
 
 def connection(org, space, connector, status="ACTIVE", tenant=None):
-    """The id of a connection in a state, as its authorization would have left it."""
+    """Return the id of a connection with the given status."""
     answer = org.client.post(
         "/v1/connections",
         json={"namespaceId": space, "name": "x", "connector": connector},

@@ -1,4 +1,4 @@
-"""Files as Markdown for who sends them, with nothing stored."""
+"""Conversion of files to Markdown without storage."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def test_one_organization_cannot_have_all_files_read_for_it(org, organization, m
 
 
 class Endless:
-    """A parser to which each file holds two others."""
+    """Parser with two nested files in every file."""
 
     def parse(self, raw, _ocr):
         from retrieval.ports import Member

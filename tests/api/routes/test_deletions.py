@@ -1,4 +1,4 @@
-"""Receipts of deletions over HTTP."""
+"""Deletion receipts over HTTP."""
 
 import pytest
 
@@ -10,7 +10,7 @@ from tests.library import Library
 
 @pytest.fixture
 def deleted(org, api_db):
-    """A document of a tenant that was deleted: the answer and a function that reads its receipt."""
+    """Delete a document of a tenant; return the answer and a function for reading the receipt."""
     space = org.namespace()
     tenants.create_tenant(api_db, org.id, "alice")
     document = Library(api_db, Scope(org.id, space, "alice"), None).put(["A bird sings."])

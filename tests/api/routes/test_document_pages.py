@@ -1,4 +1,4 @@
-"""A page of a document as a picture: who may see it, what it shows, and that drawing keeps nobody else waiting."""
+"""Images of document pages: access, shading of chunks, and isolation of slow drawings."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def pdf(pages=2, size=(600, 800), circles=0):
 
 
 def put(org, space, content):
-    """A PDF as the pipeline leaves it: one chunk a page, and the same words on each page."""
+    # As stored by the pipeline: a chunk per page, the same words on each page.
     document = upload(org, space, "seals.pdf", content, "application/pdf")
     text = f"{LINE}\n\n{LINE}\n\n"
     parsed = upload(org, space, "parsed.md", text.encode(), "text/markdown")
@@ -111,7 +111,7 @@ def test_a_page_of_any_size_is_answered_small_and_soon(org, space):
 
 
 def test_a_flood_of_pages_keeps_nobody_else_waiting(org, organization, space):
-    """More than are drawn and wait are told to come again; other requests, and other people's pages, go on."""
+    # Requests beyond the queue get 503; other routes and other organizations continue.
     slow, stranger = put(org, space, pdf(1, circles=400)), organization()
     theirs = stranger.namespace()
     document = put(stranger, theirs, pdf())

@@ -1,4 +1,4 @@
-"""Documents over HTTP: shapes, filters and what may not happen by a slip."""
+"""Documents over HTTP: shapes, filters, and protection against accidental changes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def ask(org, method, space, filters, **options):
     return org.client.request(method, "/v1/documents", json=body)
 
 
-def listed(org, space, filters=None, **options):
+def list_documents(org, space, filters=None, **options):
     answer = ask(org, "POST", space, filters or {}, **options)
     assert answer.status_code == 200, answer.text
     return answer.json()["data"]
@@ -24,7 +24,7 @@ def listed(org, space, filters=None, **options):
 
 @pytest.fixture
 def space(org):
-    """A namespace with three texts."""
+    """Namespace with three texts."""
     created = org.namespace()
     for number, color in enumerate(("red", "green", "blue")):
         org.text(created, f"Text {number}.", name=f"n{number}", metadata={"color": color, "number": number})
@@ -32,7 +32,7 @@ def space(org):
 
 
 def test_a_document_with_all_that_is_known_of_it(org, space):
-    data = listed(org, space)
+    data = list_documents(org, space)
     assert (data["itemsReturned"], data["hasNextPage"], data["nextCursor"]) == (3, False, None)
     newest = data["documents"][0]
     assert newest["name"] == newest["externalId"] == "n2"
@@ -80,7 +80,7 @@ def documents_of(org, space, properties):
         " where p.id = d.partition_id and p.namespace_id = %(space)s",
         {"properties": json.dumps(properties), "space": space},
     )
-    return listed(org, space)["documents"]
+    return list_documents(org, space)["documents"]
 
 
 @pytest.mark.parametrize(
@@ -103,25 +103,25 @@ def documents_of(org, space, properties):
     ],
 )
 def test_filters(org, space, filters, names):
-    assert {document["name"] for document in listed(org, space, filters)["documents"]} == names
+    assert {document["name"] for document in list_documents(org, space, filters)["documents"]} == names
 
 
 def test_pages_follow_one_another(org, space):
     names, cursor = [], None
     for _ in range(3):
-        data = listed(org, space, pagination={"pageSize": 1, "cursor": cursor})
+        data = list_documents(org, space, pagination={"pageSize": 1, "cursor": cursor})
         names += [document["name"] for document in data["documents"]]
         cursor = data["nextCursor"]
     assert names == ["n2", "n1", "n0"]
     assert (data["hasNextPage"], cursor) == (False, None)
     for bad in ({"pageSize": 0}, {"pageSize": 101}, {"pageSize": "5"}, {"cursor": "nonsense"}, {"cursor": 5}, []):
         assert_error(ask(org, "POST", space, {}, pagination=bad), 400, "INVALID_FILTER_CONFIG")
-    assert listed(org, space, pagination={"cursor": ""})["itemsReturned"] == 3
+    assert list_documents(org, space, pagination={"cursor": ""})["itemsReturned"] == 3
 
 
 def test_statistics_are_there_when_asked_for(org, space):
-    assert "statsBySource" not in listed(org, space)
-    data = listed(org, space, includeConfig={"documents": False, "statsBySource": True, "statsByStatus": True})
+    assert "statsBySource" not in list_documents(org, space)
+    data = list_documents(org, space, includeConfig={"documents": False, "statsBySource": True, "statsByStatus": True})
     assert "documents" not in data
     assert data["statsBySource"] == [{"source": "TEXT", "totalCount": 3}]
     assert data["statsByStatus"] == [{"status": "QUEUED", "totalCount": 3}]
@@ -178,24 +178,26 @@ def test_a_filter_that_restricts_nothing_changes_nothing(org, space, filters):
     assert_error(ask(org, "DELETE", space, filters), 400, "INVALID_FILTER_CONFIG")
     patch = ask(org, "PATCH", space, filters, data={"metadata": {"a": 1}})
     assert_error(patch, 400, "INVALID_FILTER_CONFIG")
-    assert listed(org, space)["itemsReturned"] == 3
+    assert list_documents(org, space)["itemsReturned"] == 3
 
 
 def test_deleting(org, space):
     nothing = {"documentIds": ["doc_none"]}
-    assert listed(org, space, nothing)["documents"] == []
+    assert list_documents(org, space, nothing)["documents"] == []
     assert_error(ask(org, "DELETE", space, nothing), 404, "DOCUMENTS_NOT_FOUND")
     assert_error(ask(org, "PATCH", space, nothing, data={"metadata": {}}), 404, "DOCUMENTS_NOT_FOUND")
     answer = ask(org, "DELETE", space, {"documentExternalIds": ["n0", "n1"]})
     assert answer.status_code == 200
     assert answer.json()["data"] is None
     assert "2" in answer.json()["message"]
-    assert [document["name"] for document in listed(org, space)["documents"]] == ["n2"]
+    assert [document["name"] for document in list_documents(org, space)["documents"]] == ["n2"]
 
 
 def test_a_condition_lists_changes_and_deletes_what_it_holds_for(org, space):
     def names(condition, **options):
-        return sorted(document["name"] for document in listed(org, space, {"where": condition, **options})["documents"])
+        return sorted(
+            document["name"] for document in list_documents(org, space, {"where": condition, **options})["documents"]
+        )
 
     number = {"field": "metadata.number", "op": "gte", "value": 1}
     assert names(number) == ["n1", "n2"]
@@ -224,7 +226,7 @@ def test_facets_count_all_that_match(org, space):
         "document.createdAt",
         "document.path",
     ]
-    data = listed(org, space, facets=fields, pagination={"pageSize": 1}, includeConfig={"documents": False})
+    data = list_documents(org, space, facets=fields, pagination={"pageSize": 1}, includeConfig={"documents": False})
     counted = {name: [(facet["value"], facet["count"]) for facet in counts] for name, counts in data["facets"].items()}
     assert list(counted) == fields
     assert counted["metadata.color"] == [("red", 4), (5, 3), ("blue", 1), ("green", 1)]
@@ -234,18 +236,18 @@ def test_facets_count_all_that_match(org, space):
     assert all(value.endswith("Z") and len(value) == 24 for value, _ in counted["document.createdAt"])
     assert counted["metadata.deep"] == counted["document.path"] == []
     filters = {"metadata": {"color": "red"}}
-    assert listed(org, space, filters, facets=["metadata.color"])["facets"]["metadata.color"][0] == {
+    assert list_documents(org, space, filters, facets=["metadata.color"])["facets"]["metadata.color"][0] == {
         "value": "red",
         "count": 4,
     }
-    assert "facets" not in listed(org, space)
+    assert "facets" not in list_documents(org, space)
 
 
 def test_a_facet_answers_its_fifty_most_frequent_values(org, space):
     for number in range(3):
         many = [*range(30 * number, 30 * number + 60), True] if number else list(range(60))
         org.text(space, f"Text {number}.", name=f"f{number}", metadata={"number": many})
-    counts = listed(org, space, facets=["metadata.number"])["facets"]["metadata.number"]
+    counts = list_documents(org, space, facets=["metadata.number"])["facets"]["metadata.number"]
     assert len(counts) == 50
     assert [facet["count"] for facet in counts] == sorted((facet["count"] for facet in counts), reverse=True)
     assert {"value": True, "count": 2} in counts
@@ -255,8 +257,8 @@ def test_a_facet_answers_its_fifty_most_frequent_values(org, space):
 def test_a_key_that_starts_with_a_dollar_is_found_by_a_condition(org, space, key):
     org.text(space, "Dollar.", name="dollar", metadata={key: ["a", "b"]})
     filters = {"where": {"field": f"metadata.{key}", "op": "eq", "value": "b"}}
-    assert [document["name"] for document in listed(org, space, filters)["documents"]] == ["dollar"]
-    facets = listed(org, space, facets=[f"metadata.{key}"])["facets"]
+    assert [document["name"] for document in list_documents(org, space, filters)["documents"]] == ["dollar"]
+    facets = list_documents(org, space, facets=[f"metadata.{key}"])["facets"]
     assert facets == {f"metadata.{key}": [{"value": "a", "count": 1}, {"value": "b", "count": 1}]}
     refused = ask(org, "POST", space, {"metadata": {key: "b"}})
     assert_error(refused, 400, "INVALID_FILTER_CONFIG")
@@ -264,17 +266,17 @@ def test_a_key_that_starts_with_a_dollar_is_found_by_a_condition(org, space, key
 
 
 def test_large_numbers_are_shown_as_they_are_written(org, space):
-    """PostgreSQL keeps numbers by their digits: 1e308 came back as 309 of them."""
+    # PostgreSQL stores numbers by digits: 1e308 came back with 309 digits.
     numbers = [1e308, -1.5e300, 1e22, 5e-324, 2**63 - 1, -(2**63), 0.1, 3]
     org.text(space, "Large.", name="large", metadata={"n": numbers})
     answer = ask(org, "POST", space, {"documentExternalIds": ["large"]}, facets=["metadata.n"])
     (document,) = answer.json()["data"]["documents"]
-    assert [(type(one), one) for one in document["metadata"]["n"]] == [(type(one), one) for one in numbers]
-    assert {one["value"] for one in answer.json()["data"]["facets"]["metadata.n"]} == set(numbers)
+    assert [(type(entry), entry) for entry in document["metadata"]["n"]] == [(type(entry), entry) for entry in numbers]
+    assert {entry["value"] for entry in answer.json()["data"]["facets"]["metadata.n"]} == set(numbers)
     assert "00000000000000000000000" not in answer.text
     for number in numbers:
         filters = {"where": {"field": "metadata.n", "op": "eq", "value": number}}
-        assert [one["name"] for one in listed(org, space, filters)["documents"]] == ["large"]
+        assert [entry["name"] for entry in list_documents(org, space, filters)["documents"]] == ["large"]
 
 
 @pytest.mark.parametrize("number", [2**63, 2**70, -(2**63) - 1])

@@ -1,4 +1,4 @@
-"""`dryRun` beside `ingestConfig`: a job run that is told as such, and no document."""
+"""`dryRun` next to `ingestConfig`: a marked job run without documents."""
 
 from __future__ import annotations
 

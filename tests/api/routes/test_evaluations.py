@@ -1,4 +1,4 @@
-"""Runs of an evaluation are listed by what came out, over HTTP, without reading what each question did."""
+"""Evaluations over HTTP: runs, questions, judgements and limits."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ NAMES = ("ndcgAt10", "recallAt10", "recallAt100", "mrr")
 
 
 def listed_by(org, scope, evaluation):
-    """The runs as the service reads them, by connections of their own: those of the others belong to their loop."""
+    # A separate database: connections of the others belong to their event loop.
 
     async def read():
         database = Database(org.db.url, size=1)
@@ -62,7 +62,7 @@ def test_runs_are_listed_without_reading_their_questions(org):
     assert_error(org.client.patch(f"/v1/evaluations/{evaluation['id']}", json=changed), 404, "NOT_FOUND")
 
 
-def asked(org, space, questions, name="set"):
+def create_evaluation(org, space, questions, name="set"):
     return org.client.post("/v1/evaluations", json={"namespaceId": space, "name": name, "questions": questions})
 
 
@@ -70,7 +70,7 @@ def test_ten_runs_at_most_wait_or_go_on_in_a_scope(org):
     space, other_space = org.namespace(), org.namespace()
     question = {"query": "owls", "relevant": [{"externalId": "x"}]}
     ids = [
-        asked(org, scope_space, [question]).json()["data"]["evaluation"]["id"]
+        create_evaluation(org, scope_space, [question]).json()["data"]["evaluation"]["id"]
         for scope_space in (space, space, other_space)
     ]
 
@@ -92,9 +92,9 @@ def test_judged_documents_are_bounded(org, monkeypatch):
     monkeypatch.setattr("retrieval.evaluations.evaluations.MAX_JUDGED_DOCUMENTS", 5)
     space = org.namespace()
     question = {"query": "owls", "relevant": [{"externalId": str(number)} for number in range(3)]}
-    refused = asked(org, space, [question, question])
+    refused = create_evaluation(org, space, [question, question])
     assert assert_error(refused, 400, "INVALID_REQUEST")["error"]["details"]["reason"] == "number_of_judged_documents"
-    evaluation_id = asked(org, space, [question]).json()["data"]["evaluation"]["id"]
+    evaluation_id = create_evaluation(org, space, [question]).json()["data"]["evaluation"]["id"]
     body = {"namespaceId": space, "add": [question]}
     assert_error(org.client.patch(f"/v1/evaluations/{evaluation_id}", json=body), 400, "INVALID_REQUEST")
     assert len(org.client.get("/v1/evaluations", params={"namespaceId": space}).json()["data"]["evaluations"]) == 1
@@ -114,7 +114,7 @@ def test_questions_are_read_in_parts_and_by_their_query(org):
         {"query": "seals", "relevant": [{"externalId": "b"}], "filter": narrow},
         {"query": "owls", "relevant": [{"externalId": "c"}]},
     ]
-    evaluation_id = asked(org, space, questions).json()["data"]["evaluation"]["id"]
+    evaluation_id = create_evaluation(org, space, questions).json()["data"]["evaluation"]["id"]
     first = questions_of(org, space, evaluation_id, pageSize=2)
     assert first["questions"] == questions[:2]
     second = questions_of(org, space, evaluation_id, pageSize=2, cursor=first["nextCursor"])
@@ -127,7 +127,7 @@ def test_documents_are_judged_one_by_one(org):
     space = org.namespace()
     document = org.text(space, "Owls hunt mice.", name="owls")["data"]["documents"][0]
     span = {"externalId": "owls", "start": 0, "end": 4}
-    evaluation_id = asked(org, space, [{"query": "hunters", "relevant": [span, {"externalId": "foxes"}]}])
+    evaluation_id = create_evaluation(org, space, [{"query": "hunters", "relevant": [span, {"externalId": "foxes"}]}])
     evaluation_id = evaluation_id.json()["data"]["evaluation"]["id"]
 
     def judge(*verdicts):
@@ -155,9 +155,9 @@ def test_documents_are_judged_one_by_one(org):
 
 def test_judgements_at_once_are_all_kept(org):
     space = org.namespace()
-    evaluation_id = asked(org, space, [{"query": "q", "relevant": [{"externalId": "0"}]}]).json()["data"]["evaluation"][
-        "id"
-    ]
+    evaluation_id = create_evaluation(org, space, [{"query": "q", "relevant": [{"externalId": "0"}]}]).json()["data"][
+        "evaluation"
+    ]["id"]
 
     def judge(number):
         body = {"namespaceId": space, "judge": [{"query": "q", "externalId": str(number)}]}
@@ -171,18 +171,18 @@ def test_judgements_at_once_are_all_kept(org):
 
 def test_a_run_tells_its_progress_and_what_changed_most(org):
     space = org.namespace()
-    evaluation_id = asked(org, space, [{"query": "q", "relevant": [{"externalId": "x"}]}]).json()["data"]["evaluation"][
-        "id"
-    ]
+    evaluation_id = create_evaluation(org, space, [{"query": "q", "relevant": [{"externalId": "x"}]}]).json()["data"][
+        "evaluation"
+    ]["id"]
     path, where = f"/v1/evaluations/{evaluation_id}/runs", {"namespaceId": space}
     settings = [{**SETTING, "name": "base"}, {**SETTING, "name": "new"}]
     run = org.client.post(path, json={**where, "settings": settings}).json()["data"]["run"]["id"]
 
-    def told(**query):
+    def read_run(**query):
         answer = org.client.get(f"{path}/{run}", params={**where, **query})
         return answer.json()["data"]["run"] if answer.status_code == 200 else assert_error(answer, 400, INVALID)
 
-    assert told(questionLimit=0)["progress"] is None
+    assert read_run(questionLimit=0)["progress"] is None
     ranks = [([1], [1]), ([5], [4]), ([1], [None])]
     questions = [{"query": str(at), "ranks": {"base": item, "new": two}} for at, (item, two) in enumerate(ranks)]
     result = {"settings": [{**item, "latencyMs": {"p50": 1, "p95": 2}} for item in settings], "questions": questions}
@@ -191,13 +191,13 @@ def test_a_run_tells_its_progress_and_what_changed_most(org):
         ' progress = \'{"asked": 6, "total": 6}\' where id = %(id)s returning id',
         {"result": json.dumps(result), "id": run},
     )
-    short = told(questionLimit=2, changed="new")
+    short = read_run(questionLimit=2, changed="new")
     assert [item["query"] for item in short["questions"]] == ["2", "1"]
     assert short["progress"] == {"asked": 6, "total": 6}
     assert [item.get("compared") for item in short["settings"]] == [None, {"better": 1, "same": 1, "worse": 1}]
-    assert [item["query"] for item in told(questionLimit=1)["questions"]] == ["0"]
-    assert told(questionLimit=1, changed="no such setting")["error"]["details"]["field"] == "changed"
-    assert "compared" not in told()["settings"][1]
+    assert [item["query"] for item in read_run(questionLimit=1)["questions"]] == ["0"]
+    assert read_run(questionLimit=1, changed="no such setting")["error"]["details"]["field"] == "changed"
+    assert "compared" not in read_run()["settings"][1]
 
 
 @pytest.mark.parametrize(
@@ -212,10 +212,10 @@ def test_a_run_tells_its_progress_and_what_changed_most(org):
 )
 def test_the_question_that_is_wrong_is_named(org, wrong, field):
     space, right = org.namespace(), {"query": "owls", "relevant": [{"externalId": "x"}]}
-    refused = assert_error(asked(org, space, [right, right, {**right, **wrong}]), 400, INVALID)
+    refused = assert_error(create_evaluation(org, space, [right, right, {**right, **wrong}]), 400, INVALID)
     assert refused["error"]["details"]["field"] == f"questions[2].{field}"
     assert field != "query" or "questions[2].query" in refused["message"]
-    evaluation_id = asked(org, space, [right]).json()["data"]["evaluation"]["id"]
+    evaluation_id = create_evaluation(org, space, [right]).json()["data"]["evaluation"]["id"]
     verdict = {"query": "owls", "externalId": "x"}
     for name, change in (("add", [right, {**right, **wrong}]), ("judge", [verdict, {**verdict, **wrong}])):
         body = {"namespaceId": space, name: change}
@@ -226,8 +226,8 @@ def test_the_question_that_is_wrong_is_named(org, wrong, field):
 def test_a_question_may_have_no_document_that_answers_it_if_another_has_one(org):
     space = org.namespace()
     nothing = {"query": "unicorns", "relevant": []}
-    assert_error(asked(org, space, [nothing]), 400, "INVALID_REQUEST")
-    both = asked(org, space, [nothing, {"query": "owls", "relevant": [{"externalId": "x"}]}])
+    assert_error(create_evaluation(org, space, [nothing]), 400, "INVALID_REQUEST")
+    both = create_evaluation(org, space, [nothing, {"query": "owls", "relevant": [{"externalId": "x"}]}])
     evaluation = both.json()["data"]["evaluation"]["id"]
     listing = org.client.get(f"/v1/evaluations/{evaluation}/questions", params={"namespaceId": space})
     assert listing.json()["data"]["questions"][0] == nothing

@@ -1,4 +1,4 @@
-"""Links to stored files: signed, expiring, opened by anybody who holds one, and harmless in a browser."""
+"""Signed, expiring links to stored files, harmless in a browser."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def upload(org, space, name, content, media_type, *, parsed=False):
     return document
 
 
-def listed(org, space, **include):
+def first_document(org, space, **include):
     body = {"namespaceId": space, "filterConfig": {}, "includeConfig": include}
     return org.client.post("/v1/documents", json=body).json()["data"]["documents"][0]
 
@@ -45,7 +45,7 @@ def path(settings, link):
 def test_a_link_opens_with_or_without_a_key(org, space, anonymous, api_settings):
     content = bytes(range(256)) * 3000
     upload(org, space, "owls.pdf", content, "application/pdf")
-    link = path(api_settings, listed(org, space, rawFileUrl=True)["rawFileUrl"])
+    link = path(api_settings, first_document(org, space, rawFileUrl=True)["rawFileUrl"])
     for client, headers in ((anonymous, {}), (org.client, {}), (anonymous, {"Authorization": "Bearer wrong"})):
         answer = client.get(link, headers=headers)
         assert answer.status_code == 200, answer.text
@@ -58,12 +58,12 @@ def test_a_link_opens_with_or_without_a_key(org, space, anonymous, api_settings)
 
 def test_links_stand_on_documents_when_asked_for(org, space):
     document = org.text(space, "Not there yet.")["data"]["documents"][0]["id"]
-    assert not set(INCLUDE) & set(listed(org, space))
-    assert {key: listed(org, space, **INCLUDE)[key] for key in INCLUDE} == dict.fromkeys(INCLUDE)
+    assert not set(INCLUDE) & set(first_document(org, space))
+    assert {key: first_document(org, space, **INCLUDE)[key] for key in INCLUDE} == dict.fromkeys(INCLUDE)
     org.db.rows("update documents set raw_key = 'a/raw', parsed_key = 'a/b' where id = %(id)s", {"id": document})
-    both = listed(org, space, **INCLUDE)
+    both = first_document(org, space, **INCLUDE)
     assert both["rawFileUrl"] != both["parsedTextFileUrl"]
-    assert "parsedTextFileUrl" not in listed(org, space, rawFileUrl=True, parsedTextFileUrl=None)
+    assert "parsedTextFileUrl" not in first_document(org, space, rawFileUrl=True, parsedTextFileUrl=None)
 
 
 @pytest.mark.parametrize(
@@ -85,11 +85,11 @@ def test_nothing_in_a_file_runs(org, space, anonymous, api_settings, name, store
         "update documents set properties = jsonb_build_object('mimeType', %(type)s::text) where id = %(id)s",
         {"id": document, "type": media_type},
     )
-    found = listed(org, space, **INCLUDE)
-    raw = anonymous.get(path(api_settings, found["rawFileUrl"]))
+    links = first_document(org, space, **INCLUDE)
+    raw = anonymous.get(path(api_settings, links["rawFileUrl"]))
     assert raw.headers["content-type"] == served
     assert "set-cookie" not in raw.headers
-    parsed = anonymous.get(path(api_settings, found["parsedTextFileUrl"]))
+    parsed = anonymous.get(path(api_settings, links["parsedTextFileUrl"]))
     assert parsed.headers["content-type"] == "text/plain; charset=utf-8"
     for answer in (raw, parsed):
         assert "sandbox" in answer.headers["content-security-policy"]
@@ -102,7 +102,7 @@ def test_nothing_in_a_file_runs(org, space, anonymous, api_settings, name, store
 def test_a_name_stays_within_its_header(org, space, anonymous, api_settings, name, plain):
     document = upload(org, space, "a.txt", b"x", "text/plain")
     org.db.rows("update documents set name = %(name)s where id = %(id)s", {"id": document, "name": name})
-    answer = anonymous.get(path(api_settings, listed(org, space, rawFileUrl=True)["rawFileUrl"]))
+    answer = anonymous.get(path(api_settings, first_document(org, space, rawFileUrl=True)["rawFileUrl"]))
     disposition = answer.headers["content-disposition"]
     assert "z" not in answer.headers
     assert unquote(disposition.partition("filename*=UTF-8''")[2]) == name.rpartition("/")[2]
@@ -114,8 +114,8 @@ def test_what_is_no_link_of_ours_opens_nothing(org, space, anonymous, api_settin
     document = upload(org, space, "a.txt", b"x", "text/plain")
     other_document = upload(org, space, "b.txt", b"y", "text/plain")
     body = {"namespaceId": space, "filterConfig": {"documentIds": [document]}, "includeConfig": {"rawFileUrl": True}}
-    first_document = org.client.post("/v1/documents", json=body).json()["data"]["documents"][0]
-    link = path(api_settings, first_document["rawFileUrl"])
+    document_of_link = org.client.post("/v1/documents", json=body).json()["data"]["documents"][0]
+    link = path(api_settings, document_of_link["rawFileUrl"])
     bad = [
         link.replace(document, other_document),
         link.replace("/raw?", "/parsed?"),
@@ -142,5 +142,5 @@ def test_what_is_no_link_of_ours_opens_nothing(org, space, anonymous, api_settin
 def test_a_file_that_has_left_its_store_is_not_found(org, space, anonymous, api_settings):
     document = upload(org, space, "a.txt", b"x", "text/plain")
     org.db.rows("update documents set raw_key = 'gone/raw' where id = %(id)s", {"id": document})
-    link = path(api_settings, listed(org, space, rawFileUrl=True)["rawFileUrl"])
+    link = path(api_settings, first_document(org, space, rawFileUrl=True)["rawFileUrl"])
     assert_error(anonymous.get(link), 404, "NOT_FOUND")

@@ -1,11 +1,11 @@
-"""Uploads to and links into a namespace whose files lie in a bucket."""
+"""Uploads and links of a namespace with files in a bucket."""
 
 from __future__ import annotations
 
 import pytest
 
 from retrieval import settings
-from tests.api.routes.test_files import listed, path, upload
+from tests.api.routes.test_files import first_document, path, upload
 from tests.standins import s3_server
 
 
@@ -23,7 +23,7 @@ def test_a_link_streams_from_the_bucket_and_ends_with_the_file(org, anonymous, s
     space = org.namespace(fileStorageConfig=storage.config(bucket))
     content = bytes(range(256)) * 5000
     upload(org, space, "owls.pdf", content, "application/pdf")
-    link = path(api_settings, listed(org, space, rawFileUrl=True)["rawFileUrl"])
+    link = path(api_settings, first_document(org, space, rawFileUrl=True)["rawFileUrl"])
     assert anonymous.get(link).content == content
     storage.always = s3_server.answer(503, "SlowDown")
     busy = anonymous.get(link)

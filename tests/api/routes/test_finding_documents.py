@@ -1,4 +1,4 @@
-"""Documents found over HTTP by a piece of their name, by site, and by access that is not known."""
+"""Documents found over HTTP by part of the name, by site, and by unknown access."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ PAGES = {
 
 @pytest.fixture
 def space(org):
-    """Three pages of two sites, a file and a text."""
+    """Namespace with three pages of two sites, a file and a text."""
     created = org.namespace()
     library = Library(org.db, Scope(org.id, created, ""), None)
     for name, url in PAGES.items():

@@ -1,4 +1,4 @@
-"""A fresh installation: its first key finds a namespace that needs no account, and the first request works."""
+"""Fresh installation: the first key finds a namespace without vendor accounts, and the first request works."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Staff hide passages and documents from search, with a reason, and show them again."""
+"""Passages and documents hidden from search with a reason, and shown again."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from retrieval.ports import Scope
 from tests.api.support import assert_error
 from tests.library import Library
 
-WORDS = {"semanticWeight": 0.0, "keywordWeight": 1.0}
+KEYWORDS_ONLY = {"semanticWeight": 0.0, "keywordWeight": 1.0}
 OLD, NEW = "The price of an owl is five euros.", "Owls are priced by weight."
 
 
@@ -23,7 +23,7 @@ def space(library):
 
 
 def search(org, space, headers=None, **body):
-    request = {"namespaceId": space, "query": "owls price", "hybridConfig": WORDS, **body}
+    request = {"namespaceId": space, "query": "owls price", "hybridConfig": KEYWORDS_ONLY, **body}
     answer = org.client.post("/v1/search/hybrid", json=request, headers=headers or {})
     assert answer.status_code == 200, answer.text
     return [hit["content"] for hit in answer.json()["data"]["results"]]
@@ -43,7 +43,7 @@ def hidden(org, space, **params):
 
 
 def extent(org, space, headers=None):
-    """What the list of documents says of each that is hidden."""
+    """Return the hidden extent of each document in the list."""
     answer = org.client.post("/v1/documents", json={"namespaceId": space, "filterConfig": {}}, headers=headers or {})
     return [document.get("hidden") for document in answer.json()["data"]["documents"]]
 
@@ -86,7 +86,7 @@ def test_a_hidden_document_is_listed_and_in_no_search(org, library, space):
     assert (first["contentHash"], first["excerpt"]) == (None, None)
     assert [entry["reason"] for entry in hidden(org, space)] == ["withdrawn"]
     assert search(org, space) == ["The price of owls."]
-    why = {"namespaceId": space, "query": "owls", "hybridConfig": WORDS, "documentId": document}
+    why = {"namespaceId": space, "query": "owls", "hybridConfig": KEYWORDS_ONLY, "documentId": document}
     (reason,) = org.client.post("/v1/search/why", json=why).json()["data"]["reasons"]
     assert reason == {"kind": "HIDDEN", "detail": "It is hidden from search: withdrawn"}
     assert len(hidden(org, space, pageSize=1)) == 1

@@ -1,4 +1,4 @@
-"""The history of a document: one entry for each job run that held it, and the one that search shows."""
+"""History of a document: an entry per job run, with the visible version marked."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def ask(org, space, document, **query):
 
 
 def end(org, run, *, status="SUCCESS", stage="upserted", chunks=None, error=None):
-    """What the pipeline leaves of the run's only document."""
+    # As left by the pipeline for the only document of the run.
     org.db.rows(
         """
         with done as (

@@ -1,4 +1,4 @@
-"""Ingestion over HTTP: what is accepted is recorded, and nothing else is."""
+"""Ingestion over HTTP: accepted requests are recorded, refused requests leave no trace."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ GROUPS = {"queued", "processing", "completed", "failed", "cancelled"}
 
 def run_of(org, space, answer):
     run = answer["data"]["ingestJobRunId"]
-    found = org.client.get(f"/v1/ingest-job-runs/{run}", params={"namespaceId": space})
-    assert found.status_code == 200, found.text
-    return found.json()["data"]
+    response = org.client.get(f"/v1/ingest-job-runs/{run}", params={"namespaceId": space})
+    assert response.status_code == 200, response.text
+    return response.json()["data"]
 
 
 def upload(org, space, content=b"Some bytes.", name="manual.txt", media="text/plain", **fields):
@@ -73,7 +73,7 @@ def test_a_file_is_stored_whole_before_it_is_accepted(org, api_settings, source)
     assert (row["name"], row["media_type"]) == ("report.bin", "application/octet-stream")
     assert list((api_settings.home / "uploads").iterdir()) == []
     listing = org.client.post("/v1/documents", json={"namespaceId": space, "filterConfig": {}}).json()["data"]
-    assert [one["ingestionSource"] for one in listing["documents"]] == ["LOCAL_FILE"]
+    assert [listed_document["ingestionSource"] for listed_document in listing["documents"]] == ["LOCAL_FILE"]
 
 
 def test_a_files_identity_is_its_external_id_or_its_name(org):
@@ -277,7 +277,7 @@ def test_several_files_are_one_job_run_under_the_name_of_the_request(org):
     by_id = {document["id"]: document["externalId"] for document in documents}
     assert [by_id[document] for document in received] == ["handbook/a.txt", "b.txt"], "in the order of the request"
     runs = org.client.get("/v1/ingest-job-runs", params={"namespaceId": space, "q": "handbo"})
-    assert [listed["name"] for listed in runs.json()["data"]["ingestJobRuns"]] == ["handbook"]
+    assert [job_run["name"] for job_run in runs.json()["data"]["ingestJobRuns"]] == ["handbook"]
     # A file sent by itself has the same identity as one of a request for several.
     assert upload(org, space, name="b.txt").json()["data"]["documents"][0]["id"] == received[1]
     repeated = ingest_files(org, space, uploaded(org, space, "b.txt", "c.txt")).json()

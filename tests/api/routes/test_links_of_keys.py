@@ -1,4 +1,4 @@
-"""Signed links: handed out only to keys that may read documents, and no longer than these are valid."""
+"""Signed links, only for keys with document access and only while the key is valid."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from retrieval.accounts import api_keys
 from retrieval.ports import Scope
 from tests.api.routes.test_files import INCLUDE, path, upload
-from tests.api.routes.test_mcp import WORDS, ask, rpc
+from tests.api.routes.test_mcp import KEYWORDS_ONLY, ask, rpc
 from tests.api.support import assert_error, client_of
 from tests.library import Library
 
@@ -28,16 +28,16 @@ def space(org):
 
 @pytest.fixture
 def document(org, space):
-    """A document whose chunk is a small part of its text."""
+    """Document with a chunk much shorter than the text."""
     document = Library(org.db, Scope(org.id, space, ""), None).put(["The harbour seal dives."], name="seals")
     org.db.rows("update documents set raw_key = 'a/raw', parsed_key = 'a/parsed' where id = %(id)s", {"id": document})
     return document
 
 
 def every_search(client, space):
-    """The answers of each way to search over HTTP and MCP, as text."""
+    """Return the answers of every search route and tool, as text."""
     plain = {"namespaceId": space, "query": "harbour seal"}
-    words = {**plain, "hybridConfig": WORDS}
+    words = {**plain, "hybridConfig": KEYWORDS_ONLY}
     yield client.post("/v1/search", json=plain)
     yield client.post("/v1/search/hybrid", json=words)
     yield client.post("/v1/search/batch", json={"namespaceId": space, "queries": ["harbour seal"]})
@@ -65,7 +65,9 @@ def test_only_a_key_that_may_read_documents_is_handed_links(org, space, document
 
 def test_the_official_client_takes_a_hit_without_a_link(org, space, document):
     search_key = api_keys.create_key(org.db, org.ring, org.id, "search alone", scopes=["search"])
-    answer = ask(org, "search", {"namespaceId": space, "query": "seal", "hybridConfig": WORDS}, search_key.api_key)
+    answer = ask(
+        org, "search", {"namespaceId": space, "query": "seal", "hybridConfig": KEYWORDS_ONLY}, search_key.api_key
+    )
     assert answer.structured_content["results"][0]["document"]["id"] == document
     assert "url" not in answer.structured_content["results"][0]
 

@@ -1,4 +1,4 @@
-"""Waiting for a job run to move on, without asking again and again."""
+"""Long polling of job runs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.api.support import assert_error
 
 @pytest.fixture
 def run(org):
-    """A job run that nobody works on, as a function that moves it on after some seconds, and one that reads it."""
+    """Idle job run with functions for delayed status changes and for reading."""
     space = org.namespace()
     job_run = org.text(space)["data"]["ingestJobRunId"]
 

@@ -1,4 +1,4 @@
-"""Tools for language models at /mcp, by the official client over HTTP."""
+"""MCP tools at /mcp, used by the official client over HTTP."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from tests.library import Library
 READING = {"search", "read_document", "list_documents", "get_job_run", "list_namespaces"}
 WRITING = {"ingest_text", "ingest_urls", "delete_documents"}
 NAMED = {"Mcp-Name": "list_namespaces"}
-WORDS = {"semanticWeight": 0, "keywordWeight": 1}
+KEYWORDS_ONLY = {"semanticWeight": 0, "keywordWeight": 1}
 
 
 @asynccontextmanager
@@ -40,7 +40,7 @@ async def connected(org, api_key=None, mode="auto", **headers):
 
 
 def ask(org, name, arguments, api_key=None, mode="auto", **headers):
-    """What a tool answers."""
+    """Return the result of a tool call."""
 
     async def call():
         async with connected(org, api_key, mode, **headers) as client:
@@ -49,7 +49,7 @@ def ask(org, name, arguments, api_key=None, mode="auto", **headers):
     return asyncio.run(call())
 
 
-def listed(org, api_key=None, **headers):
+def list_tools(org, api_key=None, **headers):
     async def call():
         async with connected(org, api_key, **headers) as client:
             return (await client.list_tools()).tools
@@ -66,7 +66,7 @@ def rpc(client, method, params=None, **headers):
 
 
 def modern(client, method, params=None, **headers):
-    """A request of the revision that has no handshake."""
+    """Send a request of the revision without a handshake."""
     about = {"protocolVersion": "2026-07-28", "clientCapabilities": {}}
     meta = {f"io.modelcontextprotocol/{name}": value for name, value in about.items()}
     routed = {"MCP-Protocol-Version": "2026-07-28", "Mcp-Method": method}
@@ -75,7 +75,7 @@ def modern(client, method, params=None, **headers):
 
 @pytest.fixture
 def filled(org):
-    """A namespace with a document that is found by its words; and the document."""
+    """Namespace with a searchable document, and the document id."""
     space = org.namespace()
     library = Library(org.db, Scope(org.id, space, ""), None)
     document = library.put(["The harbour seal dives for thirty minutes."], name="seals")
@@ -85,7 +85,7 @@ def filled(org):
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
 def test_the_official_client_searches_and_gets_spans_and_links(org, filled, mode):
     space, document = filled
-    arguments = {"namespaceId": space, "query": "harbour seal", "hybridConfig": WORDS, "topK": 3}
+    arguments = {"namespaceId": space, "query": "harbour seal", "hybridConfig": KEYWORDS_ONLY, "topK": 3}
     result = ask(org, "search", arguments, mode=mode)
     assert not result.is_error
     (hit,) = result.structured_content["results"]
@@ -103,7 +103,7 @@ def test_stop_words_alone_are_told_to_a_model(org):
     Library(org.db, Scope(org.id, space, ""), None).put(
         ["It is where the seals were counted" + " along the rocks" * 20]
     )
-    arguments = {"namespaceId": space, "query": "where it is", "hybridConfig": WORDS}
+    arguments = {"namespaceId": space, "query": "where it is", "hybridConfig": KEYWORDS_ONLY}
     result = ask(org, "search", arguments)
     assert "stop words alone" in result.content[0].text
     assert "stop words alone" in result.structured_content["note"]
@@ -112,7 +112,7 @@ def test_stop_words_alone_are_told_to_a_model(org):
 
 def test_a_key_sees_the_tools_that_it_may_use(org, filled):
     space, document = filled
-    everything = listed(org)
+    everything = list_tools(org)
     assert {tool.name for tool in everything} == READING | WRITING
     for tool in everything:
         assert len(tool.description) > 40
@@ -121,8 +121,8 @@ def test_a_key_sees_the_tools_that_it_may_use(org, filled):
     limited_key = org.client.post("/v1/keys", json={"name": "m", "scopes": ["search"], "namespaceId": space}).json()[
         "data"
     ]
-    assert {tool.name for tool in listed(org, limited_key["apiKey"])} == {"search"}
-    result = ask(org, "search", {"query": "seal", "hybridConfig": WORDS}, limited_key["apiKey"])
+    assert {tool.name for tool in list_tools(org, limited_key["apiKey"])} == {"search"}
+    result = ask(org, "search", {"query": "seal", "hybridConfig": KEYWORDS_ONLY}, limited_key["apiKey"])
     assert result.structured_content["results"][0]["document"]["id"] == document
     bearer = {"Authorization": f"Bearer {limited_key['apiKey']}"}
     refused = rpc(org.client, "tools/call", {"name": "delete_documents", "arguments": {}}, **bearer).json()
@@ -198,10 +198,10 @@ def test_what_is_anothers_is_as_if_it_never_was(org, organization, filled):
         never = ask(stranger, "read_document", {**arguments, "documentId": "doc_0"})
         assert foreign.is_error
         assert foreign.content[0].text == never.content[0].text
-    foreign = ask(stranger, "search", {"namespaceId": space, "query": "seal", "hybridConfig": WORDS})
+    foreign = ask(stranger, "search", {"namespaceId": space, "query": "seal", "hybridConfig": KEYWORDS_ONLY})
     assert foreign.content[0].text.startswith("NAMESPACE_NOT_FOUND: ")
     org.text(space, tenant="alice")
-    search_arguments = {"namespaceId": space, "query": "seal", "hybridConfig": WORDS}
+    search_arguments = {"namespaceId": space, "query": "seal", "hybridConfig": KEYWORDS_ONLY}
     alices = ask(org, "search", search_arguments, **{"X-Tenant-ID": "alice"})
     assert alices.structured_content["results"] == []
     unknown = ask(org, "list_documents", {"namespaceId": space}, **{"X-Tenant-ID": "nobody"})
@@ -213,7 +213,7 @@ def test_a_tool_shows_what_the_user_may_see_on_whose_behalf_it_is_called(org, fi
     change = {"namespaceId": space, "filterConfig": {"documentIds": [document]}}
     change["data"] = {"access": {"users": ["alice@example.com"]}}
     assert org.client.patch("/v1/documents", json=change).status_code == 200
-    arguments = {"namespaceId": space, "query": "seal", "hybridConfig": WORDS}
+    arguments = {"namespaceId": space, "query": "seal", "hybridConfig": KEYWORDS_ONLY}
     for name, expected_count in (("bob@example.com", 0), ("Alice@example.com", 1)):
         as_user = {"X-On-Behalf-Of": name}
         results = ask(org, "search", arguments, **as_user).structured_content["results"]
@@ -321,12 +321,12 @@ def test_wrong_arguments_are_told_in_words(org, filled):
 
 def test_arguments_sent_as_strings_are_converted_by_the_schema(org, filled):
     space, document = filled
-    search = {"namespaceId": space, "query": "harbour seal", "hybridConfig": WORDS}
+    search = {"namespaceId": space, "query": "harbour seal", "hybridConfig": KEYWORDS_ONLY}
     expected = ask(org, "search", {**search, "topK": 3}).structured_content["results"]
     for arguments in (
         {"topK": "3"},
         {"topK": 3.0},
-        {"hybridConfig": json.dumps(WORDS)},
+        {"hybridConfig": json.dumps(KEYWORDS_ONLY)},
         {"hybridConfig": {"semanticWeight": "0", "keywordWeight": " 1.0 "}},
         {"scoreThreshold": "0.0", "perDocument": "5"},
         {"namespaceId": None, "namespaceIds": json.dumps([space])},
@@ -378,7 +378,7 @@ def test_a_string_without_one_meaning_is_refused_by_name(org, name, arguments, w
 
 
 def over_stdio(url, key, steps, mode="auto", *options):
-    """What the steps, a coroutine function of a client, answer with `retrieval mcp` as server."""
+    """Run `steps`, a coroutine function of a client, against `retrieval mcp`; return the result."""
     command = [str(Path(sys.executable).parent / "retrieval"), "mcp", "--url", url, "--key", key, *options]
     environment = {name: value for name, value in os.environ.items() if not name.startswith("RETRIEVAL_")}
     server = StdioServerParameters(command=command[0], args=command[1:], env=environment)
@@ -397,7 +397,7 @@ def test_the_command_passes_tools_on_in_every_revision(org, filled, mode):
 
     async def steps(client):
         names = {tool.name for tool in (await client.list_tools()).tools}
-        arguments = {"namespaceId": space, "query": "harbour seal", "hybridConfig": WORDS}
+        arguments = {"namespaceId": space, "query": "harbour seal", "hybridConfig": KEYWORDS_ONLY}
         result, wrong = await client.call_tool("search", arguments), await client.call_tool("search", {"query": "a"})
         return client.protocol_version, client.instructions, names, result, wrong
 
@@ -414,14 +414,14 @@ def test_the_command_searches_the_namespace_of_its_option(org, filled):
     org.namespace(name="another")
 
     async def steps(client):
-        return await client.call_tool("search", {"query": "harbour seal", "hybridConfig": WORDS})
+        return await client.call_tool("search", {"query": "harbour seal", "hybridConfig": KEYWORDS_ONLY})
 
     result = over_stdio(org.base, org.api_key, steps, "auto", "--namespace", space)
     assert result.structured_content["results"][0]["document"]["id"] == document
 
 
 def test_the_only_namespace_needs_no_name(org, filled):
-    arguments = {"query": "harbour seal", "hybridConfig": WORDS}
+    arguments = {"query": "harbour seal", "hybridConfig": KEYWORDS_ONLY}
     assert ask(org, "search", arguments).structured_content["results"][0]["document"]["id"] == filled[1]
     org.namespace(name="another")
     assert "namespaceId is required" in ask(org, "search", arguments).content[0].text

@@ -1,4 +1,4 @@
-"""From the address of `/mcp` alone to a person's first hit: sign-in by OAuth, as clients of the protocol do it."""
+"""OAuth sign-in of an MCP client, from the address of `/mcp` to the first hit."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ from tests.library import Library
 from tests.standins import oidc_provider
 from tests.standins.oidc_provider import Provider
 
+# Public address: a proxy in front terminates TLS and strips the path.
 PUBLIC = "https://search.example.org/retrieval"
-"""Where clients reach the service: TLS and a path end at a proxy before it."""
 RESOURCE = f"{PUBLIC}/mcp"
 BACK = "http://127.0.0.1:33418/callback"
-WORDS = {"semanticWeight": 0, "keywordWeight": 1}
+KEYWORDS_ONLY = {"semanticWeight": 0, "keywordWeight": 1}
 MOST_REQUESTS = 10
 
 
 @pytest.fixture(scope="module")
 def served(api_db, api_settings, api_database, ring):
-    """A provider, an organization whose staff are viewers, and the API as it is behind a proxy."""
+    """Yield a provider, an organization with viewers, and the API behind a proxy."""
     organization = organizations.create_organization(api_db, "own", requests_per_minute=100_000)
     roles = [OidcRole(group=role, role=role, organization=organization.id) for role in ("viewer", "admin")]
     people = {"ada": {"groups": ["viewer"]}, "bob": {"groups": ["viewer"]}, "eve": {"groups": ["others"]}}
@@ -53,7 +53,7 @@ def served(api_db, api_settings, api_database, ring):
 
 @pytest.fixture(scope="module")
 def space(served, api_db):
-    """The only namespace, with one document for each of two people."""
+    """Only namespace, with a document for each of two people."""
     _, organization, _, admin = served
     with pytest.MonkeyPatch.context():
         creation = admin.post("/v1/namespaces", json={"name": "space", **EMBEDDED})
@@ -69,8 +69,7 @@ def space(served, api_db):
 
 
 class Agent(httpx2.AsyncBaseTransport):
-    """What an agent without secrets knows: the address of `/mcp` and its name at the provider. It counts requests, and
-    stands for the proxy that leads the service's public address to the API."""
+    """Public client with the address of `/mcp` and a client id; counts requests and acts as the proxy of the API."""
 
     def __init__(self, base: str, person: str) -> None:
         self.base, self.person, self.requests, self.tokens = base, person, 0, None
@@ -94,7 +93,7 @@ class Agent(httpx2.AsyncBaseTransport):
         raise AssertionError("the provider knows the client")
 
     async def open_page(self, address: str) -> None:
-        """Sign in on the provider's page."""
+        """Sign in on the page of the provider."""
         async with httpx2.AsyncClient(transport=self) as browser:
             page = await browser.get(address)
             links = re.findall('href="([^"]+)"', page.text)
@@ -113,7 +112,7 @@ class Agent(httpx2.AsyncBaseTransport):
             httpx2.AsyncClient(auth=auth, transport=self) as http,
             Client(streamable_http_client(RESOURCE, http_client=http)) as client,
         ):
-            return await client.call_tool("search", {"query": "seals", "hybridConfig": WORDS})
+            return await client.call_tool("search", {"query": "seals", "hybridConfig": KEYWORDS_ONLY})
 
 
 @pytest.mark.parametrize("person", ["ada", "bob"])

@@ -1,4 +1,4 @@
-"""`GET /metrics`: an organization's own figures, for its administrators alone."""
+"""`GET /metrics`: figures of an organization, only for administrators."""
 
 import time
 

@@ -1,4 +1,4 @@
-"""A namespace with a model server of its own: what its check learns is stored and shown, and its key is neither."""
+"""Namespace with a model server: learned limits are stored and shown, the key is not shown."""
 
 import json
 import logging
@@ -27,7 +27,7 @@ LEARNED = {
 
 @pytest.fixture
 def checking(api_settings, api_database, api_db, ring, monkeypatch):
-    """An organization at an API that checks configs and may dial loopback."""
+    """Organization at an API with config checks and access to loopback."""
     monkeypatch.setenv("RETRIEVAL_FETCH_ALLOW", "127.0.0.0/8")
     monkeypatch.setenv("RETRIEVAL_HOME", str(api_settings.home))
     monkeypatch.setattr(registry, "_instances", {})

@@ -1,4 +1,4 @@
-"""Names of users and groups over HTTP: nobody becomes another by the way that a name is written."""
+"""Names of users and groups over HTTP: no spelling makes a user another user."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def space(org):
 
 
 def ways_to_send(org, space, name):
-    """Every request that takes a user's name: where the name stands, and the answer."""
+    """Yield every request with a user name: position and answer."""
     text = {"source": "TEXT", "config": {"text": "a", "access": {"users": [name]}}}
     change = {"namespaceId": space, "filterConfig": {}, "data": {"access": {"denied": {"users": [name]}}}}
     members = {"namespaceId": space, "members": {"users": [name]}}

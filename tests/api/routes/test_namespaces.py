@@ -1,4 +1,4 @@
-"""Namespaces over HTTP: shapes, secrets, limits, and what happens when two change one at once."""
+"""Namespaces over HTTP: shapes, secrets, limits, and concurrent changes."""
 
 from __future__ import annotations
 
@@ -348,36 +348,36 @@ def test_namespaces_are_found_by_name_and_ordered_by_documents(org):
     library.put(name="broken", status="FAILED")
     Library(org.db, Scope(org.id, names["Manuals"], ""), None).put(["Seals dive."], name="seals")
 
-    def listed(client=org.client, headers=None, **params):
+    def list_names(client=org.client, headers=None, **params):
         data = client.get("/v1/namespaces", params=params, headers=headers).json()["data"]
         return [space["name"] for space in data["namespaces"]], data
 
-    assert listed(name="MANUAL")[0] == ["customer manuals", "Manuals"]
-    assert listed(name="%")[0] == ["100% wool"]
-    assert listed(sort="name")[0] == ["100% wool", "customer manuals", "Manuals", "Other"]
-    first, data = listed(sort="documents", pageSize=1)
+    assert list_names(name="MANUAL")[0] == ["customer manuals", "Manuals"]
+    assert list_names(name="%")[0] == ["100% wool"]
+    assert list_names(sort="name")[0] == ["100% wool", "customer manuals", "Manuals", "Other"]
+    first, data = list_names(sort="documents", pageSize=1)
     assert (first, data["totalCount"]) == (["customer manuals"], 4)
     assert (data["namespaces"][0]["documentCount"], data["namespaces"][0]["failedCount"]) == (2, 1)
     use = data["namespaces"][0]
     assert (use["chunkCount"], use["storedBytes"], use["searchCount"]) == (1, 0, 0)
     assert use["lastDocumentChange"]["isoString"] > use["createdAt"]["isoString"]
-    second, last_page = listed(sort="documents", pageSize=1, cursor=data["nextCursor"])
+    second, last_page = list_names(sort="documents", pageSize=1, cursor=data["nextCursor"])
     assert second == ["Manuals"]
-    assert listed(sort="documents", pageSize=5, cursor=last_page["nextCursor"])[0] == ["Other", "100% wool"]
+    assert list_names(sort="documents", pageSize=5, cursor=last_page["nextCursor"])[0] == ["Other", "100% wool"]
     refused = org.client.get("/v1/namespaces", params={"sort": "name", "cursor": data["nextCursor"]})
     assert_error(refused, 400, "INVALID_REQUEST")
     with org.key(namespace=names["Manuals"], scopes=["namespaces:read"]) as bound:
-        assert listed(bound, sort="documents", pageSize=5)[0] == ["Manuals"]
-        assert listed(bound, name="other", pageSize=5)[1]["totalCount"] == 0
+        assert list_names(bound, sort="documents", pageSize=5)[0] == ["Manuals"]
+        assert list_names(bound, name="other", pageSize=5)[1]["totalCount"] == 0
     with org.key(tenant="acme", scopes=["namespaces:read"]) as bound:
-        counts = {space["name"]: space["documentCount"] for space in listed(bound, counts=True)[1]["namespaces"]}
+        counts = {space["name"]: space["documentCount"] for space in list_names(bound, counts=True)[1]["namespaces"]}
     assert counts == {"customer manuals": 2, "Manuals": 0, "100% wool": 0, "Other": 0}
-    behalf = listed(sort="documents", headers={"X-On-Behalf-Of": "ada"})[1]["namespaces"]
+    behalf = list_names(sort="documents", headers={"X-On-Behalf-Of": "ada"})[1]["namespaces"]
     assert [set(space) for space in behalf] == [{"id", "identifier", "name"}] * 4
 
 
 def test_namespaces_are_ordered_by_the_searches_of_thirty_days(org):
-    """Single hours are kept for two days, days for a month; each search counts once."""
+    # Hours are kept for two days, days for a month; each search counts once.
     names = {name: org.namespace(name=name) for name in ("busy", "quiet")}
     for name, hours, searches in (("busy", 1, 2), ("busy", 75, 3), ("busy", 76, 4), ("busy", 900, 99), ("quiet", 1, 1)):
         org.db.rows(

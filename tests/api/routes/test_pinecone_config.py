@@ -1,4 +1,4 @@
-"""A namespace on an index at Pinecone is refused in words while it is made, and never shows its key."""
+"""Namespaces on Pinecone: clear refusals at creation, hidden key."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ STATIC = {"provider": "LOCAL", "model": "wordllama-l2-supercat-256"}
 
 @pytest.fixture
 def checking(api_settings, api_database, api_db, ring, monkeypatch):
-    """An organization at an API that tries configs, on a machine whose indexes may be private."""
+    """Organization at an API with config checks, with private indexes allowed."""
     monkeypatch.setenv("RETRIEVAL_FETCH_ALLOW", "127.0.0.0/8")
     settings.load_settings.cache_clear()
     owner = organizations.create_organization(api_db, "indexed")

@@ -1,4 +1,4 @@
-"""What a read may cost the database: it ends in time, and the answer names what was too dear."""
+"""Time limits of reads, with the expensive part named in the error."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from retrieval.ports import Scope
 from tests.api.support import client_of, serve
 from tests.library import Library
 
-WORDS = {"semanticWeight": 0.0, "keywordWeight": 1.0}
-LONG = {"any": [{"field": "metadata.text", "op": "contains", "value": f"{n} seals"} for n in range(7)]}
+KEYWORDS_ONLY = {"semanticWeight": 0.0, "keywordWeight": 1.0}
+SLOW_CONDITION = {"any": [{"field": "metadata.text", "op": "contains", "value": f"{n} seals"} for n in range(7)]}
 
 
 @pytest.fixture(scope="module")
 def impatient(api_settings, api_database, ring):
-    """An API whose searches may take half a second."""
+    """API with a search limit of 0.5 s."""
     with serve(api_settings.model_copy(update={"search_seconds": 0.5}), api_database, ring) as address:
         yield address
 
@@ -42,8 +42,8 @@ def space(org):
 
 
 @contextmanager
-def held(database):
-    """Documents cannot be read: what reads them takes as long as it is allowed to."""
+def documents_locked(database):
+    """Lock the documents table; reads wait up to their limit."""
     with psycopg.connect(database) as connection:
         connection.execute("lock table documents in access exclusive mode")
         yield
@@ -60,26 +60,31 @@ def refused(answer, field, *parts):
 
 @pytest.mark.parametrize("path", ["/v1/search/hybrid", "/v1/search/why"])
 def test_a_search_that_is_too_dear_names_its_conditions(client, space, api_database, path):
-    body = {"namespaceId": space, "query": "owls", "hybridConfig": WORDS}
+    body = {"namespaceId": space, "query": "owls", "hybridConfig": KEYWORDS_ONLY}
     if path.endswith("why"):
         body["externalId"] = "none"
-    with held(api_database):
-        refused(client.post(path, json={**body, "filter": {"where": LONG}}), "filter", "7 conditions", "fewer")
+    with documents_locked(api_database):
+        refused(
+            client.post(path, json={**body, "filter": {"where": SLOW_CONDITION}}), "filter", "7 conditions", "fewer"
+        )
         refused(client.post(path, json=body), None, "Try again")
-    assert client.post("/v1/search/hybrid", json={**body, "filter": {"where": LONG}}).status_code == 200
+    assert client.post("/v1/search/hybrid", json={**body, "filter": {"where": SLOW_CONDITION}}).status_code == 200
 
 
 def test_one_query_of_a_batch_is_too_dear_alone(client, space, api_database):
-    body = {"namespaceId": space, "queries": [{"query": "owls", "hybridConfig": WORDS, "filter": {"where": LONG}}]}
-    with held(api_database):
+    body = {
+        "namespaceId": space,
+        "queries": [{"query": "owls", "hybridConfig": KEYWORDS_ONLY, "filter": {"where": SLOW_CONDITION}}],
+    }
+    with documents_locked(api_database):
         (result,) = client.post("/v1/search/batch", json=body).json()["data"]["results"]
     assert (result["error"]["details"]["reason"], result["error"]["details"]["field"]) == ("took_too_long", "filter")
 
 
 def test_a_list_with_conditions_or_facets_ends_in_time(client, space, api_database):
     body = {"namespaceId": space, "filterConfig": {}, "facets": ["metadata.text", "document.type"]}
-    condition_body = {**body, "facets": [], "filterConfig": {"where": LONG}}
-    with held(api_database):
+    condition_body = {**body, "facets": [], "filterConfig": {"where": SLOW_CONDITION}}
+    with documents_locked(api_database):
         refused(client.post("/v1/documents", json=body), "facets", "2 facets", "fewer")
         refused(client.post("/v1/documents", json=condition_body), "filterConfig", "7 conditions")
     assert len(client.post("/v1/documents", json=condition_body).json()["data"]["documents"]) == 1
@@ -91,15 +96,19 @@ def test_the_vector_store_in_the_same_database_is_bounded_too(org, space, api_da
     scope = Scope(org.id, space, "")
     store = PgVectorStore(org.db, space, 8)
     Library(org.db, scope, store).put(["seals"], [[1.0] * 8])
-    search = parse_search({"where": LONG}, ErrorCode.INVALID_SEARCH_REQUEST)
+    search = parse_search({"where": SLOW_CONDITION}, ErrorCode.INVALID_SEARCH_REQUEST)
     services = SimpleNamespace(settings=SimpleNamespace(search_seconds=0.5))
-    with held(api_database), pytest.raises(ServiceError) as refusal, query_limits.limit_search(services, search):
+    with (
+        documents_locked(api_database),
+        pytest.raises(ServiceError) as refusal,
+        query_limits.limit_search(services, search),
+    ):
         store.query(scope, [1.0] * 8, 10, search)
     assert (refusal.value.reason, refusal.value.field) == ("took_too_long", "filter")
 
 
 def test_many_short_statements_count_together(org):
-    """A search asks again and again while hits are missing."""
+    # A search repeats queries while hits are missing.
 
     def search() -> None:
         for _ in range(20):

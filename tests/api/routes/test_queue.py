@@ -1,4 +1,4 @@
-"""The queue and the workers, as the admin app shows them."""
+"""Queue and workers for the admin app."""
 
 from __future__ import annotations
 

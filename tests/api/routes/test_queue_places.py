@@ -1,4 +1,4 @@
-"""A job run that waits tells its place in the queue and when it is likely to begin."""
+"""Queue position and estimated start of a waiting job run."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def _nobody_else(org):
 
 
 def begun(org, run, *, size, ago):
-    """A batch of the run's queue, of `size` job runs, that waited two seconds and began `ago` seconds ago."""
+    """Insert a batch of `size` job runs, queued for two seconds and begun `ago` seconds ago."""
     org.db.rows(
         "insert into batches (id, partition_id, source, size, created_at, started_at, finished_at)"
         " select %(id)s, partition_id, source, %(size)s, now() - make_interval(secs => %(ago)s + 2),"
@@ -26,7 +26,7 @@ def begun(org, run, *, size, ago):
     )
 
 
-def place(org, space, run):
+def queue_place(org, space, run):
     data = get(org, space, run)
     start = data["estimatedStart"]
     return data["queuePosition"], start and datetime.fromisoformat(start["isoString"])
@@ -37,7 +37,7 @@ def test_places_are_those_of_the_queue_and_nobody_elses(org):
     waiting = [run_of(org.text(space, f"text {number}")) for number in range(3)]
     theirs = run_of(org.text(other_space, "another queue"))
     alice = run_of(org.text(space, "another tenant's", tenant="alice"))
-    assert [place(org, space, run) for run in waiting] == [(1, None), (2, None), (3, None)]
+    assert [queue_place(org, space, run) for run in waiting] == [(1, None), (2, None), (3, None)]
     assert get(org, other_space, theirs)["queuePosition"] == 1
     answer = org.client.get(
         f"/v1/ingest-job-runs/{alice}", params={"namespaceId": space}, headers={"x-tenant-id": "alice"}
@@ -49,9 +49,9 @@ def test_who_has_begun_ended_or_was_cancelled_does_not_wait(org):
     space = org.namespace()
     first, second, third = (run_of(org.text(space, f"text {number}")) for number in range(3))
     succeeded(org, first)
-    assert place(org, space, first) == (None, None)
+    assert queue_place(org, space, first) == (None, None)
     assert batches.claim_lease(org.db, batched(org, second), 1, seconds=60)
-    assert place(org, space, second) == (None, None)
+    assert queue_place(org, space, second) == (None, None)
     assert act(org, space, third, "cancel").json()["data"]["queuePosition"] is None
 
 
@@ -60,7 +60,7 @@ def test_the_start_is_estimated_by_recent_throughput(org):
     waiting = [run_of(org.text(space, f"text {number}")) for number in range(21)]
     begun(org, waiting[0], size=60, ago=60)
     current_time = datetime.now(UTC)
-    first, last = (place(org, space, run)[1] for run in (waiting[0], waiting[-1]))
+    first, last = (queue_place(org, space, run)[1] for run in (waiting[0], waiting[-1]))
     assert current_time - timedelta(seconds=1) < first < current_time + timedelta(seconds=4)
     assert current_time + timedelta(seconds=15) < last < current_time + timedelta(seconds=25)
 
@@ -75,4 +75,4 @@ def test_a_run_that_was_lost_waits_again(org):
         " where id = %(batch)s",
         {"batch": batch},
     )
-    assert place(org, space, run)[0] == 1
+    assert queue_place(org, space, run)[0] == 1

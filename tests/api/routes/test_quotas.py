@@ -1,4 +1,4 @@
-"""Quotas of organizations and tenants: set, kept exactly under concurrency, told in errors and in the usage."""
+"""Quotas of organizations and tenants: settings, enforcement under concurrency, errors and usage."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from retrieval.accounts import quotas
 from tests.api.support import assert_error
 
-NONE = {"documents": None, "storedBytes": None, "tokensPerMonth": None, "concurrentRuns": None}
+NO_QUOTAS = {"documents": None, "storedBytes": None, "tokensPerMonth": None, "concurrentRuns": None}
 
 
 def set_quotas(org, path="organization", **limits):
@@ -39,11 +39,14 @@ def delete(org, space, *names):
 
 
 def test_set_shown_and_removed(org):
-    assert org.client.get("/v1/organization").json()["data"]["organization"]["quotas"] == NONE
-    assert set_quotas(org, documents=5, concurrentRuns=2) == {**NONE, "documents": 5, "concurrentRuns": 2}
-    assert set_quotas(org, documents=None, storedBytes=7) == {**NONE, "concurrentRuns": 2, "storedBytes": 7}
+    assert org.client.get("/v1/organization").json()["data"]["organization"]["quotas"] == NO_QUOTAS
+    assert set_quotas(org, documents=5, concurrentRuns=2) == {**NO_QUOTAS, "documents": 5, "concurrentRuns": 2}
+    assert set_quotas(org, documents=None, storedBytes=7) == {**NO_QUOTAS, "concurrentRuns": 2, "storedBytes": 7}
     organization = org.client.get("/v1/organization").json()["data"]["organization"]
-    assert (organization["id"], organization["quotas"]) == (org.id, {**NONE, "concurrentRuns": 2, "storedBytes": 7})
+    assert (organization["id"], organization["quotas"]) == (
+        org.id,
+        {**NO_QUOTAS, "concurrentRuns": 2, "storedBytes": 7},
+    )
     for wrong in (-1, 1.5, "3", True):
         answer = org.client.patch("/v1/organization", json={"quotas": {"documents": wrong}})
         assert_error(answer, 400, "INVALID_REQUEST")
@@ -143,7 +146,7 @@ def test_a_tenants_quota_is_its_own(org, organization):
     space = org.namespace()
     for name in ("alice", "bob"):
         org.client.post("/v1/tenants", json={"id": name})
-    assert set_quotas(org, "tenants/alice", documents=1) == {**NONE, "documents": 1}
+    assert set_quotas(org, "tenants/alice", documents=1) == {**NO_QUOTAS, "documents": 1}
     listed_tenants = org.client.get("/v1/tenants").json()["data"]["tenants"]
     assert [tenant["quotas"]["documents"] for tenant in listed_tenants] == [1, None]
     assert [post(org, space, name, tenant="bob").status_code for name in "ab"] == [200, 200]
@@ -242,7 +245,7 @@ def test_usage_by_day_namespace_and_tenant(org, api_db):
 
 
 def test_who_waits_for_a_quota_keeps_no_connection_from_others(org, organization, api_db):
-    """More writes of one organization than the API has connections wait; another one is answered meanwhile."""
+    # More waiting writes of an organization than connections of the API; another organization continues.
     space, stranger = org.namespace(), organization()
     elsewhere = stranger.namespace()
     set_quotas(org, documents=100)

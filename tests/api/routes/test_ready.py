@@ -1,4 +1,4 @@
-"""`/ready` says what is: the schema of this version, a folder of files with room, work that is on its way."""
+"""`/ready`: schema version, file folder with free space, and progress of work."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.api.support import serve
 
 @pytest.fixture
 def own_db(fresh_database, request):
-    """A database that a test may spoil."""
+    """Disposable database."""
     opened = Database(fresh_database("ready_" + str(abs(hash(request.node.name)))))
     yield opened
     opened.close()
@@ -30,7 +30,7 @@ def own_db(fresh_database, request):
 
 @pytest.fixture
 def at(own_db, tmp_path, ring, monkeypatch):
-    """The settings of an instance of its own, and a function that asks its API, which keeps no answer."""
+    """Settings of a separate instance, and a function for asking an uncached API."""
     monkeypatch.setattr("api.routes.operations._READY_CACHE_SECONDS", 0.0)
     configured = Settings(home=tmp_path, max_file_bytes=1024)
     with serve(configured, own_db.url, ring) as base, httpx.Client(base_url=base, trust_env=False) as client:
@@ -66,7 +66,7 @@ def test_a_schema_of_another_version_is_not_ready(at, own_db):
 
 
 def test_requests_are_served_while_the_next_version_is_about_to_start(at, own_db):
-    """Its migrations come first: a load balancer that took every process of this version away would have none."""
+    # Migrations run first: a load balancer must not remove all processes of this version.
     _, ask = at
     own_db.rows("update alembic_version set version_num = '9999'")
     assert ask(**{"for": "requests"}).status_code == 200
@@ -75,7 +75,7 @@ def test_requests_are_served_while_the_next_version_is_about_to_start(at, own_db
 
 @pytest.mark.parametrize("role", [roles.worker_problems, roles.dispatcher_problems])
 def test_work_goes_on_while_the_next_version_is_about_to_start(at, own_db, role, monkeypatch):
-    """What is not ready is ended first in a rolling upgrade, with what it has in hand; and nothing replaces it yet."""
+    # A rolling upgrade ends unready processes first, before a replacement exists.
     configured, _ = at
     own_db.rows("update alembic_version set version_num = '9999'")
     assert role(own_db, configured) == ()
@@ -130,7 +130,7 @@ def test_a_second_machine_with_a_folder_of_its_own_is_refused(own_db, tmp_path):
 
 
 def test_a_role_does_not_start_with_another_folder(own_db, tmp_path, ring, monkeypatch):
-    """As an operator starts it: `retrieval worker` on a machine that has a folder of its own."""
+    # `retrieval worker` on a machine with a different folder.
     from local import run_role
 
     assert files_folder.claim_folder(own_db, Settings(home=tmp_path / "one")) is None
@@ -158,7 +158,7 @@ def test_an_installation_of_before_is_claimed_only_where_its_files_are(own_db, n
 
 @pytest.fixture
 def new_namespace_with_file(own_db, tmp_path):
-    """The settings of a home, and the key of a file that a run has stored in a LOCAL namespace."""
+    """Return the settings of a home, and the key of a stored file in a LOCAL namespace."""
     own_db.rows("insert into organizations (id, name) values ('org_1', 'test')")
     own_db.rows(
         "insert into namespaces (id, organization_id, name, secrets, config)"
@@ -188,7 +188,7 @@ def test_the_probe_of_the_dispatcher_says_what_it_waits_for(own_db, tmp_path, ri
 
 
 def test_a_process_that_ends_says_so_before_it_stops_listening(api_database, ring, tmp_path):
-    """A load balancer that asks once a second sees it in time: no request is refused while it does."""
+    # A load balancer with a check per second notices before any request is refused.
     with process.running(tmp_path, api_database, ring, RETRIEVAL_DRAIN_SECONDS="3") as (address, started, _):
         with httpx.Client(base_url=address, trust_env=False, timeout=10) as client:
             assert client.get("/ready?for=requests").status_code == 200

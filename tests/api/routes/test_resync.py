@@ -1,4 +1,4 @@
-"""Resync over HTTP: what is stored is queued again, what cannot be says why."""
+"""Resync over HTTP: stored documents are queued again, others get a reason."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def upload(org, space, name, **fields):
 
 
 def succeed(org, *documents):
-    """What the pipeline leaves: the visible generation, its raw file, an ended run."""
+    # As left by the pipeline: visible generation, raw file, ended run.
     org.db.rows(
         """
         with done as (
@@ -62,9 +62,9 @@ def test_a_stored_file_is_queued_again_as_a_new_run_of_its_job(org, space):
                        " where j.organization_id = %(id)s", {"id": org.id})  # fmt: skip
     assert len(jobs) == 1
     listing = org.client.post("/v1/documents", json={"namespaceId": space, "filterConfig": {}}).json()["data"]
-    assert [one["ingestionStatus"] for one in listing["documents"]] == ["QUEUED_FOR_RESYNC"]
+    assert [entry["ingestionStatus"] for entry in listing["documents"]] == ["QUEUED_FOR_RESYNC"]
     run = org.client.get(f"/v1/ingest-job-runs/{data['ingestJobRunId']}", params={"namespaceId": space}).json()["data"]
-    assert [one["id"] for one in run["documents"]["queued"]] == [document]
+    assert [entry["id"] for entry in run["documents"]["queued"]] == [document]
 
 
 def test_a_dry_run_starts_nothing_and_counts_what_the_resync_then_queues(org, api_settings, monkeypatch):
@@ -132,7 +132,7 @@ def test_documents_of_several_jobs_get_a_run_each_and_the_others_a_reason(org, s
 def test_a_page_of_a_list_is_queued_to_be_fetched_anew(org, space):
     page = {"source": "URLS_LIST", "config": {"urls": ["https://example.org/"]}}
     answer = org.client.post("/v1/ingest/urls", json={"namespaceId": space, "ingestConfig": page}).json()["data"]
-    (document,) = (one["id"] for one in answer["documents"])
+    (document,) = (entry["id"] for entry in answer["documents"])
     org.db.rows(
         "update run_documents set status = 'FAILED', raw_key = 'old' where document_id = %(id)s", {"id": document}
     )
@@ -222,10 +222,10 @@ def test_a_password_is_sealed_in_the_new_run_and_deleted_at_its_end(org, space, 
     assert answer.status_code == 200
     assert "canary" not in answered_text
 
-    def kept():
+    def stored_password():
         return org.db.row("select password from job_runs where id = %(run)s", {"run": run})["password"]
 
-    assert b"canary" not in kept()
-    assert passwords.open_password(ring, run, kept()) == "canary-password"
+    assert b"canary" not in stored_password()
+    assert passwords.open_password(ring, run, stored_password()) == "canary-password"
     org.db.rows("update job_runs set status = 'COMPLETED', finished_at = now() where id = %(run)s", {"run": run})
-    assert kept() is None
+    assert stored_password() is None

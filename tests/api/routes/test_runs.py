@@ -1,4 +1,4 @@
-"""Job runs as operators see them: listed, followed, cancelled, their failed documents run again."""
+"""Job runs over HTTP: lists, progress, cancellation, retries."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def act(org, space, run, action, **headers):
 
 
 def batched(org, run):
-    """The run alone in a dispatched batch, as the dispatcher would have made it."""
+    """Put the run into a batch, as the dispatcher does."""
     batch = ids.batch_id()
     values = {"batch": batch, "run": run, "flow": str(uuid.uuid4())}
     org.db.rows(
@@ -60,7 +60,7 @@ def keys_of(org, run):
 
 
 def failed(org, run, error="The file is damaged."):
-    """Let the run begin and its documents fail, as the flow does."""
+    """Start the run and fail all documents, as the flow does."""
     lease, window = claimed(org, run), keys_of(org, run)
     run_documents.start_window(org.db, lease, window)
     run_documents.fail_items(org.db, lease, dict.fromkeys(window, error))
@@ -69,7 +69,7 @@ def failed(org, run, error="The file is damaged."):
 
 
 def succeeded(org, run):
-    """Let the run begin and its documents be stored, as far as the run can tell."""
+    """Start the run and store all documents."""
     lease, window = claimed(org, run), keys_of(org, run)
     run_documents.start_window(org.db, lease, window)
     org.db.rows("update run_documents set status = 'SUCCESS' where job_run_id = %(run)s", {"run": run})
@@ -77,7 +77,7 @@ def succeeded(org, run):
     batches.finish_batch(org.db, lease)
 
 
-def listed(org, space, **query):
+def list_runs(org, space, **query):
     answer = org.client.get("/v1/ingest-job-runs", params={"namespaceId": space, **query})
     assert answer.status_code == 200, answer.text
     return answer.json()["data"]
@@ -90,7 +90,7 @@ def test_job_runs_are_listed_newest_first_page_by_page(org):
     org.text(space, tenant="alice")
     listed_ids, cursor = [], ""
     while True:
-        page = listed(org, space, pageSize=2, cursor=cursor)
+        page = list_runs(org, space, pageSize=2, cursor=cursor)
         assert page["itemsReturned"] == len(page["ingestJobRuns"])
         listed_ids += [run["id"] for run in page["ingestJobRuns"]]
         if not page["hasNextPage"]:
@@ -98,15 +98,15 @@ def test_job_runs_are_listed_newest_first_page_by_page(org):
         cursor = page["nextCursor"]
         org.text(space, f"comes in between {len(listed_ids)}")
     assert listed_ids == run_ids[::-1]
-    assert listed(org, space, pageSize=1)["totalCount"] == 7
-    assert listed(org, space, pageSize=1, status="QUEUED", source="TEXT")["totalCount"] == 7
-    assert listed(org, space, status="COMPLETED")["totalCount"] == 0
-    assert "totalCount" not in listed(org, space, outcome="FAILED"), "counting them would compute each run"
+    assert list_runs(org, space, pageSize=1)["totalCount"] == 7
+    assert list_runs(org, space, pageSize=1, status="QUEUED", source="TEXT")["totalCount"] == 7
+    assert list_runs(org, space, status="COMPLETED")["totalCount"] == 0
+    assert "totalCount" not in list_runs(org, space, outcome="FAILED"), "counting them would compute each run"
 
 
 @pytest.mark.parametrize(("sort", "order"), [("oldest", "abcd"), ("longest", "bcda"), ("status", "dacb")])
 def test_job_runs_are_sorted_over_all_pages(org, sort, order):
-    """`a` waits and `d` is at work; of those that have ended, `b` took longer than `c`."""
+    # `a` waits, `d` runs; among the ended runs `b` took longer than `c`.
     space = org.namespace()
     runs = {name: run_of(org.text(space, name)) for name in "abcd"}
     for name, status, seconds in (("b", "COMPLETED", 90), ("c", "COMPLETED", 60), ("d", "PROCESSING", None)):
@@ -117,7 +117,7 @@ def test_job_runs_are_sorted_over_all_pages(org, sort, order):
         )
     listed_ids, cursor = [], ""
     while cursor is not None:
-        page = listed(org, space, pageSize=3, sort=sort, cursor=cursor)
+        page = list_runs(org, space, pageSize=3, sort=sort, cursor=cursor)
         listed_ids += [run["id"] for run in page["ingestJobRuns"]]
         cursor = page["nextCursor"]
     assert listed_ids == [runs[name] for name in order]
@@ -127,7 +127,7 @@ def test_a_cursor_goes_with_its_order(org):
     space = org.namespace()
     for number in range(2):
         org.text(space, f"text {number}")
-    cursor = listed(org, space, pageSize=1, sort="longest")["nextCursor"]
+    cursor = list_runs(org, space, pageSize=1, sort="longest")["nextCursor"]
     query = {"namespaceId": space, "cursor": cursor, "sort": "status"}
     assert_error(org.client.get("/v1/ingest-job-runs", params=query), 400, "INVALID_REQUEST")
 
@@ -139,12 +139,12 @@ def test_job_runs_are_listed_by_their_outcome(org):
     failed(org, bad)
     assert act(org, space, ended, "cancel").status_code == 200
     by_outcome = {
-        outcome: [run["id"] for run in listed(org, space, outcome=outcome)["ingestJobRuns"]]
+        outcome: [run["id"] for run in list_runs(org, space, outcome=outcome)["ingestJobRuns"]]
         for outcome in ("SUCCEEDED", "FAILED", "CANCELLED", "COMPLETED_WITH_FAILURES")
     }
     assert by_outcome == {"SUCCEEDED": [good], "FAILED": [bad], "CANCELLED": [ended], "COMPLETED_WITH_FAILURES": []}
     assert get(org, space, waiting)["outcome"] is None
-    assert listed(org, space, outcome="FAILED", pageSize=1)["hasNextPage"] is False
+    assert list_runs(org, space, outcome="FAILED", pageSize=1)["hasNextPage"] is False
     wrong = org.client.get("/v1/ingest-job-runs", params={"namespaceId": space, "outcome": "LOST"})
     assert_error(wrong, 400, "INVALID_REQUEST")
 
@@ -153,9 +153,9 @@ def test_job_runs_are_filtered_by_status(org):
     space = org.namespace()
     waits, ends = run_of(org.text(space, "a")), run_of(org.text(space, "b"))
     failed(org, ends)
-    assert [run["id"] for run in listed(org, space, status="QUEUED")["ingestJobRuns"]] == [waits]
-    assert [run["id"] for run in listed(org, space, status="COMPLETED")["ingestJobRuns"]] == [ends]
-    assert listed(org, space, status="PROCESSING")["ingestJobRuns"] == []
+    assert [run["id"] for run in list_runs(org, space, status="QUEUED")["ingestJobRuns"]] == [waits]
+    assert [run["id"] for run in list_runs(org, space, status="COMPLETED")["ingestJobRuns"]] == [ends]
+    assert list_runs(org, space, status="PROCESSING")["ingestJobRuns"] == []
     answer = org.client.get("/v1/ingest-job-runs", params={"namespaceId": space, "status": "FAILED"})
     assert_error(answer, 400, "INVALID_REQUEST")
 
@@ -181,7 +181,7 @@ def test_progress_timings_and_the_flow_run_are_told(org, api_settings):
     final = get(org, space, run)
     assert final["progress"] == {"found": 1, **zero, "fetched": 1, "parsed": 1, "skippedReasons": {}}
     assert final["timings"] == {"parse": 0.25}
-    assert listed(org, space)["ingestJobRuns"][0]["progress"] == final["progress"]
+    assert list_runs(org, space)["ingestJobRuns"][0]["progress"] == final["progress"]
     run_documents.fail_items(org.db, lease, {window[0]: "It is damaged."})
     assert get(org, space, run)["progress"]["failed"] == 1
 
@@ -266,7 +266,7 @@ def test_the_failed_text_of_a_run_is_run_again_from_what_was_kept(org):
     both = org.db.rows("select distinct job_id from job_runs where id in (%(a)s, %(b)s)", {"a": run, "b": data["id"]})
     assert len(both) == 1
     listing = org.client.post("/v1/documents", json={"namespaceId": space, "filterConfig": {}}).json()["data"]
-    assert [(one["ingestionStatus"], one["ingestionError"]) for one in listing["documents"]] == [("QUEUED", None)]
+    assert [(entry["ingestionStatus"], entry["ingestionError"]) for entry in listing["documents"]] == [("QUEUED", None)]
     assert listing["documents"][0]["ingestJobRun"]["id"] == data["id"]
     assert len(get(org, space, run)["documents"]["failed"]) == 1
     assert_error(act(org, space, run, "retry"), 400, "INVALID_REQUEST")
@@ -290,13 +290,13 @@ def test_the_failed_file_of_a_run_is_run_again_from_its_raw_file(org):
 @pytest.mark.parametrize("begun", [False, True])
 @pytest.mark.parametrize("kind", ["text", "file"])
 def test_a_retried_run_finds_its_content(org, api_settings, kind, begun):
-    """Whether or not the first run had come to the file store, which keeps files of failed documents."""
+    # The file store keeps files of failed documents, whether or not the first run reached the store.
     space, files = org.namespace(), LocalFiles(api_settings.files)
     if kind == "text":
         run = run_of(org.text(space, "Kept."))
     else:
-        sent = {"file": ("a.txt", b"Kept.", "text/plain")}
-        run = run_of(org.client.post("/v1/ingest/file", data={"namespaceId": space}, files=sent).json())
+        upload_files = {"file": ("a.txt", b"Kept.", "text/plain")}
+        run = run_of(org.client.post("/v1/ingest/file", data={"namespaceId": space}, files=upload_files).json())
     lease, window = claimed(org, run), keys_of(org, run)
     run_documents.start_window(org.db, lease, window)
     if begun:
@@ -320,7 +320,7 @@ def test_a_document_that_was_sent_again_meanwhile_is_left_alone(org):
     org.text(space, "Two.", name="a")
     answer = act(org, space, run, "retry")
     assert assert_error(answer, 400, "INVALID_REQUEST")["error"]["details"]["reason"] == "nothing_to_retry"
-    assert len(listed(org, space)["ingestJobRuns"]) == 2
+    assert len(list_runs(org, space)["ingestJobRuns"]) == 2
 
 
 def test_a_run_that_could_not_find_out_what_to_ingest_tries_again(org):
@@ -343,7 +343,7 @@ def test_a_retry_with_a_key_acts_once(org):
     answers = [act(org, space, run, "retry", **{"Idempotency-Key": run}) for _ in range(3)]
     assert {answer.status_code for answer in answers} == {200}
     assert len({answer.content for answer in answers}) == 1
-    assert len(listed(org, space)["ingestJobRuns"]) == 2
+    assert len(list_runs(org, space)["ingestJobRuns"]) == 2
 
 
 def test_of_a_large_run_a_few_documents_are_answered_those_first_that_need_somebody(org):
@@ -357,17 +357,17 @@ def test_of_a_large_run_a_few_documents_are_answered_those_first_that_need_someb
             values,
         )
 
-    def asked(limit):
+    def count_documents(limit):
         answer = org.client.get(f"/v1/ingest-job-runs/{run}?namespaceId={space}&documentLimit={limit}")
         assert answer.status_code == 200, answer.text
         data = answer.json()["data"]
         return {name: len(group) for name, group in data["documents"].items() if group}, data
 
-    counts, data = asked(3)
+    counts, data = count_documents(3)
     assert counts == {"failed": 1, "processing": 1, "queued": 1}
     assert (data["source"], data["connection"], data["progress"]["found"]) == ("TEXT", None, 5)
-    assert asked(0)[0] == {}
-    assert sum(asked(1000)[0].values()) == 5
+    assert count_documents(0)[0] == {}
+    assert sum(count_documents(1000)[0].values()) == 5
 
 
 def sent_file(org, space, name, content):
@@ -376,7 +376,7 @@ def sent_file(org, space, name, content):
 
 
 def test_what_failed_is_run_again_read_and_cut_in_another_way(org):
-    """The new run has a job of its own, which a later resync of the document repeats; the former one stays."""
+    # The new run has a new job, repeated by later resyncs; the former job stays.
     space = org.namespace()
     run = sent_file(org, space, "scan.pdf", b"%PDF-1.4 scanned")
     failed(org, run)
@@ -395,8 +395,10 @@ def test_what_failed_is_run_again_read_and_cut_in_another_way(org):
         "chunkSize": 300,
         "chunkOverlap": 30,
     }
-    before = org.db.row("select j.config from job_runs r join jobs j on j.id = r.job_id where r.id = %(r)s", {"r": run})
-    assert before["config"]["ocr"] == "BASIC_PARSER"
+    former_job = org.db.row(
+        "select j.config from job_runs r join jobs j on j.id = r.job_id where r.id = %(r)s", {"r": run}
+    )
+    assert former_job["config"]["ocr"] == "BASIC_PARSER"
     lease = claimed(org, new)
     run_documents.start_window(org.db, lease, keys_of(org, new))
     (item,) = run_documents.items_at_stage(org.db, lease, keys_of(org, new), "accepted")
@@ -407,8 +409,8 @@ def test_a_listing_is_not_read_in_another_way_by_a_retry(org):
     space = org.namespace(webScraperConfig={"provider": "BUILTIN"})
     body = {"source": "SITEMAP", "config": {"url": "https://docs.example.org/sitemap.xml"}}
     run = run_of(org.client.post("/v1/ingest/sitemap", json={"namespaceId": space, "ingestConfig": body}).json())
-    again = {"namespaceId": space, "ocrConfig": {"strategy": "STANDARD_OCR"}}
-    refused = org.client.post(f"/v1/ingest-job-runs/{run}/retry", json=again)
+    retry_body = {"namespaceId": space, "ocrConfig": {"strategy": "STANDARD_OCR"}}
+    refused = org.client.post(f"/v1/ingest-job-runs/{run}/retry", json=retry_body)
     assert assert_error(refused, 400, "INVALID_REQUEST")["error"]["details"]["reason"] == "not_changeable"
     overlap = {"namespaceId": space, "chunkConfig": {"chunkSize": 10, "chunkOverlap": 10}}
     assert_error(org.client.post(f"/v1/ingest-job-runs/{run}/retry", json=overlap), 400, "INVALID_CHUNK_CONFIG")
@@ -422,7 +424,7 @@ def test_job_runs_are_found_by_a_piece_of_what_they_are_about(org):
     site = run_of(org.client.post("/v1/ingest/sitemap", json={"namespaceId": space, "ingestConfig": config}).json())
     elsewhere = run_of(org.text(other_space, "seals", name="Harbour seals"))
 
-    def found(**query):
+    def find_runs(**query):
         answer = org.client.get("/v1/ingest-job-runs", params={"namespaceId": space, **query})
         assert answer.status_code == 200, answer.text
         return [run["id"] for run in answer.json()["data"]["ingestJobRuns"]]
@@ -430,19 +432,19 @@ def test_job_runs_are_found_by_a_piece_of_what_they_are_about(org):
     sharp = sent_file(org, other_space, "C# in a day? Why not.txt", b"sharp")
     runs = org.client.get("/v1/ingest-job-runs", params={"namespaceId": other_space, "q": "why not"})
     assert [run["id"] for run in runs.json()["data"]["ingestJobRuns"]] == [sharp], "signs of a name, not of an address"
-    assert found(q="harbour SEALS") == [text]
-    assert found(q="100%") == [text]
-    assert found(q="owls_at") == [file]
-    assert found(q="%") == [text]
-    assert found(q="example.org") == [site]
-    assert found(q="canary") == [], "what stands in a query string is nobody's to find"
-    assert found(q=file) == [file]
-    assert found(source="SITEMAP") == [site]
-    assert found(source="TEXT", q="owls") == []
-    assert found(ids=f"{file},{text},{elsewhere},nobody") == [file, text]
+    assert find_runs(q="harbour SEALS") == [text]
+    assert find_runs(q="100%") == [text]
+    assert find_runs(q="owls_at") == [file]
+    assert find_runs(q="%") == [text]
+    assert find_runs(q="example.org") == [site]
+    assert find_runs(q="canary") == [], "what stands in a query string is nobody's to find"
+    assert find_runs(q=file) == [file]
+    assert find_runs(source="SITEMAP") == [site]
+    assert find_runs(source="TEXT", q="owls") == []
+    assert find_runs(ids=f"{file},{text},{elsewhere},nobody") == [file, text]
     hundred = ",".join([text, *(f"ijr_{number}" for number in range(99))])
-    assert found(ids=hundred) == [text]
+    assert find_runs(ids=hundred) == [text]
     refused = org.client.get("/v1/ingest-job-runs", params={"namespaceId": space, "ids": f"{hundred},{file}"})
     assert assert_error(refused, 400, "INVALID_REQUEST")["error"]["details"]["field"] == "ids"
-    assert found(q="harbour", outcome="FAILED") == []
-    assert found() == [site, file, text]
+    assert find_runs(q="harbour", outcome="FAILED") == []
+    assert find_runs() == [site, file, text]

@@ -1,4 +1,4 @@
-"""Schedules over HTTP: made from a job run, listed, changed, executed, deleted."""
+"""Schedules over HTTP: created from a job run, listed, changed, executed, deleted."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def create(org, space, run, **timing):
     return answer.json()["data"]["schedule"]
 
 
-def listed(org, **query):
+def list_ids(org, **query):
     return [schedule["id"] for schedule in org.client.get("/v1/schedules", params=query).json()["data"]["schedules"]]
 
 
@@ -48,8 +48,8 @@ def test_a_website_is_ingested_again_by_its_schedule(org, api_db):
     )
     assert (schedule["nextRunAt"] is None, schedule["lastRun"]) == (False, None)
     second = create(org, other_space, ingest(org, other_space), intervalMinutes=60)
-    assert listed(org) == [second["id"], schedule["id"]]
-    assert listed(org, namespaceId=space) == [schedule["id"]]
+    assert list_ids(org) == [second["id"], schedule["id"]]
+    assert list_ids(org, namespaceId=space) == [schedule["id"]]
     first = schedules.repeat_ingestion(api_db, schedule["id"])
     assert schedules.repeat_ingestion(api_db, schedule["id"]).reason == schedules.BUSY_REASON
     path = f"/v1/schedules/{schedule['id']}"
@@ -81,7 +81,7 @@ def test_a_list_of_urls_is_repeated_without_deleted_pages(org, api_db):
 
 
 def end_run(api_db, run, outcome):
-    """End a job run as the flow would."""
+    """End a job run as the flow does."""
     api_db.rows(
         "update job_runs set status = 'COMPLETED', finished_at = now(), to_discover = %(failed)s where id = %(run)s",
         {"run": run, "failed": outcome == "FAILED"},
@@ -125,9 +125,9 @@ def test_a_schedule_whose_every_run_fails_is_failing_until_one_succeeds(org, api
     assert (recovered["reason"], recovered["failuresSince"]) == (None, None)
     assert recovered["lastSuccessAt"]
     end_run(api_db, schedules.repeat_ingestion(api_db, schedule["id"]).job_run_id, "FAILED")
-    again = read_schedule(org, space, schedule["id"])["health"]
-    assert (again["state"], again["consecutiveFailures"]) == ("FAILING", 1)
-    assert again["lastSuccessAt"] == recovered["lastSuccessAt"]
+    final_health = read_schedule(org, space, schedule["id"])["health"]
+    assert (final_health["state"], final_health["consecutiveFailures"]) == ("FAILING", 1)
+    assert final_health["lastSuccessAt"] == recovered["lastSuccessAt"]
 
 
 def test_a_schedule_that_cannot_start_a_run_is_failing(org, api_db):
@@ -221,14 +221,14 @@ def test_a_connection_whose_runs_fail_is_active_and_failing(org, api_db):
 
 
 def test_the_interval_of_a_connection_is_a_schedule(org, api_db):
-    """Whichever side changes it: the other one shows it."""
+    # A change on either side shows on the other.
     space = org.namespace()
     config = {"url": "s3://handbooks", "credentials": {"accessKeyId": "AKIA", "secretAccessKey": "secret"}}
     body = {"namespaceId": space, "name": "Handbooks", "connector": "OBJECTS", "config": config}
     created = org.client.post("/v1/connections", json=body | {"syncIntervalMinutes": 60})
     connection = f"/v1/connections/{created.json()['data']['connection']['id']}"
 
-    def shown():
+    def read_interval():
         answer = org.client.get(connection, params={"namespaceId": space}).json()["data"]["connection"]
         due = answer.get("nextSyncAt")
         return answer["syncIntervalMinutes"], due and due["isoString"]
@@ -238,28 +238,28 @@ def test_the_interval_of_a_connection_is_a_schedule(org, api_db):
         assert answer.status_code == 200, answer.text
         return answer.json()["data"]
 
-    (only,) = listed(org, namespaceId=space)
+    (only,) = list_ids(org, namespaceId=space)
     path = f"/v1/schedules/{only}"
     schedule = org.client.get(path, params={"namespaceId": space}).json()["data"]["schedule"]
     assert (schedule["about"], schedule["intervalMinutes"]) == ("Handbooks", 60)
-    assert shown() == (60, schedule["nextRunAt"]["isoString"])
+    assert read_interval() == (60, schedule["nextRunAt"]["isoString"])
     assert change(connection, syncIntervalMinutes=30)["connection"]["syncIntervalMinutes"] == 30
     assert change(path)["schedule"]["intervalMinutes"] == 30
     change(path, intervalMinutes=15)
     assert change(connection, name="Manuals")["connection"]["syncIntervalMinutes"] == 15
     change(path, paused=True)
-    assert shown() == (15, None)
+    assert read_interval() == (15, None)
     change(path, cron="0 6 * * *", paused=False)
     change(connection, syncIntervalMinutes=None)
-    assert shown()[0] is None
-    assert shown()[1] is not None
-    assert listed(org, namespaceId=space) == [only]
+    assert read_interval()[0] is None
+    assert read_interval()[1] is not None
+    assert list_ids(org, namespaceId=space) == [only]
     change(connection, syncIntervalMinutes=5)
-    assert len(listed(org, namespaceId=space)) == 2
+    assert len(list_ids(org, namespaceId=space)) == 2
     change(connection, syncIntervalMinutes=None)
-    assert listed(org, namespaceId=space) == [only]
+    assert list_ids(org, namespaceId=space) == [only]
     api_db.rows("update connections set status = 'FAILED' where id = %(id)s", {"id": connection.rpartition("/")[2]})
     assert change(path)["schedule"]["nextRunAt"] is None
-    assert shown() == (None, None)
+    assert read_interval() == (None, None)
     org.client.delete(path, params={"namespaceId": space})
-    assert shown() == (None, None)
+    assert read_interval() == (None, None)

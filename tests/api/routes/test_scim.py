@@ -1,8 +1,4 @@
-"""Users and groups by SCIM 2.0, in the requests that Entra and Okta send.
-
-learn.microsoft.com/entra/identity/app-provisioning/use-scim-to-provision-users-and-groups and
-developer.okta.com/docs/api/openapi/okta-scim/guides/scim-20.
-"""
+"""Users and groups by SCIM 2.0, with requests of Entra and Okta."""
 
 from __future__ import annotations
 
@@ -14,7 +10,7 @@ import pytest
 
 from api import scim_resources
 from retrieval.access.queries import directory
-from tests.api.routes.test_access import listed
+from tests.api.routes.test_access import list_documents
 from tests.api.support import assert_error
 
 USER = "urn:ietf:params:scim:schemas:core:2.0:User"
@@ -31,7 +27,7 @@ def space(org):
 
 @pytest.fixture
 def push(org, space):
-    """A function that sends one SCIM request and returns its answer."""
+    """Return a function for sending a SCIM request."""
 
     def send(method, path, body=None, *, status=200, **params):
         address = f"/v1/namespaces/{space}/scim/v2/{path}"
@@ -69,7 +65,7 @@ def patch_of(*operations):
 
 
 def sees(org, space, user):
-    return bool(listed(org.client, space, user))
+    return bool(list_documents(org.client, space, user))
 
 
 def test_entra_pushes_a_user_and_a_group_which_opens_a_document(org, space, push):
@@ -240,7 +236,7 @@ def members(org, space):
 
 
 def meanwhile(monkeypatch, module, name, act):
-    """Send another request while the first one is in `name`; returns the list in which its answer comes to be."""
+    """Run `act` in a thread during the first call of `name`; return the thread and the list of answers."""
     real, answers = getattr(module, name), []
     thread = threading.Thread(target=lambda: answers.append(act()))
 

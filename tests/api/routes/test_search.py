@@ -1,4 +1,4 @@
-"""Search over HTTP: what is asked is checked, strictly; what is found is shown in the contract's shape."""
+"""Search over HTTP: strict validation and the answer shape of the contract."""
 
 from __future__ import annotations
 

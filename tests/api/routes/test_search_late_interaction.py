@@ -1,4 +1,4 @@
-"""Searches that the service's own model reads again: in each namespace, and with all that a search has."""
+"""Reranking by the built-in model, in every namespace and with every search option."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from retrieval.ports import Scope
 from tests.api.support import assert_error
 from tests.library import Library
 
-WORDS = {"semanticWeight": 0.0, "keywordWeight": 1.0}
+KEYWORDS_ONLY = {"semanticWeight": 0.0, "keywordWeight": 1.0}
 OWN = {"provider": "LOCAL"}
 TEXTS = ("the engine of the car needs oil", "owls hunt mice when it is dark", "a car, an owl and a mouse", "cars rust")
 
@@ -25,7 +25,7 @@ def space(org):
 
 def test_any_search_may_be_reranked_by_the_services_own_model(org, space, api_settings):
     local.make({}, api_settings).rerank("first use", ["loads the model"], seconds=60)
-    body = {"namespaceId": space, "query": "owl mouse car", "hybridConfig": WORDS, "explain": True, "topK": 3}
+    body = {"namespaceId": space, "query": "owl mouse car", "hybridConfig": KEYWORDS_ONLY, "explain": True, "topK": 3}
 
     def ask(**options):
         answer = org.client.post("/v1/search/hybrid", json={**body, "rerank": {"budgetMs": 10_000}, **options})

@@ -1,4 +1,4 @@
-"""Several namespaces, several queries and groups of results, over HTTP: by words, so that no model is needed."""
+"""Searches over several namespaces, batches and groups, by keywords only."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from tests.api.support import assert_error
 from tests.library import Library
 from tests.standins import cross_encoder
 
-WORDS = {"semanticWeight": 0.0, "keywordWeight": 1.0}
+KEYWORDS_ONLY = {"semanticWeight": 0.0, "keywordWeight": 1.0}
 MCP = {"Accept": "application/json, text/event-stream", "MCP-Protocol-Version": "2025-11-25"}
 
 
 @pytest.fixture
 def filled(org):
-    """A function that makes a namespace with documents: each a list of texts."""
+    """Return a factory of namespaces with documents, each a list of texts."""
 
     def make(*documents, tenant="", space=None, **fields):
         space = space or org.namespace()
@@ -32,7 +32,7 @@ def filled(org):
 
 
 def search(org, **body):
-    answer = org.client.post("/v1/search/hybrid", json={"hybridConfig": WORDS, **body})
+    answer = org.client.post("/v1/search/hybrid", json={"hybridConfig": KEYWORDS_ONLY, **body})
     assert answer.status_code == 200, answer.text
     return answer.json()["data"]["results"]
 
@@ -56,20 +56,20 @@ def test_several_namespaces_are_searched_and_merged_by_score(org, filled):
 def test_a_missing_namespace_among_several_is_not_found(org, filled, organization):
     known_space, stranger = filled(["owls"]), organization()
     foreign = stranger.namespace()
-    for path, body in (("", {}), ("/hybrid", {"hybridConfig": WORDS})):
+    for path, body in (("", {}), ("/hybrid", {"hybridConfig": KEYWORDS_ONLY})):
         for unknown_space in ("ns_none", "", foreign):
-            asked = {"query": "owls", "namespaceIds": [known_space, unknown_space], **body}
-            assert_error(org.client.post(f"/v1/search{path}", json=asked), 404, "NAMESPACE_NOT_FOUND")
+            request_body = {"query": "owls", "namespaceIds": [known_space, unknown_space], **body}
+            assert_error(org.client.post(f"/v1/search{path}", json=request_body), 404, "NAMESPACE_NOT_FOUND")
         for wrong in ([], [known_space] * 11, "x", [5], None):
-            asked = {"query": "owls", "namespaceIds": wrong, **body}
-            assert_error(org.client.post(f"/v1/search{path}", json=asked), 400, "INVALID_SEARCH_REQUEST")
-        asked = {"query": "owls", "namespaceIds": [known_space], "namespaceId": known_space, **body}
-        assert_error(org.client.post(f"/v1/search{path}", json=asked), 400, "INVALID_SEARCH_REQUEST")
+            request_body = {"query": "owls", "namespaceIds": wrong, **body}
+            assert_error(org.client.post(f"/v1/search{path}", json=request_body), 400, "INVALID_SEARCH_REQUEST")
+        request_body = {"query": "owls", "namespaceIds": [known_space], "namespaceId": known_space, **body}
+        assert_error(org.client.post(f"/v1/search{path}", json=request_body), 400, "INVALID_SEARCH_REQUEST")
 
 
 def test_namespaces_of_different_models_are_not_searched_together(org, filled):
     other_space = org.namespace(embeddingModelConfig={"provider": "LOCAL", "model": "wordllama-l2-supercat-256"})
-    body = {"query": "owls", "namespaceIds": [filled(["owls"]), other_space], "hybridConfig": WORDS}
+    body = {"query": "owls", "namespaceIds": [filled(["owls"]), other_space], "hybridConfig": KEYWORDS_ONLY}
     error = assert_error(org.client.post("/v1/search/hybrid", json=body), 400, "INVALID_SEARCH_REQUEST")
     assert error["error"]["details"] == {"reason": "different_models", "field": "namespaceIds"}
     assert "LOCAL all-MiniLM-L6-v2 and LOCAL wordllama-l2-supercat-256" in error["message"]
@@ -83,17 +83,17 @@ def test_several_namespaces_stay_within_their_tenant(org, filled):
     shared_space = filled(["owls of nobody"])
     filled(["owls of alice"], tenant="alice", space=shared_space)
     assert [hit["content"] for hit in search(org, query="owls", namespaceIds=[shared_space])] == ["owls of nobody"]
-    body = {"query": "owls", "namespaceIds": [shared_space, filled(["owls"])], "hybridConfig": WORDS}
+    body = {"query": "owls", "namespaceIds": [shared_space, filled(["owls"])], "hybridConfig": KEYWORDS_ONLY}
     with org.key(scopes=["search"], namespace=shared_space) as bound:
         assert_error(bound.post("/v1/search/hybrid", json=body), 404, "NAMESPACE_NOT_FOUND")
 
 
 def test_a_batch_answers_each_query_in_order(org, filled):
     space = filled(["owls hunt"], ["seals dive"])
-    good = {"query": "owls", "hybridConfig": WORDS}
+    good = {"query": "owls", "hybridConfig": KEYWORDS_ONLY}
     queries = [
         good,
-        {"query": " ", "hybridConfig": WORDS},
+        {"query": " ", "hybridConfig": KEYWORDS_ONLY},
         {**good, "query": "seals", "topK": 1.0, "explain": True},
         {**good, "namespaceId": space},
         {**good, "topK": 0},
@@ -123,7 +123,7 @@ def test_a_batch_answers_each_query_in_order(org, filled):
 
 def test_a_query_of_a_batch_fails_alone_whatever_is_wrong_with_it(org, filled, organization):
     space, foreign = filled(["owls hunt"]), organization().namespace()
-    good = json.dumps({"query": "owls", "hybridConfig": WORDS})
+    good = json.dumps({"query": "owls", "hybridConfig": KEYWORDS_ONLY})
     deep = '{"query": "owls", "x": ' + "[" * 40 + "]" * 40 + "}"
     wrong = [
         ('{"query": "ow\\u0000ls"}', None),
@@ -135,7 +135,7 @@ def test_a_query_of_a_batch_fails_alone_whatever_is_wrong_with_it(org, filled, o
         (json.dumps({"query": "owls", "namespaceIds": [space]}), "namespaceIds"),
     ]
     queries = [good, *(query for query, _ in wrong), json.dumps({"query": "owls", "namespaceId": space})[:-1]]
-    queries[-1] += f', "hybridConfig": {json.dumps(WORDS)}}}'
+    queries[-1] += f', "hybridConfig": {json.dumps(KEYWORDS_ONLY)}}}'
     body = f'{{"namespaceId": "{space}", "queries": [{", ".join(queries)}]}}'
     answer = org.client.post("/v1/search/batch", content=body, headers={"Content-Type": "application/json"})
     assert answer.status_code == 200, answer.text
@@ -146,8 +146,8 @@ def test_a_query_of_a_batch_fails_alone_whatever_is_wrong_with_it(org, filled, o
         assert failure["error"]["code"] == "INVALID_SEARCH_REQUEST", query
         assert failure["error"]["details"].get("field") == field, query
     for name in ("a\0b", foreign):
-        asked = {"namespaceId": name, "queries": [{"query": "owls"}]}
-        assert_error(org.client.post("/v1/search/batch", json=asked), 404, "NAMESPACE_NOT_FOUND")
+        request_body = {"namespaceId": name, "queries": [{"query": "owls"}]}
+        assert_error(org.client.post("/v1/search/batch", json=request_body), 404, "NAMESPACE_NOT_FOUND")
 
 
 PROSE = "It is where the seals are that were counted" + " along the rocks of the coast" * 9
@@ -157,20 +157,27 @@ def test_a_search_by_stop_words_alone_says_why_it_finds_nothing(org, filled):
     space = filled([PROSE])
     queries = {"where it is": True, "the whales": False, "the seals": False}
     for query, has_note in queries.items():
-        body = {"namespaceId": space, "query": query, "hybridConfig": WORDS}
+        body = {"namespaceId": space, "query": query, "hybridConfig": KEYWORDS_ONLY}
         answer = org.client.post("/v1/search/hybrid", json=body).json()
         assert ("stop words alone" in answer["message"]) is has_note, query
         assert ("stop words alone" in answer["data"].get("note", "")) is has_note, query
-    asked = {"namespaceId": space, "queries": [{"query": query, "hybridConfig": WORDS} for query in queries]}
-    batch = org.client.post("/v1/search/batch", json=asked).json()["data"]["results"]
+    request_body = {
+        "namespaceId": space,
+        "queries": [{"query": query, "hybridConfig": KEYWORDS_ONLY} for query in queries],
+    }
+    batch = org.client.post("/v1/search/batch", json=request_body).json()["data"]["results"]
     assert ["stop words alone" in result.get("note", "") for result in batch] == list(queries.values())
     grouped = {"namespaceIds": [space, filled(["the whales"])], "query": "where it is", "groupBy": "document"}
-    answer = org.client.post("/v1/search/hybrid", json={**grouped, "hybridConfig": WORDS}).json()
+    answer = org.client.post("/v1/search/hybrid", json={**grouped, "hybridConfig": KEYWORDS_ONLY}).json()
     assert "stop words alone" in answer["data"]["note"]
 
 
 def test_explain_lists_the_words_that_were_corrected(org, filled):
-    body = {"namespaceId": filled(["Kubernetes runs containers."]), "query": "kuberentes", "hybridConfig": WORDS}
+    body = {
+        "namespaceId": filled(["Kubernetes runs containers."]),
+        "query": "kuberentes",
+        "hybridConfig": KEYWORDS_ONLY,
+    }
     corrected = {"word": "kuberentes", "words": ["kubernetes"]}
     explained = org.client.post("/v1/search/hybrid", json={**body, "explain": True}).json()["data"]
     assert explained["corrections"] == [corrected]
@@ -178,11 +185,11 @@ def test_explain_lists_the_words_that_were_corrected(org, filled):
 
 
 def test_stop_words_are_those_of_the_documents_language(org):
-    """`ohne sie` is no English, and too short for its language to be found out."""
+    # `ohne sie` is not English, and too short for language detection.
     space = org.namespace()
     library = Library(org.db, Scope(org.id, space, ""), None)
     library.put(["Die Robben wurden an der Küste gezählt, und ohne sie bliebe das Meer leer und still. " * 4])
-    body = {"namespaceId": space, "query": "ohne sie", "hybridConfig": WORDS}
+    body = {"namespaceId": space, "query": "ohne sie", "hybridConfig": KEYWORDS_ONLY}
     assert "stop words alone" in org.client.post("/v1/search/hybrid", json=body).json()["data"]["note"]
     body["query"] = "ohne Wale"
     assert "note" not in org.client.post("/v1/search/hybrid", json=body).json()["data"]
@@ -193,7 +200,7 @@ def test_a_batch_counts_its_queries(organization):
     while time.time() % 60 > 50:
         time.sleep(0.5)
     space = org.namespace()
-    body = {"namespaceId": space, "queries": [{"query": "owls", "hybridConfig": WORDS}] * 20}
+    body = {"namespaceId": space, "queries": [{"query": "owls", "hybridConfig": KEYWORDS_ONLY}] * 20}
     remaining = [int(org.client.post("/v1/search/batch", json=body).headers["x-ratelimit-remaining"]) for _ in range(2)]
     assert remaining == [29, 9], "the namespace was one request"
     refused = org.client.post("/v1/search/batch", json=body)
@@ -218,7 +225,7 @@ def test_groups_hold_the_best_results_of_each_document(org, filled):
     single = search(org, namespaceId=space, query="owls", groupBy="document", topK=2, perDocument=1)
     assert [len(hit["more"]) for hit in single] == [0, 0]
     for wrong in ({"groupBy": "page"}, {"groupBy": "document", "perDocument": 11}):
-        body = {"namespaceId": space, "query": "owls", "hybridConfig": WORDS, **wrong}
+        body = {"namespaceId": space, "query": "owls", "hybridConfig": KEYWORDS_ONLY, **wrong}
         assert_error(org.client.post("/v1/search/hybrid", json=body), 400, "INVALID_SEARCH_REQUEST")
 
 
@@ -250,11 +257,17 @@ def test_a_search_is_filtered_by_documents_and_conditions(org, filled):
 
 @pytest.mark.parametrize(("top", "group_size"), [(100, 2), (60, 3), (3, 3)])
 def test_as_many_groups_are_reranked_as_were_asked_for(org, filled, api_settings, top, group_size):
-    """Of three results for each of 100 documents, 200 can be read again."""
+    # 200 of 300 results (3 for each of 100 documents) can be reranked.
     cross_encoder.build(api_settings.home / "rerankers" / f"groups-{top}")
     space = org.namespace(rerankConfig={"provider": "LOCAL", "path": f"groups-{top}"})
     filled(*([f"owls hunt at night, {number} {part}" for part in range(4)] for number in range(110)), space=space)
-    body = {"namespaceId": space, "query": "owls at night", "hybridConfig": WORDS, "groupBy": "document", "topK": top}
+    body = {
+        "namespaceId": space,
+        "query": "owls at night",
+        "hybridConfig": KEYWORDS_ONLY,
+        "groupBy": "document",
+        "topK": top,
+    }
     answer = org.client.post("/v1/search/hybrid", json={**body, "rerank": {"candidates": 10, "budgetMs": 10_000}})
     data = answer.json()["data"]
     assert data["reranked"] is True
@@ -266,7 +279,7 @@ def test_as_many_groups_are_reranked_as_were_asked_for(org, filled, api_settings
 
 def test_every_search_tells_how_probable_an_answer_is_and_gives_none_below_the_least(org, filled):
     space = filled(["seals dive for thirty minutes"], ["owls hunt"], ["herons wait"])
-    body = {"namespaceId": space, "query": "owls hunt", "hybridConfig": WORDS}
+    body = {"namespaceId": space, "query": "owls hunt", "hybridConfig": KEYWORDS_ONLY}
     whole = org.client.post("/v1/search/hybrid", json=body).json()["data"]
     assert whole["results"]
     assert "note" not in whole
@@ -278,7 +291,7 @@ def test_every_search_tells_how_probable_an_answer_is_and_gives_none_below_the_l
     assert refused["results"] == []
     assert refused["answerable"] == whole["answerable"]
     assert f"the probability is {probability:g}, below minProbability 1" in refused["note"]
-    query = {"query": "owls hunt", "hybridConfig": WORDS, "minProbability": 1.0}
+    query = {"query": "owls hunt", "hybridConfig": KEYWORDS_ONLY, "minProbability": 1.0}
     batch = org.client.post("/v1/search/batch", json={"namespaceId": space, "queries": [query]}).json()["data"]
     assert batch["results"] == [refused]
     several = {**body, "namespaceId": None, "namespaceIds": [filled(["bears"]), space]}
@@ -295,9 +308,11 @@ def test_the_same_text_is_one_result_of_every_search(org):
     body = {"query": "owls hunt", "topK": 2}
     answers = [
         org.client.post("/v1/search", json={"namespaceId": space, **body}).json()["data"],
-        org.client.post("/v1/search/hybrid", json={"namespaceId": space, "hybridConfig": WORDS, **body}).json()["data"],
+        org.client.post("/v1/search/hybrid", json={"namespaceId": space, "hybridConfig": KEYWORDS_ONLY, **body}).json()[
+            "data"
+        ],
         *org.client.post(
-            "/v1/search/batch", json={"namespaceId": space, "queries": [body, {**body, "hybridConfig": WORDS}]}
+            "/v1/search/batch", json={"namespaceId": space, "queries": [body, {**body, "hybridConfig": KEYWORDS_ONLY}]}
         ).json()["data"]["results"],
         org.client.post("/v1/search", json={"namespaceId": space, "groupBy": "document", **body}).json()["data"],
     ]
@@ -314,7 +329,7 @@ def test_the_same_text_is_one_result_of_every_search(org):
     (entry,) = [entry for entry in entries if "duplicates" in entry]
     assert {entry["file_id"], entry["duplicates"][0]["file_id"]} == set(documents)
     assert {entry["filename"], entry["duplicates"][0]["filename"]} == set(documents.values())
-    arguments = {"namespaceId": space, **body, "hybridConfig": WORDS}
+    arguments = {"namespaceId": space, **body, "hybridConfig": KEYWORDS_ONLY}
     call = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "search", "arguments": arguments}}
     result = org.client.post("/mcp", json=call, headers=MCP).json()["result"]
     assert result["structuredContent"]["results"][0]["duplicates"][0]["documentId"] in documents

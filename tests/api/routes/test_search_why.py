@@ -1,4 +1,4 @@
-"""Why a document is found or is not, over HTTP: by words, so that no model is needed."""
+"""Search explanations over HTTP, by keywords only."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from retrieval.ports import Scope
 from tests.api.support import assert_error
 from tests.library import Library
 
-WORDS = {"semanticWeight": 0.0, "keywordWeight": 1.0}
+KEYWORDS_ONLY = {"semanticWeight": 0.0, "keywordWeight": 1.0}
 
 
 @pytest.fixture
@@ -18,8 +18,14 @@ def library(org):
 
 def why(org, library, document=None, **body):
     reference = {} if document is None else {"documentId": document}
-    sent = {"namespaceId": library.scope.namespace, "query": "owls", "hybridConfig": WORDS, **reference, **body}
-    answer = org.client.post("/v1/search/why", json=sent)
+    request_body = {
+        "namespaceId": library.scope.namespace,
+        "query": "owls",
+        "hybridConfig": KEYWORDS_ONLY,
+        **reference,
+        **body,
+    }
+    answer = org.client.post("/v1/search/why", json=request_body)
     assert answer.status_code == 200, answer.text
     return answer.json()["data"]
 
@@ -82,7 +88,7 @@ def test_an_unknown_document_is_not_found(org, library, organization):
     stranger = organization()
     theirs = Library(org.db, Scope(stranger.id, stranger.namespace(), ""), None).put(["owls"], external_id="theirs")
     tenants = Library(org.db, Scope(org.id, library.scope.namespace, "alice"), None).put(["owls"])
-    body = {"namespaceId": library.scope.namespace, "query": "owls", "hybridConfig": WORDS}
+    body = {"namespaceId": library.scope.namespace, "query": "owls", "hybridConfig": KEYWORDS_ONLY}
     for reference in ({"documentId": theirs}, {"documentId": tenants}, {"externalId": "theirs"}, {"documentId": ""}):
         answer = org.client.post("/v1/search/why", json={**body, **reference})
         assert_error(answer, 404, "DOCUMENTS_NOT_FOUND")
@@ -91,7 +97,7 @@ def test_an_unknown_document_is_not_found(org, library, organization):
 
 
 def test_stop_words_alone_are_named_as_the_reason(org, library):
-    """The document holds them; it was not looked at for them."""
+    # The document contains the words, but stop words are not searched.
     prose = library.put(["It is where the seals were counted" + " along the rocks" * 20])
     (reason,) = why(org, library, prose, query="where it is")["reasons"]
     assert (reason["kind"], "stop words alone" in reason["detail"]) == ("RANK", True)

@@ -1,4 +1,4 @@
-"""A search whose model hangs is answered in time, and says whose model that is."""
+"""A search with a hanging model ends in time and names the vendor."""
 
 import json
 import time
@@ -11,7 +11,7 @@ from tests.api.support import EMBEDDED, assert_error, client_of
 from tests.standins import embedding_server
 
 OPENAI = {"provider": "OPENAI", "model": "text-embedding-3-small", "apiKey": "key"}
-TEXT = {"source": "TEXT", "config": {"text": "A text."}}
+TEXT_SOURCE = {"source": "TEXT", "config": {"text": "A text."}}
 
 
 def test_a_search_names_the_model_that_hangs_within_its_seconds(api_database, api_db, ring, tmp_path):
@@ -25,7 +25,10 @@ def test_a_search_names_the_model_that_hangs_within_its_seconds(api_database, ap
                 "/v1/namespaces", json={"name": "silent", **EMBEDDED, "embeddingModelConfig": OPENAI}
             )
             space = creation.json()["data"]["namespace"]["id"]
-            assert client.post("/v1/ingest/text", json={"namespaceId": space, "ingestConfig": TEXT}).status_code == 200
+            assert (
+                client.post("/v1/ingest/text", json={"namespaceId": space, "ingestConfig": TEXT_SOURCE}).status_code
+                == 200
+            )
             client.post("/v1/search", json={"namespaceId": space, "query": "first"})  # imports the vendor's SDK
             began = time.monotonic()
             answer = client.post("/v1/search", json={"namespaceId": space, "query": "anything"})

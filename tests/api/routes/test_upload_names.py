@@ -1,4 +1,4 @@
-"""The name and identity of an uploaded file, whichever way its client writes Content-Disposition."""
+"""Name and identity of an upload for every form of Content-Disposition."""
 
 from __future__ import annotations
 

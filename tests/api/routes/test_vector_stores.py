@@ -1,4 +1,4 @@
-"""OpenAI's own SDK, unmodified, keeps files in vector stores here: its every call, by real steps of ingestion."""
+"""OpenAI's unmodified SDK on vector stores: every call, with real ingestion steps."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def store(client):
 
 @pytest.fixture
 def work(org):
-    """A function that brings what was accepted to its end, as workers do."""
+    """Return a function for processing accepted ingestions, as workers do."""
     org.db.rows("update job_runs set finished_at = now() where finished_at is null")
     org.db.rows("update batches set finished_at = now() where finished_at is null")
 
@@ -61,7 +61,7 @@ def work(org):
 
 @pytest.fixture
 def worker(work):
-    """Works beside the test until it ends."""
+    """Process ingestions in the background until the test ends."""
     ended = threading.Event()
 
     def go_on():

@@ -1,4 +1,4 @@
-"""Searches without good results: recorded without who searched, listed, and deleted after their days."""
+"""Weak searches: recorded without the searcher, listed, deleted after their retention."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from retrieval.ports import Scope
 from retrieval.search import queries_weak
 from tests.library import Library
 
-WORDS = {"semanticWeight": 0.0, "keywordWeight": 1.0}
+KEYWORDS_ONLY = {"semanticWeight": 0.0, "keywordWeight": 1.0}
 
 
 @pytest.fixture
@@ -18,7 +18,7 @@ def library(org):
     return Library(org.db, Scope(org.id, org.namespace(), ""), None)
 
 
-def listed(org, library):
+def list_weak(org, library):
     answer = org.client.get("/v1/weak-searches", params={"namespaceId": library.scope.namespace})
     assert answer.status_code == 200, answer.text
     return answer.json()["data"]
@@ -26,16 +26,16 @@ def listed(org, library):
 
 def test_queries_without_good_results_are_listed_and_deleted(org, library):
     library.put(["owls hunt mice at night"], name="owls")
-    body = {"namespaceId": library.scope.namespace, "hybridConfig": WORDS}
+    body = {"namespaceId": library.scope.namespace, "hybridConfig": KEYWORDS_ONLY}
     for query in ({"query": "zebra  stripes"}, {"query": "zebra stripes"}, {"query": "quagga", "explain": True}):
         assert org.client.post("/v1/search/hybrid", json={**body, **query}).status_code == 200
     deadline = time.monotonic() + 30
-    while not listed(org, library)["weakSearches"] and time.monotonic() < deadline:
+    while not list_weak(org, library)["weakSearches"] and time.monotonic() < deadline:
         time.sleep(0.2)
-    (search,) = listed(org, library)["weakSearches"]
+    (search,) = list_weak(org, library)["weakSearches"]
     assert (search["query"], search["count"], search["bestScore"]) == ("zebra stripes", 2, None)
     assert search["probability"] < 0.5
     queries_weak.delete_old_searches(org.db, 1)
-    assert len(listed(org, library)["weakSearches"]) == 1
+    assert len(list_weak(org, library)["weakSearches"]) == 1
     queries_weak.delete_old_searches(org.db, 0)
-    assert listed(org, library) == {"weakSearches": [], "retentionDays": 30}
+    assert list_weak(org, library) == {"weakSearches": [], "retentionDays": 30}

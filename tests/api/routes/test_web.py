@@ -1,4 +1,4 @@
-"""Ingestion of web pages over HTTP: what is asked for is checked and recorded; nothing is fetched here."""
+"""Ingestion of web pages over HTTP: requests are checked and recorded, without fetching."""
 
 from __future__ import annotations
 
@@ -36,18 +36,18 @@ def test_a_list_of_urls_answers_its_documents_in_order(org, space):
     answer = post(org, space, "urls", {"urls": [*urls, urls[0], urls[1] + "#part"], "metadata": {"k": 1}})
     assert answer.status_code == 200, answer.text
     data = answer.json()["data"]
-    assert [(one["status"], one["error"]) for one in data["documents"]] == [("QUEUED", None)] * 3
+    assert [(entry["status"], entry["error"]) for entry in data["documents"]] == [("QUEUED", None)] * 3
     listing = org.client.post("/v1/documents", json={"namespaceId": space, "filterConfig": {}}).json()["data"]
-    by_id = {one["id"]: one for one in listing["documents"]}
-    assert [by_id[one["id"]]["externalId"] for one in data["documents"]] == urls
-    assert {(one["documentType"], one["ingestionSource"]) for one in by_id.values()} == {("URL", "URLS_LIST")}
-    assert all(one["metadata"] == {"k": 1} for one in by_id.values())
+    by_id = {entry["id"]: entry for entry in listing["documents"]}
+    assert [by_id[entry["id"]]["externalId"] for entry in data["documents"]] == urls
+    assert {(entry["documentType"], entry["ingestionSource"]) for entry in by_id.values()} == {("URL", "URLS_LIST")}
+    assert all(entry["metadata"] == {"k": 1} for entry in by_id.values())
     run = org.client.get(f"/v1/ingest-job-runs/{data['ingestJobRunId']}", params={"namespaceId": space}).json()["data"]
     expected = [document | {"name": url} for document, url in zip(data["documents"], urls, strict=True)]
     assert run["documents"]["queued"] == expected
     assert recorded(org, answer)["to_discover"] is False
     repeated = post(org, space, "urls", {"urls": [urls[2]]}).json()["data"]["documents"]
-    assert [one["id"] for one in repeated] == [data["documents"][2]["id"]]
+    assert [entry["id"] for entry in repeated] == [data["documents"][2]["id"]]
 
 
 @pytest.mark.parametrize(

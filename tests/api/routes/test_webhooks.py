@@ -1,4 +1,4 @@
-"""Webhooks over HTTP: made, listed, changed, rotated, and who may."""
+"""Webhooks over HTTP: creation, lists, changes, rotation, permissions."""
 
 from __future__ import annotations
 
@@ -42,12 +42,12 @@ def test_a_webhook_is_made_shown_changed_and_deleted(org):
     changed_hook = changed.json()["data"]["webhook"]
     assert (changed_hook["events"], changed_hook["status"], changed_hook["description"]) == (["*"], "DISABLED", None)
     assert changed_hook["statusReason"]
-    again = org.client.patch(path, json={"status": "ACTIVE"}).json()["data"]["webhook"]
-    assert (again["status"], again["statusReason"]) == ("ACTIVE", None)
+    changed_again = org.client.patch(path, json={"status": "ACTIVE"}).json()["data"]["webhook"]
+    assert (changed_again["status"], changed_again["statusReason"]) == ("ACTIVE", None)
     rotated = org.client.post(f"{path}/rotate", json={"overlapHours": 1}).json()["data"]
     assert rotated["secret"] not in {secret, ""}
-    again = org.client.post(f"{path}/rotate").json()["data"]["secret"]
-    assert again not in {secret, rotated["secret"]}
+    changed_again = org.client.post(f"{path}/rotate").json()["data"]["secret"]
+    assert changed_again not in {secret, rotated["secret"]}
     test = org.client.post(f"{path}/test").json()["data"]["delivery"]
     assert (test["type"], test["status"], test["webhookId"]) == ("WEBHOOK_TEST", "PENDING", hook["id"])
     deliveries = org.client.get(f"{path}/deliveries").json()["data"]

@@ -1,4 +1,4 @@
-"""While the database is away every answer says so, and the API recovers by itself."""
+"""Answers during an outage of the database, and recovery of the API."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ RATE = ("x-ratelimit-limit", "x-ratelimit-remaining", "x-ratelimit-reset")
 
 @pytest.fixture
 def cluster():
-    """A PostgreSQL that may be stopped."""
+    """PostgreSQL for stopping."""
     home = Path(tempfile.mkdtemp(prefix="ra-"))
     try:
         yield home
@@ -75,7 +75,7 @@ def test_the_database_goes_and_comes_back(cluster, api_settings, ring):
 
 @pytest.fixture
 def reads_only():
-    """A function that makes PostgreSQL, at this address, take no writes, and one that lets it again."""
+    """Return functions for switching PostgreSQL to read-only and back."""
 
     def set_to(url, *, on):
         name = conninfo_to_dict(url)["dbname"]
@@ -89,8 +89,7 @@ def reads_only():
 
 
 def test_searches_and_reads_go_on_while_the_database_takes_no_writes(cluster, api_settings, ring, reads_only):
-    """As a standby does until it is promoted. Requests are counted in the process meanwhile, up to the limit. Job runs
-    that wait and the queue say what they wait for."""
+    # As a standby before promotion; the process counts requests up to the limit.
     url = postgres.start(cluster)
     revisions.upgrade_schema(url)
     db = Database(url)
@@ -133,7 +132,7 @@ def test_searches_and_reads_go_on_while_the_database_takes_no_writes(cluster, ap
 
 
 def test_a_database_that_falls_silent_is_away_in_bounded_time(cluster, api_settings, ring, monkeypatch):
-    """Its processes are stopped: nothing is closed and nothing is ever answered."""
+    # SIGSTOP: connections stay open without answers.
     monkeypatch.setattr(statements, "KEYED_SECONDS", 2.0)
     monkeypatch.setattr(statements.LoopConnection, "seconds", 2.0)
     url = postgres.start(cluster)
@@ -161,7 +160,7 @@ def test_a_database_that_falls_silent_is_away_in_bounded_time(cluster, api_setti
 
 
 def until(holds, seconds=15.0):
-    """Wait until something holds."""
+    """Wait for a condition."""
     deadline = time.monotonic() + seconds
     while not holds():
         assert time.monotonic() < deadline

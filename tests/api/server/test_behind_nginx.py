@@ -1,4 +1,4 @@
-"""The proxy configuration of docs/operations.md, run: nginx with that very block, and the API behind it."""
+"""nginx with the documented proxy configuration in front of the API."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ pytestmark = pytest.mark.skipif(NGINX is None, reason="nginx is not installed; c
 
 
 def block() -> str:
-    """What the documentation shows: the server, and beside its own location those below a path."""
+    """Return the documented server block, with the locations below a path."""
     documentation = (PROJECT / "docs" / "operations.md").read_text()
     server, below_a_path = re.findall(r"```nginx\n(.*?)```", documentation, re.DOTALL)
     return str(server).rstrip().removesuffix("}") + str(below_a_path) + "}\n"
@@ -59,10 +59,10 @@ def certificate(home: Path) -> None:
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "retrieval.example.com")])
     issued_at = datetime.now(UTC)
-    made = x509.CertificateBuilder(name, name, key.public_key(), 1, issued_at, issued_at + timedelta(days=1)).sign(
+    signed = x509.CertificateBuilder(name, name, key.public_key(), 1, issued_at, issued_at + timedelta(days=1)).sign(
         key, hashes.SHA256()
     )
-    (home / "retrieval.crt").write_bytes(made.public_bytes(serialization.Encoding.PEM))
+    (home / "retrieval.crt").write_bytes(signed.public_bytes(serialization.Encoding.PEM))
     form = serialization.PrivateFormat.PKCS8
     written = key.private_bytes(serialization.Encoding.PEM, form, serialization.NoEncryption())
     (home / "retrieval.key").write_bytes(written)
@@ -70,7 +70,7 @@ def certificate(home: Path) -> None:
 
 @pytest.fixture
 def behind(api_database, ring, tmp_path):
-    """The address of nginx, before an API that trusts it; and the folder of its logs."""
+    """Yield the address of nginx in front of a trusting API, and the log folder."""
     certificate(tmp_path)
     port, app_port = free_port(), free_port()
     values = {

@@ -1,4 +1,4 @@
-"""Uploads that stand still, and bytes that are hardly HTTP: answered or closed, and others go on."""
+"""Stalled uploads and malformed HTTP: answered or closed, other requests continue."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.api.support import Organization, client_of
 
 @pytest.fixture(scope="module")
 def process(api_database, ring, tmp_path_factory):
-    """`python -m api` with the settings that people use, but for the patience with bodies; and its log."""
+    # Default settings, except for shorter body deadlines.
     home = tmp_path_factory.mktemp("bounded")
     with running(home, api_database, ring, RETRIEVAL_BODY_SECONDS="3") as (address, _, log):
         yield address, log
@@ -32,7 +32,7 @@ def good(process, api_db, ring):
 
 
 def upload(api_key: str, path: str = "/v1/ingest/file") -> bytes:
-    """The head of an upload and the first bytes of its body."""
+    """Return the head of an upload and the first bytes of the body."""
     lines = [
         f"POST {path} HTTP/1.1",
         "Host: localhost",
@@ -123,7 +123,7 @@ def test_what_is_hardly_http_is_400_in_our_words(case, process, good):
 
 
 def test_a_trailer_is_not_a_header(process, good):
-    """What was decided by the head stays decided."""
+    # Trailers must not change decisions made from the head.
     head = raw.request("POST", "/v1/tenants", *CHUNKED, f"Authorization: Bearer {good.api_key}")
     answer = raw.ask(process[0], head + b'b\r\n{"id": "a"}\r\n0\r\nIdempotency-Key: x\r\nIdempotency-Key: y\r\n\r\n')
     assert answer.status == 200, answer.body

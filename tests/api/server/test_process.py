@@ -1,4 +1,4 @@
-"""`python -m api` as it is run: its server, its size, its start and its end."""
+"""`python -m api`: server header, memory, start and end."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def family(pid: int) -> list[int]:
 
 @pytest.fixture
 def process(api_database, ring, tmp_path):
-    """The address of a running `python -m api`, the process and its log."""
+    """Yield the address of a running `python -m api`, the process and the log."""
     with running(tmp_path, api_database, ring) as started:
         yield started
 

@@ -1,4 +1,4 @@
-"""Two APIs behind HAProxy, as docs/operations.md configures it, are replaced one after another: nothing is lost."""
+"""Rolling restart of two APIs behind HAProxy without lost requests."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ frontend clients
 
 
 def configuration(front: int, first: int, second: int) -> str:
-    """The block of the documentation, with the ports of this test."""
+    """Return the documented HAProxy block with the ports of this test."""
     (block,) = re.findall(r"```haproxy\n(.*?)```", (PROJECT / "docs" / "operations.md").read_text(), re.DOTALL)
     return FRONT.format(port=front) + block.replace(":8001", f":{first}").replace(":8002", f":{second}")
 
@@ -76,7 +76,7 @@ def api(home, database, ring, port: int):
 
 
 def ask(front: int, key: str, statuses: Counter[str], done: threading.Event) -> None:
-    """Request after request, on connections that are kept."""
+    """Send requests on kept connections."""
     headers = {"Authorization": f"Bearer {key}"}
     with httpx.Client(base_url=f"http://127.0.0.1:{front}", headers=headers, trust_env=False, timeout=30) as client:
         while not done.is_set():

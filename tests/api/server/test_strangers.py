@@ -1,4 +1,4 @@
-"""Requests without a valid key: counted by address, without a write each, and apart from each other behind a proxy."""
+"""Requests without a valid key: limited by address, few database writes, separate clients behind a proxy."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ WRONG = "Authorization: Bearer rtr_wrong"
 
 @pytest.fixture
 def writes(monkeypatch):
-    """What of the counting has been written to the database."""
+    """Record the database writes of the rate limiter."""
     written = []
     really = Database.async_fetch_one
 
