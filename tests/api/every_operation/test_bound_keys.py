@@ -81,7 +81,7 @@ def spent(worlds):
 
 def reach_of(kind, route):
     permission = find_permission(route.method, route.path)
-    return permission.reach(namespace="namespace" in BOUND_KINDS[kind], tenant="tenant" in BOUND_KINDS[kind])
+    return permission.find_reach(namespace="namespace" in BOUND_KINDS[kind], tenant="tenant" in BOUND_KINDS[kind])
 
 
 def state(db, world):

@@ -34,10 +34,10 @@ def code_of(read, body):
     """Return the error code of a refusal, None if accepted."""
     try:
         request = read(json.dumps(body).encode())
-        if hasattr(request, "to_values"):
+        if isinstance(request, ChunkConfig):
+            request.check_overlap("chunkConfig")
+        else:
             request.to_values()
-        if hasattr(request, "check"):
-            request.check("chunkConfig")
     except ServiceError as error:
         return error.code
     return None
