@@ -38,9 +38,9 @@ def address_of(peer, *forwarded, trusted=PROXIES):
         ("10.0.0.1", ["\xff\x00, ,,"], "10.0.0.1"),
     ],
 )
-def test_the_client_is_told_by_trusted_proxies_alone(peer, forwarded, address):
+def test_only_trusted_proxies_name_the_client(peer, forwarded, address):
     assert address_of(peer, *forwarded) == address
 
 
-def test_without_a_trusted_proxy_the_header_says_nothing():
+def test_the_header_is_ignored_without_a_trusted_proxy():
     assert address_of("10.0.0.1", "198.51.100.7", trusted=[]) == "10.0.0.1"

@@ -138,7 +138,7 @@ def test_results_are_printed_as_documents_and_job_runs_end(base, org, tmp_path):
             process.kill()
 
 
-def test_what_is_refused_is_told_and_the_rest_is_sent(ingest, org, tmp_path):
+def test_refused_sources_are_reported_and_the_others_sent(ingest, org, tmp_path):
     (tmp_path / "a.txt").write_text("Kept.")
     code, lines = ingest(org.namespace(), "a.txt", "https://docs.example.com/")  # no scraper is configured
     lines_by_source = {line["what"]: line for line in lines}
@@ -191,7 +191,7 @@ def test_a_bucket_is_connected_once_and_ingested_by_its_url_or_its_id(ingest, or
     assert "canary" not in line["error"]
 
 
-def test_a_service_that_does_not_run_is_told_with_what_to_do(tmp_path, monkeypatch):
+def test_an_absent_service_gets_a_message_with_the_next_step(tmp_path, monkeypatch):
     monkeypatch.delenv("RETRIEVAL_API_URL", raising=False)
     (tmp_path / "service.last.json").write_text('{"api": "http://127.0.0.1:1", "apiKey": "k"}')
     arguments = argparse.Namespace(command="runs", namespace=None, url=None, key=None, tenant=None, json=False)
@@ -210,7 +210,7 @@ def test_a_refused_connection_to_this_machine_is_reported_without_retries(tmp_pa
     assert time.monotonic() - begin < 1
 
 
-def test_a_folder_without_files_is_told(base, org, tmp_path, capsys):
+def test_an_empty_folder_is_reported(base, org, tmp_path, capsys):
     (tmp_path / "empty").mkdir()
     arguments = {
         "command": "ingest",

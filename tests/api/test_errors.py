@@ -42,7 +42,7 @@ def test_every_code_renders(code):
     assert ("Retry-After" in rendered.headers) == (rendered.status == 503)
 
 
-def test_what_nobody_expected_keeps_its_words_to_itself():
+def test_an_unexpected_error_reveals_no_details():
     error = to_service_error(RuntimeError("password=hunter2"), failed=ErrorCode.SEARCH_FAILED)
     assert error.code == ErrorCode.SEARCH_FAILED
     assert "hunter2" not in error.message
@@ -132,7 +132,7 @@ def test_no_answer_repeats_what_was_sent(org):
     assert canary not in org.client.get(f"/v1/{canary}").text
 
 
-def test_what_takes_too_long_is_not_told_as_a_database_that_is_away(database_url):
+def test_a_timeout_is_not_reported_as_an_outage(database_url):
     with psycopg.connect(database_url) as connection:
         connection.execute("set statement_timeout = 50")
         with pytest.raises(psycopg.errors.QueryCanceled) as ended:

@@ -55,7 +55,7 @@ def key():
     return {"Idempotency-Key": str(uuid.uuid4())}
 
 
-def test_32_twins_make_one_job_run_and_get_one_answer(org, key):
+def test_32_identical_requests_create_one_job_run(org, key):
     space = org.namespace()
     with ThreadPoolExecutor(32) as pool:
         futures = [
@@ -87,7 +87,7 @@ def test_a_document_that_was_deleted_is_ingested_again_under_the_same_key(org, k
     assert runs_of(org, space) == 2
 
 
-def test_a_file_that_was_deleted_is_ingested_again_by_all_twins_together(org, key):
+def test_a_deleted_file_is_ingested_once_by_identical_requests(org, key):
     space = org.namespace()
 
     def send(_=None):
@@ -155,7 +155,7 @@ def test_a_file_is_taken_once_whatever_the_boundary(org, key):
     assert_error(send(externalId="x"), 409, "IDEMPOTENCY_CONFLICT")
 
 
-def test_what_was_refused_may_be_tried_again(organization, key):
+def test_a_refused_request_can_be_repeated(organization, key):
     org = organization(namespace_limit=1)
     org.namespace()
     body = {"name": "x", **EMBEDDED}
@@ -231,7 +231,7 @@ def test_a_stored_hash_is_keyed_and_one_of_the_release_before_still_counts(org, 
     assert ingest() == first
 
 
-def test_what_breaks_off_half_way_has_done_nothing(org, ring):
+def test_a_crash_before_the_commit_leaves_nothing(org, ring):
     # Simulates a crash between the act and the commit.
     request = IdempotentRequest(org.id, "k", b"hash")
 
@@ -258,7 +258,7 @@ def test_what_breaks_off_half_way_has_done_nothing(org, ring):
     assert [row["id"] for row in tenants] == ["whole"]
 
 
-def test_a_request_waits_only_so_long_for_its_twin(org, ring, monkeypatch):
+def test_a_request_waits_briefly_for_an_identical_request(org, ring, monkeypatch):
     monkeypatch.setattr(idempotency, "WAIT_SECONDS", 0.1)
     request = IdempotentRequest(org.id, "slow", b"hash")
 

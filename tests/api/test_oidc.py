@@ -162,7 +162,7 @@ def test_a_person_finds_what_is_for_them_and_their_groups(ask, org, space, libra
     assert names(ask("sub-eve"), space, **as_eve) == {"open", "not-for-auditors"}
 
 
-def test_what_a_person_may_do_is_what_the_role_says(ask, org, space, library):
+def test_a_role_limits_the_scopes_of_a_person(ask, org, space, library):
     text = {"namespaceId": space, "ingestConfig": {"source": "TEXT", "config": {"text": EDITOR_TEXT}}}
     group = {"namespaceId": space, "members": {"users": [], "groups": []}}
     ada, eve, root = ask("sub-ada"), ask("sub-eve"), ask("sub-root")
@@ -211,7 +211,7 @@ def test_a_person_of_a_tenant_stays_in_it(ask, org, space, library):
     refused(answer, "other_tenant", 403, "FORBIDDEN")
 
 
-def test_who_has_no_role_is_told_so(ask):
+def test_a_person_without_a_role_gets_a_clear_refusal(ask):
     assert "administrator" in refused(ask("sub-nil").get("/v1/namespaces"), "no_role", 403, "FORBIDDEN")
     refused(ask(groups=["lost"]).get("/v1/namespaces"), "no_organization", 403, "FORBIDDEN")
     refused(ask(groups=None).get("/v1/namespaces"), "no_role", 403, "FORBIDDEN")
@@ -416,7 +416,7 @@ def test_a_token_counts_in_the_header_alone_and_two_headers_are_refused(ask, org
             assert nobody.get("/v1/keys/current", headers=headers).status_code == 401
 
 
-def test_a_group_that_is_told_as_text_is_one_group(ask, org, space, library):
+def test_a_text_claim_is_a_single_group(ask, org, space, library):
     # Neither words nor letters of the text are groups.
     assert "staffs" in names(ask("sub-ada", groups="staff"), space)
     refused(ask(groups="staff, first").get("/v1/namespaces"), "no_role", 403, "FORBIDDEN")

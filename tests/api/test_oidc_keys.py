@@ -88,7 +88,7 @@ def test_each_accepted_signature_is_read(provider, clock, algorithm):
 
 
 @pytest.mark.parametrize("algorithm", ["RS512", "ES384", "PS256"])
-def test_other_signatures_are_not(provider, clock, algorithm):
+def test_other_signature_algorithms_are_refused(provider, clock, algorithm):
     async def steps(verifier):
         claims, header = provider.claims("somebody"), {"alg": algorithm, "kid": provider.keys[0].kid}
         assert await reason(verifier, oidc_provider.unsigned(header, claims, b"x")) == "algorithm_not_allowed"
@@ -114,7 +114,7 @@ def test_a_new_key_is_found_and_a_withdrawn_one_ends(provider, clock):
     run(provider, steps)
 
 
-def test_tokens_of_unknown_keys_do_not_make_it_ask_more_often(provider, clock):
+def test_unknown_keys_do_not_increase_fetches(provider, clock):
     async def steps(verifier):
         for _ in range(100):
             strange = provider.token("somebody", key=signing_key("EdDSA"))
@@ -134,7 +134,7 @@ def test_a_token_without_a_keys_id_is_refused(provider, clock, kid):
     assert provider.requests == []
 
 
-def test_known_keys_go_on_while_the_issuer_is_away(provider, clock):
+def test_known_keys_work_during_an_issuer_outage(provider, clock):
     async def steps(verifier):
         token = provider.token("somebody")
         assert await reason(verifier, token) is None
@@ -151,7 +151,7 @@ def test_known_keys_go_on_while_the_issuer_is_away(provider, clock):
     run(provider, steps)
 
 
-def test_an_issuer_that_hangs_holds_nobody_for_long(provider, clock, monkeypatch):
+def test_a_hanging_issuer_delays_requests_briefly(provider, clock, monkeypatch):
     monkeypatch.setattr(issuer_keys, "KEY_FETCH_SECONDS", 2.0)
     over = threading.Event()
 
@@ -174,7 +174,7 @@ def test_an_issuer_that_hangs_holds_nobody_for_long(provider, clock, monkeypatch
     assert len(provider.requests) == 1
 
 
-def test_the_refusal_is_503_where_nothing_can_be_known(provider, clock):
+def test_a_token_gets_503_without_any_known_key(provider, clock):
     provider.instead = lambda _path: (503, {})
 
     async def steps(verifier):
@@ -217,7 +217,7 @@ def test_keys_are_read_by_https_alone(provider, clock, address):
     run(provider, steps)
 
 
-def test_keys_that_sign_nothing_here_are_left_out(provider, clock):
+def test_unusable_keys_are_skipped(provider, clock):
     # An odd key must not affect the others.
     good, foreign_key = provider.keys[0], signing_key("RS256")
     public = foreign_key.public()
@@ -257,7 +257,7 @@ def test_the_issuer_itself_is_the_reason_only_for_the_log(provider, clock):
 
 
 @pytest.mark.parametrize("claim", ["sub", "groups"])
-def test_half_a_character_in_a_claim_is_refused_as_the_tokens_fault(provider, clock, claim):
+def test_a_lone_surrogate_in_a_claim_is_an_invalid_token(provider, clock, claim):
     signer = provider.keys[0]
     half = "\ud800" if claim == "sub" else ["\ud800"]
     claims = provider.claims("sub-ada") | {claim: half}

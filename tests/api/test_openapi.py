@@ -37,7 +37,7 @@ def references(node):
             yield from references(value)
 
 
-def test_it_is_served_as_it_is_made(anonymous):
+def test_the_description_is_served_as_generated(anonymous):
     answer = anonymous.get("/openapi.json")
     assert answer.status_code == 200
     assert answer.json()["paths"].keys() == DOCUMENT["paths"].keys()
@@ -87,7 +87,7 @@ def test_it_is_a_valid_description_of_an_api():
     openapi_spec_validator.validate(DOCUMENT)
 
 
-def test_every_operation_tells_all_that_a_generator_needs():
+def test_every_operation_has_the_fields_for_generators():
     for (method, _, operation), name in zip(OPERATIONS, NAMES, strict=True):
         assert len(operation["tags"]) == 1, name
         assert operation.get("description"), name
@@ -120,7 +120,7 @@ def unions(node):
             yield from unions(value)
 
 
-def test_a_choice_between_objects_names_what_tells_them_apart():
+def test_unions_of_objects_have_a_discriminator():
     for schema in DOCUMENT["components"]["schemas"].values():
         for choice in unions(schema):
             assert choice.get("discriminator", {}).get("mapping") or apart_by_what_they_need(choice), choice
@@ -159,7 +159,7 @@ def test_models_and_scopes_are_enumerated():
     assert description["JinaModel"]["properties"]["model"]["enum"] == ["jina-embeddings-v9"]
 
 
-def test_no_schema_has_two_members_that_a_language_would_call_the_same():
+def test_property_names_are_unique_in_every_language():
     for name, schema in DOCUMENT["components"]["schemas"].items():
         plain = [re.sub("[^a-z0-9]", "", member.lower()) for member in schema.get("properties", {})]
         assert len(plain) == len(set(plain)), name

@@ -133,13 +133,13 @@ def test_a_port_may_name_the_field(probed, ports, field):
     assert body["message"] == "fileStorageConfig.bucket could not be verified: there is no such bucket."
 
 
-def test_the_three_checks_run_beside_each_other(probed, ports):
+def test_the_three_checks_run_concurrently(probed, ports):
     together = threading.Barrier(3, timeout=4)
     ports.files = ports.vectors = ports.model = together.wait
     assert probed.client.post("/v1/namespaces", json={"name": "a", **EMBEDDED}).status_code == 200
 
 
-def test_when_all_hang_it_is_five_seconds_in_all(probed, ports):
+def test_three_hanging_checks_take_five_seconds_in_total(probed, ports):
     released = threading.Event()
     ports.files = ports.vectors = ports.model = released.wait
     try:
@@ -209,7 +209,7 @@ def test_a_patch_checks_what_it_changes(probed, ports):
     assert namespace["embeddingModelConfig"] == EMBEDDED["embeddingModelConfig"]
 
 
-def test_a_model_that_is_not_there_is_the_models_error(probed, monkeypatch):
+def test_a_missing_model_is_an_embedding_error(probed, monkeypatch):
     monkeypatch.setattr(registry, "EMBEDDER_FACTORIES", {"LOCAL": "probed_ports:model"})
     model = {"embeddingModelConfig": {"provider": "OPENAI", "model": "text-embedding-3-small", "apiKey": "k"}}
     answer = probed.client.post("/v1/namespaces", json={"name": "a", **EMBEDDED, **model})
@@ -234,7 +234,7 @@ def test_embedded_values_can_be_switched_off(api_settings, setting, config):
 
 
 @pytest.mark.parametrize("area", EMBEDDED)
-def test_a_part_of_the_service_that_is_too_busy_is_no_fault_of_the_config(probed, ports, area):
+def test_a_busy_service_is_not_a_config_error(probed, ports, area):
     port = {"fileStorageConfig": "files", "vectorStorageConfig": "vectors", "embeddingModelConfig": "model"}[area]
     released = threading.Event()
     for outcome in (released.wait, failing(Retryable("The vector store cannot be reached or is busy."))):

@@ -87,7 +87,7 @@ def test_a_file_is_sent_by_its_path_its_bytes_or_opened(client, org, tmp_path):
     assert all(document.metadata == {"kind": "file"} for document in client.documents.list(space))
 
 
-def test_the_same_asynchronously(base, org, tmp_path):
+def test_the_asynchronous_client_ingests_and_lists(base, org, tmp_path):
     path = tmp_path / "b.txt"
     path.write_text("From a path.")
 
@@ -158,7 +158,7 @@ def test_a_write_is_sent_again_under_one_key_until_it_is_taken():
     assert requests[0][1]
 
 
-def test_a_file_is_whole_in_each_request(tmp_path):
+def test_a_retried_upload_sends_the_whole_file(tmp_path):
     path = tmp_path / "a.bin"
     path.write_bytes(b"\x00content" * 1000)
     with scripted(LIMITED, None, TAKEN) as (client, requests):
@@ -166,20 +166,20 @@ def test_a_file_is_whole_in_each_request(tmp_path):
     assert [body.count(b"\x00content") for _, _, body in requests] == [1000] * 3
 
 
-def test_what_may_have_acted_is_not_sent_again():
+def test_requests_without_a_key_are_not_retried_after_a_server_error():
     with scripted(BROKEN) as (client, requests), pytest.raises(RetrievalError) as error:
         client.api.revoke_connection("con_1", {"namespaceId": "ns_1"})
     assert (error.value.code, error.value.attempts, len(requests)) == ("INTERNAL_ERROR", 1, 1)
 
 
-def test_a_longer_time_than_allowed_is_told_instead_of_waited():
+def test_a_retry_after_beyond_the_timeout_raises_at_once():
     far = (503, {"Retry-After": "3600"}, {"error": {"code": "SERVICE_UNAVAILABLE", "message": "", "details": {}}})
     with scripted(far) as (client, _), pytest.raises(RetrievalError) as error:
         client.search("ns_1", "x")
     assert (error.value.code, error.value.status) == ("SERVICE_UNAVAILABLE", 503)
 
 
-def test_no_server_is_said_so_after_the_attempts():
+def test_an_absent_server_raises_after_the_retries():
     with (
         RetrievalClient("http://127.0.0.1:9", "key", retries=Retries(attempts=2, backoff=0.01)) as client,
         pytest.raises(

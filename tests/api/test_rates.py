@@ -54,7 +54,7 @@ def test_the_headers_are_on_every_answer(org, organization, anonymous, api_setti
         assert all(answer.headers[name].isdigit() for name in HEADERS), (answer.status_code, answer.url)
 
 
-def test_they_are_on_a_fault_of_ours_too(org, monkeypatch):
+def test_the_headers_are_on_server_errors(org, monkeypatch):
     def fail(*_: object) -> None:
         raise RuntimeError("a fault")
 
@@ -108,7 +108,7 @@ def _ask_for(org, addresses: tuple[str, ...], clients: int, requests_per_client:
 
 
 @pytest.mark.slow
-def test_lent_counts_let_in_the_limit_and_never_more(organization, api_database, ring, tmp_path):
+def test_two_processes_admit_exactly_the_limit(organization, api_database, ring, tmp_path):
     limit = 600
     org = organization(requests_per_minute=limit)
     with running(tmp_path, api_database, ring) as (first, _, _), running(tmp_path, api_database, ring) as (two, _, _):
@@ -124,7 +124,7 @@ def test_lent_counts_let_in_the_limit_and_never_more(organization, api_database,
     assert {answer.status_code for answer in answers} <= {200, 429}
 
 
-def test_what_is_lent_and_not_used_goes_back_and_a_revoked_key_is_refused_at_once(org):
+def test_unused_counts_return_and_revoked_keys_are_refused_at_once(org):
     wait_for_fresh_minute()
     minute = int(time.time()) // 60
     for _ in range(100):

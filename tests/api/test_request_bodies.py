@@ -80,7 +80,7 @@ def test_parts_are_decoded_as_their_header_says(org, api_settings, encoding, enc
 @pytest.mark.parametrize(
     ("encoding", "encode"), [("base64", base64.encodebytes), ("quoted-printable", quopri.encodestring)]
 )
-def test_what_arrives_in_pieces_is_decoded_as_a_whole(encoding, encode, size):
+def test_a_body_in_pieces_is_decoded_as_a_whole(encoding, encode, size):
     content = "naïve = größer, and a long line that is broken softly, once and then again\r\n".encode() * 3
     encoded = encode(content).replace(b"\n", b"\r\n") if encoding == "base64" else encode(content)
     decoder = TransferDecoder(encoding.encode(), "file")

@@ -121,7 +121,7 @@ def check_refused(filled, reader, route):
     assert {entry["route"] for entry in new} == {route.path}
 
 
-def test_the_object_is_named(org):
+def test_an_entry_names_the_object(org):
     space = org.namespace()
     run = org.text(space)["data"]["ingestJobRunId"]
     org.client.delete(f"/v1/namespaces/{space}")
@@ -137,7 +137,7 @@ def test_the_object_is_named(org):
     ]
 
 
-def test_newest_first_in_pages_of_ones_own_organization_alone(org, organization):
+def test_entries_are_paged_newest_first_within_the_organization(org, organization):
     stranger = organization()
     for number in range(7):
         assert org.client.post("/v1/tenants", json={"id": f"t{number}"}).status_code == 200
@@ -160,7 +160,7 @@ def test_newest_first_in_pages_of_ones_own_organization_alone(org, organization)
     assert_error(stranger.client.get("/v1/audit", params={"cursor": first}), 400, "INVALID_REQUEST")
 
 
-def test_many_at_once_lose_none(org):
+def test_concurrent_writes_lose_no_entry(org):
     def make(number):
         return org.client.post("/v1/tenants", json={"id": f"t{number}"}).status_code
 
@@ -189,13 +189,13 @@ def test_a_write_whose_entry_cannot_be_stored_is_not_acknowledged(org, api_db):
     assert [entry["status"] for entry in entries(org.client)] == [200]
 
 
-def test_whoever_has_no_valid_key_writes_no_log(org, anonymous):
+def test_requests_without_a_valid_key_create_no_entry(org, anonymous):
     assert anonymous.post("/v1/tenants", json={"id": "alice"}).status_code == 401
     assert anonymous.get(FILES.format(document_id="x", kind="raw")).status_code >= 400
     assert entries(org.client) == []
 
 
-def test_entries_are_kept_for_their_days(org, api_db):
+def test_entries_are_deleted_after_the_retention(org, api_db):
     for name in ("old", "new"):
         org.client.post("/v1/tenants", json={"id": name})
     age = "update audit_entries set created_at = now() - make_interval(days => %(days)s) where object_id = 'old'"
@@ -207,7 +207,7 @@ def test_entries_are_kept_for_their_days(org, api_db):
     assert [entry["objectId"] for entry in entries(org.client)] == ["new"]
 
 
-def test_documents_and_members_that_were_changed_are_named_with_before_and_after(worlds):
+def test_entries_name_changed_documents_and_members(worlds):
     org = worlds.organization()
     space = org.namespace()
     documents = [org.text(space, f"text {number}", externalId=f"e{number}") for number in range(150)]

@@ -98,7 +98,7 @@ def filled(org):
     return space, doc
 
 
-def test_the_listings_are_all_of_them():
+def test_the_table_covers_every_listing():
     assert [path for path, _ in LISTINGS] == sorted(CODES)
 
 
@@ -121,7 +121,7 @@ def former(org, operation, space: str, doc: str) -> str:
     return base64.urlsafe_b64encode(mark + data).decode().rstrip("=")
 
 
-def test_what_no_listing_gave_is_refused_and_a_cursor_tells_nothing_of_its_place(org, filled):
+def test_forged_cursors_are_refused_and_cursors_reveal_no_position(org, filled):
     # Positions of runs and chunks are numbers shared by the whole installation.
     space, doc = filled
     real = {
@@ -179,7 +179,7 @@ def test_a_cursor_of_another_tenant_organization_and_namespace_is_refused(org, o
         assert_error(answer, 400, "INVALID_FILTER_CONFIG")
 
 
-def test_a_cursor_is_of_who_was_given_it(org, filled):
+def test_a_cursor_belongs_to_the_caller(org, filled):
     space, _ = filled
     body = {"namespaceId": space, "filterConfig": {}, "pagination": {"pageSize": 1}}
     users = ("", "ada", "bob")

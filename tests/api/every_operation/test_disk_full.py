@@ -113,7 +113,7 @@ def test_other_errors_are_no_full_disk():
     assert disk_full.full_disk_reason(None) is None
 
 
-def test_every_write_says_so_and_every_read_goes_on(base, api_db, ring):
+def test_writes_report_a_full_disk_and_reads_continue(base, api_db, ring):
     # Writes report the full disk, or are refused earlier; searches skip counters and notes.
     worlds, failures = Worlds(base, api_db, ring), Failures()
     world = worlds.fill(worlds.organization(), "alice")

@@ -84,7 +84,7 @@ def test_an_empty_list_of_allowed_values_matches_nothing(org, space):
     assert documents(org, "POST", space, filterConfig={}).json()["data"]["itemsReturned"] == 1
 
 
-def test_a_config_that_is_not_known_is_not_dropped_without_a_word(org):
+def test_an_unknown_config_is_named_in_the_message(org):
     body = {"name": "n", **EMBEDDED, "gmailConfig": {"clientId": "c", "clientSecret": "canary"}, "other": 1}
     creation = org.client.post("/v1/namespaces", json=body)
     assert creation.json()["message"] == "Namespace created successfully; not known here and left out: gmailConfig"

@@ -446,7 +446,7 @@ def holds(answer: httpx.Response, world: World, stranger: str = "another organiz
     return [kind for kind, value in world.own.items() if kind in kinds and value in answer.text]
 
 
-def test_every_route_and_every_id_is_known_here():
+def test_the_tables_cover_every_route_and_id():
     parameters = {name for route in ROUTES for name in re.findall(r"{(\w+)}", route.path)}
     assert parameters - NO_ID <= set(KINDS), "a path parameter that this test does not know: say what it names in KINDS"
     for route, parameter in PLACES:
@@ -470,7 +470,7 @@ def test_every_route_and_every_id_is_known_here():
 
 
 @pytest.mark.parametrize("stranger", FORBIDDEN_TO)
-def test_anothers_object_is_as_if_it_never_was(owner, strangers, stranger):
+def test_foreign_ids_get_the_answer_of_unknown_ids(owner, strangers, stranger):
     # With the namespace in the query, and without where optional.
     failures = Failures()
     for bare, cases in ((False, CASES), (True, BARE)):
@@ -516,7 +516,7 @@ LISTED = [
 
 
 @pytest.mark.parametrize("stranger", FORBIDDEN_TO)
-def test_what_is_ones_own_holds_nothing_of_anothers(owner, strangers, stranger):
+def test_own_listings_and_searches_show_no_foreign_ids(owner, strangers, stranger):
     # Listings and searches with own ids, also in the shared namespace.
     failures = Failures()
     for kind, route in LISTED:
@@ -529,7 +529,7 @@ def test_what_is_ones_own_holds_nothing_of_anothers(owner, strangers, stranger):
 
 
 @pytest.mark.parametrize("kind", ["raw", "parsed"])
-def test_a_link_without_its_signature_tells_nothing(owner, anonymous, kind):
+def test_unsigned_links_get_identical_answers(owner, anonymous, kind):
     names = [
         parameter["name"] for parameter in DOCUMENT["paths"][FILES]["get"]["parameters"] if parameter["in"] == "query"
     ]
@@ -543,7 +543,7 @@ def test_a_link_without_its_signature_tells_nothing(owner, anonymous, kind):
         assert 400 <= foreign.status_code < 500
 
 
-def test_a_search_finds_ones_own(owner):
+def test_a_search_finds_own_documents(owner):
     # Guards the searches above against a canary nobody finds.
     route = next(route for route in ROUTES if route.path == "/v1/search/hybrid")
     assert holds(owner.send(route), owner) == ["document", "external"]
@@ -551,7 +551,7 @@ def test_a_search_finds_ones_own(owner):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("route", "parameter"), PLACES, ids=case_name)
-def test_the_owner_gets_another_answer(worlds, route, parameter):
+def test_owners_get_a_different_answer_than_strangers(worlds, route, parameter):
     # Guards the comparison above: identical answers for everybody prove no isolation.
     org = worlds.organization()
     world = worlds.fill(org, "alice")
@@ -563,7 +563,7 @@ def test_the_owner_gets_another_answer(worlds, route, parameter):
     assert stable_parts(found_answer)[:2] != stable_parts(never)[:2], found_answer.text
 
 
-def test_the_owner_still_has_everything(owner, strangers):
+def test_the_owner_keeps_all_objects(owner, strangers):
     # Runs after all requests above.
     for path in ("/v1/namespaces/{namespace_id}", "/v1/ingest-job-runs/{ingest_job_run_id}"):
         route = next(route for route in ROUTES if (route.method, route.path) == ("GET", path))

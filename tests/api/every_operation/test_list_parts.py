@@ -40,7 +40,7 @@ def read(org, name, query):
 
 
 @pytest.mark.parametrize("name", LISTS)
-def test_the_parts_make_up_the_whole(org, filled, name):
+def test_pages_add_up_to_the_complete_list(org, filled, name):
     whole = read(org, name, filled[name])
     assert set(whole) == {name}
     assert len(whole[name]) == COUNT

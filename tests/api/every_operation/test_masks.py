@@ -162,9 +162,7 @@ def test_every_config_with_a_secret_is_here():
 
 
 @pytest.mark.parametrize(("variant", "secret", "setting"), PAIRS, ids=name_of)
-def test_a_mask_stays_only_while_all_that_decides_the_address_does(
-    space_factory, api_db, ring, variant, secret, setting
-):
+def test_a_mask_is_refused_after_a_change_of_the_address(space_factory, api_db, ring, variant, secret, setting):
     client, space = space_factory(variant)
     path, whole = f"/v1/namespaces/{space}", variant.config()
     unmasked = {name.replace(".", "__"): variant.value(name) for name in variant.secrets if name != secret}
@@ -186,7 +184,7 @@ def test_a_mask_stays_only_while_all_that_decides_the_address_does(
 
 
 @pytest.mark.parametrize(("variant", "another"), MOVES, ids=name_of)
-def test_a_mask_of_one_provider_is_none_of_another(space_factory, api_db, ring, variant, another):
+def test_a_mask_is_refused_for_another_provider(space_factory, api_db, ring, variant, another):
     client, space = space_factory(variant)
     shared = {path.replace(".", "__"): variant.mask_of(path) for path in variant.secrets}
     answer = client.patch(f"/v1/namespaces/{space}", json={another.area: another.config(**shared)})
@@ -196,7 +194,7 @@ def test_a_mask_of_one_provider_is_none_of_another(space_factory, api_db, ring, 
 
 
 @pytest.mark.parametrize("variant", VARIANTS, ids=name_of)
-def test_only_the_mask_that_was_shown_is_one(space_factory, api_db, ring, variant):
+def test_only_the_shown_mask_keeps_a_secret(space_factory, api_db, ring, variant):
     client, space = space_factory(variant)
     path = f"/v1/namespaces/{space}"
     secret = variant.secrets[0]
@@ -228,13 +226,13 @@ def vendor_of(variant: Variant) -> str:
     return variant.tag[1] if variant.tag else next(c for c, area in APP_CONFIGS.items() if area == variant.area)
 
 
-def test_what_a_setting_can_move_is_here():
+def test_the_table_covers_every_vendor_with_an_address_setting():
     vendors = set(registry.EMBEDDER_FACTORIES) | set(registry.SCRAPER_FACTORIES) | set(APP_CONFIGS)
     assert {vendor_of(variant) for variant in MOVABLE} == vendors - {"LOCAL", "ENDPOINT"}
 
 
 @pytest.mark.parametrize("variant", MOVABLE, ids=name_of)
-def test_a_stored_secret_goes_where_it_was_stored_for(space_factory, api_db, ring, monkeypatch, variant):
+def test_a_stored_secret_is_not_sent_to_a_moved_address(space_factory, api_db, ring, monkeypatch, variant):
     space, api_settings = space_factory(variant)[1], space_factory.settings
     vendor = vendor_of(variant)
     if (variant.area, vendor) == (namespaces.WEB_SCRAPER, "JINA"):

@@ -173,7 +173,7 @@ def check_parameter(path, method, name, org, space):
         assert send_value(value) == plain, value
 
 
-def test_the_server_as_it_is_run_takes_them_as_bytes(process, api_db, ring):
+def test_the_server_process_accepts_raw_bytes_in_names(process, api_db, ring):
     owner = organizations.create_organization(api_db, "names")
     key = f"Authorization: Bearer {api_keys.create_key(api_db, ring, owner.id, 'names').api_key}"
     for target in (

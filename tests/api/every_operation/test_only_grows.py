@@ -62,7 +62,7 @@ def surface():
     return operations
 
 
-def test_nothing_that_clients_know_is_gone():
+def test_no_recorded_parameter_property_or_status_is_missing():
     present, failures = surface(), Failures()
     for operation, recorded in json.loads(KEPT.read_text()).items():
         with failures.of(operation):
@@ -77,12 +77,12 @@ def test_nothing_that_clients_know_is_gone():
     failures.report()
 
 
-def test_every_path_of_the_service_stands_under_v1_but_where_probes_and_prometheus_look():
+def test_paths_are_under_v1_except_probes_and_metrics():
     beside = {path for path in DOCUMENT["paths"] if not path.startswith("/v1/")}
     assert beside == {"/health", "/ready", "/metrics"}
 
 
-def test_it_would_be_noticed():
+def test_the_surface_contains_answers_and_enum_values():
     recorded = surface()
     assert "data.namespace.identifier" in recorded["GET /v1/namespaces/{namespace_id}"]["answers"]
     assert "connector=BOX" in recorded["POST /v1/connections"]["takes"]

@@ -272,7 +272,7 @@ def test_a_version_for_others_that_fails_or_is_cancelled_changes_no_answer(world
         assert not wrong, f"{user}: {wrong[0]}:\n{actual[wrong[0]]}\n{expected[user][wrong[0]]}"
 
 
-def test_a_user_is_answered_alike_however_it_is_named(world):
+def test_headers_and_bound_keys_give_a_user_the_same_answers(world):
     # By header, by a key of the user, and by a key with a required user.
     client, key_route = world.org.client, "GET /v1/keys/current"
     listing = client.post("/v1/documents", json={"namespaceId": world.space, "filterConfig": {}}).json()
@@ -308,7 +308,7 @@ def test_users_are_shown_the_names_of_namespaces_alone(world):
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_no_requests_that_say_nothing_about_access_show_a_user_more(world, seed):
+def test_requests_without_access_never_show_a_user_more(world, seed):
     # Ingestions without a list, resyncs, retries, deletions and requests of the user, in random order.
     rng = random.Random(seed)
     body = {"namespaceId": world.space, "filterConfig": {}}
@@ -358,7 +358,7 @@ def test_no_requests_that_say_nothing_about_access_show_a_user_more(world, seed)
 
 
 @pytest.mark.parametrize("member", ["a.zip/two.txt", "outer.zip/inner.zip"])
-def test_an_archive_of_which_a_hidden_member_is_deleted_hands_its_file_to_no_user(world, member):
+def test_an_archive_with_a_deleted_hidden_member_gives_users_no_file(world, member):
     # The file still contains the member.
     inner = packed([("two.txt", b"Two owls.")])
     world.file("outer.zip", packed([("inner.zip", inner), ("one.txt", b"One.")]), {"public": True})

@@ -328,7 +328,7 @@ def test_a_note_on_stop_words_tells_nothing_of_the_languages_of_hidden_documents
         assert "stop words alone" in data["note"]
 
 
-def test_nor_that_there_are_hidden_documents(org, space, library):
+def test_stop_word_notes_reveal_no_hidden_documents(org, space, library):
     words = {"namespaceId": space, "query": "where it is", "hybridConfig": {"semanticWeight": 0, "keywordWeight": 1}}
     bob = {"X-On-Behalf-Of": "bob"}
     empty = org.client.post("/v1/search/hybrid", json=words, headers=bob).json()

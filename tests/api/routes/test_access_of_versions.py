@@ -99,7 +99,7 @@ def test_who_loses_access_loses_it_at_once_and_who_gains_it_sees_the_new_version
         ({"public": True, "users": ["ada"]}, {"public": True}, {"ada", "bob", "cyd"}, {"ada", "bob", "cyd"}),
     ],
 )
-def test_between_the_two_it_is_for_those_whom_both_name(lists, org, space, work):
+def test_a_pending_version_is_visible_to_the_intersection_of_both_lists(lists, org, space, work):
     old, new, between, expected = lists
     for group, members in (("staff", ["ada", "bob"]), ("guests", ["cyd"])):
         body = {"namespaceId": space, "members": {"users": members}}
@@ -120,7 +120,7 @@ def test_between_the_two_it_is_for_those_whom_both_name(lists, org, space, work)
         ({"groups": ["domain:x.org"]}, {"public": True, "denied": users("bob@x.org")}),
     ],
 )
-def test_who_is_named_with_an_address_is_of_its_domain_at_once(lists, org, space, work):
+def test_addresses_and_domains_match_at_once(lists, org, space, work):
     old, new = lists
     people = ("ada@x.org", "bob@x.org", "ada@y.org", "x.org", "ada")
     send(org, space, OLD, old)

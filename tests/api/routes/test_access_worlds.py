@@ -236,14 +236,14 @@ def keys(places):
         client.close()
 
 
-def test_every_route_says_what_the_oracle_says(places, keys):
+def test_every_route_agrees_with_the_oracle(places, keys):
     look_at(places, keys, range(FIRST, FIRST + WORLDS))
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(1_200)
 @pytest.mark.parametrize("part", range(PARTS))
-def test_every_route_says_so_of_two_thousand_worlds(places, keys, part):
+def test_every_route_agrees_in_two_thousand_worlds(places, keys, part):
     worlds_per_part = ALL // PARTS
     look_at(places, keys, range(part * worlds_per_part, (part + 1) * worlds_per_part))
 

@@ -67,7 +67,7 @@ def test_the_filter_confirms_exactly_those_that_wait(org, space, documents, conn
     assert_error(repeated, 404, "DOCUMENTS_NOT_FOUND")
 
 
-def test_a_change_of_all_that_nothing_awaits_is_refused_as_a_slip(org, space, documents):
+def test_a_change_of_all_not_awaiting_documents_is_refused(org, space, documents):
     body = {"namespaceId": space, "filterConfig": {"awaitingRemoval": False}}
     assert_error(org.client.request("DELETE", "/v1/documents", json=body), 400, "INVALID_FILTER_CONFIG")
     assert set(awaiting_by_name(org, space)) == {"stays", "held", "on"}

@@ -148,7 +148,7 @@ def test_a_document_says_why_it_is_nobodys(org, space):
 
 
 @pytest.mark.parametrize("connector", NAMES)
-def test_from_pending_to_active(org, space, vendor, connector):
+def test_a_connection_becomes_active_after_the_callback(org, space, vendor, connector):
     connection, url = create(org, space, connector)
     assert re.fullmatch("conn_[0-9a-z]{36}", connection)
     pending = read(org, connection)
@@ -276,7 +276,7 @@ def test_a_state_that_is_no_authority(org, space, vendor):
     assert not vendor.codes.get(code)
 
 
-def test_a_late_state(org, space, vendor):
+def test_an_expired_state_is_refused(org, space, vendor):
     connection, url = create(org, space)
     code, state = vendor.visit(url)
     org.db.rows(
@@ -330,7 +330,7 @@ def test_refusals_say_why_in_our_words(org, space, vendor):
         assert failed["config"]["credentials"] is None
 
 
-def test_an_unticked_box_at_the_callback(org, space, vendor):
+def test_a_missing_scope_fails_the_callback(org, space, vendor):
     # A new connection fails with the missing scope; an ACTIVE connection keeps the former access.
     connection, url = create(org, space)
     right = "https://www.googleapis.com/auth/drive.readonly"
@@ -354,7 +354,7 @@ def test_an_unticked_box_at_the_callback(org, space, vendor):
     assert reauthorized["config"] == active["config"]
 
 
-def test_authorizing_anew(org, space, vendor):
+def test_a_failed_connection_can_be_authorized_again(org, space, vendor):
     connection, url = create(org, space)
     call_back(org, error="access_denied", state=vendor.visit(url)[1])
     change_data = change(org, space, connection).json()["data"]
@@ -372,7 +372,7 @@ def test_authorizing_anew(org, space, vendor):
     assert after_decline["config"] == active["config"]
 
 
-def test_what_is_refused(org, space):
+def test_invalid_changes_are_refused(org, space):
     bare = org.namespace()
     body = {"namespaceId": bare, "name": "Drive", "connector": "BOX"}
     error = assert_error(org.client.post("/v1/connections", json=body), 400, "INVALID_REQUEST")

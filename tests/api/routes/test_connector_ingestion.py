@@ -99,7 +99,7 @@ def test_what_is_chosen_is_kept_with_the_request_and_what_makes_no_sense_is_told
 
 
 @pytest.mark.parametrize("path", SOURCES)
-def test_it_is_queued(org, space, path):
+def test_an_ingestion_is_queued(org, space, path):
     connection_id = connection(org, space, SOURCES[path])
     answer = post(
         org,

@@ -101,7 +101,7 @@ class Endless:
         return Parsed("text", members=tuple(Member(str(n), raw.path, "", 1) for n in range(2)))
 
 
-def test_what_unfolds_to_too_much_is_refused(tmp_path):
+def test_an_archive_with_too_much_content_is_refused(tmp_path):
     raw = RawContent(tmp_path / "raw", "a.zip", "", 1)
     files = convert.convert_file(Endless(), raw, OcrStrategy.BASIC_PARSER, max_characters=1000, max_files=1000)
     assert [file.filename for file in files][:3] == ["a.zip", "a.zip/0", "a.zip/1"]

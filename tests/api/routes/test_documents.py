@@ -181,7 +181,7 @@ def test_a_filter_that_restricts_nothing_changes_nothing(org, space, filters):
     assert list_documents(org, space)["itemsReturned"] == 3
 
 
-def test_deleting(org, space):
+def test_documents_are_deleted_by_filter(org, space):
     nothing = {"documentIds": ["doc_none"]}
     assert list_documents(org, space, nothing)["documents"] == []
     assert_error(ask(org, "DELETE", space, nothing), 404, "DOCUMENTS_NOT_FOUND")

@@ -55,7 +55,7 @@ def names(org, space, filters, headers=None):
         ({"accessStatuses": ["UNKNOWN"]}, set()),
     ],
 )
-def test_what_is_found(org, space, filters, expected):
+def test_filters_find_documents(org, space, filters, expected):
     assert names(org, space, filters) == expected
 
 
@@ -68,7 +68,7 @@ def test_what_is_found(org, space, filters, expected):
         ({"accessStatuses": ["KNOWN"]}, "filterConfig.accessStatuses"),
     ],
 )
-def test_what_cannot_be_looked_for_is_refused_by_its_field(org, space, filters, field):
+def test_invalid_filters_are_refused_by_field(org, space, filters, field):
     answer = ask(org, "POST", "/v1/documents", space, filters)
     assert assert_error(answer, 400, "INVALID_FILTER_CONFIG")["error"]["details"]["field"] == field
 

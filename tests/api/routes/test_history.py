@@ -40,7 +40,7 @@ def end(org, run, *, status="SUCCESS", stage="upserted", chunks=None, error=None
     )
 
 
-def test_each_run_stands_with_what_it_made_of_the_document(org, space):
+def test_the_history_shows_the_outcome_of_each_run(org, space):
     ways = (
         {"chunks": 3},
         {"stage": "unchanged"},
@@ -63,7 +63,7 @@ def test_each_run_stands_with_what_it_made_of_the_document(org, space):
     assert history[0]["finishedAt"]["isoString"] >= history[0]["createdAt"]["isoString"]
 
 
-def test_it_is_paged_newest_first(org, space):
+def test_the_history_is_paged_newest_first(org, space):
     for number in range(3):
         accepted = org.text(space, f"version {number}", name="notes")["data"]
     document = accepted["documents"][0]["id"]

@@ -51,7 +51,7 @@ def test_the_answer_comes_when_the_status_changes(run):
     assert 0.5 < seconds < 5
 
 
-def test_it_comes_at_the_end_of_the_time(run):
+def test_an_unchanged_run_is_answered_at_the_timeout(run):
     answer, seconds = run.read(waitSeconds=1)
     assert status_of(answer) == "QUEUED"
     assert 0.9 < seconds < 4
@@ -79,7 +79,7 @@ def test_many_wait_for_the_same_run(run):
 
 
 @pytest.mark.parametrize("query", [{"waitSeconds": "31"}, {"waitSeconds": "-1"}, {"waitSeconds": "x"}, {"since": "X"}])
-def test_what_is_out_of_range_is_refused(run, query):
+def test_a_wait_out_of_range_is_refused(run, query):
     assert_error(run.read(**query)[0], 400, "INVALID_REQUEST")
 
 

@@ -186,7 +186,7 @@ def test_a_document_is_read_around_a_span(org, api_settings):
     assert read(start=10**9)["content"] == ""
 
 
-def test_what_is_anothers_is_as_if_it_never_was(org, organization, filled):
+def test_foreign_documents_get_the_answer_of_unknown_documents(org, organization, filled):
     space, document = filled
     stranger = organization()
     own_space = stranger.namespace()

@@ -42,7 +42,7 @@ def ways_to_send(org, space, name):
 
 
 @pytest.mark.parametrize("name", IMITATIONS)
-def test_an_imitation_is_400_that_names_the_field(org, space, name):
+def test_an_imitated_name_gets_400_with_the_field(org, space, name):
     for field, answer in ways_to_send(org, space, name):
         assert answer.status_code == 400, (field, answer.text)
         error = answer.json()["error"]

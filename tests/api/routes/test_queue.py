@@ -11,7 +11,7 @@ def queue(org):
     return answer.json()["data"]
 
 
-def test_it_says_what_waits_and_what_is_worked_on(org, organization):
+def test_the_queue_counts_waiting_and_running_work(org, organization):
     stranger, space = organization(), org.namespace()
     waits = org.text(space, "waits")["data"]["ingestJobRunId"]
     begun = org.text(space, "begun")["data"]["ingestJobRunId"]

@@ -32,7 +32,7 @@ def queue_place(org, space, run):
     return data["queuePosition"], start and datetime.fromisoformat(start["isoString"])
 
 
-def test_places_are_those_of_the_queue_and_nobody_elses(org):
+def test_places_count_only_the_own_queue(org):
     space, other_space = org.namespace(), org.namespace()
     waiting = [run_of(org.text(space, f"text {number}")) for number in range(3)]
     theirs = run_of(org.text(other_space, "another queue"))
@@ -45,7 +45,7 @@ def test_places_are_those_of_the_queue_and_nobody_elses(org):
     assert answer.json()["data"]["queuePosition"] == 1
 
 
-def test_who_has_begun_ended_or_was_cancelled_does_not_wait(org):
+def test_begun_ended_and_cancelled_runs_have_no_place(org):
     space = org.namespace()
     first, second, third = (run_of(org.text(space, f"text {number}")) for number in range(3))
     succeeded(org, first)

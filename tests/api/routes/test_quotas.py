@@ -38,7 +38,7 @@ def delete(org, space, *names):
     assert answer.status_code == 200, answer.text
 
 
-def test_set_shown_and_removed(org):
+def test_a_quota_is_set_shown_and_removed(org):
     assert org.client.get("/v1/organization").json()["data"]["organization"]["quotas"] == NO_QUOTAS
     assert set_quotas(org, documents=5, concurrentRuns=2) == {**NO_QUOTAS, "documents": 5, "concurrentRuns": 2}
     assert set_quotas(org, documents=None, storedBytes=7) == {**NO_QUOTAS, "concurrentRuns": 2, "storedBytes": 7}
@@ -104,7 +104,7 @@ def test_bytes_are_those_that_were_sent(org):
     assert post(org, space, "more", "x" * 100).status_code == 200
 
 
-def test_runs_that_are_not_finished(org, api_db):
+def test_unfinished_runs_are_limited(org, api_db):
     space = org.namespace(webScraperConfig={"provider": "BUILTIN"})
     set_quotas(org, concurrentRuns=2)
     assert [post(org, space, name).status_code for name in "ab"] == [200, 200]
@@ -120,7 +120,7 @@ def test_runs_that_are_not_finished(org, api_db):
     assert post(org, space, "c").status_code == 200
 
 
-def test_tokens_of_this_month(org, api_db):
+def test_tokens_of_the_month_are_limited(org, api_db):
     space = org.namespace()
     set_quotas(org, tokensPerMonth=100)
     spend(api_db, org, space, "current_date - 62", 500)

@@ -193,7 +193,7 @@ def test_the_app_and_its_deep_links_answer_below_their_path(behind):
 
 
 @pytest.mark.slow
-def test_idle_connections_and_half_heads_end_at_the_proxy(behind):
+def test_the_proxy_closes_idle_connections_and_partial_heads(behind):
     base, _, api = behind
     with ExitStack() as connections:
         for _ in range(300):

@@ -48,14 +48,14 @@ def upload(api_key: str, path: str = "/v1/ingest/file") -> bytes:
     return "\r\n".join(lines).encode()
 
 
-def test_an_upload_that_stands_still_is_given_up(process, good):
+def test_a_stalled_upload_is_closed(process, good):
     started = time.monotonic()
     answer = raw.ask(process[0], upload(good.api_key))
     assert (answer.status, json.loads(answer.body)["error"]["code"]) == (408, "REQUEST_TIMEOUT")
     assert time.monotonic() - started < 10
 
 
-def test_an_upload_that_goes_on_slowly_is_taken(process, good):
+def test_a_slow_upload_is_accepted(process, good):
     space = good.namespace()
     parts = [
         '--b\r\nContent-Disposition: form-data; name="namespaceId"\r\n\r\n' + space + "\r\n",
@@ -107,7 +107,7 @@ HARDLY_HTTP = {
 
 
 @pytest.mark.parametrize("case", HARDLY_HTTP)
-def test_what_is_hardly_http_is_400_in_our_words(case, process, good):
+def test_malformed_http_gets_400_with_the_standard_body(case, process, good):
     address, log = process
     key = f"\r\nAuthorization: Bearer {good.api_key}\r\n".encode()
     for content in (HARDLY_HTTP[case], HARDLY_HTTP[case].replace(b"\r\n", key, 1)):
@@ -129,7 +129,7 @@ def test_a_trailer_is_not_a_header(process, good):
     assert answer.status == 200, answer.body
 
 
-def test_a_client_that_leaves_within_its_body_leaves_no_error(process, good):
+def test_a_disconnect_during_the_body_logs_no_error(process, good):
     address, log = process
     for content in (upload(good.api_key), raw.request("POST", "/v1/search", *CHUNKED) + b"5\r\n12"):
         with raw.connect(address) as connection:

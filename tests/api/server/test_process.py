@@ -46,7 +46,7 @@ def at_process(process, api_db, ring):
         yield Organization(owner.id, client, key.api_key, api_db, ring, process[0])
 
 
-def test_it_serves_small_logs_no_secret_and_ends(process, at_process, tmp_path):
+def test_the_process_serves_requests_logs_no_secret_and_ends(process, at_process, tmp_path):
     _, started, log = process
     canary = "canary-api-key-5555"
     space = at_process.namespace(webScraperConfig={"provider": "FIRECRAWL", "apiKey": canary})
@@ -65,7 +65,7 @@ def test_it_serves_small_logs_no_secret_and_ends(process, at_process, tmp_path):
         assert secret not in log_text
 
 
-def test_killed_it_leaves_no_process_and_frees_its_port(api_database, ring, tmp_path):
+def test_a_killed_server_leaves_no_process_and_frees_the_port(api_database, ring, tmp_path):
     with running(tmp_path, api_database, ring, RETRIEVAL_API_PROCESSES="2") as process:
         _killed(*process)
 
@@ -87,14 +87,14 @@ def _killed(address, started, _):
 @pytest.mark.slow
 @pytest.mark.parametrize("processes", ["1", "2"])
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_signal_ends_it_orderly(number, processes, api_database, ring, tmp_path):
+def test_a_signal_ends_the_server_orderly(number, processes, api_database, ring, tmp_path):
     with running(tmp_path, api_database, ring, RETRIEVAL_API_PROCESSES=processes) as (_, started, log):
         started.send_signal(number)
         assert started.wait(60) == 0
         assert "Traceback" not in log.read_text(), log.read_text()
 
 
-def test_a_port_that_is_taken_is_a_sentence(process, api_database, ring, tmp_path):
+def test_an_occupied_port_gives_a_clear_error(process, api_database, ring, tmp_path):
     address, _, _ = process
     key = "1:" + base64.b64encode(b"k" * 32).decode()
     variables = {"RETRIEVAL_DATABASE_URL": api_database, "RETRIEVAL_SECRET_KEY": key}
@@ -115,7 +115,7 @@ def state(pid: int) -> str:
 
 
 @pytest.mark.parametrize("missing", ["RETRIEVAL_DATABASE_URL", "RETRIEVAL_SECRET_KEY"])
-def test_it_says_what_it_misses(missing, api_database, tmp_path):
+def test_a_missing_setting_is_named(missing, api_database, tmp_path):
     variables = {
         "RETRIEVAL_DATABASE_URL": api_database,
         "RETRIEVAL_SECRET_KEY": "1:" + base64.b64encode(b"k" * 32).decode(),
