@@ -11,7 +11,7 @@ from pathlib import Path
 from connectors import registry
 from connectors.http import retries
 from connectors.sources.described.description import Description, read_description
-from retrieval.sources import DESCRIBED
+from retrieval.sources import DESCRIBED_SOURCES
 from tests.connectors.sources.test_described import opened
 from tests.standins import described_services, github
 
@@ -117,7 +117,7 @@ def make_table() -> str:
         "Whole",
         f"Requests for {ITEMS:,} items, first / unchanged",
     ]
-    rows = [describe_depth(read_description(name), measure_requests(name), name) for name in DESCRIBED]
+    rows = [describe_depth(read_description(name), measure_requests(name), name) for name in DESCRIBED_SOURCES]
     lines = [f"| {' | '.join(cells)} |" for cells in (head, ["---"] * len(head), *rows)]
     return "\n".join(lines)
 

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 import pytest
 
 from connectors.http import retries
-from retrieval.sources import DESCRIBED
+from retrieval.sources import DESCRIBED_SOURCES
 from tests.connectors.sources import depth_table
 from tests.connectors.sources.test_described import listed, opened
 from tests.connectors.sources.test_slack import texts
@@ -143,7 +143,7 @@ def test_a_deleted_item_makes_the_next_listing_a_whole_one(account):
     assert not last.whole
 
 
-@pytest.mark.parametrize("name", DESCRIBED)
+@pytest.mark.parametrize("name", DESCRIBED_SOURCES)
 def test_the_table_of_depth_is_as_measured(name, monkeypatch):
     monkeypatch.setattr(retries, "FIRST_PAUSE", 0.01)
     requests = depth_table.measure_requests(name)
