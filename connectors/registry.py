@@ -91,10 +91,13 @@ SOURCE_FACTORIES: dict[str, str] = {
 CRAWLER_FACTORIES = {("WEBSITE", "FIRECRAWL"): "connectors.web.firecrawl.site:make"}
 
 _DESCRIBED_MODULE = "connectors.sources.described.connector"
+_CUSTOM_MODULE = "connectors.sources.described.custom"
 # Content service: `make(app, settings) -> Connector`; described services take their name.
 CONNECTOR_FACTORIES: dict[str, str] = {
     name: f"{_DESCRIBED_MODULE}:make_described"
     if name in sources.DESCRIBED_SOURCES
+    else f"{_CUSTOM_MODULE}:make"
+    if name == "CUSTOM"
     else f"connectors.sources.{name.lower()}.connector:make"
     for name in sources.CONNECTED_SOURCES
 }
@@ -286,7 +289,7 @@ def load_source_infos() -> Mapping[str, ConnectorInfo]:
     infos = {
         name: described.read_info(name)
         if name in sources.DESCRIBED_SOURCES
-        else importlib.import_module(f"connectors.sources.{name.lower()}").INFO
+        else importlib.import_module(_CUSTOM_MODULE if name == "CUSTOM" else f"connectors.sources.{name.lower()}").INFO
         for name in sources.CONNECTED_SOURCES
     }
     return cast("Mapping[str, ConnectorInfo]", infos)
@@ -296,7 +299,9 @@ def read_config(name: str, config: Mapping[str, Any], options: settings.Settings
     """Check a connection's `config` and return the tokens to store. ValueError with the field and the problem."""
     if name in sources.DESCRIBED_SOURCES:
         return cast("Tokens", importlib.import_module(_DESCRIBED_MODULE).read_config(name, config, options))
-    module = importlib.import_module(f"connectors.sources.{name.lower()}.connector")
+    module = importlib.import_module(
+        _CUSTOM_MODULE if name == "CUSTOM" else f"connectors.sources.{name.lower()}.connector"
+    )
     return cast("Tokens", module.read_config(config, options))
 
 

@@ -149,6 +149,13 @@ async def ingest_slack(parameters: Connection) -> State[None]:
     return await run_source("SLACK", parameters)
 
 
+@flow(name="ingest-custom", persist_result=False)
+@flat_parameters
+async def ingest_custom(parameters: Connection) -> State[None]:
+    """Ingest documents of a service that the operator describes."""
+    return await run_source("CUSTOM", parameters)
+
+
 @flow(name="ingest-freshdesk", persist_result=False)
 @flat_parameters
 async def ingest_freshdesk(parameters: Connection) -> State[None]:

@@ -95,6 +95,10 @@ def _import_handler(command: str) -> Callable[[argparse.Namespace, Settings], in
             from local import backup
 
             handler = backup.run if command in {"backup", "restore"} else backup.run_namespace
+        case "source":
+            from local import sources
+
+            handler = sources.run
         case "prove":
             from local import prove
 
@@ -356,6 +360,16 @@ _VERB_ARGUMENTS: Mapping[str, tuple[str, Mapping[str, tuple[Any, ...]]]] = {
                         ("--concurrent-runs", "concurrentRuns", "most unfinished job runs"),
                     )
                 ),
+            ),
+        },
+    ),
+    "source": (
+        "descriptions of services",
+        {
+            "check": (
+                "check a description; with --url read the service, by the JSON of SOURCE_CREDENTIALS",
+                _argument("file", help="a YAML file, as RETRIEVAL_SOURCE_DESCRIPTIONS has it"),
+                _argument("--url", help="address of a connection"),
             ),
         },
     ),

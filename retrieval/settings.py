@@ -258,6 +258,8 @@ class Settings(BoundedSettings, BaseSettings):
     """Other OAuth2 endpoints: `{"BOX": {"authorize": "https://…", "token": "https://…", "revoke": "https://…"}}`."""
     source_folders: Folders = []
     """Folders readable by connections of OBJECTS, with all subfolders, comma-separated."""
+    source_descriptions: Path | None = None
+    """Folder of descriptions of services in YAML, for connections of CUSTOM."""
 
     # Vendors
     s3_addressing: Literal["path", "virtual"] = "path"

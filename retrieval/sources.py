@@ -21,7 +21,7 @@ DESCRIBED_SOURCES = (
 )
 
 # Connections with address and credentials in the request, without an app.
-CREDENTIAL_SOURCES = ("OBJECTS", *DESCRIBED_SOURCES)
+CREDENTIAL_SOURCES = ("OBJECTS", *DESCRIBED_SOURCES, "CUSTOM")
 
 # All sources with connections.
 CONNECTED_SOURCES = (*CONTENT_SERVICES, *CREDENTIAL_SOURCES)

@@ -26,7 +26,7 @@ _STORAGE_EXAMPLES = {
     "imaps": ("Mailbox, by IMAP", "imaps://mail.example.com/INBOX"),
     "file": ("A folder of the server", "file:///srv/handbooks"),
 }
-_SERVICE_INFOS = {name: registry.load_source_infos()[name] for name in DESCRIBED_SOURCES}
+_SERVICE_INFOS = {name: registry.load_source_infos()[name] for name in (*DESCRIBED_SOURCES, "CUSTOM")}
 # Sources without an app, by scheme or connector; forms are generated from these.
 _SOURCE_FORMS = {
     **{key: {"connector": "OBJECTS", "title": name, "example": url} for key, (name, url) in _STORAGE_EXAMPLES.items()},

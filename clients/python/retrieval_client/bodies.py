@@ -96,6 +96,7 @@ class CreateConnection(TypedDict):
     connector: Literal[
         "BOX",
         "CONFLUENCE",
+        "CUSTOM",
         "DISCOURSE",
         "DROPBOX",
         "FRESHDESK",
@@ -1023,7 +1024,17 @@ class SourceIngestion(TypedDict):
     config: SourceConfig
     chunkConfig: NotRequired[ChunkConfig | None]
     source: Literal[
-        "CONFLUENCE", "DISCOURSE", "FRESHDESK", "GITHUB", "GITLAB", "JIRA", "OBJECTS", "SLACK", "WORDPRESS", "ZENDESK"
+        "CONFLUENCE",
+        "CUSTOM",
+        "DISCOURSE",
+        "FRESHDESK",
+        "GITHUB",
+        "GITLAB",
+        "JIRA",
+        "OBJECTS",
+        "SLACK",
+        "WORDPRESS",
+        "ZENDESK",
     ]
 
 

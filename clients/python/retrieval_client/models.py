@@ -274,6 +274,7 @@ class Connection(Record):
     connector: Literal[
         "BOX",
         "CONFLUENCE",
+        "CUSTOM",
         "DISCOURSE",
         "DROPBOX",
         "FRESHDESK",
@@ -683,6 +684,7 @@ class Document(Record):
     document_type: Literal[
         "BOX_DOCUMENT",
         "CONFLUENCE_DOCUMENT",
+        "CUSTOM_DOCUMENT",
         "DISCOURSE_DOCUMENT",
         "DROPBOX_DOCUMENT",
         "FILE",
@@ -705,6 +707,7 @@ class Document(Record):
     ingestion_source: Literal[
         "BOX",
         "CONFLUENCE",
+        "CUSTOM",
         "DISCOURSE",
         "DROPBOX",
         "FRESHDESK",

@@ -42,14 +42,23 @@ MAX_KNOWN_LISTS: Final = 5
 
 def make_described(name: str, settings: Settings) -> Described:
     """The connector of all connections to a described service."""
-    about = read_description(name)
+    return make_connector(name, read_description(name), settings)
+
+
+def make_connector(name: str, about: Description, settings: Settings) -> Described:
+    """Create the connector of a description."""
     policy = ServicePolicy(about.title, per_minute=about.rate.per_minute, burst=about.rate.burst)
     return Described(about, Service(name, about, settings, policy), settings.max_file_bytes)
 
 
 def read_config(name: str, config: Mapping[str, Any], settings: Settings) -> Tokens:
     """Check the `config` of a connection. ValueError with the field and what is wrong."""
-    about, url = read_description(name), str(config.get("url") or "").partition("#")[0].rstrip("/")
+    return check_config(name, read_description(name), config, settings)
+
+
+def check_config(name: str, about: Description, config: Mapping[str, Any], settings: Settings) -> Tokens:
+    """Check the `config` of a connection to a description. ValueError with the field and what is wrong."""
+    url = str(config.get("url") or "").partition("#")[0].rstrip("/")
     try:
         require_url(url, ("https", "http"))
     except ValueError as error:

@@ -640,6 +640,7 @@ class AsyncOperations:
         connector: Literal[
             "BOX",
             "CONFLUENCE",
+            "CUSTOM",
             "DISCOURSE",
             "DROPBOX",
             "FRESHDESK",

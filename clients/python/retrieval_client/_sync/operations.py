@@ -614,6 +614,7 @@ class Operations:
         connector: Literal[
             "BOX",
             "CONFLUENCE",
+            "CUSTOM",
             "DISCOURSE",
             "DROPBOX",
             "FRESHDESK",
