@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from datetime import UTC, datetime
 from typing import NamedTuple
 
@@ -14,6 +13,7 @@ from retrieval.database import pagination
 from retrieval.database.cursors import Cursors
 from retrieval.documents import documents
 from retrieval.filters import DocumentFilter
+from tests.loops import run_coroutine
 
 CURSORS = Cursors(b"s" * 32)
 HERE = ("org_1", "ns_1", "t", "/v1/documents")
@@ -62,23 +62,17 @@ def test_a_walk_shows_what_was_there_once_and_in_order(new_library, existing_cou
     existing = [library.put(name=str(number)) for number in range(existing_count)]
     deleted, shown_ids = set(), []
 
-    async def step(cursor):
-        try:
-            return await documents.list_page(library.db, library.scope, DocumentFilter(), size, cursor, viewer=None)
-        finally:
-            await library.db.async_close()
-            library.db._pools.loop = None
+    def step(cursor):
+        page = documents.list_page(library.db, library.scope, DocumentFilter(), size, cursor, viewer=None)
+        return run_coroutine(library.db, page)
 
-    async def remove(document):
-        try:
-            await documents.delete_documents(library.db, library.scope, DocumentFilter(document_ids=(document,)))
-        finally:
-            await library.db.async_close()
-            library.db._pools.loop = None
+    def remove(document):
+        selection = DocumentFilter(document_ids=(document,))
+        run_coroutine(library.db, documents.delete_documents(library.db, library.scope, selection))
 
     cursor, turn = None, 0
     while True:
-        page = asyncio.run(step(cursor))
+        page = step(cursor)
         shown_ids += [item.id for item in page.items]
         cursor = page.cursor
         if cursor is None:
@@ -89,7 +83,7 @@ def test_a_walk_shows_what_was_there_once_and_in_order(new_library, existing_cou
             remaining = [listed_id for listed_id in existing if listed_id not in deleted]
             if change == "delete" and remaining:
                 deleted.add(remaining[len(remaining) // 2])
-                asyncio.run(remove(remaining[len(remaining) // 2]))
+                remove(remaining[len(remaining) // 2])
         turn += 1
     assert len(shown_ids) == len(set(shown_ids)), "a document was shown twice"
     assert set(shown_ids) <= set(existing), "what came in since stands before the first page, not in a later one"

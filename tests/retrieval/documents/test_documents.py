@@ -1,6 +1,5 @@
 """Documents: listing, changing metadata and deleting, on a real database."""
 
-import asyncio
 import contextlib
 import dataclasses
 import random
@@ -14,6 +13,7 @@ from retrieval.errors import ErrorCode, ServiceError
 from retrieval.filters import DocumentFilter
 from retrieval.search import search
 from retrieval.search.search import Query
+from tests.loops import run_coroutine
 
 NO_FILTER = DocumentFilter()
 
@@ -23,14 +23,7 @@ def call(db):
     """Run an async function of the noun on the test's database."""
 
     def run(function, *args, **options):
-        async def awaited():
-            try:
-                return await function(db, *args, **options)
-            finally:
-                await db.async_close()
-                db._pools.loop = db._viewer_pools.loop = None
-
-        return asyncio.run(awaited())
+        return run_coroutine(db, function(db, *args, **options))
 
     return run
 

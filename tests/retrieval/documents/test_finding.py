@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from dataclasses import dataclass
 
 import pytest
@@ -13,6 +12,7 @@ from retrieval.database import pagination, partitions
 from retrieval.documents import documents
 from retrieval.errors import ErrorCode
 from retrieval.filters import DocumentFilter
+from tests.loops import run_coroutine
 
 ERROR_CODE = ErrorCode.INVALID_FILTER_CONFIG
 MANY = 10_000
@@ -28,14 +28,7 @@ class Named:
 
 
 def awaited(db, function, *args, viewer=None):
-    async def call():
-        try:
-            return await function(db, *args, viewer=viewer)
-        finally:
-            await db.async_close()
-            db._pools.loop = db._viewer_pools.loop = None
-
-    return asyncio.run(call())
+    return run_coroutine(db, function(db, *args, viewer=viewer))
 
 
 def list_documents(db, scope, viewer=None, **filters):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
+import functools
 import random
 import time
 
@@ -18,6 +18,7 @@ from retrieval.ports import Scope
 from retrieval.principals import Access, Viewer
 from retrieval.search import search, selectivity
 from retrieval.search.search import Query
+from tests.loops import run_coroutine
 from tests.retrieval.access.worlds import World
 from tests.retrieval.search.test_search import FixedEmbedder, axis, hybrid
 
@@ -26,11 +27,8 @@ WAYS = [hybrid(1.0), hybrid(0.0), hybrid(0.5)]
 
 @pytest.fixture
 def run(db):
-    """Runs a coroutine on the database's event loop."""
-    with asyncio.Runner() as runner:
-        yield runner.run
-        runner.run(db.async_close())
-        db._pools.loop = db._viewer_pools.loop = None
+    """Return a function that runs a coroutine on the database's event loop."""
+    return functools.partial(run_coroutine, db)
 
 
 @pytest.fixture
