@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
+
+import pytest
+
 from flows import steps
+from retrieval.ingestion import discover
 from retrieval.ingestion.queries import listings
 from retrieval.job_config import Ingestion
 from retrieval.jobs import runs
@@ -47,3 +52,35 @@ def reasons(space, run):
         "select name, error from run_documents where job_run_id = %(run)s and error is not null", {"run": run}
     )
     return {row["name"]: row["error"] for row in rows}
+
+
+@contextmanager
+def watch_pages(*, before=lambda: None, after=lambda _job_run: None):
+    """Call `before()` and `after(job_run_id)` around the recording of each listed page."""
+    record_page = discover._record_page
+
+    def recorded(db, lease, pending, *arguments):
+        before()
+        saved = record_page(db, lease, pending, *arguments)
+        after(pending.job_run_id)
+        return saved
+
+    with pytest.MonkeyPatch.context() as patches:
+        patches.setattr(discover, "_record_page", recorded)
+        yield
+
+
+@contextmanager
+def killed_after_pages(pages):
+    """Expect the death of the worker once so many pages are recorded."""
+    recorded = []
+
+    class Killed(BaseException):
+        pass
+
+    def kill():
+        if len(recorded) == pages:
+            raise Killed
+
+    with watch_pages(before=kill, after=recorded.append), pytest.raises(Killed):
+        yield

@@ -7,8 +7,8 @@ from __future__ import annotations
 import pytest
 
 from connectors.sources.objects import tree
-from retrieval.ingestion import discover
 from retrieval.settings import Settings
+from tests.flows.crawling import watch_pages
 from tests.standins import described_services
 from tests.standins.accounts import serving_account
 
@@ -57,22 +57,21 @@ def account(request, tmp_path, monkeypatch):
         yield opened
 
 
-def kill_at_each_page(space, monkeypatch):
+def kill_at_each_page(space):
     """Ingest with a loss of each page, then of its worker."""
-    record, calls = discover._record_page, []
+    calls = []
 
-    def recording(*arguments):
-        calls.append(arguments)
+    def before():
+        calls.append("page")
         if len(calls) % 2:
             raise Killed
-        recorded = record(*arguments)
+
+    def after(_job_run):
         if len(calls) % 4:
             raise Killed
-        return recorded
 
     run = space.request()
-    with monkeypatch.context() as patch:
-        patch.setattr(discover, "_record_page", recording)
+    with watch_pages(before=before, after=after):
         for _ in range(40):
             try:
                 space.take_up() if calls else space.work()
@@ -92,9 +91,9 @@ def documents(space):
     return {row["external_id"]: row["active_generation"] for row in rows}
 
 
-def test_a_worker_that_is_killed_at_any_page_loses_and_doubles_nothing(space, account, monkeypatch):
+def test_a_worker_that_is_killed_at_any_page_loses_and_doubles_nothing(space, account):
     keys = [account.put(f"Title {number}", f"The lighthouse number {number} is lit.") for number in range(5)]
-    run, calls = kill_at_each_page(space, monkeypatch)
+    run, calls = kill_at_each_page(space)
     assert (run.status, run.failed) == ("COMPLETED", [])
     assert calls >= 6
     documents_before = documents(space)
@@ -102,7 +101,7 @@ def test_a_worker_that_is_killed_at_any_page_loses_and_doubles_nothing(space, ac
     account.change(keys[1], "The observatory is dark.")
     account.delete(keys[4])
     space.db.rows("update connections set cursor = null where id = %(id)s", {"id": space.connection})
-    run, _ = kill_at_each_page(space, monkeypatch)
+    run, _ = kill_at_each_page(space)
     assert (run.status, run.failed) == ("COMPLETED", [])
     documents_after = documents(space)
     assert documents_before.keys() - documents_after.keys() <= {account.locate(keys[4])}

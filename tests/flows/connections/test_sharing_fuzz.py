@@ -12,10 +12,10 @@ from dataclasses import dataclass, field
 import pytest
 
 from connectors import registry
-from retrieval.ingestion import discover
 from retrieval.jobs import control
 from retrieval.principals import Access
 from tests.flows.connections.test_choices import fetched
+from tests.flows.crawling import watch_pages
 
 SEEDS = int(os.environ.get("RETRIEVAL_SHARING_SEEDS", "1"))
 ROUNDS = 2
@@ -105,22 +105,20 @@ def indexed(space):
     return readers, {row["external_id"]: row["active_generation"] for row in rows}
 
 
-def disturbed(space, drive, rng, monkeypatch):
+def disturbed(space, drive, rng):
     """Sync with a kill or a cancellation between two pages."""
     run, pages_left = space.request(), [rng.randint(0, 3)]
-    record, is_killed = discover._record_page, rng.random() < 0.6
+    is_killed = rng.random() < 0.6
 
-    def recording(*arguments):
+    def disturb():
         drive.change()
         if pages_left[0] == 0 and is_killed:
             raise Killed
         if pages_left[0] == 0:
             control.cancel_run(space.db, space.scope, run)
         pages_left[0] -= 1
-        return record(*arguments)
 
-    with monkeypatch.context() as patch:
-        patch.setattr(discover, "_record_page", recording)
+    with watch_pages(before=disturb):
         try:
             space.work()
         except Killed:
@@ -146,7 +144,7 @@ def test_after_one_sync_documents_are_for_whom_the_service_shows_them(space, acc
     for number in range(ROUNDS):
         for _ in range(rng.randint(1, 4)):
             drive.change()
-        disturbed(space, drive, rng, monkeypatch)
+        disturbed(space, drive, rng)
         run = space.ingest()
         assert run.failed == []
         readers_after, versions = indexed(space)

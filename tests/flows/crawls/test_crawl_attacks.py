@@ -49,7 +49,7 @@ def dialled(monkeypatch):
 @pytest.fixture
 def site(allowed, monkeypatch, dialled):
     monkeypatch.setenv("RETRIEVAL_FETCH_ALLOW", f"{HERE}/32")
-    lists._forget()
+    lists.forget_settings()
     site = Site()
     with serving(site.play, HERE) as server:
         site.url = server.url
@@ -166,7 +166,7 @@ def test_no_attack_that_robots_txt_names_is_dialled(space, site, dialled):
 @pytest.mark.parametrize("urls", [SENDABLE[::8], pytest.param(SENDABLE, marks=pytest.mark.slow)], ids=["some", "all"])
 def test_no_attack_as_a_namespaces_endpoint_is_dialled(db, dialled, monkeypatch, urls):
     monkeypatch.setenv("RETRIEVAL_FETCH_ALLOW", "")
-    lists._forget()
+    lists.forget_settings()
     options = Settings(_env_file=None, fetch_allow="")
     keys = {"accessKeyId": "k", "secretAccessKey": "s"}
     bucket = {"type": "S3_COMPATIBLE", "bucket": "of-ours", "region": "eu-central-1", "credentials": keys}

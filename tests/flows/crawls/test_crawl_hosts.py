@@ -16,7 +16,7 @@ space, allowed = lists.space, lists.allowed
 def hosts(allowed, monkeypatch):
     """`x` on 127.0.0.1 redirects to `www` on 127.0.0.2; `other` on 127.0.0.4 is foreign."""
     monkeypatch.setenv("RETRIEVAL_FETCH_ALLOW", "127.0.0.1/32,127.0.0.2/32,127.0.0.4/32")
-    lists._forget()
+    lists.forget_settings()
     sites = {"x": Site(), "www": Site(), "other": Site()}
     with (
         serving(sites["x"].play, "127.0.0.1") as x,

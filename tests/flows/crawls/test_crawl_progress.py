@@ -6,9 +6,8 @@ import gc
 import pytest
 
 from flows import context, report, sources
-from retrieval.ingestion import discover
 from retrieval.jobs.queries import batches
-from tests.flows.crawling import accept, crawl
+from tests.flows.crawling import accept, crawl, watch_pages
 from tests.flows.crawls import test_url_list as lists
 from tests.flows.crawls.test_url_list import answer
 from tests.flows.crawls.test_website import wide
@@ -27,16 +26,10 @@ def broken(site):
     return site
 
 
-def test_the_job_run_counts_pages_as_they_are_fetched(space, broken, monkeypatch):
-    record, progresses = discover._record_page, []
-
-    def watched(db, lease, listing_record, *arguments):
-        saved = record(db, lease, listing_record, *arguments)
-        progresses.append(space.run(listing_record.job_run_id).progress)
-        return saved
-
-    monkeypatch.setattr(discover, "_record_page", watched)
-    crawl(space, "WEBSITE", url=f"{broken.url}/p0", maxDepth=5, maxLinks=1000)
+def test_the_job_run_counts_pages_as_they_are_fetched(space, broken):
+    progresses = []
+    with watch_pages(after=lambda job_run: progresses.append(space.run(job_run).progress)):
+        crawl(space, "WEBSITE", url=f"{broken.url}/p0", maxDepth=5, maxLinks=1000)
     found_counts = [progress["found"] for progress in progresses]
     assert found_counts == sorted(found_counts)
     assert 0 < found_counts[0] < found_counts[-1] == PAGES - 3

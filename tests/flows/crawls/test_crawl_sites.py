@@ -23,7 +23,7 @@ SITEMAP_PORT = 18771
 @pytest.fixture(autouse=True)
 def _many_at_once(monkeypatch, allowed):
     monkeypatch.setenv("RETRIEVAL_FETCH_HOST_LIMIT", "16")
-    lists._forget()
+    lists.forget_settings()
 
 
 class Quiet(SimpleHTTPRequestHandler):

@@ -20,7 +20,7 @@ from retrieval.ports import DiscoveryRequest, SourceItem
 from tests import registry_instances
 from tests.connectors.web.test_web_client import serving
 from tests.flows.configured import Configured
-from tests.flows.crawling import accept, crawl, listing, names, reasons
+from tests.flows.crawling import accept, crawl, killed_after_pages, listing, names, reasons, watch_pages
 from tests.flows.crawls.test_url_list import Site, answer, ingest
 from tests.standins import faults, firecrawl, jina_reader, scrapingbee
 from tests.standins.scraped import Seen
@@ -260,32 +260,12 @@ def test_a_crawl_that_never_ends_is_ended_in_time_and_the_run_says_so(space, cra
     assert (done.status, len(done.completed), len(done.failed)) == ("COMPLETED", 7, 1)
 
 
-class Killed(BaseException):
-    pass
-
-
-def dying(monkeypatch, pages):
-    """The worker dies once so many pages of the listing are saved."""
-    record, saved = discover._record_page, []
-
-    def recorded(*arguments):
-        if len(saved) == pages:
-            raise Killed
-        saved.append(record(*arguments))
-        return saved[-1]
-
-    monkeypatch.setattr(discover, "_record_page", recorded)
-    return lambda: monkeypatch.setattr(discover, "_record_page", record)
-
-
 @pytest.mark.parametrize("pages", [1, 2, 3])
-def test_a_worker_that_dies_is_followed_by_one_that_pays_nothing_twice(space, crawler, monkeypatch, pages):
+def test_a_worker_that_dies_is_followed_by_one_that_pays_nothing_twice(space, crawler, pages):
     run = accept(space, "WEBSITE", url=f"{SITE}/", maxDepth=5)
     discovery = listing(space)
-    revive = dying(monkeypatch, pages)
-    with pytest.raises(Killed):
+    with killed_after_pages(pages):
         steps.discover(discovery)
-    revive()
     paths_before = paths(space, run)
     assert len(paths_before) < 7
     assert crawler.given_up == []
@@ -311,10 +291,8 @@ def test_a_namespace_that_changes_its_scraper_in_the_middle_ends_with_every_page
     run = accept(space, "WEBSITE", url=f"{site.url}/", maxDepth=5)
     discovery = listing(space)
     monkeypatch.setattr(website, "PIECE_PAGES", 2)
-    revive = dying(monkeypatch, 2)
-    with pytest.raises(Killed):
+    with killed_after_pages(2):
         steps.discover(discovery)
-    revive()
     assert len(paths(space, run, site.url)) < 7
     scraper = chosen[second]
     steps.discover(discovery)
@@ -322,31 +300,23 @@ def test_a_namespace_that_changes_its_scraper_in_the_middle_ends_with_every_page
     assert failed(space, run) == {}
 
 
-def test_a_cancelled_job_run_ends_the_crawl_at_the_service(space, crawler, monkeypatch):
+def test_a_cancelled_job_run_ends_the_crawl_at_the_service(space, crawler):
     endless(crawler, 200)
     run = accept(space, "WEBSITE", url=f"{SITE}/p0", maxDepth=5, maxLinks=1000)
-    record = discover._record_page
-
-    def cancelling(*arguments):
-        on = record(*arguments)
-        space.db.rows("update job_runs set cancel_requested = true where id = %(run)s", {"run": run})
-        return on
-
-    monkeypatch.setattr(discover, "_record_page", cancelling)
+    cancel = "update job_runs set cancel_requested = true where id = %(run)s"
     discovery = listing(space)
-    steps.discover(discovery)
+    with watch_pages(after=lambda job_run: space.db.rows(cancel, {"run": job_run})):
+        steps.discover(discovery)
     assert crawler.given_up == ["crawl-1"]
     space.take(discovery.lease)
     assert space.run(run).status == "COMPLETED"
 
 
-def test_a_crawl_that_the_service_forgot_is_said_and_not_paid_again(space, crawler, monkeypatch):
+def test_a_crawl_that_the_service_forgot_is_said_and_not_paid_again(space, crawler):
     accept(space, "WEBSITE", url=f"{SITE}/", maxDepth=5)
     discovery = listing(space)
-    revive = dying(monkeypatch, 2)
-    with pytest.raises(Killed):
+    with killed_after_pages(2):
         steps.discover(discovery)
-    revive()
     crawler.crawls.clear()
     with pytest.raises(Skippable, match="ingest again"):
         steps.discover(discovery)

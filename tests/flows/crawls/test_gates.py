@@ -113,7 +113,7 @@ def test_pages_of_the_sitemaps_that_robots_names_are_ingested_too(space, site, c
     site.pages["/map.xml"] = xml(pages(site, *[path for path in site.pages if path != "/"]))
     robots = f"User-agent: *\nDisallow:\nSitemap: {site.url}/map.xml\n"
     site.pages["/robots.txt"] = answer(robots.encode(), content_type="text/plain")
-    lists._forget()
+    lists.forget_settings()
     run = crawl(space, "WEBSITE", ingest=True, url=f"{site.url}/", maxDepth=5, **config)
     assert len(names(space, run)) == page_count
     assert ("maxLinks" in "".join(notice.reason for notice in space.run(run).notices)) == ("maxLinks" in config)

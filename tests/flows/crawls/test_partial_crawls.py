@@ -19,7 +19,7 @@ SIGN_IN = page("", title="Sign in", tail="<form><input type=password></form>")
 
 def robots(site, *lines):
     site.pages["/robots.txt"] = answer("\n".join(["User-agent: *", *lines, ""]).encode(), content_type="text/plain")
-    lists._forget()
+    lists.forget_settings()
 
 
 def ingest(space, site, source="WEBSITE", start="/", **config):

@@ -46,7 +46,7 @@ def html(text, **headers):
     return answer(text.encode(), content_type="text/html; charset=utf-8", **headers)
 
 
-def _forget():
+def forget_settings():
     settings.load_settings.cache_clear()
     client.shared_client.cache_clear()
     robots.shared_robots.cache_clear()
@@ -58,9 +58,9 @@ def allowed(monkeypatch):
     monkeypatch.setenv("RETRIEVAL_FETCH_ALLOW", "127.0.0.1/32")
     monkeypatch.setenv("RETRIEVAL_FETCH_HOST_DELAY", "0")
     monkeypatch.setattr(client.random, "uniform", lambda *_: 0.0)
-    _forget()
+    forget_settings()
     yield
-    _forget()
+    forget_settings()
 
 
 @pytest.fixture

@@ -76,7 +76,7 @@ def test_rules_bind_a_resync_as_they_bound_the_crawl(space, site, ingested, sour
     ingested(source, start)
     site.pages["/robots.txt"] = answer(b"User-agent: *\nDisallow: /bats\n", content_type="text/plain")
     site.pages["/owls"] = answer(status="302 Found", location="http://127.0.0.1:1/elsewhere")
-    lists._forget()
+    lists.forget_settings()
     assert "robots.txt" in resync_page(space, f"{site.url}/bats").failed[0].error
     assert "another host" in resync_page(space, f"{site.url}/owls").failed[0].error
     assert space.search("owls and mice")[0] == f"{site.url}/owls"

@@ -4,11 +4,10 @@ import pytest
 
 from flows import steps
 from retrieval.errors import Retryable
-from retrieval.ingestion import discover
 from retrieval.ingestion.queries import frontier
 from retrieval.maintenance import garbage
 from retrieval.network.page_identity import page_key
-from tests.flows.crawling import accept, crawl, listing, names, reasons
+from tests.flows.crawling import accept, crawl, killed_after_pages, listing, names, reasons, watch_pages
 from tests.flows.crawls import test_url_list as lists
 from tests.flows.crawls.test_url_list import answer
 
@@ -201,25 +200,12 @@ def wide(site, pages):
     return set(tree)
 
 
-def test_a_crawl_that_dies_goes_on_without_fetching_again_what_it_has(space, site, monkeypatch):
+def test_a_crawl_that_dies_goes_on_without_fetching_again_what_it_has(space, site):
     everything = wide(site, 120)
     run = accept(space, "WEBSITE", url=f"{site.url}/p0", maxDepth=5, maxLinks=500)
     discovery = listing(space)
-    record, saved = discover._record_page, []
-
-    class Killed(BaseException):
-        pass
-
-    def dying(*arguments):
-        if len(saved) == 2:
-            raise Killed
-        saved.append(record(*arguments))
-        return saved[-1]
-
-    monkeypatch.setattr(discover, "_record_page", dying)
-    with pytest.raises(Killed):
+    with killed_after_pages(2):
         steps.discover(discovery)
-    monkeypatch.setattr(discover, "_record_page", record)
     paths_before = set(paths(space, site, run))
     assert 10 < len(paths_before) < len(everything)
     requests_before = len(site.paths())
@@ -231,19 +217,13 @@ def test_a_crawl_that_dies_goes_on_without_fetching_again_what_it_has(space, sit
     assert frontier.load_frontier(space.db, run) == []
 
 
-def test_a_cancelled_crawl_stops_asking(space, site, monkeypatch):
+def test_a_cancelled_crawl_stops_asking(space, site):
     everything = wide(site, 120)
     run = accept(space, "WEBSITE", url=f"{site.url}/p0", maxDepth=5, maxLinks=500)
-    record = discover._record_page
-
-    def cancelling(*arguments):
-        on = record(*arguments)
-        space.db.rows("update job_runs set cancel_requested = true where id = %(run)s", {"run": run})
-        return on
-
-    monkeypatch.setattr(discover, "_record_page", cancelling)
+    cancel = "update job_runs set cancel_requested = true where id = %(run)s"
     discovery = listing(space)
-    steps.discover(discovery)
+    with watch_pages(after=lambda job_run: space.db.rows(cancel, {"run": job_run})):
+        steps.discover(discovery)
     assert 0 < len(site.paths()) < len(everything)
     space.take(discovery.lease)
     cancelled_run = space.run(run)
