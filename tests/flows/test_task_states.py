@@ -243,7 +243,7 @@ def test_a_step_that_waits_for_a_vendor_fails_no_document(db, monkeypatch):
     state = steps.embed(work)
     assert (state.name, state.message) == ("Waiting", "OpenAI does not answer; it is asked again in 30 s.")
     assert state.data.wait_seconds == 0
-    assert steps.run_documents.open_of(db, window) == window
+    assert steps.run_documents.list_open(db, window) == window
     assert logged[-1] == "embed: OpenAI does not answer; it is asked again in 30 s."
 
 
