@@ -1,7 +1,6 @@
-"""The half of every content service's stand-in that is the same: a server, OAuth2 with a consent page, bearers, faults.
-
-A stand-in subclasses `Served`, answers its vendor's own requests in `answer`, and plays `tests.standins.place.Account`.
-"""
+"""Base of the content services' stand-ins: server, OAuth2 with a consent page, bearers, faults."""
+# A stand-in subclasses `Served`, answers its vendor's requests in `answer` and implements
+# `tests.standins.place.Account`.
 
 from __future__ import annotations
 
@@ -23,7 +22,7 @@ AUTHORIZE, TOKEN, REVOKE = "/consent", "/oauth/token", "/oauth/revoke"
 
 
 class Served:
-    """An account on a port of its own. `open` paths need no bearer."""
+    """An account on its own port; `open` paths need no bearer."""
 
     connector = ""
     unauthorized: ClassVar[Any] = {"error": "SECRET VENDOR WORDS"}
@@ -41,12 +40,12 @@ class Served:
 
     @property
     def settings(self) -> Settings:
-        """Of a product that is told to look here; a stand-in may add to it."""
-        there = OAuthEndpoints(authorize=self.base + AUTHORIZE, token=self.base + TOKEN, revoke=self.base + REVOKE)
+        """Settings with this account's endpoints; a stand-in may add more."""
+        endpoints = OAuthEndpoints(authorize=self.base + AUTHORIZE, token=self.base + TOKEN, revoke=self.base + REVOKE)
         return Settings(
             _env_file=None,
             endpoints={self.connector: Endpoint(base_url=self.base)},
-            oauth_endpoints={self.connector: there},
+            oauth_endpoints={self.connector: endpoints},
         )
 
     def answer(self, handler: faults.Handler, method: str, path: str, query: dict[str, str], body: bytes) -> None:
@@ -54,7 +53,7 @@ class Served:
         raise NotImplementedError
 
     def is_open(self, path: str) -> bool:
-        """Whether the path is answered without a bearer, such as a download address that was signed before."""
+        """Return True for paths without a bearer, for example a signed download address."""
         return False
 
     def token(self) -> str:
@@ -68,12 +67,12 @@ class Served:
             self.good = {token + " expired" for token in self.good}
 
     def visit(self, authorization_url: str) -> str:
-        sent = dict(parse_qsl(urlsplit(authorization_url).query))
+        query = dict(parse_qsl(urlsplit(authorization_url).query))
         code, state = self.vendor.visit(authorization_url)
-        return sent["redirect_uri"] + "?" + urlencode({"code": code, "state": state})
+        return query["redirect_uri"] + "?" + urlencode({"code": code, "state": state})
 
     def handle(self, handler: faults.Handler, method: str) -> None:
-        """Any request: noted, spoilt if that is wanted, then OAuth2, then the vendor's own."""
+        """Record the request, apply a pending fault, then answer OAuth2 or the vendor's API."""
         parts = urlsplit(handler.path)
         body = handler.rfile.read(int(handler.headers.get("content-length") or 0))
         request = f"{method} {parts.path}"
@@ -99,16 +98,16 @@ class Served:
         is_json = "json" in (handler.headers.get("content-type") or "")
         form = {name: values[0] for name, values in parse_qs(body.decode(), keep_blank_values=True).items()}
         headers = {name.lower(): value for name, value in handler.headers.items()}
-        status, content, more = self.vendor.answer(path, json.loads(body) if is_json else form, headers)
+        status, content, extra_headers = self.vendor.answer(path, json.loads(body) if is_json else form, headers)
         if path == TOKEN and status == 200:
             with self.lock:
                 self.good.add(json.loads(content)["access_token"])
-        handler.reply(status, content, more)
+        handler.reply(status, content, extra_headers)
 
 
 @contextmanager
 def serving(account: Served) -> Iterator[Served]:
-    """The account on loopback; its address is `account.base`."""
+    """Serve the account on loopback at `account.base`."""
 
     class Handler(faults.Handler):
         def any_request(self) -> None:

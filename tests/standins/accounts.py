@@ -16,5 +16,5 @@ def serving_account(connector: str) -> AbstractContextManager[Account]:
     """The account for as long as the block lasts."""
     if connector in described_services.SERVICES:
         return cast("AbstractContextManager[Account]", described_services.serving(connector))
-    made: AbstractContextManager[Account] = importlib.import_module(f"tests.standins.{connector.lower()}").serving()
-    return made
+    account: AbstractContextManager[Account] = importlib.import_module(f"tests.standins.{connector.lower()}").serving()
+    return account

@@ -1,7 +1,5 @@
-"""A Box account on loopback, judged by Box's own description of its API (`contracts/box-2024.0.json`).
-
-Its events come as Box's do: twice, out of order, and some with the item as it was before.
-"""
+"""A Box account on loopback, checked against Box's API description (`contracts/box-2024.0.json`)."""
+# As at Box, events arrive twice, out of order, and some with the previous state of the item.
 
 from __future__ import annotations
 
@@ -38,7 +36,7 @@ ROUTES = {
 
 @dataclass
 class Node:
-    """`closed`: others may see that it is there, and no more; `marked`: they get it with a watermark."""
+    """A file or folder; `closed`: visible without access; `marked`: served with a watermark."""
 
     id: str
     kind: str
@@ -74,9 +72,9 @@ class BoxAccount(account.Served):
         self.grants: dict[str, list[dict[str, Any]]] = {}
         self.links: dict[str, dict[str, Any] | None] = {}
         self.owners: dict[str, str] = {}
-        """Of files that were handed over."""
+        """Owners of transferred files by id."""
         self.foreign: set[str] = set()
-        """Files that somebody of another enterprise owns."""
+        """Ids of files owned by another enterprise."""
         self.untold: set[str] = set()
         self._signed: dict[str, Node] = {}
 
@@ -128,9 +126,9 @@ class BoxAccount(account.Served):
             self._stream(handler, path)
             return
         for pattern, described in ROUTES.items():
-            if found := re.fullmatch(pattern, path):
+            if match := re.fullmatch(pattern, path):
                 with self.lock:
-                    self._judged(handler, described, found[1], query)
+                    self._judged(handler, described, match[1], query)
                 return
         self._fail(handler, f"no such call: {path}")
 
@@ -160,18 +158,20 @@ class BoxAccount(account.Served):
         if folder.is_gone or folder.closed:
             return _refusal(403 if folder.closed else 404)
         kinds = ["folder", "file", "web_link"]
-        held = [node for node in self.nodes.values() if node.parent is folder and not node.trashed and not self.lost]
-        held.sort(key=lambda node: (kinds.index(node.kind), node.name))
+        children = [
+            node for node in self.nodes.values() if node.parent is folder and not node.trashed and not self.lost
+        ]
+        children.sort(key=lambda node: (kinds.index(node.kind), node.name))
         belongs, _, start = query.get("marker", f"{its}-0").partition("-")
         if belongs != its or query.get("usemarker") != "true":
             return _refusal(400)
         end = int(start) + min(self.page, int(query.get("limit", 100)))
-        entries = [_shown(node, query["fields"]) for node in held[int(start) : end]]
-        return 200, {"limit": 1000, "entries": entries, "next_marker": f"{its}-{end}" if end < len(held) else None}
+        entries = [_selected_fields(node, query["fields"]) for node in children[int(start) : end]]
+        return 200, {"limit": 1000, "entries": entries, "next_marker": f"{its}-{end}" if end < len(children) else None}
 
     def grant(
         self,
-        one: str,
+        file_id: str,
         *users: str,
         groups: Sequence[str] = (),
         public: bool = False,
@@ -179,13 +179,12 @@ class BoxAccount(account.Served):
         expires_at: str | None = None,
         **link: Any,
     ) -> None:
-        """For whom a file or folder is from now on, beside its owner; without any it is not shared. `link`: what its
-        public link is besides."""
+        """Replace the sharing of a file or folder; `link` adds fields of the public link."""
         kinds = [("user", name) for name in users] + [("group", name) for name in groups]
-        self.grants[one] = [
+        self.grants[file_id] = [
             {
                 "type": "collaboration",
-                "id": f"{one}{number}",
+                "id": f"{file_id}{number}",
                 "role": role,
                 "status": "accepted",
                 "accessible_by": {"type": kind, "id": name, **({"login": name} if kind == "user" else {})},
@@ -193,7 +192,7 @@ class BoxAccount(account.Served):
             }
             for number, (kind, name) in enumerate(kinds)
         ]
-        self.links[one] = link if public else None
+        self.links[file_id] = link if public else None
 
     def _collaborations(self, its: str, _query: dict[str, str]) -> tuple[int, Any]:
         if its in self.untold:
@@ -204,23 +203,23 @@ class BoxAccount(account.Served):
         node = self.nodes.get(its)
         if node is None or node.kind != "file" or node.is_gone:
             return _refusal(404)
-        shown = _shown(node, query["fields"])
-        if "owned_by" in shown and its in self.owners:
-            shown["owned_by"] = {**shown["owned_by"], "login": self.owners[its]}
+        file_fields = _selected_fields(node, query["fields"])
+        if "owned_by" in file_fields and its in self.owners:
+            file_fields["owned_by"] = {**file_fields["owned_by"], "login": self.owners[its]}
         if "is_externally_owned" in query["fields"].split(","):
-            shown["is_externally_owned"] = its in self.foreign
-        if "shared_link" in query["fields"] and (said := self.links.get(its)) is not None:
+            file_fields["is_externally_owned"] = its in self.foreign
+        if "shared_link" in query["fields"] and (link_settings := self.links.get(its)) is not None:
             link = {"url": "https://app.box.com/s/x", "access": "open", "effective_access": "open", "accessed": "open"}
-            more = {"effective_permission": "can_download", "is_password_enabled": False, "download_count": 0}
-            shown["shared_link"] = {**link, **more, "preview_count": 0, **said}
-        return 200, shown
+            link_defaults = {"effective_permission": "can_download", "is_password_enabled": False, "download_count": 0}
+            file_fields["shared_link"] = {**link, **link_defaults, "preview_count": 0, **link_settings}
+        return 200, file_fields
 
     def _events(self, _its: str, query: dict[str, str]) -> tuple[int, Any]:
         if query.get("stream_type") != "changes":
             return _refusal(400)
-        wanted = query["stream_position"]
-        start = len(self.log) if wanted == "now" else int(wanted) - FIRST
-        if start < self.oldest and wanted != "now":
+        position = query["stream_position"]
+        start = len(self.log) if position == "now" else int(position) - FIRST
+        if start < self.oldest and position != "now":
             return _refusal(400)
         end = start if self.lost else min(start + min(self.page, int(query["limit"])), len(self.log))
         entries = [event for event in reversed(self.log[start:end]) for _ in range(2)]
@@ -252,7 +251,7 @@ class BoxAccount(account.Served):
         folder = self.root
         for name in filter(None, path.split("/")):
             inside = (
-                one for one in self.nodes.values() if one.parent is folder and one.name == name and not one.trashed
+                node for node in self.nodes.values() if node.parent is folder and node.name == name and not node.trashed
             )
             folder = next(inside, None) or self._add("folder", name, folder)
         return folder
@@ -267,13 +266,13 @@ class BoxAccount(account.Served):
     def _alter(self, its: str, event: str, **changes: Any) -> None:
         with self.lock:
             node = self.nodes[its]
-            before = whole(node)
+            previous = whole(node)
             for name, value in changes.items():
                 setattr(node, name, value)
             node.etag += 1
             self._note(event, node)
             if len(self.log) % 2:
-                self.log[-1]["source"] = before
+                self.log[-1]["source"] = previous
 
     def _note(self, kind: str, node: Node | None) -> None:
         event = {"type": "event", "event_id": secrets.token_hex(16), "event_type": kind, "created_by": PERSON}
@@ -284,23 +283,26 @@ class BoxAccount(account.Served):
 
 
 def whole(node: Node) -> dict[str, Any]:
-    """Everything that Box says of it."""
-    said: dict[str, Any] = {"type": node.kind, "id": node.id, "etag": str(node.etag), "sequence_id": str(node.etag)}
+    """Return all fields of a node."""
+    fields: dict[str, Any] = {"type": node.kind, "id": node.id, "etag": str(node.etag), "sequence_id": str(node.etag)}
     above = [Node("1", "folder", "Trash", None)] if node.trashed else node.above
-    path = [{"type": "folder", "id": one.id, "sequence_id": None, "etag": None, "name": one.name} for one in above]
+    path = [
+        {"type": "folder", "id": ancestor.id, "sequence_id": None, "etag": None, "name": ancestor.name}
+        for ancestor in above
+    ]
     moment = f"2026-03-04T05:06:{node.etag % 60:02}-08:00"
-    said |= {"watermark_info": {"is_watermarked": node.marked}} if node.kind == "file" else {}
-    said |= {"name": node.name, "created_at": "2026-01-02T03:04:05-08:00", "modified_at": moment, "owned_by": PERSON}
-    said |= {"path_collection": {"total_count": len(path), "entries": path}, "parent": path[-1] if path else None}
-    said |= {"item_status": "trashed" if node.trashed else "active", "size": len(node.content)}
+    fields |= {"watermark_info": {"is_watermarked": node.marked}} if node.kind == "file" else {}
+    fields |= {"name": node.name, "created_at": "2026-01-02T03:04:05-08:00", "modified_at": moment, "owned_by": PERSON}
+    fields |= {"path_collection": {"total_count": len(path), "entries": path}, "parent": path[-1] if path else None}
+    fields |= {"item_status": "trashed" if node.trashed else "active", "size": len(node.content)}
     if node.kind == "file":
         sha1 = hashlib.sha1(node.content).hexdigest()
-        said |= {"sha1": sha1, "content_created_at": "2026-01-01T00:00:00-08:00", "content_modified_at": moment}
-    return said
+        fields |= {"sha1": sha1, "content_created_at": "2026-01-01T00:00:00-08:00", "content_modified_at": moment}
+    return fields
 
 
-def _shown(node: Node, fields: str) -> dict[str, Any]:
-    """Its smallest form and what was asked for."""
+def _selected_fields(node: Node, fields: str) -> dict[str, Any]:
+    """Return the node's minimal fields and the requested fields."""
     return {name: value for name, value in whole(node).items() if name in {"type", "id", "etag", *fields.split(",")}}
 
 
@@ -311,8 +313,8 @@ def _refusal(status: int) -> tuple[int, Any]:
 
 @contextmanager
 def serving() -> Iterator[BoxAccount]:
-    """An empty account; what Box's description says against the requests and answers fails the test."""
-    with account.serving(BoxAccount()) as made:
-        assert isinstance(made, BoxAccount)
-        yield made
-        assert made.complaints == []
+    """Yield an empty account; violations of Box's description fail the test."""
+    with account.serving(BoxAccount()) as box_account:
+        assert isinstance(box_account, BoxAccount)
+        yield box_account
+        assert box_account.complaints == []

@@ -1,5 +1,5 @@
-"""A tiny cross-encoder for tests, made and not trained: its logit grows with the share of the query's tokens that stand
-in the text. It is an ONNX graph with the inputs of a BERT, beside the tokenizer of all-MiniLM-L6-v2."""
+"""A tiny ONNX cross-encoder with BERT's inputs and the tokenizer of all-MiniLM-L6-v2."""
+# Built, not trained: the logit grows with the share of the query's tokens in the text.
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _INPUTS = ("input_ids", "attention_mask", "token_type_ids")
 
 
 def build(folder: Path) -> Path:
-    """The folder, with `model.onnx` and `tokenizer.json` in it."""
+    """Write `model.onnx` and `tokenizer.json` to the folder."""
     folder.mkdir(parents=True, exist_ok=True)
     raw_tokenizer(MINILM_MODEL).save(str(folder / "tokenizer.json"))
     node = helper.make_node

@@ -1,4 +1,4 @@
-"""A judge of requests and answers by a discovery document, the way Google describes its APIs. See `contracts`."""
+"""Check requests and answers against a Google discovery document; see `contracts`."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ if TYPE_CHECKING:
 
 
 class Discovery:
-    """A description. What is wrong with a message is said in words; "" is nothing."""
+    """A discovery document; complaints are sentences, "" for valid messages."""
 
     def __init__(self, path: Path) -> None:
         self._all = json.loads(path.read_text())
         self._validator = cache(self._compiled)
 
     def method(self, http_method: str, path: str) -> tuple[str, dict[str, str]] | None:
-        """The method's id and what its path says; None if there is none such."""
+        """Return the method's id and path parameters, or None."""
         for name, method in self._all["methods"].items():
             pattern = re.sub(r"\{(\w+)\}", r"(?P<\1>[^/]+)", "/" + self._all["servicePath"] + method["path"])
             if (match := re.fullmatch(pattern, path)) and method["httpMethod"] == http_method:
@@ -29,14 +29,18 @@ class Discovery:
         return None
 
     def complaint_on_request(self, method: str, query: dict[str, str]) -> str:
-        known = self._all["methods"][method]["parameters"]
+        parameters = self._all["methods"][method]["parameters"]
         for name, value in query.items():
-            described = known.get(name) or self._all["parameters"].get(name)
+            described = parameters.get(name) or self._all["parameters"].get(name)
             if described is None:
                 return f"{method} has no parameter {name}"
             if not _fits(described, value):
                 return f"{method} takes no {name}={value}"
-        missing = [name for name, one in known.items() if one.get("required") and one["location"] == "query"]
+        missing = [
+            name
+            for name, parameter in parameters.items()
+            if parameter.get("required") and parameter["location"] == "query"
+        ]
         missing = [name for name in missing if name not in query]
         return f"{method} needs {missing}" if missing else ""
 
@@ -46,7 +50,7 @@ class Discovery:
         return f"{method}: {error.message[:300]} at {list(error.absolute_path)}" if error else ""
 
     def complaint_on_fields(self, method: str, mask: dict[str, Any]) -> str:
-        """A field that is asked for must be one of the answer's."""
+        """Complain about requested fields missing from the answer's schema."""
         return self._unknown(mask, {"$ref": self._all["methods"][method]["response"]["$ref"]})
 
     def _unknown(self, mask: dict[str, Any], schema: dict[str, Any]) -> str:
@@ -56,8 +60,8 @@ class Discovery:
         for name, inner in mask.items():
             if name not in schema.get("properties", {}):
                 return f"there is no field {name}"
-            if inner and (found := self._unknown(inner, schema["properties"][name])):
-                return found
+            if inner and (unknown := self._unknown(inner, schema["properties"][name])):
+                return unknown
         return ""
 
     def _compiled(self, name: str) -> Draft202012Validator:
@@ -66,9 +70,9 @@ class Discovery:
 
 
 def masked(value: Any, mask: dict[str, Any]) -> Any:
-    """What is left of an answer where only some fields were asked for."""
+    """Return the requested fields of an answer."""
     if isinstance(value, list):
-        return [masked(one, mask) for one in value]
+        return [masked(element, mask) for element in value]
     if not mask or not isinstance(value, dict):
         return value
     return {name: masked(value[name], inner) for name, inner in mask.items() if name in value}
@@ -99,15 +103,15 @@ def _fits(described: dict[str, Any], value: str) -> bool:
 
 
 def _strict(schema: Any) -> Any:
-    """As JSON Schema that knows no other fields than those described. Enumerated defaults stay as they are."""
+    """Return the JSON Schema without additional properties; defaults of enumerations stay."""
     if isinstance(schema, list):
-        return [_strict(one) for one in schema]
+        return [_strict(element) for element in schema]
     if not isinstance(schema, dict):
         return schema
     if set(schema) == {"$ref"} or isinstance(schema.get("$ref"), str):
         return {"$ref": f"#/$defs/{schema['$ref']}"}
-    made = {key: _strict(value) for key, value in schema.items() if key not in {"properties", "format", "default"}}
+    strict = {key: _strict(value) for key, value in schema.items() if key not in {"properties", "format", "default"}}
     if "properties" in schema:
-        made["properties"] = {name: _strict(one) for name, one in schema["properties"].items()}
-        made.setdefault("additionalProperties", False)
-    return made
+        strict["properties"] = {name: _strict(element) for name, element in schema["properties"].items()}
+        strict.setdefault("additionalProperties", False)
+    return strict

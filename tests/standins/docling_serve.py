@@ -1,9 +1,7 @@
-"""docling-serve on loopback: `POST /v1/convert/file`, one file a request.
-
-Written down from https://github.com/docling-project/docling-serve/blob/main/docs/usage.md: a form with `files` and
-options such as `to_formats`; the answer holds `document.md_content`, `status`, `errors` and `processing_time`. The key
-goes into X-Api-Key. `texts`: by the end of its name, what a file is read as; `seen`: the names that were sent.
-"""
+"""docling-serve on loopback: `POST /v1/convert/file`, one file per request."""
+# https://github.com/docling-project/docling-serve/blob/main/docs/usage.md: a form with `files` and options like
+# `to_formats`; the answer has `document.md_content`, `status`, `errors` and `processing_time`; the key goes into X-Api-
+# Key.
 
 from __future__ import annotations
 
@@ -21,7 +19,7 @@ PATH = "/v1/convert/file"
 
 @dataclass
 class Place:
-    """One server. `faults`: each used once."""
+    """A server: `texts` and `errors` by end of the file name, `seen` files, `faults` used once each."""
 
     port: int = 0
     key: str | None = KEY
@@ -36,7 +34,7 @@ class Place:
         return f"http://127.0.0.1:{self.port}"
 
     def config(self) -> dict[str, str]:
-        """A `parserConfig` for it."""
+        """Return a `parserConfig` for this server."""
         return {"provider": "ENDPOINT", "url": self.url, "apiKey": KEY}
 
 
@@ -45,31 +43,31 @@ def running(**options: Any) -> AbstractContextManager[Place]:
 
 
 class _Handler(Handler):
-    place: Place
+    standin: Place
 
     def do_POST(self) -> None:  # noqa: N802 - the name that http.server calls
-        place = self.place
+        standin = self.standin
         body = self.read_body()
-        fault = place.faults.pop(0) if place.faults else None
+        fault = standin.faults.pop(0) if standin.faults else None
         if fault is not None and fault(self):
             return
         if self.path != PATH:
             self.reply(404, {"detail": "Not Found"})
-        elif place.key and self.headers.get("X-Api-Key") != place.key:
+        elif standin.key and self.headers.get("X-Api-Key") != standin.key:
             self.reply(401, {"detail": "SECRET VENDOR WORDS"})
         else:
-            self._convert(place, _parts(self.headers["Content-Type"], body))
+            self._convert(standin, _parts(self.headers["Content-Type"], body))
 
-    def _convert(self, place: Place, parts: list[Message]) -> None:
+    def _convert(self, standin: Place, parts: list[Message]) -> None:
         fields = {part.get_param("name", header="content-disposition"): part for part in parts}
         (file,) = [part for part in parts if part.get_filename()]
         name, data = str(file.get_filename()), file.get_payload(decode=True)
         if fields["to_formats"].get_payload() != "md" or "files" not in fields:
-            place.violations.append(f"fields {sorted(map(str, fields))}")
+            standin.violations.append(f"fields {sorted(map(str, fields))}")
         if name != "check.md":
-            place.seen.append((name, bytes(data) if isinstance(data, bytes) else b""))
-        text = next((text for end, text in place.texts.items() if name.endswith(end)), "")
-        error = next((error for end, error in place.errors.items() if name.endswith(end)), "")
+            standin.seen.append((name, bytes(data) if isinstance(data, bytes) else b""))
+        text = next((text for end, text in standin.texts.items() if name.endswith(end)), "")
+        error = next((error for end, error in standin.errors.items() if name.endswith(end)), "")
         problems = [{"component_type": "document_backend", "module_name": "", "error_message": error}] if error else []
         document = {"filename": name, "md_content": text, "json_content": None, "html_content": None}
         status = "failure" if error else "success"

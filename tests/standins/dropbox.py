@@ -1,11 +1,8 @@
-"""A Dropbox account on loopback: files and folders by path and id, revisions, a change log, Paper, and a team's space.
-
-The SDK's own validators judge both sides, strictly: an unknown or missing field on either is a complaint. So is a route
-whose permission the app did not ask for, by the vendor's description.
-
-A cursor's answer is the state of each path that changed, as Dropbox gives it: a deleted folder is one entry, and of a
-file that took another's place only the new one is named.
-"""
+"""A Dropbox account on loopback: files and folders, revisions, change log, Paper and a team space."""
+# The SDK's strict validators check both sides: an unknown or missing field is a complaint. A route without its
+# permission in the app's scopes is a complaint, too.
+# As at Dropbox, a cursor returns the state of each changed path: a deleted folder is one entry, and a file in the place
+# of another appears without the old file.
 
 from __future__ import annotations
 
@@ -33,7 +30,7 @@ NOT_FOUND = {".tag": "path", "path": {".tag": "not_found"}}
 
 
 class Refusal(Exception):
-    """An error of the route, as its union has it."""
+    """An error of the route's union."""
 
     def __init__(self, error: dict[str, Any], status: int = 409) -> None:
         super().__init__()
@@ -44,7 +41,7 @@ TEAM = "dbtid:own"
 
 
 class DropboxAccount(Served):
-    """`team`: the account is a member's, who sees the team's folders from the team's root alone."""
+    """`team`: a member's account; the team's folders are visible only from the team's root."""
 
     connector = "DROPBOX"
     unauthorized: ClassVar = {"error_summary": "expired_access_token/...", "error": {".tag": "expired_access_token"}}
@@ -64,12 +61,12 @@ class DropboxAccount(Served):
         self.one_folder_only = False
         self.grants: dict[str, dict[str, Any]] = {}
         self.owners: dict[str, str] = {}
-        """Of files that were handed over."""
+        """Owners of transferred files by id."""
         self.owner_teams: dict[str, str] = {}
-        """Of files that another team owns than the account's."""
+        """Foreign owner teams by file id."""
         self.untold: set[str] = set()
         self.permitted = True
-        """Whether the authorization holds sharing.read."""
+        """True with the scope sharing.read."""
         self._numbers = itertools.count(1)
 
     # What a person does
@@ -77,21 +74,21 @@ class DropboxAccount(Served):
     def put(self, path: str, text: str, **kind: Any) -> str:
         """`kind`: further fields of the file's metadata, such as `symlink_info`."""
         with self.lock:
-            found = f"id:{next(self._numbers):022d}"
-            self.files[found] = {"kind": kind, "exports": {}}
-            self._place(found, "/" + path, text)
-        return found
+            file_id = f"id:{next(self._numbers):022d}"
+            self.files[file_id] = {"kind": kind, "exports": {}}
+            self._place_file(file_id, "/" + path, text)
+        return file_id
 
     def put_document(self, path: str, exports: dict[str, str], default: str | None = None) -> str:
-        """A document of Paper or Google: there is nothing to download, exports by format alone."""
+        """Add a document of Paper or Google, available only as an export."""
         about = {"export_as": default, "export_options": list(exports)}
-        found = self.put(path, "", is_downloadable=False, export_info=about)
-        self.files[found]["exports"] = dict(exports)
-        return found
+        file_id = self.put(path, "", is_downloadable=False, export_info=about)
+        self.files[file_id]["exports"] = dict(exports)
+        return file_id
 
     def change(self, external_id: str, text: str) -> None:
         with self.lock:
-            self._place(external_id, self.files[external_id]["path"], text)
+            self._place_file(external_id, self.files[external_id]["path"], text)
 
     def rename(self, external_id: str, name: str) -> None:
         self._move(external_id, self.files[external_id]["path"].rpartition("/")[0] + "/" + name)
@@ -106,20 +103,19 @@ class DropboxAccount(Served):
     def delete_folder(self, path: str) -> None:
         with self.lock:
             below = f"/{path}/".lower()
-            self.files = {one: file for one, file in self.files.items() if not file["path"].lower().startswith(below)}
-            self.folders = {one: name for one, name in self.folders.items() if not (one + "/").startswith(below)}
+            self.files = {key: file for key, file in self.files.items() if not file["path"].lower().startswith(below)}
+            self.folders = {key: name for key, name in self.folders.items() if not (key + "/").startswith(below)}
             self.log.append(below.rstrip("/"))
 
     def folder(self, path: str) -> str:
-        """What a folder is granted by."""
+        """Return the id of a folder for `grant`."""
         return f"/{path}".lower()
 
-    def grant(self, one: str, *users: str, groups: Sequence[str] = (), public: bool = False, **link: Any) -> None:
-        """For whom a file or folder is from now on, beside its owner; without any it is not shared. `link`: fields of
-        the file's link."""
-        self.grants[one] = {"users": users, "groups": groups, "link": {"current_audience": "public"} | link}
+    def grant(self, file_id: str, *users: str, groups: Sequence[str] = (), public: bool = False, **link: Any) -> None:
+        """Replace the sharing of a file or folder; `link` adds fields of the file's link."""
+        self.grants[file_id] = {"users": users, "groups": groups, "link": {"current_audience": "public"} | link}
         if not (public or link):
-            del self.grants[one]["link"]
+            del self.grants[file_id]["link"]
 
     def lose(self) -> None:
         self.lost = True
@@ -130,9 +126,9 @@ class DropboxAccount(Served):
     def _move(self, external_id: str, path: str) -> None:
         with self.lock:
             self.log.append(self.files[external_id]["path"].lower())
-            self._place(external_id, path, self.files[external_id]["text"])
+            self._place_file(external_id, path, self.files[external_id]["text"])
 
-    def _place(self, external_id: str, path: str, text: str) -> None:
+    def _place_file(self, external_id: str, path: str, text: str) -> None:
         parts = path.split("/")[1:-1]
         for depth in range(len(parts)):
             folder = "/" + "/".join(parts[: depth + 1])
@@ -160,8 +156,8 @@ class DropboxAccount(Served):
                 return self._reply(handler, refusal.status, {"error_summary": "SECRET/..", "error": refusal.error})
         if content is None:
             return self._reply(handler, 200, result)
-        told = {"Dropbox-API-Result": json.dumps(result), "Content-Type": "application/octet-stream"}
-        return self._reply(handler, 200, content, told)
+        headers = {"Dropbox-API-Result": json.dumps(result), "Content-Type": "application/octet-stream"}
+        return self._reply(handler, 200, content, headers)
 
     def _reply(self, handler: Handler, status: int, body: Any, headers: dict[str, str] | None = None) -> None:
         with suppress(ConnectionError):  # a client need not take all of it
@@ -170,8 +166,8 @@ class DropboxAccount(Served):
             else:
                 handler.reply(status, body, headers)
 
-    def _argument(self, route: Any, sent: Any, name: str) -> Any:
-        argument = json.loads(sent)
+    def _argument(self, route: Any, raw: Any, name: str) -> Any:
+        argument = json.loads(raw)
         self.arguments.append((name, argument))
         self._judge(route.arg_type, argument, f"argument of {name}")
         if route in sharing_routes():
@@ -183,14 +179,14 @@ class DropboxAccount(Served):
             self.complaints.append(f"{name} needs {scope}, which was not asked for")
         return argument
 
-    def _judge(self, kind: Any, value: Any, what: str) -> None:
+    def _judge(self, kind: Any, value: Any, label: str) -> None:
         from dropbox.stone_serializers import json_compat_obj_decode
         from dropbox.stone_validators import ValidationError
 
         try:
             json_compat_obj_decode(kind, value, strict=True)
         except ValidationError as error:
-            self.complaints.append(f"{what}: {error}")
+            self.complaints.append(f"{label}: {error}")
 
     def _check_root(self, header: str | None) -> None:
         self.rooted = header is not None
@@ -228,79 +224,83 @@ class DropboxAccount(Served):
             return self._level(argument)
         if argument["path"] != "":
             raise Refusal(NOT_FOUND)
-        entries = [self._folder(one) for one in self.folders] + [self._file(one) for one in self.files]
-        seen = sorted((one for one in entries if self._is_seen(one["path_lower"])), key=lambda one: one["path_lower"])
-        return self._some([] if self.lost else seen, len(self.log), min(argument["limit"], self.page))
+        entries = [self._folder(entry) for entry in self.folders] + [self._file(entry) for entry in self.files]
+        visible = sorted(
+            (entry for entry in entries if self._is_seen(entry["path_lower"])), key=lambda entry: entry["path_lower"]
+        )
+        return self._some([] if self.lost else visible, len(self.log), min(argument["limit"], self.page))
 
     def _level(self, argument: Any) -> tuple[Any, None]:
-        """What lies right in one folder."""
-        wanted = argument["path"]
-        above = next((one for one in self.folders if wanted in {one, self._folder(one)["id"]}), None)
-        if wanted and above is None:
+        """Return the direct children of a folder."""
+        path = argument["path"]
+        above = next((entry for entry in self.folders if path in {entry, self._folder(entry)["id"]}), None)
+        if path and above is None:
             raise Refusal(NOT_FOUND)
-        entries = [self._folder(one) for one in self.folders] + [self._file(one) for one in self.files]
-        here = [one for one in entries if one["path_lower"].rpartition("/")[0] == (above or "")]
-        seen = [one for one in here if self._is_seen(one["path_lower"])]
-        return self._some(seen, len(self.log), min(argument["limit"], self.page))
+        entries = [self._folder(entry) for entry in self.folders] + [self._file(entry) for entry in self.files]
+        children = [entry for entry in entries if entry["path_lower"].rpartition("/")[0] == (above or "")]
+        visible = [entry for entry in children if self._is_seen(entry["path_lower"])]
+        return self._some(visible, len(self.log), min(argument["limit"], self.page))
 
     def _list_folder_continue(self, argument: Any, _handler: Any) -> tuple[Any, None]:
         if argument["cursor"] not in self.cursors:
             raise Refusal({".tag": "reset"})
-        rest, at = self.cursors[argument["cursor"]]
-        if not rest:
+        pending, at = self.cursors[argument["cursor"]]
+        if not pending:
             paths = list(dict.fromkeys(reversed(self.log[at:])))[::-1]
             if self.lost:
                 paths = sorted(self.folders) + [file["path"].lower() for file in self.files.values()]
-            rest, at = [self._entry(path) for path in paths if self._is_seen(path)], len(self.log)
-        return self._some(rest, at, self.page)
+            pending, at = [self._entry(path) for path in paths if self._is_seen(path)], len(self.log)
+        return self._some(pending, at, self.page)
 
-    def _some(self, entries: list[dict[str, Any]], at: int, most: int) -> tuple[Any, None]:
+    def _some(self, entries: list[dict[str, Any]], at: int, limit: int) -> tuple[Any, None]:
         cursor = f"cursor-{next(self._numbers)}"
-        self.cursors[cursor] = (entries[most:], at)
-        more = bool(entries[most:]) or len(self.log) > at
-        return {"entries": entries[:most], "cursor": cursor, "has_more": more}, None
+        self.cursors[cursor] = (entries[limit:], at)
+        has_more = bool(entries[limit:]) or len(self.log) > at
+        return {"entries": entries[:limit], "cursor": cursor, "has_more": has_more}, None
 
     def _list_revisions(self, argument: Any, _handler: Any) -> tuple[Any, None]:
         path = argument["path"]
         if path not in self.history or path in self.folders:
             raise Refusal(NOT_FOUND)
-        here = any(file["path"].lower() == path for file in self.files.values())
-        known = [{key: value for key, value in one.items() if key != ".tag"} for one in self.history[path]]
-        most = argument.get("limit", 10)
-        return {"is_deleted": not here, "entries": known[:most], "has_more": len(known) > most}, None
+        exists = any(file["path"].lower() == path for file in self.files.values())
+        revisions = [
+            {key: value for key, value in revision.items() if key != ".tag"} for revision in self.history[path]
+        ]
+        limit = argument.get("limit", 10)
+        return {"is_deleted": not exists, "entries": revisions[:limit], "has_more": len(revisions) > limit}, None
 
     def _get_metadata(self, argument: Any, _handler: Any) -> tuple[Any, None]:
         for path in self.folders:
             if self._folder(path)["id"] == argument["path"]:
                 return self._folder(path), None
-        return self._file(self._wanted(argument)), None
+        return self._file(self._visible_file(argument)), None
 
     def _download(self, argument: Any, _handler: Any) -> tuple[Any, bytes]:
-        file = self._untagged(self._wanted(argument))
+        file = self._untagged(self._visible_file(argument))
         if not file.get("is_downloadable", True):
             raise Refusal({".tag": "unsupported_file"})
         return file, self.files[file["id"]]["text"].encode()
 
     def _export(self, argument: Any, _handler: Any) -> tuple[Any, bytes]:
-        file = self._untagged(self._wanted(argument))
+        file = self._untagged(self._visible_file(argument))
         exports = self.files[file["id"]]["exports"]
-        wanted = argument.get("export_format") or file["export_info"]["export_as"]
-        if wanted not in exports:
+        export_format = argument.get("export_format") or file["export_info"]["export_as"]
+        if export_format not in exports:
             raise Refusal({".tag": "invalid_export_format"})
-        content = exports[wanted].encode()
-        about = {"name": f"{file['name']}.{wanted}", "size": len(content), "export_hash": _hash(content)}
+        content = exports[export_format].encode()
+        about = {"name": f"{file['name']}.{export_format}", "size": len(content), "export_hash": _hash(content)}
         return {"export_metadata": about, "file_metadata": file}, content
 
     def _list_file_members(self, argument: Any, _handler: Any) -> tuple[Any, None]:
-        """A page at a time: the owner and whom the file and the folders above it were shared with."""
-        its = self._told(argument["file"])
+        """Return one page of the owner and the members of the file and its parent folders."""
+        its = self._readable_file(argument["file"])
         path = self.files[its]["path"].lower()
         places = [its, *(path[:end] for end in range(1, len(path)) if path[end] == "/")]
-        shared = [self.grants[one] for one in places if one in self.grants]
+        shared = [self.grants[grant] for grant in places if grant in self.grants]
         users = [_user(self.owners.get(its, OWNER), "owner")]
-        users += [_user(name, "viewer") for one in shared for name in one["users"]]
+        users += [_user(name, "viewer") for grant in shared for name in grant["users"]]
         users += [_user("passer@example.com", "traverse")]
-        groups = [_group(name) for one in shared for name in one["groups"]]
+        groups = [_group(name) for grant in shared for name in grant["groups"]]
         return self._members(users, groups)
 
     def _list_file_members_continue(self, argument: Any, _handler: Any) -> tuple[Any, None]:
@@ -315,42 +315,45 @@ class DropboxAccount(Served):
         return {"users": users[:2], "groups": [], "invitees": [], "cursor": cursor}, None
 
     def _get_file_metadata(self, argument: Any, _handler: Any) -> tuple[Any, None]:
-        its = self._told(argument["file"])
+        its = self._readable_file(argument["file"])
         policies = {"acl_update_policy": {".tag": "owner"}, "shared_link_policy": {".tag": "anyone"}}
-        told = {"id": its, "name": "x", "policy": policies, "preview_url": "https://www.dropbox.com/scl/fi/x"}
-        told["owner_team"] = _team(self.owner_teams.get(its, TEAM))
+        metadata = {"id": its, "name": "x", "policy": policies, "preview_url": "https://www.dropbox.com/scl/fi/x"}
+        metadata["owner_team"] = _team(self.owner_teams.get(its, TEAM))
         link = self.grants.get(its, {}).get("link")
         if link:
             audience = {".tag": link["current_audience"]}
-            more = {"audience_options": [audience], "current_audience": audience, "link_permissions": []}
-            more |= {"password_protected": False, "url": "https://www.dropbox.com/scl/fi/x?rlkey=y"}
-            told["link_metadata"] = {**more, **{key: link[key] for key in link if key != "current_audience"}}
-        return told, None
+            link_defaults = {"audience_options": [audience], "current_audience": audience, "link_permissions": []}
+            link_defaults |= {"password_protected": False, "url": "https://www.dropbox.com/scl/fi/x?rlkey=y"}
+            metadata["link_metadata"] = {
+                **link_defaults,
+                **{key: link[key] for key in link if key != "current_audience"},
+            }
+        return metadata, None
 
-    def _told(self, its: str) -> str:
+    def _readable_file(self, its: str) -> str:
         if its in self.untold or its not in self.files:
             raise Refusal({".tag": "access_error", "access_error": {".tag": "no_permission"}})
         return its
 
-    def _wanted(self, argument: Any) -> str:
-        wanted = argument["path"]
-        if wanted not in self.files or not self._is_seen(self.files[wanted]["path"].lower()):
+    def _visible_file(self, argument: Any) -> str:
+        file_id = argument["path"]
+        if file_id not in self.files or not self._is_seen(self.files[file_id]["path"].lower()):
             raise Refusal(NOT_FOUND)
-        return str(wanted)
+        return str(file_id)
 
     def _is_seen(self, path: str) -> bool:
         """In a team's space a member sees /ann as home, and all from the team's root."""
         return not self.team or self.rooted or path == "/ann" or path.startswith("/ann/")
 
     def _entry(self, path: str) -> dict[str, Any]:
-        """What lies at a path now."""
-        found = next((one for one, file in self.files.items() if file["path"].lower() == path), None)
+        """Return the current entry at a path."""
+        file_id = next((key for key, file in self.files.items() if file["path"].lower() == path), None)
         if path in self.folders and not self.lost:
             return self._folder(path)
-        if found is None or self.lost:
+        if file_id is None or self.lost:
             name = path.rpartition("/")[2]
             return {".tag": "deleted", "name": name, "path_lower": path, "path_display": path}
-        return self._file(found)
+        return self._file(file_id)
 
     def _folder(self, path: str) -> dict[str, Any]:
         display = self.folders[path]
@@ -404,19 +407,19 @@ def _full_team() -> dict[str, Any]:
         "default_link_expiration_days_policy": "none",
         "shared_link_default_permissions_policy": "default",
     }
-    more = {"office_addin_policy": {".tag": "enabled"}, "top_level_content_policy": {".tag": "everyone"}}
-    return _team(TEAM) | {"sharing_policies": {name: {".tag": tag} for name, tag in policies.items()}} | more
+    extra_policies = {"office_addin_policy": {".tag": "enabled"}, "top_level_content_policy": {".tag": "everyone"}}
+    return _team(TEAM) | {"sharing_policies": {name: {".tag": tag} for name, tag in policies.items()}} | extra_policies
 
 
 def _user(name: str, level: str) -> dict[str, Any]:
-    who = {"account_id": "dbid:" + "B" * 35, "email": name, "display_name": name, "same_team": True}
-    return {"access_type": {".tag": level}, "user": who}
+    account_info = {"account_id": "dbid:" + "B" * 35, "email": name, "display_name": name, "same_team": True}
+    return {"access_type": {".tag": level}, "user": account_info}
 
 
 def _group(name: str) -> dict[str, Any]:
-    said = {"group_name": name, "group_id": name, "is_member": False, "is_owner": False, "same_team": True}
+    group_info = {"group_name": name, "group_id": name, "is_member": False, "is_owner": False, "same_team": True}
     kinds = {"group_management_type": {".tag": "user_managed"}, "group_type": {".tag": "team"}}
-    return {"access_type": {".tag": "viewer"}, "group": said | kinds}
+    return {"access_type": {".tag": "viewer"}, "group": group_info | kinds}
 
 
 def _hash(content: bytes) -> str:
@@ -427,7 +430,7 @@ def _hash(content: bytes) -> str:
 
 @contextmanager
 def serving() -> Iterator[DropboxAccount]:
-    """The account on loopback; what it complained of fails the test."""
+    """Yield the account on loopback; complaints fail the test."""
     account = DropboxAccount()
     with served(account):
         yield account

@@ -1,4 +1,4 @@
-"""Texts of paragraphs, Markdown, table rows and CJK, long enough for 200 chunks, and edits of one part at any place."""
+"""Texts of 200 chunks (paragraphs, Markdown, table rows, CJK) and random edits of one part."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def _cjk(chance: Random) -> str:
 
 @dataclass(frozen=True)
 class Kind:
-    """How a part of such a text is made, what stands between two, and how many parts are 200 chunks of 254 tokens."""
+    """Generator of parts, their separator, and the number of parts in 200 chunks of 254 tokens."""
 
     part: Callable[[Random], str]
     between: str
@@ -61,27 +61,27 @@ KINDS = {
 
 
 def edited(parts: list[str], edit: str, kind: Kind, chance: Random) -> list[str]:
-    """The same parts but for one, anywhere."""
-    place, new = chance.randrange(len(parts)), list(parts)
+    """Return the parts with a random edit of one part."""
+    position, new = chance.randrange(len(parts)), list(parts)
     if edit == "replace":
-        new[place] = kind.part(chance)
+        new[position] = kind.part(chance)
     elif edit == "insert":
-        new.insert(place, kind.part(chance))
+        new.insert(position, kind.part(chance))
     elif edit == "remove":
-        del new[place]
+        del new[position]
     elif edit == "move":
-        moved = new.pop(place)
+        moved = new.pop(position)
         new.insert(chance.randrange(len(new)), moved)
     else:
-        new[place] = _with_two_words_changed(new[place], chance)
+        new[position] = _with_two_words_changed(new[position], chance)
     return new
 
 
 def _with_two_words_changed(part: str, chance: Random) -> str:
     if part[0] in HAN:
-        place = chance.choice([at for at in range(len(part) - 1) if "。" not in part[at : at + 2]])
-        return part[:place] + "".join(chance.choices(HAN, k=2)) + part[place + 2 :]
+        position = chance.choice([at for at in range(len(part) - 1) if "。" not in part[at : at + 2]])
+        return part[:position] + "".join(chance.choices(HAN, k=2)) + part[position + 2 :]
     words = part.split(" ")
-    for place in chance.sample([at for at, word in enumerate(words) if word.isalpha()], 2):
-        words[place] = chance.choice(WORDS)
+    for position in chance.sample([at for at, word in enumerate(words) if word.isalpha()], 2):
+        words[position] = chance.choice(WORDS)
     return " ".join(words)

@@ -1,4 +1,4 @@
-"""A proxy on loopback that opens tunnels by CONNECT, all of them to one port of this machine."""
+"""A CONNECT proxy on loopback; every tunnel leads to one local port."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ LOGIN = "gate:p@ss"
 
 
 class EgressProxy:
-    """`seen`: the places that were asked for with the right credentials."""
+    """A proxy; `seen` lists the targets of authorized requests."""
 
     def __init__(self, target: int) -> None:
         self.target, self.seen, self.port = target, [], 0
@@ -29,11 +29,11 @@ class EgressProxy:
         with closing(writer), suppress(OSError, asyncio.IncompleteReadError):
             head = (await reader.readuntil(b"\r\n\r\n")).decode().split("\r\n")
             headers = {name.lower(): value for name, _, value in (line.partition(": ") for line in head[1:])}
-            method, place, _ = head[0].split(" ")
+            method, target, _ = head[0].split(" ")
             if method != "CONNECT" or headers.get("proxy-authorization") != self.expected:
                 writer.write(b"HTTP/1.1 407 Proxy Authentication Required\r\nContent-Length: 0\r\n\r\n")
             else:
-                self.seen.append(place)
+                self.seen.append(target)
                 inner_reader, inner_writer = await asyncio.open_connection("127.0.0.1", self.target)
                 writer.write(b"HTTP/1.1 200 Connection established\r\n\r\n")
                 await asyncio.gather(_copy(reader, inner_writer), _copy(inner_reader, writer))

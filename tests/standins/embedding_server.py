@@ -1,11 +1,9 @@
-"""OpenAI, Cohere and Jina on loopback: their embedding calls, with real vectors, limits, keys and faults.
-
-OpenAI's requests and answers are judged by the vendor's own description. Cohere and Jina publish none that may be
-copied: what they take is written down here, from the vendors' reference pages. Cohere counts inputs, 2,000 a minute
-(docs.cohere.com/docs/rate-limits), and refuses the request that goes beyond; `minute` is how long one lasts here.
-OpenAI's SDK always sends `encoding_format`, which Jina refuses as an extra input
-(github.com/QuantumNous/new-api/issues/1941, github.com/1Panel-dev/MaxKB/issues/2639).
-"""
+"""Embedding APIs of OpenAI, Cohere and Jina on loopback, with vectors, limits, keys and faults."""
+# OpenAI's own API description checks requests and answers. Cohere and Jina publish no free description: the rules are
+# from the reference pages. Cohere counts 2,000 inputs a minute (docs.cohere.com/docs/rate-limits) and refuses the
+# request beyond; `minute` sets its length here.
+# OpenAI's SDK always sends `encoding_format`, refused by Jina (github.com/QuantumNous/new-api/issues/1941,
+# github.com/1Panel-dev/MaxKB/issues/2639).
 
 from __future__ import annotations
 
@@ -53,9 +51,10 @@ class Refused(Exception):
 
 @dataclass
 class Vendor:
-    """One vendor's endpoint. `faults`: each used once; `always`: on every request; `change`: of the vectors sent;
-    `holds`: whether a request with these texts is left waiting; `held`: how many were; `unembeddable`: a word of texts
-    for which it answers 500."""
+    """One vendor's endpoint."""
+
+    # `faults`: used once each; `always`: on every request; `change`: applied to the vectors; `holds`: predicate of
+    # texts to block, counted in `held`; `unembeddable`: texts with this word get a 500.
 
     name: str
     port: int = 0
@@ -83,13 +82,13 @@ class Vendor:
     def base_url(self) -> str:
         return f"http://127.0.0.1:{self.port}" + ("" if self.name == "COHERE" else "/v1")
 
-    def config(self, **other: str) -> dict[str, str]:
-        """An embeddingModelConfig for it."""
-        return {"provider": self.name, "model": MODEL[self.name], "apiKey": KEYS[self.name]} | other
+    def config(self, **overrides: str) -> dict[str, str]:
+        """Return an embeddingModelConfig for this endpoint."""
+        return {"provider": self.name, "model": MODEL[self.name], "apiKey": KEYS[self.name]} | overrides
 
     @property
     def inputs(self) -> list[list[str]]:
-        """The texts of each request that was taken."""
+        """Texts of each accepted request."""
         return [body.get("texts") or body.get("input") for body in self.seen]
 
 
@@ -98,30 +97,30 @@ def running(name: str, **options: Any) -> AbstractContextManager[Vendor]:
 
 
 def vector(text: str, size: int) -> Any:
-    """A direction for each text, near for texts that share words: words hashed to a few places each."""
-    made = np.full(size, 1e-4, dtype="<f4")
+    """Return a unit direction of hashed words: texts with common words are near."""
+    values = np.full(size, 1e-4, dtype="<f4")
     for word, count in Counter(re.findall(r"\w+", text.lower())).items():
-        for place, sign in _places(word, size):
-            made[place] += sign * count
-    return made
+        for index, sign in _places(word, size):
+            values[index] += sign * count
+    return values
 
 
 @lru_cache(maxsize=100_000)
 def _places(word: str, size: int) -> list[tuple[int, int]]:
-    numbers = [zlib.crc32(f"{place} {word}".encode()) for place in range(4)]
+    numbers = [zlib.crc32(f"{index} {word}".encode()) for index in range(4)]
     return [(number % size, 1 if number & 65536 else -1) for number in numbers]
 
 
 def tokens(text: str) -> int:
-    """As a vendor would count, nearly: words cut into pieces of at most six characters, marks alone."""
+    """Approximate the vendor's token count: pieces of at most six characters, single marks."""
     return sum(-(-len(piece) // 6) for piece in re.findall(r"\w+|[^\w\s]", text)) or 1
 
 
 class _Handler(Handler):
-    place: Vendor
+    standin: Vendor
 
     def do_POST(self) -> None:  # noqa: N802 - the name that http.server calls
-        vendor = self.place
+        vendor = self.standin
         body = json.loads(self.read_body())
         with vendor._lock:
             vendor.times.append(time.monotonic())
@@ -173,7 +172,7 @@ class _Handler(Handler):
     def _count(self, vendor: Vendor, inputs: int) -> None:
         with vendor._lock:
             since = time.monotonic() - vendor.minute
-            vendor.counted = [one for one in vendor.counted if one[0] > since]
+            vendor.counted = [entry for entry in vendor.counted if entry[0] > since]
             if sum(count for _, count in vendor.counted) + inputs > INPUTS_PER_MINUTE[vendor.name]:
                 vendor.refused += 1
                 raise Refused(429, "SECRET VENDOR WORDS", "too_many_requests")
@@ -184,8 +183,8 @@ def _vectors(vendor: Vendor, texts: list[str], model: str) -> list[Any]:
     if not texts or len(texts) > TEXTS[vendor.name]:
         vendor.violations.append(f"{len(texts)} texts in a request")
         raise Refused(400, "array has the wrong length")
-    made = [vector(text, MODELS[vendor.name][model]) for text in texts]
-    return vendor.change(made) if vendor.change else made
+    values = [vector(text, MODELS[vendor.name][model]) for text in texts]
+    return vendor.change(values) if vendor.change else values
 
 
 def _openai(vendor: Vendor, body: Any) -> Any:
@@ -197,22 +196,24 @@ def _openai(vendor: Vendor, body: Any) -> Any:
         raise Refused(400, "This model's maximum context length is 8192 tokens SECRET VENDOR WORDS")
     if sum(sizes) > REQUEST_TOKENS:
         raise Refused(400, "Requested too many tokens, max 300000 tokens per request", "max_tokens_per_request")
-    made = _vectors(vendor, body["input"], body["model"])
+    vectors = _vectors(vendor, body["input"], body["model"])
     base = body.get("encoding_format") == "base64" and not vendor.as_floats
-    sent = [base64.b64encode(np.array(one, dtype="<f4").tobytes()).decode() if base else listed(one) for one in made]
-    entries = [{"object": "embedding", "index": at, "embedding": one} for at, one in enumerate(sent)]
+    encoded = [
+        base64.b64encode(np.array(row, dtype="<f4").tobytes()).decode() if base else float_list(row) for row in vectors
+    ]
+    entries = [{"object": "embedding", "index": at, "embedding": row} for at, row in enumerate(encoded)]
     usage = {"prompt_tokens": sum(sizes), "total_tokens": sum(sizes)}
     answer = {"object": "list", "model": body["model"], "data": entries[::-1], "usage": usage}
     judged = answer | {
-        "data": [entry | {"embedding": listed(one)} for entry, one in zip(entries[:3], made, strict=False)]
+        "data": [entry | {"embedding": float_list(row)} for entry, row in zip(entries[:3], vectors, strict=False)]
     }
     if vendor.change is None and (complaint := OPENAI.complaint_on_answer("/v1/embeddings", "post", judged)):
         vendor.violations.append(f"answer: {complaint}")
     return answer
 
 
-def listed(made: Any) -> list[float]:
-    return [float(value) for value in made]
+def float_list(row: Any) -> list[float]:
+    return [float(value) for value in row]
 
 
 def _cohere(vendor: Vendor, body: Any) -> Any:
@@ -220,11 +221,11 @@ def _cohere(vendor: Vendor, body: Any) -> Any:
     if wrong or body.get("embedding_types") != ["float"]:
         vendor.violations.append(f"a request of {sorted(body)}")
         raise Refused(422, "invalid request")
-    made = _vectors(vendor, body["texts"], body["model"])
+    vectors = _vectors(vendor, body["texts"], body["model"])
     return {
         "id": "one",
         "texts": body["texts"],
-        "embeddings": {"float": [listed(one) for one in made]},
+        "embeddings": {"float": [float_list(row) for row in vectors]},
         "meta": {"api_version": {"version": "2"}, "billed_units": {"input_tokens": 1}},
         "response_type": "embeddings_by_type",
     }
@@ -235,8 +236,8 @@ def _jina(vendor: Vendor, body: Any) -> Any:
     if wrong or not isinstance(body.get("input"), list):
         vendor.violations.append(f"a request of {sorted(body)}")
         raise Refused(422, "invalid request")
-    made = _vectors(vendor, body["input"], body["model"])
-    data = [{"object": "embedding", "index": at, "embedding": listed(one)} for at, one in enumerate(made)]
+    vectors = _vectors(vendor, body["input"], body["model"])
+    data = [{"object": "embedding", "index": at, "embedding": float_list(row)} for at, row in enumerate(vectors)]
     return {"model": body["model"], "object": "list", "usage": {"total_tokens": 1}, "data": data[::-1]}
 
 

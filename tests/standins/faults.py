@@ -1,4 +1,4 @@
-"""What goes wrong at a vendor, on demand: refusals, resets, late, broken and foreign answers."""
+"""Faults of vendors on demand: refusals, resets, late, broken and foreign answers."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ P = TypeVar("P")
 class Handler(BaseHTTPRequestHandler):
     """A stand-in's handler: HTTP/1.1, silent, with answers in JSON."""
 
-    place: Any
-    """What `serving` was given."""
+    standin: Any
+    """The stand-in of `serving`."""
     protocol_version = "HTTP/1.1"
     disable_nagle_algorithm = True  # headers and body go out in two writes, and the second would wait 40 ms
 
@@ -46,14 +46,14 @@ class _Server(ThreadingHTTPServer):
     daemon_threads = True
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A client that has left is no trouble of the service."""
+        """Ignore disconnected clients."""
         if not isinstance(sys.exception(), ConnectionError):
             super().handle_error(request, client_address)
 
 
 @contextmanager
 def served(handler: type[BaseHTTPRequestHandler]) -> Iterator[int]:
-    """A server on loopback for as long as the block lasts: its port."""
+    """Serve on loopback during the block; yield the port."""
     server = _Server(("127.0.0.1", 0), handler)
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
     thread.start()
@@ -66,12 +66,11 @@ def served(handler: type[BaseHTTPRequestHandler]) -> Iterator[int]:
 
 
 @contextmanager
-def serving(place: P, handler: type[Handler]) -> Iterator[P]:
-    """Serve a place, whose `port` is set, for as long as the block lasts; a breach of the vendor's contract that the
-    handler notes in its `violations` fails the test that made it."""
-    with served(type("Bound", (handler,), {"place": place})) as place.port:  # type: ignore[attr-defined]
-        yield place
-    assert not getattr(place, "violations", ())
+def serving(standin: P, handler: type[Handler]) -> Iterator[P]:
+    """Serve a stand-in on its `port` during the block; contract breaches in `violations` fail the test."""
+    with served(type("Bound", (handler,), {"standin": standin})) as standin.port:  # type: ignore[attr-defined]
+        yield standin
+    assert not getattr(standin, "violations", ())
 
 
 Fault = Callable[[Any], bool]
@@ -79,7 +78,7 @@ Fault = Callable[[Any], bool]
 
 
 def status(code: int, message: str = "SECRET VENDOR WORDS", **headers: str) -> Fault:
-    """An error as a vendor words it. `Retry_After="3"` is a header."""
+    """Return an error in the vendor's format; `Retry_After="3"` is a header."""
 
     def fault(handler: Handler) -> bool:
         fields = {name.replace("_", "-"): value for name, value in headers.items()}
@@ -90,10 +89,8 @@ def status(code: int, message: str = "SECRET VENDOR WORDS", **headers: str) -> F
 
 
 def retire(*templates: str, but: str = "", code: int = 410) -> Callable[[str], Fault | None]:
-    """A `fault` for addresses that the vendor removed, with names in braces as in descriptions; `but` still answers.
-
-    The words are those of Atlassian: https://github.com/atlassian-api/atlassian-python-api/issues/1560
-    """
+    """Return a fault for removed path templates, except paths in `but`."""
+    # The words are from Atlassian: https://github.com/atlassian-api/atlassian-python-api/issues/1560
     paths = ["[^/]+".join(map(re.escape, re.split(r"\{[^}]*\}", template.partition("?")[0]))) for template in templates]
 
     def fault(request: str) -> Fault | None:
@@ -112,7 +109,7 @@ def reset(handler: Handler) -> bool:
 
 
 def cut(handler: Handler) -> bool:
-    """An answer that ends in the middle of its body."""
+    """Cut the answer in the middle of the body."""
     handler.send_response(200)
     handler.send_header("Content-Type", "application/json")
     handler.send_header("Content-Length", "500")
@@ -129,7 +126,7 @@ def html(handler: Handler) -> bool:
 
 
 def packed(body: bytes, times: int = 2, code: int = 200) -> Fault:
-    """An answer that is packed with gzip so often, and says so, though nobody asked for that."""
+    """Return a repeatedly gzipped answer with matching headers, without a request for gzip."""
     for _ in range(times):
         body = gzip.compress(body)
 
@@ -151,7 +148,7 @@ def slow(seconds: float) -> Fault:
 
 
 def drips(handler: Handler) -> bool:
-    """An answer of which a byte comes now and then, for three seconds."""
+    """Send single bytes for three seconds."""
     handler.send_response(200)
     handler.send_header("Content-Type", "application/json")
     handler.send_header("Content-Length", "1000")

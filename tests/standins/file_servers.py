@@ -31,8 +31,8 @@ USER, PASSWORD = "ada", "canary-objects-password"
 
 @dataclass
 class FileServer:
-    """`private_key`: of the user of SFTP; `close_connections`: of FTP; `seen`: methods and paths of a WebDAV server;
-    `statuses`: by path, what it answers instead."""
+    """A server: key of the SFTP user, closing of FTP connections, methods and paths of WebDAV requests, statuses
+    by path."""
 
     port: int
     host_key: str = ""
@@ -57,7 +57,7 @@ class _Threads(ThreadingMixIn, WSGIServer):
 
 @contextmanager
 def serve_webdav(folder: Path) -> Iterator[FileServer]:
-    """The folder at /dav/ for one user."""
+    """Serve the folder at /dav/ for one user."""
     from wsgidav.wsgidav_app import WsgiDAVApp
 
     app = WsgiDAVApp(
@@ -89,7 +89,7 @@ def serve_webdav(folder: Path) -> Iterator[FileServer]:
 
 @contextmanager
 def serve_sftp(folder: Path) -> Iterator[FileServer]:
-    """The folder at /files, for one user."""
+    """Serve the folder at /files for one user."""
     key, user_key, written = paramiko.ECDSAKey.generate(), paramiko.ECDSAKey.generate(), io.StringIO()
     user_key.write_private_key(written)
     digest = base64.b64encode(hashlib.sha256(key.asbytes()).digest()).decode().rstrip("=")
@@ -172,11 +172,9 @@ def serve_ftp(
     closed: Sequence[str] = (),
     bytes_a_second: int = 0,
 ) -> Iterator[FileServer]:
-    """The folder at / for one user, and for anonymous ones; as behind NAT it names an address of its own network.
-
-    `keys`: where to put a certificate, for TLS alone; `commands`: that it does not have; `closed`: folders that may not
-    be read; `bytes_a_second`: at which it sends files.
-    """
+    """Serve the folder at / for one user and anonymous users, with a NAT address in passive mode."""
+    # `keys`: folder of the certificate, only for TLS; `commands`: unsupported commands; `closed`: unreadable folders;
+    # `bytes_a_second`: send rate.
     from pyftpdlib.authorizers import DummyAuthorizer
     from pyftpdlib.handlers import FTPHandler, ThrottledDTPHandler, TLS_FTPHandler
     from pyftpdlib.ioloop import IOLoop

@@ -1,11 +1,9 @@
-"""A Google Drive account on loopback, judged by the vendor's own discovery document: listings, change logs, exports.
-
-It tells of as little as the document allows: a folder in the trash takes its files with it, and only the folder is in
-the change log. By developers.google.com/workspace/drive/api/guides/search-shareddrives corpora "user" holds what was
-created by, opened by, or shared directly with the user: what lies in a folder shared by its link is found by asking for
-that folder's children alone. By …/reference/rest/v3/files/export 10 MB are exported at most, larger documents by the
-`exportLinks` of …/reference/rest/v3/files.
-"""
+"""A Google Drive account on loopback, checked against the discovery document: listings, change logs, exports."""
+# The change log has the minimum: a trashed folder appears without its files.
+# developers.google.com/workspace/drive/api/guides/search-shareddrives: corpora "user" has files created by, opened by,
+# or shared directly with the user; files in a folder shared by link appear only in a query for the folder's children.
+# …/reference/rest/v3/files/export: exports have at most 10 MB; larger documents use the `exportLinks` of
+# …/reference/rest/v3/files.
 
 from __future__ import annotations
 
@@ -30,10 +28,10 @@ DESCRIPTION = Discovery(Path(__file__).with_name("contracts") / "google-drive-v3
 
 
 class GoogleDriveAccount(Files, Served):
-    """An `Account`. `trouble`: a Refusal for the next request whose method id it names.
+    """A Google Drive account."""
 
-    `endless`: page tokens lead back to each other. `asked`: each request's method id and parameters.
-    """
+    # `trouble`: a Refusal for the next request of a method id; `endless`: page tokens form a cycle; `asked`: method id
+    # and parameters of each request.
 
     connector = "GOOGLE_DRIVE"
     unauthorized = Refusal(401, "authError").body
@@ -57,12 +55,12 @@ class GoogleDriveAccount(Files, Served):
         if path.startswith(EXPORT):
             handler.reply(200, self.linked[path.removeprefix(EXPORT)][query["as"]], {"Content-Type": query["as"]})
             return
-        found = DESCRIPTION.method(method, path)
-        if found is None:
+        match = DESCRIPTION.method(method, path)
+        if match is None:
             self._complain(handler, f"there is no {method} {path}")
             return
-        name, said = found
-        self.asked.append((name, said | query))
+        name, path_parameters = match
+        self.asked.append((name, path_parameters | query))
         if complaint := DESCRIPTION.complaint_on_request(name, query):
             self._complain(handler, complaint)
             return
@@ -70,41 +68,43 @@ class GoogleDriveAccount(Files, Served):
             with self.lock:
                 if name in self.trouble:
                     raise self.trouble.pop(name)
-                self._reply(handler, name, said | query)
+                self._reply(handler, name, path_parameters | query)
         except Refusal as refusal:
             handler.reply(refusal.status, refusal.body)
 
-    def _reply(self, handler: Handler, name: str, said: dict[str, str]) -> None:
+    def _reply(self, handler: Handler, name: str, query: dict[str, str]) -> None:
         if name == "drive.files.export":
-            handler.reply(200, self._exported(said), {"Content-Type": said["mimeType"]})
-        elif said.get("alt") == "media":
-            self._media(handler, self._node(said["fileId"]))
+            handler.reply(200, self._exported(query), {"Content-Type": query["mimeType"]})
+        elif query.get("alt") == "media":
+            self._media(handler, self._node(query["fileId"]))
         else:
-            self._json(handler, name, said, _ANSWERS[name](self, said))
+            self._json(handler, name, query, _ANSWERS[name](self, query))
 
-    def _json(self, handler: Handler, name: str, said: dict[str, str], answer: dict[str, Any]) -> None:
-        mask = mask_of(said.get("fields", ""))
+    def _json(self, handler: Handler, name: str, query: dict[str, str], answer: dict[str, Any]) -> None:
+        mask = mask_of(query.get("fields", ""))
         complaint = DESCRIPTION.complaint_on_answer(name, answer) or DESCRIPTION.complaint_on_fields(name, mask)
         if complaint or not mask:
             self._complain(handler, complaint or f"{name} without fields")
         else:
             handler.reply(200, masked(answer, mask))
 
-    def _files(self, said: dict[str, str]) -> dict[str, Any]:
-        drive = said.get("driveId", "")
-        if (said.get("corpora") == "drive") != bool(drive) or (drive and drive not in self.drives):
+    def _files(self, query: dict[str, str]) -> dict[str, Any]:
+        drive = query.get("driveId", "")
+        if (query.get("corpora") == "drive") != bool(drive) or (drive and drive not in self.drives):
             raise Refusal(404, "notFound")
-        everything = said.get("includeItemsFromAllDrives") == "true" and said.get("supportsAllDrives") == "true"
+        everything = query.get("includeItemsFromAllDrives") == "true" and query.get("supportsAllDrives") == "true"
         if drive in self.barred:
             raise Refusal(403, "forbidden")
-        asked = re.search(r"'([^']+)' in parents", said.get("q", ""))
-        if asked and asked[1] not in {"root", *self.nodes, *self.drives}:
+        parent_query = re.search(r"'([^']+)' in parents", query.get("q", ""))
+        if parent_query and parent_query[1] not in {"root", *self.nodes, *self.drives}:
             raise Refusal(404, "notFound")
-        nodes = [node for node in self.nodes.values() if not self.lost and (asked or self._in_corpus(node, drive))]
+        nodes = [
+            node for node in self.nodes.values() if not self.lost and (parent_query or self._in_corpus(node, drive))
+        ]
         nodes = [node for node in nodes if everything or "driveId" not in node]
-        nodes = [node for node in nodes if node["id"] != ROOT and self._matches(node, said.get("q", ""))]
-        page, more = self._page(nodes, said, "files")
-        return {"kind": "drive#fileList", "incompleteSearch": False, "files": page} | more
+        nodes = [node for node in nodes if node["id"] != ROOT and self._matches(node, query.get("q", ""))]
+        page, continuation = self._page(nodes, query, "files")
+        return {"kind": "drive#fileList", "incompleteSearch": False, "files": page} | continuation
 
     def _in_corpus(self, node: dict[str, Any], drive: str) -> bool:
         if drive:
@@ -127,32 +127,40 @@ class GoogleDriveAccount(Files, Served):
                 return False
         return True
 
-    def _changes(self, said: dict[str, str]) -> dict[str, Any]:
-        log = said.get("driveId", "")
+    def _changes(self, query: dict[str, str]) -> dict[str, Any]:
+        log = query.get("driveId", "")
         if log and log not in self.drives:
             raise Refusal(404, "notFound")
         if log in self.barred:
             raise Refusal(403, "forbidden")
-        self.removals = said.get("includeCorpusRemovals") == "true"
+        self.removals = query.get("includeCorpusRemovals") == "true"
         last = {file_id: number for number, file_id in enumerate(self.log)}
-        start, _, page = said["pageToken"].removeprefix(f"changes-{self.age}-{log}-").partition(".")
+        start, _, page = query["pageToken"].removeprefix(f"changes-{self.age}-{log}-").partition(".")
         if not start.isdigit():
             raise Refusal(400, "invalid")
-        ids = [file_id for file_id, number in sorted(last.items(), key=lambda one: one[1]) if number >= int(start)]
-        changes = [] if self.lost else [change for one in ids if (change := self._told(one, log)) is not None]
+        ids = [
+            file_id
+            for file_id, number in sorted(last.items(), key=lambda changed_id: changed_id[1])
+            if number >= int(start)
+        ]
+        changes = (
+            []
+            if self.lost
+            else [change for changed_id in ids if (change := self._change_entry(changed_id, log)) is not None]
+        )
         at = int(page or 0)
-        size = min(self.page, int(said.get("pageSize", "100")))
-        more = at + size < len(changes)
+        size = min(self.page, int(query.get("pageSize", "100")))
+        has_more = at + size < len(changes)
         token = f"changes-{self.age}-{log}-"
         turn = (
             {"nextPageToken": f"{token}{start}.{at + size}"}
-            if more
+            if has_more
             else {"newStartPageToken": f"{token}{len(self.log)}"}
         )
         return {"kind": "drive#changeList", "changes": changes[at : at + size]} | turn
 
-    def _told(self, file_id: str, log: str) -> dict[str, Any] | None:
-        """A change as it is in a log: the account's own knows of all, a shared drive's of its files alone."""
+    def _change_entry(self, file_id: str, log: str) -> dict[str, Any] | None:
+        """Return the log entry of a file: the account's log has all files, a shared drive's log only its own."""
         node = self.nodes.get(file_id)
         drive = (node or {}).get("driveId", "")
         if log not in self.places.get(file_id, set()) | {""} or file_id in self.hidden:
@@ -160,54 +168,55 @@ class GoogleDriveAccount(Files, Served):
         is_left = node is None or bool(log and drive != log)
         change = {"kind": "drive#change", "changeType": "file", "fileId": file_id, "removed": is_left}
         change |= {"time": moment(len(self.log))} | ({"driveId": log or drive} if log or drive else {})
-        shown = node is not None and (not is_left or self.removals)
-        return change | ({"file": self._shown(node)} if node is not None and shown else {})
+        has_file = node is not None and (not is_left or self.removals)
+        return change | ({"file": self._node_json(node)} if node is not None and has_file else {})
 
-    def _start(self, said: dict[str, str]) -> dict[str, Any]:
-        log = said.get("driveId", "")
+    def _start(self, query: dict[str, str]) -> dict[str, Any]:
+        log = query.get("driveId", "")
         if log and log not in self.drives:
             raise Refusal(404, "notFound")
         if log in self.barred:
             raise Refusal(403, "forbidden")
         return {"kind": "drive#startPageToken", "startPageToken": f"changes-{self.age}-{log}-{len(self.log)}"}
 
-    def _drives(self, said: dict[str, str]) -> dict[str, Any]:
+    def _drives(self, query: dict[str, str]) -> dict[str, Any]:
         drives = (
             [] if self.lost else [{"kind": "drive#drive", "id": key, "name": name} for key, name in self.drives.items()]
         )
-        page, more = self._page(drives, said, "drives")
-        return {"kind": "drive#driveList", "drives": page} | more
+        page, continuation = self._page(drives, query, "drives")
+        return {"kind": "drive#driveList", "drives": page} | continuation
 
-    def _file(self, said: dict[str, str]) -> dict[str, Any]:
-        node = self._node(said["fileId"])
+    def _file(self, query: dict[str, str]) -> dict[str, Any]:
+        node = self._node(query["fileId"])
         links = {kind: f"{self.base}{EXPORT}{node['id']}?as={kind}" for kind in self.linked.get(node["id"], {})}
-        return self._shown(node) | ({"exportLinks": links} if links else {})
+        return self._node_json(node) | ({"exportLinks": links} if links else {})
 
-    def _permissions(self, said: dict[str, str]) -> dict[str, Any]:
-        """With what is inherited, as developers.google.com/workspace/drive/api/reference/rest/v3/permissions/list."""
-        node: dict[str, Any] | None = self._node(said["fileId"])
-        if said["fileId"] in self.untold:
+    def _permissions(self, query: dict[str, str]) -> dict[str, Any]:
+        """Return permissions with the inherited
+        (developers.google.com/workspace/drive/api/reference/rest/v3/permissions/list)."""
+        node: dict[str, Any] | None = self._node(query["fileId"])
+        if query["fileId"] in self.untold:
             raise Refusal(403, "insufficientFilePermissions")
-        owner = self.owners.get(said["fileId"], OWNER)
-        found = [{"kind": "drive#permission", "id": "1", "type": "user", "role": "owner", "emailAddress": owner}]
+        owner = self.owners.get(query["fileId"], OWNER)
+        permissions = [{"kind": "drive#permission", "id": "1", "type": "user", "role": "owner", "emailAddress": owner}]
         while node is not None:
-            found += self.grants.get(node["id"], [])
+            permissions += self.grants.get(node["id"], [])
             node = self.nodes.get((node.get("parents") or [""])[0])
-        return {"kind": "drive#permissionList", "permissions": found}
+        return {"kind": "drive#permissionList", "permissions": permissions}
 
-    def _page(self, found: list[dict[str, Any]], said: dict[str, str], what: str) -> tuple[list[Any], dict[str, str]]:
-        token = said.get("pageToken", f"{what}-{self.age}-0")
-        if self.endless and what == "files":
+    def _page(self, nodes: list[dict[str, Any]], query: dict[str, str], kind: str) -> tuple[list[Any], dict[str, str]]:
+        token = query.get("pageToken", f"{kind}-{self.age}-0")
+        if self.endless and kind == "files":
             return [], {"nextPageToken": f"files-{self.age}-{next(self._numbers) % 2}"}
-        if not token.startswith(f"{what}-{self.age}-"):
+        if not token.startswith(f"{kind}-{self.age}-"):
             raise Refusal(400, "invalid")
         at = int(token.rpartition("-")[2])
-        end = at + min(self.page, int(said.get("pageSize", "100")))
-        shown = [self._shown(one) if "mimeType" in one else one for one in found[at:end]]
-        return shown, {"nextPageToken": f"{what}-{self.age}-{end}"} if end < len(found) else {}
+        end = at + min(self.page, int(query.get("pageSize", "100")))
+        page_nodes = [self._node_json(node) if "mimeType" in node else node for node in nodes[at:end]]
+        return page_nodes, {"nextPageToken": f"{kind}-{self.age}-{end}"} if end < len(nodes) else {}
 
-    def _exported(self, said: dict[str, str]) -> bytes:
-        content = self.exports[self._node(said["fileId"])["id"]].get(said["mimeType"])
+    def _exported(self, query: dict[str, str]) -> bytes:
+        content = self.exports[self._node(query["fileId"])["id"]].get(query["mimeType"])
         if content is None:
             raise Refusal(400, "badRequest")
         if isinstance(content, Refusal):
@@ -223,8 +232,8 @@ class GoogleDriveAccount(Files, Served):
             handler.reply(200, content, {"Content-Type": node["mimeType"]})
             return
         start, end = int(match[1]), min(int(match[2]) + 1, len(content))
-        where = f"bytes {start}-{end - 1}/{len(content)}"
-        handler.reply(206, content[start:end], {"Content-Type": node["mimeType"], "Content-Range": where})
+        content_range = f"bytes {start}-{end - 1}/{len(content)}"
+        handler.reply(206, content[start:end], {"Content-Type": node["mimeType"], "Content-Range": content_range})
 
     def _complain(self, handler: Handler, complaint: str) -> None:
         self.complaints.append(complaint)
@@ -243,8 +252,8 @@ _ANSWERS = {
 
 @contextmanager
 def serving() -> Iterator[GoogleDriveAccount]:
-    """A breach of the vendor's description fails the test that made it."""
-    made = GoogleDriveAccount()
-    with account.serving(made):
-        yield made
-    assert not made.complaints, made.complaints
+    """Yield an account; violations of the description fail the test."""
+    drive_account = GoogleDriveAccount()
+    with account.serving(drive_account):
+        yield drive_account
+    assert not drive_account.complaints, drive_account.complaints

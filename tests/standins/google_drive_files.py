@@ -1,4 +1,4 @@
-"""What there is in a stand-in's Google Drive, and what people do with it."""
+"""Files of a stand-in Google Drive account and the actions of people."""
 
 from __future__ import annotations
 
@@ -23,18 +23,16 @@ class Refusal(Exception):
     def __init__(self, status: int, reason: str) -> None:
         super().__init__(reason)
         self.status = status
-        one = {"domain": "global", "reason": reason, "message": "SECRET VENDOR WORDS"}
-        self.body = {"error": {"code": status, "message": "SECRET VENDOR WORDS", "errors": [one]}}
+        detail = {"domain": "global", "reason": reason, "message": "SECRET VENDOR WORDS"}
+        self.body = {"error": {"code": status, "message": "SECRET VENDOR WORDS", "errors": [detail]}}
 
 
 class Files:
-    """Files by id, and the log of what was done to them.
+    """Files by id and the change log."""
 
-    `given`: files of shared drives that the account has opened. `hidden`: open to all who have their address, also by
-    a link to a folder above: in no listing but that of their folder, and in no change log of the account.
-    `barred`: shared drives that answer 403. `linked`: documents by their `exportLinks`, as `exports`.
-    `lags`: what lies in a folder does not know yet that it is in the trash.
-    """
+    # `given`: shared drives' files opened by the account; `hidden`: open by address, also below a linked folder, listed
+    # only in a query for their folder, absent from the account's change log; `barred`: shared drives with status 403;
+    # `linked`: documents by `exportLinks`; `exports`: by format; `lags`: files in a trashed folder are not yet trashed.
 
     def __init__(self) -> None:
         super().__init__()
@@ -51,10 +49,10 @@ class Files:
         self.lags = False
         self.grants: dict[str, list[dict[str, Any]]] = {}
         self.owners: dict[str, str] = {}
-        """Of files that were handed over."""
+        """Owners of transferred files by id."""
         """Permissions of files and folders, beside the owner's."""
         self._numbers = itertools.count(1)
-        self._made(ROOT, "My Drive", FOLDER, "")
+        self._add_node(ROOT, "My Drive", FOLDER, "")
 
     def put(self, path: str, text: str, drive: str = "") -> str:
         file_id = self._placed(path, "text/plain", drive)
@@ -73,40 +71,42 @@ class Files:
         self.nodes[file_id]["shortcutDetails"] = {"targetId": target, "targetMimeType": kind}
         return file_id
 
-    def share(self, name: str, text: str, *, listed: bool = True) -> str:
-        """Somebody else's file: in "Shared with me", or (not `listed`) open to all who have its address."""
-        file_id = self._made(f"1shared{next(self._numbers)}", name, "text/plain", "")
+    def share(self, name: str, text: str, *, is_listed: bool = True) -> str:
+        """Add a stranger's file to "Shared with me", or open by address with `is_listed=False`."""
+        file_id = self._add_node(f"1shared{next(self._numbers)}", name, "text/plain", "")
         self.nodes[file_id] |= {"ownedByMe": False, "owners": [{"displayName": "Grace"}]}
         self._hold(file_id, text.encode())
-        if not listed:
+        if not is_listed:
             self.hidden.add(file_id)
         return file_id
 
     def share_folder(self, name: str) -> str:
-        """Somebody else's folder, shared by its link and opened: it is listed, what lies in it is not."""
-        folder = self._made(f"1linked{next(self._numbers)}", name, FOLDER, "")
+        """Add a stranger's folder, shared by link and opened: the folder is listed without its files."""
+        folder = self._add_node(f"1linked{next(self._numbers)}", name, FOLDER, "")
         self.nodes[folder] |= {"ownedByMe": False, "owners": [{"displayName": "Grace"}]}
         return folder
 
     def put_inside(self, folder: str, name: str, text: str | None) -> str:
-        """A file, or for None a folder, that its owner puts into a folder shared by its link."""
-        made = self._made(f"1inside{next(self._numbers)}", name, FOLDER if text is None else "text/plain", folder)
-        self.nodes[made] |= {"ownedByMe": False, "owners": [{"displayName": "Grace"}]}
-        self.hidden.add(made)
+        """Add the owner's file to a linked folder, or a folder for `text=None`."""
+        file_id = self._add_node(
+            f"1inside{next(self._numbers)}", name, FOLDER if text is None else "text/plain", folder
+        )
+        self.nodes[file_id] |= {"ownedByMe": False, "owners": [{"displayName": "Grace"}]}
+        self.hidden.add(file_id)
         if text is not None:
-            self._hold(made, text.encode())
-        return made
+            self._hold(file_id, text.encode())
+        return file_id
 
     def unshare(self, folder: str) -> None:
         """The link does not lead there any more."""
-        for one in [folder, *(key for key, node in self.nodes.items() if folder in node.get("parents", []))]:
-            if one in self.nodes and (one == folder or one in self.hidden):
-                del self.nodes[one]
+        for node_id in [folder, *(key for key, node in self.nodes.items() if folder in node.get("parents", []))]:
+            if node_id in self.nodes and (node_id == folder or node_id in self.hidden):
+                del self.nodes[node_id]
 
     def shared_drive(self, name: str) -> str:
         drive = f"0Bdrive{next(self._numbers)}"
         self.drives[drive] = name
-        return self._made(drive, "Drive", FOLDER, "", drive)
+        return self._add_node(drive, "Drive", FOLDER, "", drive)
 
     def change(self, external_id: str, text: str) -> None:
         if external_id in self.exports:
@@ -125,7 +125,7 @@ class Files:
         self._touch(external_id, content=False)
 
     def visit_folder(self, external_id: str) -> None:
-        """A person looks into it: in the change log all the same."""
+        """Log a visit of the folder as a change."""
         self._touch(external_id, content=False)
 
     def delete(self, external_id: str) -> None:
@@ -142,7 +142,7 @@ class Files:
         del self.nodes[external_id]
 
     def into_drive(self, external_id: str, drive: str) -> None:
-        """From My Drive into a shared drive: removed from the one, new in the other."""
+        """Move from My Drive to a shared drive: a removal and an addition."""
         self.nodes[external_id] |= {"driveId": drive, "parents": [drive]}
         self._touch(external_id, content=False)
 
@@ -157,13 +157,17 @@ class Files:
         del self.drives[drive]
         self.nodes = {key: node for key, node in self.nodes.items() if node.get("driveId") != drive}
 
-    def grant(self, one: str, *users: str, groups: Sequence[str] = (), domain: str = "", public: bool = False) -> None:
-        """For whom a file or folder is from now on, beside its owner; without any it is not shared."""
-        said = [("user", {"emailAddress": name}) for name in users] + [("group", {"emailAddress": g}) for g in groups]
-        said += [("domain", {"domain": domain})] * bool(domain) + [("anyone", {})] * public
-        self.grants[one] = [
-            {"kind": "drive#permission", "id": f"{one}-{number}", "type": kind, "role": "reader", **more}
-            for number, (kind, more) in enumerate(said)
+    def grant(
+        self, file_id: str, *users: str, groups: Sequence[str] = (), domain: str = "", public: bool = False
+    ) -> None:
+        """Replace the sharing of a file or folder."""
+        grantees = [("user", {"emailAddress": name}) for name in users] + [
+            ("group", {"emailAddress": g}) for g in groups
+        ]
+        grantees += [("domain", {"domain": domain})] * bool(domain) + [("anyone", {})] * public
+        self.grants[file_id] = [
+            {"kind": "drive#permission", "id": f"{file_id}-{number}", "type": kind, "role": "reader", **identity}
+            for number, (kind, identity) in enumerate(grantees)
         ]
 
     def folder(self, path: str) -> str:
@@ -175,7 +179,7 @@ class Files:
             raise Refusal(404, "notFound")
         return node
 
-    def _shown(self, node: dict[str, Any]) -> dict[str, Any]:
+    def _node_json(self, node: dict[str, Any]) -> dict[str, Any]:
         return node | {"trashed": self._is_trashed(node), "explicitlyTrashed": bool(node.get("trashed"))}
 
     def _is_trashed(self, node: dict[str, Any]) -> bool:
@@ -185,20 +189,24 @@ class Files:
     def _placed(self, path: str, media_type: str, drive: str) -> str:
         *folders, name = path.split("/")
         parent = self._folder(folders, drive)
-        return self._made(f"1file{next(self._numbers)}", name, media_type, parent, drive)
+        return self._add_node(f"1file{next(self._numbers)}", name, media_type, parent, drive)
 
     def _folder(self, names: list[str], drive: str) -> str:
         parent = drive or ROOT
-        for name in [one for one in names if one]:
-            known = [
+        for name in [part for part in names if part]:
+            folder_ids = [
                 node["id"]
                 for node in self.nodes.values()
                 if node["mimeType"] == FOLDER and node["name"] == name and parent in node.get("parents", [])
             ]
-            parent = known[0] if known else self._made(f"1folder{next(self._numbers)}", name, FOLDER, parent, drive)
+            parent = (
+                folder_ids[0]
+                if folder_ids
+                else self._add_node(f"1folder{next(self._numbers)}", name, FOLDER, parent, drive)
+            )
         return parent
 
-    def _made(self, file_id: str, name: str, media_type: str, parent: str, drive: str = "") -> str:
+    def _add_node(self, file_id: str, name: str, media_type: str, parent: str, drive: str = "") -> str:
         node: dict[str, Any] = {
             "kind": "drive#file",
             "id": file_id,

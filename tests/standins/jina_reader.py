@@ -1,4 +1,4 @@
-"""Jina's Reader on loopback: POST /, by the vendor's reference page and its published source."""
+"""Jina's Reader on loopback: POST /, by the vendor's reference page and published source."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ def running(**options: Any) -> AbstractContextManager[Vendor]:
 
 
 class _Handler(Handler):
-    place: Vendor
+    standin: Vendor
 
     def do_POST(self) -> None:  # noqa: N802 - the name that http.server calls
         body = json.loads(self.read_body())
-        self.place.asked.append(("POST", self.path, body))
-        self.place.headers.append({name.lower(): value for name, value in self.headers.items()})
-        fault = self.place.next_fault()
+        self.standin.asked.append(("POST", self.path, body))
+        self.standin.headers.append({name.lower(): value for name, value in self.headers.items()})
+        fault = self.standin.next_fault()
         if fault is None or not fault(self):
             self._answer(body)
 
@@ -32,8 +32,8 @@ class _Handler(Handler):
             self.reply(401, {"code": 401, "name": "AuthenticationFailedError", "message": "SECRET VENDOR WORDS"})
             return
         if self.path != "/" or self.headers.get("Accept") != "application/json" or set(body) != {"url"}:
-            self.place.violations.append(f"{self.path} {body}")
-        page = self.place.page(body["url"])
+            self.standin.violations.append(f"{self.path} {body}")
+        page = self.standin.page(body["url"])
         data = about(page, body["url"])
         if page.status >= 400:
             data["warning"] = f"Target URL returned error {page.status}: SECRET VENDOR WORDS"

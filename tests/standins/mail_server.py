@@ -1,4 +1,4 @@
-"""Dovecot with empty mailboxes on loopback, one for each user who signs in with the password."""
+"""Dovecot on loopback with empty mailboxes for every user with the password."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ service anvil {{
 
 
 class MailServer:
-    """`port`: without TLS; `tls_port`: with a certificate that vouches for itself."""
+    """A server: `port` without TLS, `tls_port` with a self-signed certificate."""
 
     def __init__(self, folder: Path, port: int, tls_port: int) -> None:
         self.port, self.tls_port, self.certificate = port, tls_port, folder / "certificate.pem"
@@ -73,7 +73,7 @@ class MailServer:
 
 @contextmanager
 def serve_mail(folder: Path) -> Iterator[MailServer]:
-    """Dovecot as this user, or as nobody for root, whom it refuses."""
+    """Run Dovecot as the current user, or as nobody under root."""
     program = shutil.which("dovecot") or shutil.which("dovecot", path="/usr/sbin")
     assert program, "dovecot is not on this machine: .ci/run installs what this test needs"
     account = pwd.getpwnam("nobody" if getpass.getuser() == "root" else getpass.getuser())

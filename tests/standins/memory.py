@@ -1,8 +1,6 @@
-"""The smallest content service there can be, and its connector: the example of docs/adding-a-connector.md.
-
-The service keeps files in memory. `GET /changes?since=N` lists what changed after change N, all of it for 0;
-`GET /items/ID` says what an item is; `GET /items/ID/content` gives it.
-"""
+"""A minimal content service with its connector, the example of docs/adding-a-connector.md."""
+# The service keeps files in memory. `GET /changes?since=N` lists changes after change N; `GET /items/ID` describes an
+# item; `GET /items/ID/content` returns the content.
 
 from __future__ import annotations
 
@@ -46,34 +44,38 @@ class Memory:
     base: str
 
     def iter_changes(self, tokens: TokenSource, cursor: str | None) -> Iterator[Page[SourceItem]]:
-        """The cursor: the last change that was seen, and whether the listing began with the first one."""
-        place = json.loads(cursor) if cursor else {"since": 0, "whole": True}
+        """List changes after a cursor of the last change and the listing's start."""
+        position = json.loads(cursor) if cursor else {"since": 0, "whole": True}
         while True:
-            answer = self._get(tokens, "/changes", since=place["since"])
+            answer = self._get(tokens, "/changes", since=position["since"])
             if answer is None:  # the service has forgotten that change
-                answer, place = self._get(tokens, "/changes", since=0), {"since": 0, "whole": True}
+                answer, position = self._get(tokens, "/changes", since=0), {"since": 0, "whole": True}
             page = json.loads(answer or b"{}")
             done = not page["more"]
-            after = {"since": page["next"], "whole": place["whole"] and not done}
-            yield Page([_item(one) for one in page["items"]], json.dumps(after), done=done, whole=place["whole"])
+            next_position = {"since": page["next"], "whole": position["whole"] and not done}
+            yield Page(
+                [_item(entry) for entry in page["items"]], json.dumps(next_position), done=done, whole=position["whole"]
+            )
             if done:
                 return
-            place = after
+            position = next_position
 
     def browse(self, tokens: TokenSource, parent: str | None, cursor: str | None) -> FolderPage:
         """Folders are names in paths here, and have the paths as their ids."""
-        above, found = f"{parent}/" if parent else "", dict[str, FolderEntry]()
+        above, entries = f"{parent}/" if parent else "", dict[str, FolderEntry]()
         for item in (item for page in self.iter_changes(tokens, None) for item in page.items if not item.deleted):
             path = str(item.properties["path"])
             name, below, _ = path.removeprefix(above).partition("/")
             if path.startswith(above) and below:
-                found[above + name] = FolderEntry(above + name, name, True, above + name, has_children=True)
+                entries[above + name] = FolderEntry(above + name, name, True, above + name, has_children=True)
             elif path.startswith(above):
                 changed = str(item.properties["modifiedAt"])
-                found[item.external_id] = FolderEntry(item.external_id, name, False, path, "text/plain", None, changed)
-        if parent and not found:
+                entries[item.external_id] = FolderEntry(
+                    item.external_id, name, False, path, "text/plain", None, changed
+                )
+        if parent and not entries:
             raise Skippable("There is no such folder.")
-        return FolderPage(list(found.values()))
+        return FolderPage(list(entries.values()))
 
     def fetch(self, tokens: TokenSource, item: SourceItem, to: Path) -> RawContent | None:
         content = self._get(tokens, f"/items/{item.external_id}/content")
@@ -109,15 +111,24 @@ class Memory:
         return answer.content
 
 
-def _item(one: Mapping[str, Any]) -> SourceItem:
-    said = {"url": f"https://memory.example/{one['id']}", "path": one["path"], "modifiedAt": one["modified"]}
+def _item(entry: Mapping[str, Any]) -> SourceItem:
+    properties = {
+        "url": f"https://memory.example/{entry['id']}",
+        "path": entry["path"],
+        "modifiedAt": entry["modified"],
+    }
     return SourceItem(
-        one["id"], one["path"].rpartition("/")[2], "text/plain", one["version"], one["deleted"], properties=said
+        entry["id"],
+        entry["path"].rpartition("/")[2],
+        "text/plain",
+        entry["version"],
+        entry["deleted"],
+        properties=properties,
     )
 
 
 class MemoryAccount(Served):
-    """Files by id, and the number of each one's last change."""
+    """Files by id with the number of the last change."""
 
     connector = "MEMORY"
 
@@ -138,19 +149,23 @@ class MemoryAccount(Served):
                 return handler.reply(404, {})
             if parts[2:] == ["content"]:
                 return handler.reply(200, file["text"].encode(), {"Content-Type": "text/plain"})
-            return handler.reply(200, _shown(file))
+            return handler.reply(200, _file_json(file))
 
     def _changes(self, handler: Handler, since: int) -> None:
         if 0 < since < self.oldest:
             return handler.reply(410, {})
-        wanted = sorted((one for one in self.files.values() if one["change"] > since), key=lambda one: one["change"])
+        changed = sorted(
+            (file for file in self.files.values() if file["change"] > since), key=lambda file: file["change"]
+        )
         if self.lost:
-            wanted, since = [], 0
+            changed, since = [], 0
         elif since == 0:
-            wanted = [one for one in wanted if not one["deleted"]]
-        here, more = wanted[: self.page], len(wanted) > self.page
-        after = here[-1]["change"] if more else self.changes
-        return handler.reply(200, {"items": [_shown(one) for one in here], "next": after, "more": more})
+            changed = [file for file in changed if not file["deleted"]]
+        page_files, has_more = changed[: self.page], len(changed) > self.page
+        next_position = page_files[-1]["change"] if has_more else self.changes
+        return handler.reply(
+            200, {"items": [_file_json(file) for file in page_files], "next": next_position, "more": has_more}
+        )
 
     def put(self, path: str, text: str) -> str:
         with self.lock:
@@ -186,7 +201,7 @@ class MemoryAccount(Served):
             self.files[external_id] |= {**fields, "change": self.changes}
 
 
-def _shown(file: Mapping[str, Any]) -> dict[str, Any]:
+def _file_json(file: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "id": file["id"],
         "path": file["path"],

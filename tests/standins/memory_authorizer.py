@@ -1,4 +1,4 @@
-"""OAuth2 in memory: the Authorizer port, for proving what stands on it without HTTP."""
+"""The Authorizer port in memory, for tests without HTTP."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class MemoryAuthorizer:
-    """Single-use refresh tokens, as Box has them. `trouble` is raised instead of an answer."""
+    """Authorizer with single-use refresh tokens, as at Box; `trouble` is raised instead of an answer."""
 
     pkce = True
 
@@ -28,7 +28,7 @@ class MemoryAuthorizer:
 
     @property
     def authorizer(self) -> MemoryAuthorizer:
-        """Stands for a connector where only this part of one is asked for."""
+        """This object, for callers of a connector's authorizer."""
         return self
 
     def authorize_url(self, *, redirect_uri: str, state: str, challenge: str | None) -> str:

@@ -1,22 +1,19 @@
-"""Servers with OpenAI's embeddings API, each with a path, limits and words of its own for what is beyond them.
-
-What each refuses, and how, is taken from its documentation and from reports of its users:
-
-Ollama      docs.ollama.com/api/openai-compatibility (floats whatever is asked for; too long texts are cut off silently)
-vLLM        docs.vllm.ai, "OpenAI-Compatible Server"; vllm-project/vllm#5734, #16331 (base64, dimensions)
-TEI         huggingface.github.io/text-embeddings-inference; issues #218, #227 (422 or 413, 32 texts, 512 tokens)
-LiteLLM     docs.litellm.ai/docs/embedding/supported_embeddings (passes on what the server behind it says)
-LM Studio   lmstudio.ai/docs/developer/openai-compat; lmstudio-bug-tracker#756 (floats whatever is asked for)
-llama.cpp   tools/server/README.md; ggml-org/llama.cpp#7389, #12295 (500 for a text beyond the physical batch)
-Infinity    michaelfeil.eu/infinity (no /v1 before the path; 422 of pydantic)
-DashScope   help.aliyun.com/zh/model-studio/text-embedding-synchronous-api (10 texts)
-Gemini      ai.google.dev/gemini-api/docs/openai (100 texts, /v1beta/openai)
-
-Failures for one text, which has the word of `UNEMBEDDABLE`, are those of ollama/ollama#9639 (500, NaN is no JSON), of
-text-embeddings-inference's OpenAPI description (424, "Inference failed"), of vLLM, which answers 500 or, in base64,
-with numbers that are not finite, of ggml-org/llama.cpp#13854 (null) and of proxies (200 with an error, a vector left
-out).
-"""
+"""Servers with OpenAI's embeddings API, each with its own path, limits and errors."""
+# Limits and errors, from documentation and users' reports:
+#
+# Ollama      docs.ollama.com/api/openai-compatibility (always floats; cuts long texts silently)
+# vLLM        docs.vllm.ai, "OpenAI-Compatible Server"; vllm-project/vllm#5734, #16331 (base64, dimensions)
+# TEI         huggingface.github.io/text-embeddings-inference; issues #218, #227 (422 or 413, 32 texts, 512 tokens)
+# LiteLLM     docs.litellm.ai/docs/embedding/supported_embeddings (passes on the answers of the server behind)
+# LM Studio   lmstudio.ai/docs/developer/openai-compat; lmstudio-bug-tracker#756 (always floats)
+# llama.cpp   tools/server/README.md; ggml-org/llama.cpp#7389, #12295 (500 for a text beyond the physical batch)
+# Infinity    michaelfeil.eu/infinity (no /v1 in the path; 422 of pydantic)
+# DashScope   help.aliyun.com/zh/model-studio/text-embedding-synchronous-api (10 texts)
+# Gemini      ai.google.dev/gemini-api/docs/openai (100 texts, /v1beta/openai)
+#
+# Failures of a text with `UNEMBEDDABLE`: ollama/ollama#9639 (500, NaN is no JSON), TEI's OpenAPI description (424,
+# "Inference failed"), vLLM (500 or, in base64, infinite numbers), ggml-org/llama.cpp#13854 (null), proxies (200 with an
+# error, a missing vector).
 
 from __future__ import annotations
 
@@ -31,7 +28,7 @@ from typing import Any
 
 import numpy as np
 
-from tests.standins.embedding_server import listed, tokens, vector
+from tests.standins.embedding_server import float_list, tokens, vector
 from tests.standins.faults import Fault, Handler, serving
 
 KEY = "canary-model-key"
@@ -69,15 +66,16 @@ FAILURES: Mapping[str, Callable[[Any, list[int]], tuple[int, Any]]] = {
     "too many": _with_entries(lambda data: [*data, data[0] | {"index": len(data)}]),
     "400": _error(400, "Content policy: this text is refused", "invalid_request_error"),
 }
-"""By name: status and body for a request with texts that the model cannot embed, from the right answer and their
-positions."""
+"""By name: function of the right answer and the failing positions to status and body."""
 
 
 @dataclass
 class ModelServer:
-    """One server. `base64`: takes `encoding_format`, "ignores" it or "refuses" it; `always_base64`: answers in nothing
-    else; `longest`: tokens of a text, beyond which it is `cut` silently or refused with `long_status`; `failure`: key
-    of `FAILURES`; `failed`: requests that failed so; `broken_model`: a model whose process has ended."""
+    """An embedding server."""
+
+    # `base64`: takes `encoding_format`, "ignores" or "refuses"; `always_base64`: answers only in base64; `longest`:
+    # tokens per text, then `cut` silently or refused with `long_status`; `failure`: key of `FAILURES`; `failed`: failed
+    # requests; `broken_model`: a model with a dead process.
 
     name: str
     most: int = 2048
@@ -149,12 +147,12 @@ class ModelServer:
 
     def _vector(self, text: str, size: int) -> Any:
         words = text.split()
-        made = vector(" ".join(words[: self.longest - 2]) if self.cut else text, size)
-        return made / np.linalg.norm(made) if self.unit else made
+        embedding = vector(" ".join(words[: self.longest - 2]) if self.cut else text, size)
+        return embedding / np.linalg.norm(embedding) if self.unit else embedding
 
 
 def _encoded(values: Any, *, packed: bool) -> Any:
-    return base64.b64encode(np.array(values, dtype="<f4").tobytes()).decode() if packed else listed(values)
+    return base64.b64encode(np.array(values, dtype="<f4").tobytes()).decode() if packed else float_list(values)
 
 
 def running(server: ModelServer) -> AbstractContextManager[ModelServer]:
@@ -162,11 +160,11 @@ def running(server: ModelServer) -> AbstractContextManager[ModelServer]:
 
 
 class _Handler(Handler):
-    place: ModelServer
+    standin: ModelServer
 
     def do_POST(self) -> None:  # noqa: N802 - the name that http.server calls
         body = json.loads(self.read_body())
-        self.place.keys.add(self.headers.get("Authorization", ""))
-        time.sleep(self.place.delay + self.place.seconds_per_text * len(body["input"]))
-        if not any(fault(self) for fault in self.place.always):
-            self.reply(*self.place.answer(self.path, body))
+        self.standin.keys.add(self.headers.get("Authorization", ""))
+        time.sleep(self.standin.delay + self.standin.seconds_per_text * len(body["input"]))
+        if not any(fault(self) for fault in self.standin.always):
+            self.reply(*self.standin.answer(self.path, body))

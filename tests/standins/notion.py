@@ -1,11 +1,9 @@
-"""A workspace of Notion: pages, databases and their rows, a trash, search; judged by the vendor's own description.
-
-A folder of `put` is a database and its pages are rows; one without a folder lies in the workspace. By
-developers.notion.com/reference a page's children name pages and databases in it by blocks of their ids (block:
-child_page, child_database), also those that search leaves out (post-search: it may not return everything). What is put
-into a page changes its `last_edited_time`. A file that Notion keeps has an address that is signed for an hour, another
-one at each answer, and is asked without a token (docs/retrieving-files).
-"""
+"""A Notion workspace on loopback: pages, databases, trash, search, checked against Notion's API description."""
+# A folder of `put` is a database with its pages as rows; a page without a folder is in the workspace.
+# developers.notion.com/reference: a page's children name child pages and databases by blocks with their ids (block:
+# child_page, child_database), including pages missing from search (post-search: results may be incomplete). An addition
+# to a page changes `last_edited_time`. A file kept by Notion has an address signed for an hour, new in each answer,
+# open without a token (docs/retrieving-files).
 
 from __future__ import annotations
 
@@ -53,10 +51,10 @@ class Thing:
 
 
 class NotionAccount(Served):
-    """`limit`: results that one search or query gives at most. `left_out`: block to text, None for what is not shared.
+    """A workspace."""
 
-    `refuses`: answers given for a path instead. `time`: what Notion's clock shows, which knows no seconds.
-    """
+    # `limit`: results of a search or query; `left_out`: block to text, None for unshared blocks; `refuses`: answers by
+    # path; `time`: Notion's clock, in minutes.
 
     connector = "NOTION"
     unauthorized: ClassVar[Any] = {
@@ -86,13 +84,13 @@ class NotionAccount(Served):
         folder, _, name = path.rpartition("/")
         return self.add(name, text, self._inside(folder))
 
-    def add(self, title: str, text: str = "", parent: dict[str, Any] | None = None, **more: Any) -> str:
-        """A page; its id."""
+    def add(self, title: str, text: str = "", parent: dict[str, Any] | None = None, **options: Any) -> str:
+        """Add a page and return the id."""
         self._touch((parent or {}).get("page_id") or (parent or {}).get("block_id"))
-        return self._new(Thing("page", title, parent or WORKSPACE, self._now(), self._now(), text, **more))
+        return self._new(Thing("page", title, parent or WORKSPACE, self._now(), self._now(), text, **options))
 
     def add_database(self, title: str, parent: dict[str, Any]) -> tuple[str, str]:
-        """A database in a page; its id, and what rows of it have as parent."""
+        """Add a database to a page; return the id and the parent of the rows."""
         self._touch(parent.get("page_id"))
         database = self._new(Thing("database", title, parent, self._now(), self._now(), is_searchable=False))
         source = self.add_source(database, title)
@@ -100,7 +98,7 @@ class NotionAccount(Served):
         return database, {"type": "data_source_id", "data_source_id": source, "database_id": database}
 
     def attach(self, parent: str, name: str, text: str, kind: str = "file") -> str:
-        """A file that Notion keeps, in a block of a page or a block; the block's id."""
+        """Add a file in a block of a page or block; return the block's id."""
         self.attached[name] = text
         return self.put_block(
             parent, kind, {"type": "file", "caption": [], **({"name": name} if kind == "file" else {})}
@@ -109,13 +107,13 @@ class NotionAccount(Served):
     def is_open(self, path: str) -> bool:
         return path.startswith(SIGNED)
 
-    def put_block(self, parent: str, kind: str, held: dict[str, Any], **more: Any) -> str:
+    def put_block(self, parent: str, kind: str, content: dict[str, Any], **options: Any) -> str:
         """At the end of a page's or a block's content."""
         inside = {"type": "page_id" if self.things[parent].object == "page" else "block_id"}
-        place = {**inside, inside["type"]: parent}
-        block = {"type": kind, kind: held}
+        location = {**inside, inside["type"]: parent}
+        block = {"type": kind, kind: content}
         self._touch(parent)
-        return self._new(Thing("block", "", place, self._now(), self._now(), block=block, **more))
+        return self._new(Thing("block", "", location, self._now(), self._now(), block=block, **options))
 
     def change(self, external_id: str, text: str) -> None:
         self._edit(external_id).text = text
@@ -142,144 +140,146 @@ class NotionAccount(Served):
             text = self.attached[unquote(path.removeprefix(SIGNED))] if is_good else "SECRET"
             handler.reply(200 if is_good else 403, text.encode(), {"Content-Type": "application/octet-stream"})
             return
-        sent = json.loads(body) if body else {}
-        self.bodies.append((f"{method} {path}", sent))
-        complaint, template = self._complaint(handler, method, path, query, sent)
+        request_body = json.loads(body) if body else {}
+        self.bodies.append((f"{method} {path}", request_body))
+        complaint, template = self._complaint(handler, method, path, query, request_body)
         if complaint:
             handler.reply(500, error(500, "internal_server_error", complaint))
             return
-        status, answer = self._answered(template, method.lower(), path, {**query, **sent})
+        status, answer = self._answered(template, method.lower(), path, {**query, **request_body})
         if status == 200 and (complaint := self._judge.complaint_on_answer(template, method.lower(), answer)):
             status, answer = 500, error(500, "internal_server_error", complaint)
         handler.reply(status, answer)
 
-    def _complaint(self, handler: Handler, method: str, path: str, query: dict[str, str], sent: Any) -> tuple[str, str]:
-        """What the vendor's description has against a request, and the path that describes it."""
+    def _complaint(
+        self, handler: Handler, method: str, path: str, query: dict[str, str], request_body: Any
+    ) -> tuple[str, str]:
+        """Return the complaint of Notion's description and the matching path template."""
         if handler.headers.get("notion-version") != VERSION:
             return "no such version", ""
         for template, described in self._paths:
             if re.fullmatch(re.sub(r"\{\w+\}", "[0-9a-zA-Z-]+", template), path) and method.lower() in described:
-                known = {one.get("name") for one in described[method.lower()]["parameters"]}
-                if set(query) - known:
-                    return f"unknown parameters {set(query) - known}", template
-                return self._judge.complaint_on_request(template, method.lower(), sent or {}), template
+                names = {parameter.get("name") for parameter in described[method.lower()]["parameters"]}
+                if set(query) - names:
+                    return f"unknown parameters {set(query) - names}", template
+                return self._judge.complaint_on_request(template, method.lower(), request_body or {}), template
         return f"no such request: {method} {path}", ""
 
-    def _answered(self, template: str, method: str, path: str, asked: dict[str, Any]) -> tuple[int, Any]:
+    def _answered(self, template: str, method: str, path: str, parameters: dict[str, Any]) -> tuple[int, Any]:
         if path in self.refuses:
             status, code = self.refuses[path]
             return status, error(status, code, "SECRET VENDOR WORDS")
-        if int(asked.get("page_size", 100)) > 100:
+        if int(parameters.get("page_size", 100)) > 100:
             return 400, error(400, "validation_error", "body.page_size should be ≤ 100")
         if template in {"/v1/users", "/v1/search"}:
-            return self._users() if template == "/v1/users" else self._searched(asked)
-        kind, one, *rest = path.removeprefix("/v1/").split("/")
-        if kind == "pages" and rest == ["markdown"] and one in self.left_out:
-            return self._left_out(one)
-        thing = self.things.get(one)
-        wanted = {"pages": "page", "databases": "database", "data_sources": "data_source", "blocks": "block"}[kind]
-        if thing is None or not thing.is_shared or (thing.object != wanted and rest != ["children"]):
-            return 404, error(404, "object_not_found", f"SECRET Could not find {wanted} with ID: {one}")
+            return self._users() if template == "/v1/users" else self._searched(parameters)
+        kind, object_id, *suffix = path.removeprefix("/v1/").split("/")
+        if kind == "pages" and suffix == ["markdown"] and object_id in self.left_out:
+            return self._left_out(object_id)
+        thing = self.things.get(object_id)
+        object_type = {"pages": "page", "databases": "database", "data_sources": "data_source", "blocks": "block"}[kind]
+        if thing is None or not thing.is_shared or (thing.object != object_type and suffix != ["children"]):
+            return 404, error(404, "object_not_found", f"SECRET Could not find {object_type} with ID: {object_id}")
         return {
             "markdown": self._markdown,
             "query": self._queried,
             "children": self._children,
             "properties": self._related,
-            "": lambda one, _asked: (200, self._shown(one)),
-        }[rest[0] if rest else ""](one, asked)
+            "": lambda object_id, _asked: (200, self._object_json(object_id)),
+        }[suffix[0] if suffix else ""](object_id, parameters)
 
     def _users(self) -> tuple[int, Any]:
-        """Everybody in the workspace; without the capability to read users it is 403."""
+        """Return all users of the workspace, or 403 without the capability."""
         if not self.people:
             return 403, error(403, "restricted_resource", "SECRET Insufficient permissions for this endpoint.")
-        found = [
-            {"object": "user", "id": str(uuid.uuid4()), "type": "person", "name": "x", "person": {"email": one}}
-            for one in self.people
+        people = [
+            {"object": "user", "id": str(uuid.uuid4()), "type": "person", "name": "x", "person": {"email": person}}
+            for person in self.people
         ]
         bot = {"object": "user", "id": str(uuid.uuid4()), "type": "bot", "name": "x", "bot": {}}
-        return 200, {"object": "list", "type": "user", "user": {}, "results": [*found, bot], "has_more": False,
+        return 200, {"object": "list", "type": "user", "user": {}, "results": [*people, bot], "has_more": False,
                      "next_cursor": None}  # fmt: skip
 
-    def _searched(self, asked: dict[str, Any]) -> tuple[int, Any]:
-        found = [
-            one for one, thing in self.things.items()
+    def _searched(self, parameters: dict[str, Any]) -> tuple[int, Any]:
+        hits = [
+            object_id for object_id, thing in self.things.items()
             if thing.object in {"page", "data_source"} and thing.is_searchable and thing.is_shared
             and not thing.is_out and not self.has_lost
         ]  # fmt: skip
-        is_down = (asked.get("sort") or {}).get("direction", "descending") == "descending"
-        found.sort(key=lambda one: self.things[one].edited, reverse=is_down)
-        return self._listed(found, asked, "page_or_data_source")
+        is_down = (parameters.get("sort") or {}).get("direction", "descending") == "descending"
+        hits.sort(key=lambda object_id: self.things[object_id].edited, reverse=is_down)
+        return self._list_response(hits, parameters, "page_or_data_source")
 
-    def _queried(self, one: str, asked: dict[str, Any]) -> tuple[int, Any]:
-        since = asked.get("filter", {}).get("created_time", {}).get("on_or_after", "")
-        found = [
+    def _queried(self, object_id: str, parameters: dict[str, Any]) -> tuple[int, Any]:
+        since = parameters.get("filter", {}).get("created_time", {}).get("on_or_after", "")
+        rows = [
             row for row, thing in self.things.items()
-            if thing.parent.get("data_source_id") == one and not thing.is_out and thing.is_shared
+            if thing.parent.get("data_source_id") == object_id and not thing.is_out and thing.is_shared
             and thing.created >= since and not self.has_lost
         ]  # fmt: skip
-        for sort in asked.get("sorts", []):
-            found.sort(key=lambda row: self.things[row].created, reverse=sort["direction"] == "descending")
-        return self._listed(found, asked, "page_or_data_source")
+        for sort in parameters.get("sorts", []):
+            rows.sort(key=lambda row: self.things[row].created, reverse=sort["direction"] == "descending")
+        return self._list_response(rows, parameters, "page_or_data_source")
 
-    def _listed(self, found: list[str], asked: dict[str, Any], kind: str) -> tuple[int, Any]:
-        place = str(asked.get("start_cursor") or f"{self._epoch}-0").split("-")
-        if place[0] != str(self._epoch):
+    def _list_response(self, object_ids: list[str], parameters: dict[str, Any], kind: str) -> tuple[int, Any]:
+        cursor = str(parameters.get("start_cursor") or f"{self._epoch}-0").split("-")
+        if cursor[0] != str(self._epoch):
             return 400, error(400, "validation_error", "The start_cursor provided is invalid")
-        start, is_cut = int(place[1]), len(found) > self.limit
-        found = found[: self.limit]
-        end = start + min(self.page, int(asked.get("page_size", 100)))
+        start, is_cut = int(cursor[1]), len(object_ids) > self.limit
+        object_ids = object_ids[: self.limit]
+        end = start + min(self.page, int(parameters.get("page_size", 100)))
         answer = {
             "object": "list",
             "type": kind,
             kind: {},
-            "results": [self._shown(one, as_block=kind == "block") for one in found[start:end]],
-            "has_more": end < len(found),
-            "next_cursor": f"{self._epoch}-{end}" if end < len(found) else None,
+            "results": [self._object_json(object_id, as_block=kind == "block") for object_id in object_ids[start:end]],
+            "has_more": end < len(object_ids),
+            "next_cursor": f"{self._epoch}-{end}" if end < len(object_ids) else None,
         }
         cut = {"request_status": {"type": "incomplete", "incomplete_reason": "query_result_limit_reached"}}
         return 200, {**answer, **(cut if is_cut else {})}
 
-    def _markdown(self, one: str, _asked: dict[str, Any]) -> tuple[int, Any]:
-        return self._rendered(one, self.things[one].text)
+    def _markdown(self, object_id: str, _asked: dict[str, Any]) -> tuple[int, Any]:
+        return self._rendered(object_id, self.things[object_id].text)
 
-    def _left_out(self, one: str) -> tuple[int, Any]:
-        text = self.left_out[one]
+    def _left_out(self, object_id: str) -> tuple[int, Any]:
+        text = self.left_out[object_id]
         if text is None:
-            return 404, error(404, "object_not_found", f"SECRET Could not find block with ID: {one}")
-        return self._rendered(one, text)
+            return 404, error(404, "object_not_found", f"SECRET Could not find block with ID: {object_id}")
+        return self._rendered(object_id, text)
 
-    def _rendered(self, one: str, text: str) -> tuple[int, Any]:
+    def _rendered(self, object_id: str, text: str) -> tuple[int, Any]:
         unknown = [block for block in self.left_out if block.replace("-", "") in text]
-        answer = {"object": "page_markdown", "id": one, "markdown": text}
+        answer = {"object": "page_markdown", "id": object_id, "markdown": text}
         return 200, {**answer, "truncated": bool(unknown), "unknown_block_ids": unknown}
 
-    def _children(self, one: str, asked: dict[str, Any]) -> tuple[int, Any]:
-        return self._listed(self._below(one), asked, "block")
+    def _children(self, object_id: str, parameters: dict[str, Any]) -> tuple[int, Any]:
+        return self._list_response(self._below(object_id), parameters, "block")
 
-    def _below(self, one: str) -> list[str]:
-        found = self.things.items()
+    def _below(self, object_id: str) -> list[str]:
+        candidates = self.things.items()
         return [
-            name for name, thing in found
+            name for name, thing in candidates
             if thing.object in {"block", "page", "database"} and not thing.is_out
-            and one in (thing.parent.get("page_id"), thing.parent.get("block_id"))
+            and object_id in (thing.parent.get("page_id"), thing.parent.get("block_id"))
         ]  # fmt: skip
 
-    def _related(self, one: str, asked: dict[str, Any]) -> tuple[int, Any]:
-        status, answer = self._listed([], asked, "property_item")
+    def _related(self, object_id: str, parameters: dict[str, Any]) -> tuple[int, Any]:
+        status, answer = self._list_response([], parameters, "property_item")
         answer["results"] = [
-            {"object": "property_item", "id": "rel", "type": "relation", "relation": {"id": other}}
-            for other in self.related[one]
+            {"object": "property_item", "id": "rel", "type": "relation", "relation": {"id": related_id}}
+            for related_id in self.related[object_id]
         ]
         return status, answer
 
-    def _shown(self, one: str, *, as_block: bool = False) -> dict[str, Any]:
-        thing = self.things[one]
+    def _object_json(self, object_id: str, *, as_block: bool = False) -> dict[str, Any]:
+        thing = self.things[object_id]
         if as_block and thing.object != "block":
             kind = f"child_{thing.object}"
             thing = replace(thing, object="block", block={"type": kind, kind: {"title": thing.title}})
-        shown = {
+        answer = {
             "object": thing.object,
-            "id": one,
+            "id": object_id,
             "created_time": thing.created,
             "last_edited_time": thing.edited,
             "created_by": USER,
@@ -288,41 +288,47 @@ class NotionAccount(Served):
             "parent": thing.parent,
         }
         if thing.object == "block":
-            return {**shown, **self._signed(thing.block), "has_children": bool(self._below(one))}
-        shown |= {
+            return {**answer, **self._signed(thing.block), "has_children": bool(self._below(object_id))}
+        answer |= {
             "is_archived": False,
             "is_locked": False,
             "icon": None,
             "cover": None,
             "public_url": None,
-            "url": f"https://www.notion.so/{one.replace('-', '')}",
+            "url": f"https://www.notion.so/{object_id.replace('-', '')}",
         }
         name = rich(thing.title)
         if thing.object == "page":
             title = {"id": "title", "type": "title", "title": name}
-            return {**shown, "properties": {"Name": title, **thing.properties}}
+            return {**answer, "properties": {"Name": title, **thing.properties}}
         if thing.object == "database":
-            return {**shown, "title": name, "data_sources": self._sources(one), "description": [], "is_inline": False}
-        return {**shown, "title": name, "properties": {}, "database_parent": WORKSPACE}
+            return {
+                **answer,
+                "title": name,
+                "data_sources": self._sources(object_id),
+                "description": [],
+                "is_inline": False,
+            }
+        return {**answer, "title": name, "properties": {}, "database_parent": WORKSPACE}
 
     def _signed(self, block: dict[str, Any]) -> dict[str, Any]:
-        """A block, the file that Notion keeps for it with an address of this answer alone."""
-        held = block[block["type"]]
-        if held.get("type") != "file":
+        """Return a block with a fresh signed address of its file."""
+        file = block[block["type"]]
+        if file.get("type") != "file":
             return block
         self.signatures += 1
-        name = held.get("name") or list(self.attached)[-1]
+        name = file.get("name") or list(self.attached)[-1]
         address = f"{self.base}{SIGNED}{quote(name)}?X-Amz-Signature=canary-{self.signatures}"
-        return {**block, block["type"]: {**held, "file": {"url": address, "expiry_time": "2026-01-01T00:00:00.000Z"}}}
+        return {**block, block["type"]: {**file, "file": {"url": address, "expiry_time": "2026-01-01T00:00:00.000Z"}}}
 
     def _sources(self, database: str) -> list[dict[str, str]]:
         return [
-            {"id": one, "name": thing.title} for one, thing in self.things.items()
+            {"id": object_id, "name": thing.title} for object_id, thing in self.things.items()
             if thing.object == "data_source" and thing.parent.get("database_id") == database
         ]  # fmt: skip
 
     def _inside(self, folder: str) -> dict[str, Any]:
-        """The parent of what lies in a folder."""
+        """Return the parent of a folder's pages."""
         if not folder:
             return WORKSPACE
         if folder not in self.folders:
@@ -341,20 +347,20 @@ class NotionAccount(Served):
 
     def _new(self, thing: Thing) -> str:
         with self.lock:
-            one = str(uuid.uuid4())
-            self.things[one] = thing
-        return one
+            object_id = str(uuid.uuid4())
+            self.things[object_id] = thing
+        return object_id
 
-    def _touch(self, one: str | None) -> None:
-        """What changes in a page changes the page."""
-        while one and self.things[one].object != "page":
-            one = self.things[one].parent.get("page_id") or self.things[one].parent.get("block_id")
-        if one:
-            self.things[one].edited = self._now()
+    def _touch(self, object_id: str | None) -> None:
+        """Set the edit time of the enclosing page."""
+        while object_id and self.things[object_id].object != "page":
+            object_id = self.things[object_id].parent.get("page_id") or self.things[object_id].parent.get("block_id")
+        if object_id:
+            self.things[object_id].edited = self._now()
 
-    def _edit(self, one: str) -> Thing:
-        self.things[one].edited = self._now()
-        return self.things[one]
+    def _edit(self, object_id: str) -> Thing:
+        self.things[object_id].edited = self._now()
+        return self.things[object_id]
 
     def _now(self) -> str:
         return self.time().strftime("%Y-%m-%dT%H:%M:00.000Z")

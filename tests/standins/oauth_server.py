@@ -1,4 +1,4 @@
-"""A content service's OAuth2 endpoints on loopback: codes, PKCE, rotating refresh tokens, and any trouble asked for."""
+"""A content service's OAuth2 endpoints on loopback: codes, PKCE, rotating refresh tokens, faults."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Vendor:
-    """What the service knows and what it was asked. `trouble`: an answer (status, body, headers) given instead."""
+    """State and requests of the service; `trouble` is an answer (status, body, headers) for the next request."""
 
     def __init__(self, client_id: str = "client", client_secret: str = "canary-client-secret") -> None:
         self.client = (client_id, client_secret)
@@ -31,19 +31,19 @@ class Vendor:
         self.account: str | None = None
         self.expires_in: Any = 3600
         self.unticked: set[str] = set()
-        """Scopes that the person does not grant, though they are asked for (Google: granular permissions)."""
+        """Requested scopes refused by the person (Google: granular permissions)."""
         self.base = ""
         self._numbers = itertools.count(1)
         self._lock = threading.Lock()
 
     def visit(self, authorization_url: str) -> tuple[str, str]:
-        """A person allows the access: the code and the state that the browser brings back."""
-        sent = dict(parse_qsl(urlsplit(authorization_url).query))
-        assert sent["client_id"] == self.client[0]
-        assert sent["response_type"] == "code"
+        """Allow the access as a person; return the redirect with code and state."""
+        query = dict(parse_qsl(urlsplit(authorization_url).query))
+        assert query["client_id"] == self.client[0]
+        assert query["response_type"] == "code"
         code = f"code-{next(self._numbers)}"
-        self.codes[code] = sent
-        return code, sent["state"]
+        self.codes[code] = query
+        return code, query["state"]
 
     def answer(self, path: str, fields: dict[str, Any], headers: dict[str, str]) -> tuple[int, bytes, dict[str, str]]:
         if self.hold is not None:
@@ -68,33 +68,33 @@ class Vendor:
         return fields.get("client_id", ""), fields.get("client_secret", "")
 
     def _grant(self, fields: dict[str, Any]) -> tuple[int, bytes, dict[str, str]]:
-        asked: dict[str, str] | None = {}
+        authorization: dict[str, str] | None = {}
         if fields.get("grant_type") == "refresh_token":
             if fields.get("refresh_token") not in self.refresh_tokens:
                 return _refusal("invalid_grant")
             self.refresh_tokens.discard(fields["refresh_token"])
         else:
-            asked = self.codes.pop(fields.get("code", ""), None)
-            if asked is None or asked["redirect_uri"] != fields.get("redirect_uri"):
+            authorization = self.codes.pop(fields.get("code", ""), None)
+            if authorization is None or authorization["redirect_uri"] != fields.get("redirect_uri"):
                 return _refusal("invalid_grant")
-            wanted = asked.get("code_challenge")
+            challenge = authorization.get("code_challenge")
             digest = hashlib.sha256(fields.get("code_verifier", "").encode()).digest()
-            if wanted is not None and base64.urlsafe_b64encode(digest).rstrip(b"=").decode() != wanted:
+            if challenge is not None and base64.urlsafe_b64encode(digest).rstrip(b"=").decode() != challenge:
                 return _refusal("invalid_grant")
         number = next(self._numbers)
         refresh = f"canary-refresh-{number}"
         self.refresh_tokens.add(refresh)
         content = {"access_token": f"canary-access-{number}", "refresh_token": refresh, "expires_in": self.expires_in}
-        if "openid" in asked.get("scope", "").split():
-            content["id_token"] = self._word(asked.get("nonce", ""))
-        if "scope" in asked:
-            content["scope"] = " ".join(one for one in asked["scope"].split() if one not in self.unticked)
+        if "openid" in authorization.get("scope", "").split():
+            content["id_token"] = self._word(authorization.get("nonce", ""))
+        if "scope" in authorization:
+            content["scope"] = " ".join(scope for scope in authorization["scope"].split() if scope not in self.unticked)
         if self.account is not None:
             content |= {"account_id": self.account, "workspace_id": self.account}
         return 200, json.dumps(content).encode(), {}
 
     def _word(self, nonce: str) -> str:
-        """An id token of OpenID Connect: three parts, the middle one of which says whom it is about."""
+        """Return an OpenID Connect id token with the subject in its payload."""
         claims = {
             "aud": self.client[0],
             "nonce": nonce,
@@ -112,7 +112,7 @@ def _refusal(error: str) -> tuple[int, bytes, dict[str, str]]:
 
 @contextmanager
 def serving(vendor: Vendor) -> Iterator[Vendor]:
-    """The vendor on a port of its own; its address is `vendor.base`."""
+    """Serve the vendor on its own port at `vendor.base`."""
 
     class Serving(Handler):
         def do_POST(self) -> None:  # noqa: N802 - the name that http.server calls
@@ -120,8 +120,8 @@ def serving(vendor: Vendor) -> Iterator[Vendor]:
             kind = self.headers.get("content-type", "")
             fields = json.loads(body) if kind == "application/json" else _form(body)
             headers = {name.lower(): value for name, value in self.headers.items()}
-            status, content, more = vendor.answer(self.path, fields, headers)
-            self.reply(status, content, more)
+            status, content, extra_headers = vendor.answer(self.path, fields, headers)
+            self.reply(status, content, extra_headers)
 
     with served(Serving) as port:
         vendor.base = f"http://127.0.0.1:{port}"

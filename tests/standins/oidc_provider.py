@@ -1,9 +1,7 @@
-"""An OpenID Connect provider on loopback: discovery, keys, and sign-in by authorization code with PKCE.
-
-As OpenID Connect Discovery 1.0 (sections 3 and 4), Core 1.0 (3.1.2 authorization request, 3.1.3 token request and ID
-token), RP-Initiated Logout 1.0, RFC 7636 (PKCE, S256), RFC 7517 (key sets) and RFC 9068 (access tokens) have them.
-Tokens are made by joserfc; what the service reads them with is another library.
-"""
+"""An OpenID Connect provider on loopback: discovery, keys, authorization code flow with PKCE."""
+# OpenID Connect Discovery 1.0 (sections 3 and 4), Core 1.0 (3.1.2 authorization request, 3.1.3 token request and ID
+# token), RP-Initiated Logout 1.0, RFC 7636 (PKCE, S256), RFC 7517 (key sets), RFC 9068 (access tokens).
+# joserfc makes the tokens; the service reads with another library.
 
 from __future__ import annotations
 
@@ -36,35 +34,34 @@ _numbers = itertools.count(1)
 
 @dataclass(frozen=True)
 class SigningKey:
-    """A key of the provider, with the algorithm that it signs with."""
+    """A key of the provider with its signing algorithm."""
 
     kid: str
     algorithm: str
     key: Any
 
-    def public(self, **more: Any) -> dict[str, Any]:
-        """As its key set shows it."""
-        return {**self.key.as_dict(private=False), "kid": self.kid, "alg": self.algorithm, "use": "sig", **more}
+    def public(self, **extra: Any) -> dict[str, Any]:
+        """Return the public key as a member of the key set."""
+        return {**self.key.as_dict(private=False), "kid": self.kid, "alg": self.algorithm, "use": "sig", **extra}
 
 
 def signing_key(algorithm: str = "RS256", kid: str = "") -> SigningKey:
     """A new key."""
-    made: Any
+    key: Any
     if algorithm.startswith("RS"):
-        made = RSAKey.generate_key(2048, private=True)
+        key = RSAKey.generate_key(2048, private=True)
     elif algorithm == "EdDSA":
-        made = OKPKey.generate_key("Ed25519", private=True)
+        key = OKPKey.generate_key("Ed25519", private=True)
     else:
-        made = ECKey.generate_key("P-256", private=True)
-    return SigningKey(kid or f"key-{next(_numbers)}", algorithm, made)
+        key = ECKey.generate_key("P-256", private=True)
+    return SigningKey(kid or f"key-{next(_numbers)}", algorithm, key)
 
 
 @dataclass
 class Provider:
-    """What the provider knows, what it was asked, and what it does instead. `people`: claims by subject.
+    """An OpenID provider; `people` has claims by subject."""
 
-    `instead`: asked with the path before each answer; what it gives, status and content, is sent in its place.
-    """
+    # `instead` gets the path before each answer and may return another status and content.
 
     client_id: str = "admin-app"
     client_secret: str = "canary-oidc-client-secret"
@@ -74,7 +71,7 @@ class Provider:
     keys: list[SigningKey] = field(default_factory=lambda: [signing_key()])
     people: dict[str, dict[str, Any]] = field(default_factory=dict)
     seconds: int = 300
-    """How long its tokens are valid."""
+    """Lifetime of the tokens."""
     instead: Callable[[str], tuple[int, Any] | None] = lambda _path: None
     requests: list[str] = field(default_factory=list)
     """"METHOD /path" of every request."""
@@ -106,28 +103,36 @@ class Provider:
     def key_set(self) -> dict[str, Any]:
         return {"keys": [*(key.public() for key in self.keys), *self.extra_keys]}
 
-    def claims(self, subject: str, **more: Any) -> dict[str, Any]:
-        """Of a token for this person, now; a claim that is given as None is left out."""
-        now = int(time.time())
-        said = {"iss": self.issuer, "sub": subject, "aud": self.client_id, "iat": now, "exp": now + self.seconds}
+    def claims(self, subject: str, **extra: Any) -> dict[str, Any]:
+        """Return current claims of a person, without claims set to None."""
+        issued_at = int(time.time())
+        defaults = {
+            "iss": self.issuer,
+            "sub": subject,
+            "aud": self.client_id,
+            "iat": issued_at,
+            "exp": issued_at + self.seconds,
+        }
         return {
-            name: value for name, value in (said | self.people.get(subject, {}) | more).items() if value is not None
+            name: value
+            for name, value in (defaults | self.people.get(subject, {}) | extra).items()
+            if value is not None
         }
 
     def token(
-        self, subject: str, *, key: SigningKey | None = None, header: dict[str, Any] | None = None, **more: Any
+        self, subject: str, *, key: SigningKey | None = None, header: dict[str, Any] | None = None, **extra: Any
     ) -> str:
-        """A signed token. `header`: added to the usual one, a None takes a member out."""
+        """Return a signed token; `header` overrides header members, None removes a member."""
         signer = key or self.keys[0]
         usual = {"alg": signer.algorithm, "kid": signer.kid, "typ": "JWT"} | (header or {})
-        shown = {name: value for name, value in usual.items() if value is not None}
-        return signed(shown, self.claims(subject, **more), signer)
+        header_fields = {name: value for name, value in usual.items() if value is not None}
+        return signed(header_fields, self.claims(subject, **extra), signer)
 
     def id_token(self, subject: str, nonce: str | None = None) -> str:
         return self.token(subject, nonce=nonce, auth_time=int(time.time()))
 
     def redeem(self, form: dict[str, str], authorization: str) -> tuple[int, dict[str, Any]]:
-        """A code for tokens, once, for the client that asked for it with the verifier of its challenge."""
+        """Exchange a code once for tokens, for the same client and verifier."""
         client = (form.get("client_id", ""), form.get("client_secret", ""))
         if authorization.startswith("Basic "):
             name, _, secret = base64.b64decode(authorization[6:]).decode().partition(":")
@@ -136,45 +141,45 @@ class Provider:
         if not is_public and client != (self.client_id, self.client_secret):
             return 401, {"error": "invalid_client"}
         with self._lock:
-            asked = self._codes.pop(form.get("code", ""), None)
-        if asked is None or form.get("grant_type") != "authorization_code":
+            grant = self._codes.pop(form.get("code", ""), None)
+        if grant is None or form.get("grant_type") != "authorization_code":
             return 400, {"error": "invalid_grant"}
         digest = hashlib.sha256(form.get("code_verifier", "").encode()).digest()
         challenge = base64.urlsafe_b64encode(digest).rstrip(b"=").decode()
-        if asked["redirect_uri"] != form.get("redirect_uri") or asked.get("code_challenge") != challenge:
+        if grant["redirect_uri"] != form.get("redirect_uri") or grant.get("code_challenge") != challenge:
             return 400, {"error": "invalid_grant"}
-        if asked["client_id"] != client[0] or asked.get("resource") != form.get("resource"):
+        if grant["client_id"] != client[0] or grant.get("resource") != form.get("resource"):
             return 400, {"error": "invalid_target"}
-        subject, audience = asked["subject"], asked.get("resource", self.client_id)
+        subject, audience = grant["subject"], grant.get("resource", self.client_id)
         return 200, {
             "access_token": self.token(subject, header={"typ": "at+jwt"}, azp=client[0], aud=audience),
-            "id_token": self.id_token(subject, asked.get("nonce")),
+            "id_token": self.id_token(subject, grant.get("nonce")),
             "token_type": "Bearer",
             "expires_in": self.seconds,
-            "scope": asked.get("scope", "openid"),
+            "scope": grant.get("scope", "openid"),
         }
 
-    def authorize(self, asked: dict[str, str]) -> str:
-        """The page on which a person says who they are. AssertionError for a request that it would refuse."""
-        assert asked.get("client_id") in {self.client_id, *self.public_clients}, asked
-        assert asked.get("redirect_uri") in self.redirect_uris, asked
-        assert asked.get("response_type") == "code", asked
-        assert "openid" in asked.get("scope", "").split(), asked
-        assert asked.get("code_challenge_method") == "S256", asked
-        assert asked.get("code_challenge"), asked
-        assert asked.get("state"), asked
+    def authorize(self, query: dict[str, str]) -> str:
+        """Return the page to choose a person; raise AssertionError for an invalid request."""
+        assert query.get("client_id") in {self.client_id, *self.public_clients}, query
+        assert query.get("redirect_uri") in self.redirect_uris, query
+        assert query.get("response_type") == "code", query
+        assert "openid" in query.get("scope", "").split(), query
+        assert query.get("code_challenge_method") == "S256", query
+        assert query.get("code_challenge"), query
+        assert query.get("state"), query
         links = ""
-        for who in self.people:
-            address = html.escape(urlencode({**asked, "subject": who}))
-            links += f'<p><a href="/consent?{address}">Continue as {html.escape(who)}</a></p>'
+        for subject in self.people:
+            address = html.escape(urlencode({**query, "subject": subject}))
+            links += f'<p><a href="/consent?{address}">Continue as {html.escape(subject)}</a></p>'
         return f"<!doctype html><html lang=en><title>Provider</title><h1>Who are you?</h1>{links}"
 
-    def consent(self, asked: dict[str, str]) -> str:
-        """Where the browser goes with the code."""
+    def consent(self, query: dict[str, str]) -> str:
+        """Return the redirect with the code."""
         code = secrets.token_urlsafe(16)
         with self._lock:
-            self._codes[code] = asked
-        return f"{asked['redirect_uri']}?code={code}&state={quote(asked['state'])}"
+            self._codes[code] = query
+        return f"{query['redirect_uri']}?code={code}&state={quote(query['state'])}"
 
 
 def signed(header: dict[str, Any], claims: dict[str, Any], signer: SigningKey) -> str:
@@ -187,13 +192,13 @@ def signed(header: dict[str, Any], claims: dict[str, Any], signer: SigningKey) -
 
 
 def unsigned(header: dict[str, Any], claims: dict[str, Any], signature: bytes = b"") -> str:
-    """The same without a key: what anybody can write."""
+    """Return the token without a signature, as anybody can write."""
     parts = (json.dumps(header).encode(), json.dumps(claims).encode(), signature)
     return ".".join(base64.urlsafe_b64encode(part).decode().rstrip("=") for part in parts)
 
 
 def by_public_key(header: dict[str, Any], claims: dict[str, Any], signer: SigningKey) -> str:
-    """Signed by HMAC with what everybody may read: the public key as PEM."""
+    """Sign by HMAC with the public key as PEM."""
     unfinished = unsigned({**header, "alg": "HS256"}, claims).rstrip(".")
     digest = hmac.new(signer.key.as_pem(private=False), unfinished.encode(), hashlib.sha256).digest()
     return f"{unfinished}.{base64.urlsafe_b64encode(digest).decode().rstrip('=')}"
@@ -201,26 +206,26 @@ def by_public_key(header: dict[str, Any], claims: dict[str, Any], signer: Signin
 
 @contextmanager
 def serving(provider: Provider) -> Iterator[Provider]:
-    """The provider on a port of its own; its address is `provider.base`."""
+    """Serve the provider on its own port at `provider.base`."""
 
     class Serving(Handler):
         def do_GET(self) -> None:  # noqa: N802 - the name that http.server calls
-            place = urlsplit(self.path)
-            provider.requests.append(f"GET {place.path}")
-            asked = {name: values[0] for name, values in parse_qs(place.query).items()}
-            given = provider.instead(place.path)
-            if given is not None:
-                self.reply(*given)
-            elif place.path == "/.well-known/openid-configuration":
+            url = urlsplit(self.path)
+            provider.requests.append(f"GET {url.path}")
+            query = {name: values[0] for name, values in parse_qs(url.query).items()}
+            replacement = provider.instead(url.path)
+            if replacement is not None:
+                self.reply(*replacement)
+            elif url.path == "/.well-known/openid-configuration":
                 self.reply(200, provider.discovery())
-            elif place.path == "/keys":
+            elif url.path == "/keys":
                 self.reply(200, provider.key_set())
-            elif place.path == "/authorize":
-                self.reply(200, provider.authorize(asked).encode(), {"Content-Type": "text/html; charset=utf-8"})
-            elif place.path == "/consent":
-                self.reply(302, b"", {"Location": provider.consent(asked)})
-            elif place.path == "/logout":
-                self.reply(302, b"", {"Location": asked["post_logout_redirect_uri"]})
+            elif url.path == "/authorize":
+                self.reply(200, provider.authorize(query).encode(), {"Content-Type": "text/html; charset=utf-8"})
+            elif url.path == "/consent":
+                self.reply(302, b"", {"Location": provider.consent(query)})
+            elif url.path == "/logout":
+                self.reply(302, b"", {"Location": query["post_logout_redirect_uri"]})
             else:
                 self.reply(404, {"error": "not_found"})
 

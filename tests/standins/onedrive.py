@@ -1,8 +1,6 @@
-"""A drive of Microsoft Graph on loopback, and OneDrive: one account's own drive, as a work account shows it.
-
-Every answer is judged by what Microsoft documents (contracts/graph-drive-items.json), and every request by what Graph
-takes: a complaint makes the answer a 500, and the test that caused it fails with the complaint.
-"""
+"""OneDrive on loopback: one account's drive of Microsoft Graph, as for a work account."""
+# Microsoft's documentation (contracts/graph-drive-items.json) checks every answer and request: a complaint turns the
+# answer into a 500 and fails the test.
 
 from __future__ import annotations
 
@@ -38,12 +36,12 @@ _OTHER = re.compile(r"/v1\.0/drives/([^/]+)/items/([^/]+)/(content|permissions)"
 
 
 class OneDriveAccount(Served):
-    """Items by id; `change` numbers what happened, and a token of the feed is such a number, its page and an epoch."""
+    """Items by id; a feed token holds a change number, a page and an epoch."""
 
     connector = "ONEDRIVE"
     drive = "b!drive"
     place = "/me/drive"
-    """Where Graph tells of the drive."""
+    """Graph path of the drive."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -59,16 +57,16 @@ class OneDriveAccount(Served):
         self.complaints: list[str] = []
         self.grants: dict[str, list[dict[str, Any]]] = {}
         self.owners: dict[str, str] = {}
-        """Of files that were handed over."""
+        """Owners of transferred files by id."""
         self.untold: set[str] = set()
         self.told = True
-        """Whether items tell the signed address of their content; it can be asked for in any case."""
+        """True if items include the signed download address; a request for the content always works."""
         self.locations: list[str] = []
-        """Where the next downloads lead instead."""
+        """Targets of the next downloads."""
         self.short = 0
-        """Bytes that downloads lack at their end, announced as if that was all."""
+        """Bytes missing from the end of downloads, with a matching length."""
         self.twist = lambda body: body
-        """What is done to an answer of the feed before it is sent."""
+        """Function applied to each feed answer."""
 
     @property
     def settings(self) -> Settings:
@@ -83,51 +81,55 @@ class OneDriveAccount(Served):
         with self.lock:
             if path.startswith(SIGNED):
                 self._download(handler, path.removeprefix(SIGNED), query.pop("sig", ""))
-            elif found := _DELTA.fullmatch(within):
-                self._delta(handler, found[1] or query.pop("token", ""))
-            elif found := _PERMISSIONS.fullmatch(within):
-                self._permissions(handler, found[1])
-            elif found := _CHILDREN.fullmatch(within):
-                self._children(handler, found[1] or ROOT, int(query.pop("$skiptoken", 0)))
-            elif found := _ITEM.fullmatch(within):
-                self._item(handler, found[1], content=bool(found[2]))
-            elif (found := _OTHER.fullmatch(path)) and unquote(found[1]) == OTHER_DRIVE:
-                (self._moved if found[3] == "content" else self._permissions_there)(handler, found[2])
+            elif match := _DELTA.fullmatch(within):
+                self._delta(handler, match[1] or query.pop("token", ""))
+            elif match := _PERMISSIONS.fullmatch(within):
+                self._permissions(handler, match[1])
+            elif match := _CHILDREN.fullmatch(within):
+                self._children(handler, match[1] or ROOT, int(query.pop("$skiptoken", 0)))
+            elif match := _ITEM.fullmatch(within):
+                self._item(handler, match[1], content=bool(match[2]))
+            elif (match := _OTHER.fullmatch(path)) and unquote(match[1]) == OTHER_DRIVE:
+                (self._moved if match[3] == "content" else self._permissions_there)(handler, match[2])
             else:
                 self._complain(handler, f"no such path: {path}")
             if query:
                 self._complain(handler, f"unknown parameters: {query}")
 
     @property
-    def _here(self) -> str:
+    def _drive_url(self) -> str:
         return f"{self.base}/v1.0{quote(self.place)}"
 
     def _delta(self, handler: Handler, token: str) -> None:
-        since, after, upto, epoch = (int(part) for part in token.split("-")) if token else (0, 0, 0, self.epoch)
+        since, done_change, upto, epoch = (int(part) for part in token.split("-")) if token else (0, 0, 0, self.epoch)
         if epoch != self.epoch:
-            fresh = f"{self._here}/root/delta?token=0-0-{self.changes}-{self.epoch}"
+            fresh = f"{self._drive_url}/root/delta?token=0-0-{self.changes}-{self.epoch}"
             return handler.reply(410, _error("resyncChangesApplyDifferences"), {"Location": fresh})
         upto = upto or self.changes
-        wanted = sorted(
-            (one for one in self.items.values() if max(since, after) < one["change"] <= upto and one["id"] != ROOT),
-            key=lambda one: one["change"],
+        changed = sorted(
+            (
+                item
+                for item in self.items.values()
+                if max(since, done_change) < item["change"] <= upto and item["id"] != ROOT
+            ),
+            key=lambda item: item["change"],
         )
-        wanted = [one for one in wanted if not self.lost and (since or "deleted" not in one)]
-        here, more = wanted[: self.page], len(wanted) > self.page
-        body: dict[str, Any] = {"value": [self._listed(one) for one in [*self._above(here), *here]]}
-        if more:
-            following = f"{since}-{here[-1]['change']}-{upto}-{epoch}"
-            body["@odata.nextLink"] = f"{self._here}/delta(token='{following}')"
+        changed = [item for item in changed if not self.lost and (since or "deleted" not in item)]
+        page_items, has_more = changed[: self.page], len(changed) > self.page
+        body: dict[str, Any] = {"value": [self._feed_item(item) for item in [*self._above(page_items), *page_items]]}
+        if has_more:
+            following = f"{since}-{page_items[-1]['change']}-{upto}-{epoch}"
+            body["@odata.nextLink"] = f"{self._drive_url}/delta(token='{following}')"
         else:
-            body["@odata.deltaLink"] = f"{self._here}/root/delta?token={upto}-0-0-{epoch}"
+            body["@odata.deltaLink"] = f"{self._drive_url}/root/delta?token={upto}-0-0-{epoch}"
         return self._reply(handler, "/me/drive/root/delta", body)
 
     def _above(self, items: list[dict[str, Any]]) -> list[dict[str, Any]]:
-        """The feed names the folders above what changed, the root first."""
-        found: dict[str, dict[str, Any]] = {} if self.lost else {ROOT: self.items[ROOT]}
+        """Return the parent folders of changed items, the root first."""
+        ancestors: dict[str, dict[str, Any]] = {} if self.lost else {ROOT: self.items[ROOT]}
         for item in items:
-            found |= {one["id"]: one for one in reversed(self._chain(item)[1:])}
-        return list(found.values())
+            ancestors |= {ancestor["id"]: ancestor for ancestor in reversed(self._chain(item)[1:])}
+        return list(ancestors.values())
 
     def _chain(self, item: dict[str, Any]) -> list[dict[str, Any]]:
         return [item, *self._chain(self.items[item["parent"]])] if item["parent"] else [item]
@@ -138,48 +140,53 @@ class OneDriveAccount(Served):
             return handler.reply(404, _error("itemNotFound"))
         if content:
             return self._moved(handler, item_id)
-        shown = self._shown(item)
+        fields = self._item_json(item)
         if "text" in item and self.told:
-            shown[_URL] = self._signed(item_id)
-        return self._reply(handler, "/me/drive/items/{item-id}", shown)
+            fields[_URL] = self._signed(item_id)
+        return self._reply(handler, "/me/drive/items/{item-id}", fields)
 
     def _children(self, handler: Handler, item_id: str, at: int) -> None:
-        """Of one folder: learn.microsoft.com/graph/api/driveitem-list-children."""
+        """Return a folder's children: learn.microsoft.com/graph/api/driveitem-list-children."""
         folder = self.items.get(item_id)
         if folder is None or "deleted" in folder:
             return handler.reply(404, _error("itemNotFound"))
-        held = [one for one in self.items.values() if one["parent"] == item_id and "deleted" not in one]
-        body: dict[str, Any] = {"value": [self._shown(one) for one in held[at : at + self.page]]}
-        if at + self.page < len(held):
-            where = "root" if item_id == ROOT else f"items/{item_id}"
-            body["@odata.nextLink"] = f"{self._here}/{where}/children?$skiptoken={at + self.page}"
+        children = [child for child in self.items.values() if child["parent"] == item_id and "deleted" not in child]
+        body: dict[str, Any] = {"value": [self._item_json(child) for child in children[at : at + self.page]]}
+        if at + self.page < len(children):
+            drive_path = "root" if item_id == ROOT else f"items/{item_id}"
+            body["@odata.nextLink"] = f"{self._drive_url}/{drive_path}/children?$skiptoken={at + self.page}"
         return self._reply(handler, "/me/drive/items/{item-id}/children", body)
 
     def _permissions(self, handler: Handler, item_id: str) -> None:
-        """With what is inherited: learn.microsoft.com/graph/api/driveitem-list-permissions."""
+        """Return permissions with the inherited: learn.microsoft.com/graph/api/driveitem-list-permissions."""
         item = self.items.get(item_id)
         if item is None or "deleted" in item or item_id in self.untold:
             return handler.reply(403, _error("accessDenied"))
         whose = {"id": "u1", "email": self.owners.get(item_id, "ada@example.com")}
         owner = {"id": "0", "roles": ["owner"], "grantedToV2": {"user": whose}}
-        found = [owner, *(one for above in self._chain(item) for one in self.grants.get(above["id"], []))]
-        return self._reply(handler, "/me/drive/items/{item-id}/permissions", {"value": found})
+        permissions = [
+            owner,
+            *(permission for above in self._chain(item) for permission in self.grants.get(above["id"], [])),
+        ]
+        return self._reply(handler, "/me/drive/items/{item-id}/permissions", {"value": permissions})
 
     def _permissions_there(self, handler: Handler, item_id: str) -> None:
-        """Of a file of another drive."""
+        """Return permissions of a file of another drive."""
         if item_id not in self.foreign:
             return handler.reply(403, _error("accessDenied"))
         return self._reply(handler, "/me/drive/items/{item-id}/permissions", {"value": self.grants.get(item_id, [])})
 
-    def grant(self, one: str, *users: str, groups: Sequence[str] = (), public: bool = False) -> None:
-        """For whom a file or folder is from now on, beside its owner; without any it is not shared."""
-        told: list[dict[str, Any]] = [{"grantedToV2": {"user": {"id": name, "email": name}}} for name in users]
-        told += [{"grantedToV2": {"group": {"id": name, "displayName": "x"}}} for name in groups]
-        told += [{"link": {"type": "view", "scope": "anonymous"}}] * public
-        self.grants[one] = [{"id": str(number), "roles": ["read"], **more} for number, more in enumerate(told)]
+    def grant(self, file_id: str, *users: str, groups: Sequence[str] = (), public: bool = False) -> None:
+        """Replace the sharing of a file or folder."""
+        grantees: list[dict[str, Any]] = [{"grantedToV2": {"user": {"id": name, "email": name}}} for name in users]
+        grantees += [{"grantedToV2": {"group": {"id": name, "displayName": "x"}}} for name in groups]
+        grantees += [{"link": {"type": "view", "scope": "anonymous"}}] * public
+        self.grants[file_id] = [
+            {"id": str(number), "roles": ["read"], **grantee} for number, grantee in enumerate(grantees)
+        ]
 
     def _moved(self, handler: Handler, item_id: str) -> None:
-        """Graph gives no content itself: it names an address that was signed before."""
+        """Redirect to the signed address, as Graph does for content."""
         handler.reply(302, b"", {"Location": self.locations.pop(0) if self.locations else self._signed(item_id)})
 
     def _signed(self, item_id: str) -> str:
@@ -202,31 +209,31 @@ class OneDriveAccount(Served):
         self.complaints.append(complaint)
         handler.reply(500, _error("generalException"))
 
-    def _listed(self, item: dict[str, Any]) -> dict[str, Any]:
-        """As the feed has it: without a path, and with less for work accounts and for what is deleted."""
-        shown = self._shown(item)
-        shown["parentReference"].pop("path", None)
+    def _feed_item(self, item: dict[str, Any]) -> dict[str, Any]:
+        """Return the item as in the feed: without a path, with fewer fields for work accounts and deletions."""
+        fields = self._item_json(item)
+        fields["parentReference"].pop("path", None)
         if "deleted" in item:
-            shown["deleted"] = {"state": "deleted"}
+            fields["deleted"] = {"state": "deleted"}
         lacking = {"size"} if self.personal else {"name"}
         for name in lacking | {"cTag"} if "deleted" in item else set() if self.personal else {"cTag"}:
-            shown.pop(name, None)
+            fields.pop(name, None)
         if item["id"] == ROOT:
-            shown["parentReference"] = {"driveId": self.drive, "driveType": "business"}
-        return shown
+            fields["parentReference"] = {"driveId": self.drive, "driveType": "business"}
+        return fields
 
-    def _shown(self, item: dict[str, Any]) -> dict[str, Any]:
-        above = [quote(one["name"]) for one in reversed(self._chain(item)[1:-1])]
+    def _item_json(self, item: dict[str, Any]) -> dict[str, Any]:
+        above = [quote(ancestor["name"]) for ancestor in reversed(self._chain(item)[1:-1])]
         parent = {"driveType": "business", "driveId": self.drive, "id": item["parent"], "path": "/drive/root:"}
         parent["path"] += "".join("/" + name for name in above)
-        shown: dict[str, Any] = {
+        fields: dict[str, Any] = {
             **self._dated(item),
             "eTag": f'"{{{item["id"]}}},{item["change"]}"',
             "parentReference": parent,
         }
         if item["id"] == ROOT:
-            return {**shown, "root": {}, "folder": {"childCount": 1}, "size": 0}
-        return {**shown, **self._facets(item), **item.get("more", {})}
+            return {**fields, "root": {}, "folder": {"childCount": 1}, "size": 0}
+        return {**fields, **self._facets(item), **item.get("more", {})}
 
     def _dated(self, item: dict[str, Any]) -> dict[str, Any]:
         moment = f"2026-01-01T{item['change'] // 3600:02}:{item['change'] // 60 % 60:02}:{item['change'] % 60:02}Z"
@@ -243,8 +250,8 @@ class OneDriveAccount(Served):
 
     def _facets(self, item: dict[str, Any]) -> dict[str, Any]:
         if "text" not in item:
-            held = sum(one["parent"] == item["id"] and "deleted" not in one for one in self.items.values())
-            return {"size": 0} if "more" in item else {"folder": {"childCount": held}, "size": 0}
+            child_count = sum(entry["parent"] == item["id"] and "deleted" not in entry for entry in self.items.values())
+            return {"size": 0} if "more" in item else {"folder": {"childCount": child_count}, "size": 0}
         data = item["text"].encode()
         digest = base64.b64encode(hashlib.sha1(data).digest()).decode()
         return {
@@ -267,19 +274,19 @@ class OneDriveAccount(Served):
         self._touch(external_id, parent=self._folder(folder))
 
     def delete(self, external_id: str) -> None:
-        """With a folder goes what is in it, of which the feed then says nothing."""
+        """Delete an item with its children; the feed omits the children."""
         self._touch(external_id, deleted=True)
         for item in self.items.values():
-            if any(one["id"] == external_id for one in self._chain(item)):
+            if any(ancestor["id"] == external_id for ancestor in self._chain(item)):
                 item["deleted"] = True
 
-    def add(self, path: str, **more: Any) -> str:
-        """An item with facets of its own, such as `package`."""
+    def add(self, path: str, **facets: Any) -> str:
+        """Add an item with facets, for example `package`."""
         *folders, name = path.split("/")
-        return self._new(name, self._folder("/".join(folders)), more=more)
+        return self._new(name, self._folder("/".join(folders)), more=facets)
 
     def share(self, path: str, text: str) -> str:
-        """A file of another drive, as a person adds it to this one."""
+        """Add a file of another drive to this drive."""
         name = f"02OTHER{len(self.foreign)}"
         self.foreign[name] = text
         facets = self._facets({"id": name, "text": text, "version": 1})
@@ -298,11 +305,13 @@ class OneDriveAccount(Served):
         self.epoch += 1
 
     def _folder(self, path: str) -> str:
-        place = ROOT
+        parent_id = ROOT
         for name in filter(None, path.split("/")):
-            there = [one["id"] for one in self.items.values() if one["name"] == name and one["parent"] == place]
-            place = there[0] if there else self._new(name, place)
-        return place
+            folder_ids = [
+                entry["id"] for entry in self.items.values() if entry["name"] == name and entry["parent"] == parent_id
+            ]
+            parent_id = folder_ids[0] if folder_ids else self._new(name, parent_id)
+        return parent_id
 
     def _new(self, name: str, parent: str, **fields: Any) -> str:
         with self.lock:

@@ -1,4 +1,4 @@
-"""What OpenTelemetry's exporter speaks with: OTLP by HTTP and protobuf, spans kept in memory."""
+"""An OTLP receiver (HTTP, protobuf) for OpenTelemetry's exporter, with spans in memory."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.standins.faults import Handler, serving
 
 @dataclass(frozen=True)
 class Span:
-    """Ids in hexadecimal, `parent` empty for a root; `about`: its attributes and those of its process."""
+    """A span with hexadecimal ids, `parent` empty for a root, `about` with the attributes of span and process."""
 
     name: str
     trace: str
@@ -44,7 +44,7 @@ def running() -> AbstractContextManager[Receiver]:
 
 
 class _Handler(Handler):
-    place: Receiver
+    standin: Receiver
 
     def do_POST(self) -> None:  # noqa: N802 - the name that http.server calls
         from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
@@ -52,12 +52,12 @@ class _Handler(Handler):
         body = self.read_body()
         if self.headers.get("Content-Encoding") == "gzip":
             body = gzip.decompress(body)
-        asked = ExportTraceServiceRequest.FromString(body)
-        with self.place.lock:
-            for resource in asked.resource_spans:
+        export = ExportTraceServiceRequest.FromString(body)
+        with self.standin.lock:
+            for resource in export.resource_spans:
                 process = _values(resource.resource.attributes)
                 for scope in resource.scope_spans:
-                    self.place.spans += [_span(span, process) for span in scope.spans]
+                    self.standin.spans += [_span(span, process) for span in scope.spans]
         self.reply(200, b"", {"Content-Type": "application/x-protobuf"})
 
 
@@ -73,4 +73,4 @@ def _span(span: Any, process: dict[str, Any]) -> Span:
 
 
 def _values(attributes: Any) -> dict[str, Any]:
-    return {one.key: getattr(one.value, one.value.WhichOneof("value")) for one in attributes}
+    return {attribute.key: getattr(attribute.value, attribute.value.WhichOneof("value")) for attribute in attributes}

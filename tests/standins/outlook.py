@@ -1,4 +1,4 @@
-"""Outlook messages, written: a compound file ([MS-CFB], version 3) with the streams that [MS-OXMSG] asks for."""
+"""Write Outlook messages: a compound file ([MS-CFB], version 3) with the streams of [MS-OXMSG]."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ END, FREE, FAT, NONE = 0xFFFFFFFE, 0xFFFFFFFF, 0xFFFFFFFD, 0xFFFFFFFF
 
 
 def message(subject: str, body: str, attachments: dict[str, bytes | Tree], sender: str = "a@example.org") -> bytes:
-    """A message; an attachment that is a tree is a message within the message."""
+    """Return a message; a tree as an attachment is an embedded message."""
     return compound(streams(subject, body, attachments, sender=sender))
 
 
 def streams(
     subject: str, body: str, attachments: dict[str, bytes | Tree], *, sender: str = "a@example.org", header: int = 32
 ) -> Tree:
-    """The streams of a message. `header`: 32 bytes for one of its own, 24 for one within another."""
+    """Return the streams of a message; `header` has 32 bytes at the top level, 24 when embedded."""
     tree: Tree = {"__properties_version1.0": bytes(header)}
     texts = {"001A": "IPM.Note", "0037": subject, "1000": body, "0C1A": sender, "0C1F": sender, "0E04": "b@example.org"}
     tree |= {f"__substg1.0_{tag}001F": text.encode("utf-16-le") for tag, text in texts.items()}
     for number, (name, data) in enumerate(attachments.items()):
-        held: Tree = {"__properties_version1.0": bytes(8), "__substg1.0_3707001F": name.encode("utf-16-le")}
-        held["__substg1.0_3701000D" if isinstance(data, dict) else "__substg1.0_37010102"] = data
-        tree[f"__attach_version1.0_#{number:08X}"] = held
+        storage: Tree = {"__properties_version1.0": bytes(8), "__substg1.0_3707001F": name.encode("utf-16-le")}
+        storage["__substg1.0_3701000D" if isinstance(data, dict) else "__substg1.0_37010102"] = data
+        tree[f"__attach_version1.0_#{number:08X}"] = storage
     return tree
 
 
@@ -37,21 +37,21 @@ def compound(tree: Tree) -> bytes:
     fat: list[int] = []
 
     def put(data: bytes) -> int:
-        where, unit, table = (big, SECTOR, fat) if len(data) >= CUTOFF else (small, MINI, mini_fat)
+        target, unit, table = (big, SECTOR, fat) if len(data) >= CUTOFF else (small, MINI, mini_fat)
         if not data:
             return END
-        return _chained(data, where, unit, table)
+        return _chained(data, target, unit, table)
 
-    def add(name: str, what: bytes | Tree, *, root: bool = False) -> int:
+    def add(name: str, content: bytes | Tree, *, root: bool = False) -> int:
         number = len(entries)
         entries.append([name, 5 if root else 1, NONE, NONE, 0, 0])
-        if isinstance(what, bytes):
-            entries[number] = [name, 2, NONE, NONE, put(what), len(what)]
+        if isinstance(content, bytes):
+            entries[number] = [name, 2, NONE, NONE, put(content), len(content)]
             return number
-        names = sorted(what, key=lambda one: (len(one), one.upper()))
-        children = [add(child, what[child]) for child in names]
-        for left, right in itertools.pairwise(children):
-            entries[left][2] = right
+        names = sorted(content, key=lambda one: (len(one), one.upper()))
+        children = [add(child, content[child]) for child in names]
+        for previous, right in itertools.pairwise(children):
+            entries[previous][2] = right
         entries[number][3] = children[0] if children else NONE
         return number
 
@@ -66,15 +66,15 @@ def compound(tree: Tree) -> bytes:
     return _file(bytes(big), fat, directory_at, minis_at, len(minis) // SECTOR)
 
 
-def _chained(data: bytes, where: bytearray, unit: int, table: list[int]) -> int:
-    first, count = len(where) // unit, -(-len(data) // unit)
-    where += data + bytes(-len(data) % unit)
+def _chained(data: bytes, target: bytearray, unit: int, table: list[int]) -> int:
+    first, count = len(target) // unit, -(-len(data) // unit)
+    target += data + bytes(-len(data) % unit)
     table += [*range(first + 1, first + count), END]
     return first
 
 
-def _entry(one: list[object]) -> bytes:
-    name, kind, right, child, start, size = one
+def _entry(fields: list[object]) -> bytes:
+    name, kind, right, child, start, size = fields
     encoded = str(name).encode("utf-16-le")
     length = len(encoded) + 2 if encoded else 0
     links = struct.pack("<III", NONE, right, child)

@@ -1,9 +1,7 @@
-"""An index at Pinecone on loopback: its data plane as the vendor's own description has it, which judges both sides.
-
-It is stateful, shows writes late if told to, and goes wrong on demand. Beyond the description: 2 MB a request, 40 KB of
-metadata a record, no zero vectors, 100 ids a page, and 404 for a deletion in a namespace that is not there. By
-docs.pinecone.io/reference/api/data-plane/list a page names the next one until there is none; `circle` breaks that.
-"""
+"""A stateful Pinecone index on loopback; Pinecone's API description checks both sides."""
+# Beyond the description: 2 MB per request, 40 KB of metadata per record, no zero vectors, 100 ids per page, 404 for a
+# deletion in a missing namespace. docs.pinecone.io/reference/api/data-plane/list: each page names the next until the
+# end; `circle` breaks this.
 
 from __future__ import annotations
 
@@ -40,11 +38,10 @@ class Refused(Exception):
 
 @dataclass
 class Index:
-    """`faults`: (part of the path, what goes wrong), each used once; `always` stays.
+    """An index with faults."""
 
-    lag, reads: what is written is seen after so many seconds and looks. `keep`: of each upsert only so many vectors
-    are taken, and the answer says so.
-    """
+    # `faults`: (part of the path, fault), used once each; `always`: stays; `lag`, `reads`: writes become visible after
+    # so many seconds and reads; `keep`: vectors accepted per upsert, as reported in the answer.
 
     dimension: int | None = 16
     metric: str | None = "cosine"
@@ -53,7 +50,7 @@ class Index:
     reads: int = 0
     keep: int | None = None
     circle: str = ""
-    """How a listing never ends: "back" to its first page, or "on" to ever new and empty ones."""
+    """Endless listing: "back" to the first page, or "on" to new empty pages."""
     updates_by_filter: bool = True
     port: int = 0
     spaces: dict[str, dict[str, dict[str, Any]]] = field(default_factory=dict)
@@ -72,16 +69,16 @@ class Index:
     def host(self) -> str:
         return f"http://127.0.0.1:{self.port}"
 
-    def config(self, **other: str) -> dict[str, str]:
+    def config(self, **overrides: str) -> dict[str, str]:
         """A vectorStorageConfig for this index."""
-        return {"provider": "PINECONE", "apiKey": KEY, "indexHost": self.host} | other
+        return {"provider": "PINECONE", "apiKey": KEY, "indexHost": self.host} | overrides
 
     def bodies(self, path: str) -> list[Any]:
-        """What was sent to a path."""
-        return [body for _, where, body in self.seen if urlsplit(where).path == path]
+        """Return the bodies sent to a path."""
+        return [body for _, url, body in self.seen if urlsplit(url).path == path]
 
     def settle(self) -> None:
-        """Everything that was written is visible now."""
+        """Make all writes visible."""
         with self._lock:
             for _, _, write in self._log:
                 write()
@@ -94,7 +91,7 @@ class Index:
             self.settle()
 
     def look(self) -> None:
-        """A read: what is due becomes visible, in the order in which it was written."""
+        """Count a read and make due writes visible in order."""
         self._looks += 1
         while self._log and self._log[0][0] <= time.monotonic() and self._log[0][1] < self._looks:
             self._log.pop(0)[2]()
@@ -121,7 +118,7 @@ def running(**options: Any) -> AbstractContextManager[Index]:
 class _Handler(Handler):
     """Checks each request and each answer against the description, and acts on the index in between."""
 
-    place: Index
+    standin: Index
 
     def do_POST(self) -> None:  # noqa: N802 - the name that http.server calls
         self._serve("post")
@@ -133,7 +130,7 @@ class _Handler(Handler):
         self._serve("delete")
 
     def _serve(self, method: str) -> None:
-        index, size = self.place, int(self.headers.get("Content-Length") or 0)
+        index, size = self.standin, int(self.headers.get("Content-Length") or 0)
         data = self.rfile.read(size)
         body = json.loads(data) if data else None
         with index._lock:
@@ -150,12 +147,12 @@ class _Handler(Handler):
                 index._running -= 1
 
     def _fault(self) -> Fault | None:
-        for kept in (self.place.faults, self.place.always):
-            for one in kept:
-                if one[0] in self.path:
-                    if kept is self.place.faults:
-                        kept.remove(one)
-                    return one[1]
+        for fault_list in (self.standin.faults, self.standin.always):
+            for entry in fault_list:
+                if entry[0] in self.path:
+                    if fault_list is self.standin.faults:
+                        fault_list.remove(entry)
+                    return entry[1]
         return None
 
     def _answer(self, method: str, body: Any, size: int) -> None:
@@ -163,14 +160,14 @@ class _Handler(Handler):
         pattern = "/namespaces/{namespace}" if path.startswith("/namespaces/") else path
         try:
             self._admit(pattern, method, body, size)
-            with self.place._lock:
-                found = _ACTIONS[method, pattern](self.place, body or self._query(), unquote(path))
+            with self.standin._lock:
+                result = _ACTIONS[method, pattern](self.standin, body or self._query(), unquote(path))
         except Refused as error:
             self.reply(error.status, {"code": 3, "message": str(error), "details": []})
             return
-        if complaint := DESCRIPTION.complaint_on_answer(pattern, method, found):
-            self.place.violations.append(f"answer of {path}: {complaint}")
-        self.reply(200, found)
+        if complaint := DESCRIPTION.complaint_on_answer(pattern, method, result):
+            self.standin.violations.append(f"answer of {path}: {complaint}")
+        self.reply(200, result)
 
     def _query(self) -> dict[str, list[str]]:
         return parse_qs(urlsplit(self.path).query)
@@ -184,20 +181,20 @@ class _Handler(Handler):
         if not self.headers.get("X-Pinecone-Api-Version"):
             complaint = "no version"
         if complaint:
-            self.place.violations.append(f"{pattern}: {complaint}")
+            self.standin.violations.append(f"{pattern}: {complaint}")
             raise Refused(413 if size > REQUEST_BYTES else 400, complaint)
 
 
 def _stats(index: Index, _body: Any, _path: str) -> Any:
     index.look()
     counts = {name or "__default__": {"vectorCount": len(space)} for name, space in index.spaces.items()}
-    known = {"dimension": index.dimension, "metric": index.metric, "vectorType": index.vector_type}
+    attributes = {"dimension": index.dimension, "metric": index.metric, "vectorType": index.vector_type}
     total = sum(len(space) for space in index.spaces.values())
     return {
         "namespaces": counts,
         "indexFullness": 0,
         "totalVectorCount": total,
-        **{name: value for name, value in known.items() if value is not None},
+        **{name: value for name, value in attributes.items() if value is not None},
     }
 
 
@@ -208,7 +205,7 @@ def _upsert(index: Index, body: Any, _path: str) -> Any:
 
     def change() -> None:
         index.spaces.setdefault(body.get("namespace", ""), {}).update(
-            {one["id"]: {"values": one["values"], "metadata": one.get("metadata", {})} for one in vectors}
+            {vector["id"]: {"values": vector["values"], "metadata": vector.get("metadata", {})} for vector in vectors}
         )
 
     index.write(change)
@@ -227,7 +224,7 @@ def _check_metadata(metadata: Any) -> None:
     if len(json.dumps(metadata).encode()) > METADATA_BYTES:
         raise Refused(400, "Metadata size is too large")
     for value in metadata.values():
-        texts = isinstance(value, list) and all(isinstance(one, str) for one in value)
+        texts = isinstance(value, list) and all(isinstance(element, str) for element in value)
         if not texts and not isinstance(value, str | int | float | bool):
             raise Refused(400, "Metadata value must be a string, number, boolean or list of strings")
 
@@ -238,15 +235,15 @@ def _query(index: Index, body: Any, _path: str) -> Any:
         raise Refused(400, "Query vector is not valid")
     name = body.get("namespace", "")
     names, rows = index.matrix(name)
-    wanted = np.array(body["vector"], dtype=np.float32)
+    query_vector = np.array(body["vector"], dtype=np.float32)
     if not names:
         return {"matches": [], "namespace": name}
     if index.metric == "euclidean":
-        scores = np.sum((rows - wanted) ** 2, axis=1)
+        scores = np.sum((rows - query_vector) ** 2, axis=1)
         order = np.argsort(scores, kind="stable")
     else:
-        lengths = np.linalg.norm(rows, axis=1) * np.linalg.norm(wanted) if index.metric == "cosine" else 1.0
-        scores = rows @ wanted / lengths
+        lengths = np.linalg.norm(rows, axis=1) * np.linalg.norm(query_vector) if index.metric == "cosine" else 1.0
+        scores = rows @ query_vector / lengths
         order = np.argsort(-scores, kind="stable")
     matches = []
     for position in order:
@@ -259,31 +256,31 @@ def _query(index: Index, body: Any, _path: str) -> Any:
 
 
 def fits(expression: Any, metadata: Any) -> bool:
-    """The vendor's filter language, as far as it is needed here."""
-    for key, wanted in expression.items():
+    """Evaluate Pinecone's filter language, as far as the tests need."""
+    for key, condition in expression.items():
         if key == "$and":
-            found = all(fits(one, metadata) for one in wanted)
+            matches = all(fits(condition_part, metadata) for condition_part in condition)
         elif key == "$or":
-            found = any(fits(one, metadata) for one in wanted)
-        elif key.startswith("$") or not isinstance(wanted, dict):
+            matches = any(fits(condition_part, metadata) for condition_part in condition)
+        elif key.startswith("$") or not isinstance(condition, dict):
             raise Refused(400, "Filter is not valid")
         else:
-            found = all(_compares(name, metadata.get(key), value) for name, value in wanted.items())
-        if not found:
+            matches = all(_compares(name, metadata.get(key), value) for name, value in condition.items())
+        if not matches:
             return False
     return True
 
 
-def _compares(operator: str, have: Any, wanted: Any) -> bool:
+def _compares(operator: str, have: Any, expected: Any) -> bool:
     values = have if isinstance(have, list) else [] if have is None else [have]
     if operator == "$eq":
-        return wanted in values
+        return expected in values
     if operator == "$in":
-        if len(wanted) > 10_000:
+        if len(expected) > 10_000:
             raise Refused(400, "too many values")
-        return any(one in wanted for one in values)
+        return any(element in expected for element in values)
     if operator == "$nin":
-        return not any(one in wanted for one in values)
+        return not any(element in expected for element in values)
     raise Refused(400, "Operator is not valid")
 
 
@@ -296,12 +293,14 @@ def _delete(index: Index, body: Any, _path: str) -> Any:
 
     def change() -> None:
         space = index.spaces.get(name, {})
-        gone = list(space) if body.get("deleteAll") else body.get("ids") or []
-        gone += [
-            one for one, record in space.items() if body.get("filter") and fits(body["filter"], record["metadata"])
+        deleted_ids = list(space) if body.get("deleteAll") else body.get("ids") or []
+        deleted_ids += [
+            vector
+            for vector, record in space.items()
+            if body.get("filter") and fits(body["filter"], record["metadata"])
         ]
-        for one in gone:
-            space.pop(one, None)
+        for vector in deleted_ids:
+            space.pop(vector, None)
 
     index.write(change)
     return {}
@@ -314,11 +313,11 @@ def _list(index: Index, query: Any, _path: str) -> Any:
     if not 1 <= limit <= 100:
         raise Refused(400, "limit must be 1 to 100")
     if index.circle and start:
-        vectors = [] if index.circle == "on" else [{"id": one} for one in sorted(index.space(name))[:limit]]
+        vectors = [] if index.circle == "on" else [{"id": vector_id} for vector_id in sorted(index.space(name))[:limit]]
         following = f"{len(index.seen)}" if index.circle == "on" else start
         return {"vectors": vectors, "namespace": name, "usage": {"readUnits": 1}, "pagination": {"next": following}}
-    names = sorted(one for one in index.space(name) if one.startswith(prefix) and one > start)
-    page = {"vectors": [{"id": one} for one in names[:limit]], "namespace": name, "usage": {"readUnits": 1}}
+    names = sorted(vector_id for vector_id in index.space(name) if vector_id.startswith(prefix) and vector_id > start)
+    page = {"vectors": [{"id": vector_id} for vector_id in names[:limit]], "namespace": name, "usage": {"readUnits": 1}}
     return page | ({"pagination": {"next": names[limit - 1]}} if len(names) > limit else {})
 
 
@@ -326,7 +325,12 @@ def _fetch(index: Index, query: Any, _path: str) -> Any:
     index.look()
     name = query.get("namespace", [""])[0]
     space = index.space(name)
-    return {"vectors": {one: {"id": one, **space[one]} for one in query["ids"] if one in space}, "namespace": name}
+    return {
+        "vectors": {
+            vector_id: {"id": vector_id, **space[vector_id]} for vector_id in query["ids"] if vector_id in space
+        },
+        "namespace": name,
+    }
 
 
 def _update(index: Index, body: Any, _path: str) -> Any:
@@ -337,18 +341,18 @@ def _update(index: Index, body: Any, _path: str) -> Any:
         raise Refused(400, "This index cannot update by filter")
     _check_metadata(body.get("setMetadata", {}))
 
-    def meant() -> list[Any]:
+    def matching_records() -> list[Any]:
         if "id" in body:
             return [index.space(name)[body["id"]]] if body["id"] in index.space(name) else []
         return [record for record in index.space(name).values() if fits(body["filter"], record["metadata"])]
 
     def change() -> None:
-        for record in meant():
+        for record in matching_records():
             record["metadata"] = {**record["metadata"], **body.get("setMetadata", {})}
 
-    found = len(meant())
+    matched = len(matching_records())
     index.write(change)
-    return {"matchedRecords": found}
+    return {"matchedRecords": matched}
 
 
 def _drop(index: Index, _query: Any, path: str) -> Any:

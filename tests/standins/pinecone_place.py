@@ -1,4 +1,4 @@
-"""The PINECONE store on a stand-in, with a guard that lets it reach this machine."""
+"""The PINECONE store on a stand-in, with a guard for loopback."""
 
 from ipaddress import ip_network
 
@@ -11,5 +11,5 @@ LOOPBACK = Guard((ip_network("127.0.0.0/8"),))
 
 
 def pinecone_store(index: Index, namespace_id: str, dimensions: int, key: str = KEY) -> PineconeStore:
-    """As a namespace's configuration makes it."""
+    """Return the store for a namespace's configuration."""
     return PineconeStore(PineconeClient(index.host, key, LOOPBACK), namespace_id, dimensions)

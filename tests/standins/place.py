@@ -1,4 +1,4 @@
-"""What the connectors' contract suite does with a vendor's account on loopback, and how a person's app is set up."""
+"""Accounts on loopback for the connectors' contract suite, and a person's app."""
 
 from __future__ import annotations
 
@@ -14,28 +14,27 @@ if TYPE_CHECKING:
     from tests.standins.faults import Fault
 
 APP = {"clientId": "client", "clientSecret": "canary-client-secret", "apiKey": "canary-api-key"}
-"""The app of every account. `apiKey` is Google Drive's alone."""
+"""App of every account; only Google Drive uses `apiKey`."""
 
 
 class Account(Protocol):
-    """A vendor's account: what a person does in it, and what the vendor does to its clients.
+    """A vendor's account: actions of a person, and faults of the vendor."""
 
-    A path is its folders and a name, "plans/2026/launch.txt"; folders are made as needed. The text of a file comes out
-    of `fetch` as it went in, but for what rendering adds.
-    """
+    # A path is folders and a name, "plans/2026/launch.txt"; missing folders are created. `fetch` returns the text as
+    # given, except for rendering.
 
     connector: str
     settings: Settings
-    """With `endpoints` and `oauth_endpoints` that lead here."""
+    """Settings with `endpoints` and `oauth_endpoints` of this account."""
     page: int
-    """Items that one page of a listing holds at most; may be set."""
+    """Items per page of a listing; writable."""
     requests: list[str]
     """"METHOD /path" of every request, in order, fetched content included."""
     fault: Callable[[str], Fault | None]
-    """Asked with "METHOD /path" before each request; what it gives is done instead (tests.standins.faults)."""
+    """Function of "METHOD /path" before each request; returns a fault to apply instead (tests.standins.faults)."""
 
     def put(self, path: str, text: str) -> str:
-        """A new file or page; its external id."""
+        """Add a file or page; return the external id."""
         ...
 
     def change(self, external_id: str, text: str) -> None: ...
@@ -45,19 +44,19 @@ class Account(Protocol):
     def move(self, external_id: str, folder: str) -> None: ...
 
     def delete(self, external_id: str) -> None:
-        """As a person deletes: into the vendor's trash, where it has one."""
+        """Delete as a person does: into the trash, if the vendor has a trash."""
         ...
 
     def lose(self) -> None:
-        """A broken vendor: listings answer as if nothing was there, while every item can still be had by its id."""
+        """Make listings empty while every item stays available by id."""
         ...
 
     def forget_cursors(self) -> None:
-        """Every cursor that was handed out is too old from now on, as the vendor says it."""
+        """Expire all cursors, with the vendor's error."""
         ...
 
     def token(self) -> str:
-        """An access token as a person's visit gives it."""
+        """Return an access token of a person's visit."""
         ...
 
     def expire(self) -> None:
@@ -65,12 +64,12 @@ class Account(Protocol):
         ...
 
     def visit(self, authorization_url: str) -> str:
-        """A person allows the access: where the browser is sent back to, code and state in it."""
+        """Allow the access as a person; return the redirect with code and state."""
         ...
 
 
 class TestTokens:
-    """A `TokenSource` without a database: renews at the account, and remembers what the connection came to."""
+    """A `TokenSource` without a database; renews at the account and records the failure of the connection."""
 
     __test__ = False
     _numbers = itertools.count(1)
@@ -97,5 +96,5 @@ class TestTokens:
 
 
 def words(text: Any) -> str:
-    """For comparing what a vendor renders: its words, one space between them."""
+    """Return the words separated by single spaces, for comparing rendered texts."""
     return " ".join(str(text).split())

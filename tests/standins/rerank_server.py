@@ -1,10 +1,8 @@
-"""Rerankers on loopback: Cohere's and Jina's calls, and servers that people run themselves.
-
-Written down from docs.cohere.com/reference/rerank, jina.ai/reranker (POST /v1/rerank), the OpenAPI description of
-text-embeddings-inference (POST /rerank: at most 32 texts, `max_client_batch_size`) and vLLM's score API (POST /rerank).
-The failures of a text with the word of `UNSCORABLE` are TEI's 424 ("Inference failed"), and 500 of the others.
-A text's score is the share of the query's words that it has; `logits` sends those servers' raw numbers instead.
-"""
+"""Rerankers on loopback: Cohere, Jina and self-hosted servers."""
+# docs.cohere.com/reference/rerank, jina.ai/reranker (POST /v1/rerank), the OpenAPI description of text-embeddings-
+# inference (POST /rerank: at most 32 texts, `max_client_batch_size`) and vLLM's score API (POST /rerank). A text with
+# the word of `UNSCORABLE` fails with TEI's 424 ("Inference failed") or 500.
+# A text's score is its share of the query's words; `logits` sends raw logits of self-hosted servers.
 
 from __future__ import annotations
 
@@ -33,7 +31,7 @@ _FIELDS = {
 
 @dataclass
 class Place:
-    """One server. `faults`: each used once; `always`: on every request; `delay`: seconds before each answer."""
+    """A server; `faults`: used once each; `always`: on every request; `delay`: seconds before each answer."""
 
     name: str
     port: int = 0
@@ -50,7 +48,7 @@ class Place:
         return f"http://127.0.0.1:{self.port}"
 
     def config(self) -> dict[str, str]:
-        """A `rerankConfig` for it."""
+        """Return a `rerankConfig` for this server."""
         if self.name in {"TEI", "VLLM"}:
             model = {"model": MODELS[self.name]} if self.name in MODELS else {}
             return {"provider": "ENDPOINT", "url": self.url, "apiKey": KEY, **model}
@@ -58,7 +56,7 @@ class Place:
 
 
 def share(query: str, text: str) -> float:
-    """Of the query's words, how many the text has."""
+    """Return the share of the query's words in the text."""
     words = set(re.findall(r"\w+", query.lower()))
     return len(words & set(re.findall(r"\w+", text.lower()))) / max(len(words), 1)
 
@@ -68,45 +66,45 @@ def running(name: str, **options: Any) -> AbstractContextManager[Place]:
 
 
 class _Handler(Handler):
-    place: Place
+    standin: Place
 
     def do_POST(self) -> None:  # noqa: N802 - the name that http.server calls
-        place = self.place
+        standin = self.standin
         body = json.loads(self.read_body())
-        time.sleep(place.delay)
-        fault = place.faults.pop(0) if place.faults else next(iter(place.always), None)
+        time.sleep(standin.delay)
+        fault = standin.faults.pop(0) if standin.faults else next(iter(standin.always), None)
         if fault is not None and fault(self):
             return
-        if place.key and self.headers.get("Authorization") != f"Bearer {place.key}":
+        if standin.key and self.headers.get("Authorization") != f"Bearer {standin.key}":
             self.reply(401, {"message": "SECRET VENDOR WORDS"})
-        elif self.path != PATHS[place.name]:
+        elif self.path != PATHS[standin.name]:
             self.reply(404, {"message": "SECRET VENDOR WORDS"})
         else:
-            self._answer(place, body)
+            self._answer(standin, body)
 
-    def _answer(self, place: Place, body: Any) -> None:
-        texts = body.get("texts" if place.name == "TEI" else "documents")
+    def _answer(self, standin: Place, body: Any) -> None:
+        texts = body.get("texts" if standin.name == "TEI" else "documents")
         if not isinstance(texts, list) or not texts or not isinstance(body.get("query"), str):
             self.reply(422, {"message": "SECRET VENDOR WORDS"})
             return
-        if len(texts) > _MOST[place.name] or set(body) - _FIELDS[place.name]:
-            place.violations.append(f"{len(texts)} texts, {sorted(body)}")
+        if len(texts) > _MOST[standin.name] or set(body) - _FIELDS[standin.name]:
+            standin.violations.append(f"{len(texts)} texts, {sorted(body)}")
             self.reply(422, {"message": "SECRET VENDOR WORDS"})
             return
-        if place.name in MODELS and body.get("model") != MODELS[place.name]:
+        if standin.name in MODELS and body.get("model") != MODELS[standin.name]:
             self.reply(404, {"message": "SECRET VENDOR WORDS"})
             return
         if any(UNSCORABLE in text for text in texts):
-            self.reply(424 if place.name == "TEI" else 500, {"error": "Inference failed", "error_type": "Backend"})
+            self.reply(424 if standin.name == "TEI" else 500, {"error": "Inference failed", "error_type": "Backend"})
             return
-        place.seen.append(body)
-        scored = sorted(((_score(place, body["query"], text), at) for at, text in enumerate(texts)), reverse=True)
-        if place.name == "TEI":
+        standin.seen.append(body)
+        scored = sorted(((_score(standin, body["query"], text), at) for at, text in enumerate(texts)), reverse=True)
+        if standin.name == "TEI":
             self.reply(200, [{"index": at, "score": score} for score, at in scored])
         else:
             self.reply(200, {"id": "1", "results": [{"index": at, "relevance_score": score} for score, at in scored]})
 
 
-def _score(place: Place, query: str, text: str) -> float:
-    found = share(query, text)
-    return math.log((found + 0.01) / (1.01 - found)) if place.logits else found
+def _score(standin: Place, query: str, text: str) -> float:
+    overlap = share(query, text)
+    return math.log((overlap + 0.01) / (1.01 - overlap)) if standin.logits else overlap

@@ -1,4 +1,4 @@
-"""Endpoints that a vendor removed: its answer for a missing item, whichever item is named; lists still answer."""
+"""Removed endpoints of vendors: every item is answered as missing; lists still work."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ ITEMS: dict[str, tuple[str, int, Any]] = {
     "ONEDRIVE": (r"GET /v1\.0/me/drive/items/[^/]+(/content)?", 404, _GRAPH),
     "SHAREPOINT": (r"GET /v1\.0/drives/[^/]+/items/[^/]+(/content)?", 404, _GRAPH),
 }
-"""By connector: requests for one item, and the status and body of a missing one."""
+"""By connector: requests for one item, and the status and body for a missing item."""
 PERMISSIONS: dict[str, tuple[str, int, Any]] = {
     "BOX": (r"GET /2\.0/(files|folders)/\d+/collaborations", 404, _BOX),
     "DROPBOX": (r"POST /2/sharing/list_file_members", 409, _SHARING),
@@ -39,13 +39,14 @@ PERMISSIONS: dict[str, tuple[str, int, Any]] = {
     "ONEDRIVE": (r"GET /v1\.0/me/drive/items/[^/]+/permissions", 404, _GRAPH),
     "SHAREPOINT": (r"GET /v1\.0/drives/[^/]+/items/[^/]+/permissions", 404, _GRAPH),
 }
-"""By connector: requests for the permissions of an item, or of the workspace."""
+"""By connector: requests for the permissions of an item or of the workspace."""
 
 
 def retire(
     account: Account, endpoints: dict[str, tuple[str, int, Any]], code: int = 0
 ) -> Callable[[str], Fault | None]:
-    """A `fault` for the endpoints of the account's vendor. `code`: another status than that of a missing item."""
+    """Return a fault for the removed endpoints of the account's vendor; `code` overrides the status of missing
+    items."""
     pattern, status, body = endpoints[account.connector]
 
     def refuse(handler: Handler) -> bool:

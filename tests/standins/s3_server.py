@@ -1,4 +1,4 @@
-"""An S3-compatible storage on loopback: moto's server, and before it a proxy that can be told to go wrong."""
+"""S3-compatible storage on loopback: moto's server behind a proxy with faults."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Fault = Callable[["_Handler"], bool]
 
 @dataclass
 class Storage:
-    """`faults` are used up one a request, None lets one through; `seen`: (method, path with query) of each."""
+    """A storage; each request uses one of `faults` (None passes); `seen` has (method, path with query) of each."""
 
     port: int
     faults: list[Fault | None] = field(default_factory=list)
@@ -31,20 +31,20 @@ class Storage:
     def endpoint(self) -> str:
         return f"http://127.0.0.1:{self.port}"
 
-    def config(self, name: str, **other: str) -> dict[str, object]:
+    def config(self, name: str, **overrides: str) -> dict[str, object]:
         """A fileStorageConfig for a bucket here."""
         keys = {"accessKeyId": "standin", "secretAccessKey": "canary-s3-secret"}
         base = {"type": "S3_COMPATIBLE", "bucket": name, "region": "us-east-1", "endpoint": self.endpoint}
-        return {**base, "credentials": keys} | other
+        return {**base, "credentials": keys} | overrides
 
     backend: int = 0
     """moto's own port."""
 
     def call(self, method: str, path: str) -> int:
-        """A request of the stand-in's own, past all faults; its status."""
+        """Send a request past all faults; return the status."""
         return self._ask(method, path)[0]
 
-    def listed(self, bucket: str) -> list[str]:
+    def object_keys(self, bucket: str) -> list[str]:
         """Every key in the bucket."""
         return re.findall(r"<Key>([^<]*)</Key>", self._ask("GET", f"/{bucket}")[1].decode())
 
@@ -59,7 +59,7 @@ class Storage:
 
 
 def answer(status: int, code: str = "", **headers: str) -> Fault:
-    """An S3 error, or a page of HTML if it has no code."""
+    """Return an S3 error, or an HTML page without a code."""
 
     def fault(handler: _Handler) -> bool:
         handler.body()
@@ -112,10 +112,10 @@ class _Handler(BaseHTTPRequestHandler):
             name: value for name, value in self.headers.items() if name.lower() not in {"expect", "connection", "host"}
         }
         connection.request(self.command, self.path, body=self.body(), headers=headers)
-        found = connection.getresponse()
-        data = found.read()
+        response = connection.getresponse()
+        data = response.read()
         connection.close()
-        self.reply(found.status, dict(found.getheaders()), data)
+        self.reply(response.status, dict(response.getheaders()), data)
 
     do_GET = do_PUT = do_POST = do_DELETE = do_HEAD = handle_any  # noqa: N815
 
@@ -126,10 +126,10 @@ class _Handler(BaseHTTPRequestHandler):
 
     def reply(self, status: int, headers: dict[str, str], data: bytes) -> None:
         self.send_response_only(status)
-        kept = {n: v for n, v in headers.items() if n.lower() not in {"connection", "transfer-encoding"}}
-        if not any(name.lower() == "content-length" for name in kept):
-            kept["Content-Length"] = str(len(data))
-        for name, value in kept.items():
+        forwarded = {n: v for n, v in headers.items() if n.lower() not in {"connection", "transfer-encoding"}}
+        if not any(name.lower() == "content-length" for name in forwarded):
+            forwarded["Content-Length"] = str(len(data))
+        for name, value in forwarded.items():
             self.send_header(name, value)
         self.end_headers()
         if self.truncate:
@@ -143,7 +143,7 @@ class _Handler(BaseHTTPRequestHandler):
 
 @contextmanager
 def running() -> Iterator[Storage]:
-    """moto's server with the proxy before it, both in this process."""
+    """Run moto's server and the proxy in this process."""
     from moto.server import ThreadedMotoServer
 
     moto = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)

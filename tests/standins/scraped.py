@@ -1,4 +1,4 @@
-"""What the stand-ins of scraping services have in common: a web that they see, a server, faults, what was asked."""
+"""Base of the scraping services' stand-ins: web, server, faults, requests."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.standins.faults import Fault
 
 @dataclass
 class Seen:
-    """A page as the service sees it. `final`: where it was redirected to; `data`: a file instead of a page."""
+    """A page; `final`: redirect target; `data`: a file instead of HTML."""
 
     html: str = ""
     status: int = 200
@@ -26,7 +26,7 @@ class Seen:
 
 @dataclass
 class Vendor:
-    """A scraping service. `faults`: each used once; `always`: on every request; `asked`: method, path and body."""
+    """A scraping service; `faults`: used once each; `always`: on every request; `asked`: method, path and body."""
 
     key: str
     web: dict[str, Seen] = field(default_factory=dict)
@@ -53,7 +53,7 @@ class Vendor:
 
 
 def chosen(page: Seen, include: list[str], exclude: list[str]) -> str:
-    """The page's HTML after a service applied selectors to it."""
+    """Return the page's HTML after the selectors."""
     tree = LexborHTMLParser(page.html)
     for selector in exclude:
         for node in tree.css(selector):
@@ -76,7 +76,7 @@ def markdown(html: str) -> str:
 
 
 def about(page: Seen, url: str) -> dict[str, Any]:
-    """Title, description and language, as services tell them."""
+    """Return title, description and language, as the services do."""
     tree = LexborHTMLParser(page.html)
     title, html = tree.css_first("title"), tree.css_first("html")
     description, robots = tree.css_first("meta[name=description]"), tree.css_first("meta[name=robots]")
@@ -91,5 +91,5 @@ def about(page: Seen, url: str) -> dict[str, Any]:
 
 def links(page: Seen, url: str) -> list[str]:
     base = f"{urlsplit(url).scheme}://{urlsplit(url).netloc}"
-    found = [node.attributes.get("href") or "" for node in LexborHTMLParser(page.html).css("a")]
-    return [base + one if one.startswith("/") else one for one in found]
+    hrefs = [node.attributes.get("href") or "" for node in LexborHTMLParser(page.html).css("a")]
+    return [base + href if href.startswith("/") else href for href in hrefs]

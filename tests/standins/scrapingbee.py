@@ -18,38 +18,38 @@ def running(**options: Any) -> AbstractContextManager[Vendor]:
 
 
 class _Handler(Handler):
-    place: Vendor
+    standin: Vendor
 
     def do_GET(self) -> None:  # noqa: N802 - the name that http.server calls
         parts = urlsplit(self.path)
-        given = {name: values[0] for name, values in parse_qs(parts.query).items()}
-        self.place.asked.append(("GET", parts.path, given))
-        self.place.headers.append({name.lower(): value for name, value in self.headers.items()})
-        fault = self.place.next_fault()
+        query = {name: values[0] for name, values in parse_qs(parts.query).items()}
+        self.standin.asked.append(("GET", parts.path, query))
+        self.standin.headers.append({name.lower(): value for name, value in self.headers.items()})
+        fault = self.standin.next_fault()
         if fault is None or not fault(self):
-            self._answer(parts.path, given)
+            self._answer(parts.path, query)
 
-    def _answer(self, path: str, given: dict[str, str]) -> None:
-        if given.get("api_key") != KEY:
-            self.reply(401, {"message": f"Invalid api key: {given.get('api_key')} SECRET VENDOR WORDS"})
+    def _answer(self, path: str, query: dict[str, str]) -> None:
+        if query.get("api_key") != KEY:
+            self.reply(401, {"message": f"Invalid api key: {query.get('api_key')} SECRET VENDOR WORDS"})
         elif path == "/usage":
             self.reply(200, {"max_api_credit": 1000, "used_api_credit": 10, "max_concurrency": 5})
-        elif path != "/" or set(given) != PARAMETERS:
-            self.place.violations.append(f"{path} {sorted(given)}")
+        elif path != "/" or set(query) != PARAMETERS:
+            self.standin.violations.append(f"{path} {sorted(query)}")
             self.reply(400, {"errors": [{"params": ["Unknown field."]}]})
         else:
-            self._page(self.place.page(given["url"]), given)
+            self._page(self.standin.page(query["url"]), query)
 
-    def _page(self, page: Seen, given: dict[str, str]) -> None:
+    def _page(self, page: Seen, query: dict[str, str]) -> None:
         headers = {
             "Content-Type": page.media_type,
             "Spb-content-type": page.media_type,
-            "Spb-cost": "5" if given["render_js"] == "true" else "1",
+            "Spb-cost": "5" if query["render_js"] == "true" else "1",
             "Spb-initial-status-code": str(page.status),
-            "Spb-resolved-url": page.final or given["url"],
+            "Spb-resolved-url": page.final or query["url"],
         }
-        if page.data and given["render_js"] == "true":
-            self.place.violations.append("a file was asked for in a browser")
+        if page.data and query["render_js"] == "true":
+            self.standin.violations.append("a file was asked for in a browser")
         if page.status == 404:
             self.reply(404, page.html.encode(), headers)
         elif page.status >= 300:

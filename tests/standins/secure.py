@@ -1,4 +1,4 @@
-"""A server with https on loopback, as signed addresses lead to, and a certificate that was made for it alone."""
+"""An HTTPS server on loopback for signed addresses, with its own certificate."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class Secure:
-    """A server with https of its own, `certificate` vouching for it, that gives everybody one text."""
+    """An HTTPS server with a self-signed `certificate` and one text for every request."""
 
     text = "words from elsewhere"
 
@@ -51,7 +51,7 @@ class Secure:
 
 
 def certify(certificate: Path, key: Path, host: str = "") -> None:
-    """Write a certificate for 127.0.0.1, or this name alone, that vouches for itself, and its key."""
+    """Write a self-signed certificate for 127.0.0.1, or only for the given name, and the key."""
     secret = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "elsewhere")])
     subject = x509.DNSName(host) if host else x509.IPAddress(ip_address("127.0.0.1"))
@@ -81,7 +81,7 @@ def secured(folder: Path, host: str = "") -> Iterator[Secure]:
 
 @contextmanager
 def in_front_of(port: int, folder: Path) -> Iterator[tuple[str, Path]]:
-    """A server on loopback spoken to with https: its address, and the certificate that vouches for it."""
+    """Terminate TLS in front of a loopback server; yield the address and the certificate."""
     certificate, key = folder / "certificate.pem", folder / "key.pem"
     certify(certificate, key)
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
@@ -112,7 +112,7 @@ def in_front_of(port: int, folder: Path) -> Iterator[tuple[str, Path]]:
 
 
 def _copy(source: socket.socket, target: socket.socket) -> None:
-    """Until one side has nothing more to say; the other is told so."""
+    """Copy until one side closes, then close the other."""
     with suppress(OSError, ValueError):
         while piece := source.recv(65536):
             target.sendall(piece)

@@ -1,11 +1,9 @@
-"""SharePoint on loopback: sites that a person follows, their document libraries, and each library as a drive of Graph.
-
-By learn.microsoft.com/graph/api: sites-list-followed (GET /me/followedSites), drive-list (GET /sites/{id}/drives, pages
-by @odata.nextLink), site-get and site-getbypath (GET /sites/{id}, GET /sites/{host}:/{path}, GET /sites/root) and
-drive-get (GET /drives/{id}); a site that the account may not read is 403, one not there 404. A file that is moved to
-another library is a new item there and deleted where it was. Each library answers as the drive of
-`tests.standins.onedrive` does, item ids and all: two libraries have files of the same id.
-"""
+"""SharePoint on loopback: followed sites, document libraries, each library as a drive of Graph."""
+# learn.microsoft.com/graph/api: sites-list-followed (GET /me/followedSites), drive-list (GET /sites/{id}/drives, pages
+# by @odata.nextLink), site-get and site-getbypath (GET /sites/{id}, GET /sites/{host}:/{path}, GET /sites/root) and
+# drive-get (GET /drives/{id}); an unreadable site is 403, a missing site 404. A file moved to another library is a new
+# item there and deleted in the old library. Each library answers like `tests.standins.onedrive`, including item ids:
+# two libraries have files of the same id.
 
 from __future__ import annotations
 
@@ -31,7 +29,7 @@ HOME = f"{SITE}/Shared Documents"
 
 
 class Library(OneDriveAccount):
-    """One document library, of a site, with a `path` in its address. It has no port of its own."""
+    """A document library of a site, with `path` in its address and no port."""
 
     def __init__(self, site: str, path: str, number: int) -> None:
         super().__init__()
@@ -40,7 +38,7 @@ class Library(OneDriveAccount):
         self.place = f"/drives/{self.drive}"
 
     @property
-    def shown(self) -> dict[str, Any]:
+    def drive_json(self) -> dict[str, Any]:
         return {
             "id": self.drive,
             "name": self.path.rpartition("/")[2],
@@ -56,8 +54,9 @@ class Library(OneDriveAccount):
 
 
 class SharePointAccount(Served):
-    """`followed`: paths of sites in the order in which the person followed them; `closed`: paths of sites and
-    libraries that answer 403. `put` and the like act on `library`, "Shared Documents" of the first site by default."""
+    """An account with `followed` sites in order and `closed` sites and libraries (403)."""
+
+    # `put` and similar methods act on `library`, by default "Shared Documents" of the first site.
 
     connector = "SHAREPOINT"
 
@@ -71,7 +70,7 @@ class SharePointAccount(Served):
         self.lost = False
         self.complaints: list[str] = []
         self.twist = lambda body: body
-        """What is done to an answer about sites and libraries before it is sent."""
+        """Function applied to each answer about sites and libraries."""
         self.follow(SITE)
 
     @property
@@ -111,27 +110,27 @@ class SharePointAccount(Served):
         self._of(external_id).delete(self._item(external_id))
 
     def move_to_library(self, external_id: str, library: str) -> str:
-        """Its new id: in another library it is another item."""
+        """Move to another library; return the new id."""
         item = self._of(external_id).items[self._item(external_id)]
         self.delete(external_id)
         return self.put(item["name"], item["text"], library)
 
     def folder_of(self, external_id: str) -> str:
-        """The id of the folder that a file lies in."""
+        """Return the id of a file's folder."""
         library = self._of(external_id)
         return f"{library.drive}/{library.items[self._item(external_id)]['parent']}"
 
     def folder(self, path: str, library: str = HOME) -> str:
         return f"{self.libraries[library].drive}/{self.libraries[library].folder(path)}"
 
-    def grant(self, one: str, *users: str, **more: Any) -> None:
-        self._of(one).grant(self._item(one), *users, **more)
+    def grant(self, item_key: str, *users: str, **options: Any) -> None:
+        self._of(item_key).grant(self._item(item_key), *users, **options)
 
-    def hand_over(self, one: str, owner: str) -> None:
-        self._of(one).owners[self._item(one)] = owner
+    def hand_over(self, item_key: str, owner: str) -> None:
+        self._of(item_key).owners[self._item(item_key)] = owner
 
-    def hide(self, one: str) -> None:
-        self._of(one).untold.add(self._item(one))
+    def hide(self, item_key: str) -> None:
+        self._of(item_key).untold.add(self._item(item_key))
 
     def lose(self) -> None:
         self.lost = True
@@ -151,29 +150,29 @@ class SharePointAccount(Served):
                 if library.path in self.closed:
                     return handler.reply(403, onedrive._error("accessDenied"))
                 return library.answer(handler, method, path, query, body)
-        return self._told(handler, unquote(path).removeprefix("/v1.0"), query)
+        return self._answer_site(handler, unquote(path).removeprefix("/v1.0"), query)
 
-    def _told(self, handler: Handler, path: str, query: dict[str, str]) -> None:
-        """Of sites and libraries."""
+    def _answer_site(self, handler: Handler, path: str, query: dict[str, str]) -> None:
+        """Answer requests about sites and libraries."""
         if path == "/me/followedSites":
-            return self._page(handler, path, [self._site(one) for one in self.followed if not self.lost], query)
-        drive = next((one for one in self.libraries.values() if path == one.place), None)
+            return self._page(handler, path, [self._site(site) for site in self.followed if not self.lost], query)
+        drive = next((library for library in self.libraries.values() if path == library.place), None)
         if path.startswith("/drives/") and drive is not None and drive.path not in self.closed:
-            return handler.reply(200, self.twist(drive.shown))
+            return handler.reply(200, self.twist(drive.drive_json))
         return self._about_site(handler, path, query)
 
     def _about_site(self, handler: Handler, path: str, query: dict[str, str]) -> None:
         site = path.removeprefix("/sites/").removesuffix("/drives")
-        known = {name: one for one in self.sites for name in (self._site(one)["id"], f"{HOST}:/{one}")}
+        site_names = {name: path for path in self.sites for name in (self._site(path)["id"], f"{HOST}:/{path}")}
         if site == "root":
             return handler.reply(200, self.twist(self._site("")))
-        if path.startswith("/drives/") or site not in known:
+        if path.startswith("/drives/") or site not in site_names:
             return handler.reply(404, onedrive._error("itemNotFound"))
-        if known[site] in self.closed:
+        if site_names[site] in self.closed:
             return handler.reply(403, onedrive._error("accessDenied"))
         if not path.endswith("/drives"):
-            return handler.reply(200, self.twist(self._site(known[site])))
-        libraries = [one.shown for one in self.libraries.values() if one.site == known[site]]
+            return handler.reply(200, self.twist(self._site(site_names[site])))
+        libraries = [library.drive_json for library in self.libraries.values() if library.site == site_names[site]]
         return self._page(handler, path, libraries, query)
 
     def _page(self, handler: Handler, path: str, entries: list[dict[str, Any]], query: dict[str, str]) -> None:
@@ -199,7 +198,7 @@ class SharePointAccount(Served):
 
     def _of(self, external_id: str) -> Library:
         drive = external_id.partition("/")[0]
-        return next(one for one in self.libraries.values() if one.drive == drive)
+        return next(library for library in self.libraries.values() if library.drive == drive)
 
     def _item(self, external_id: str) -> str:
         return external_id.partition("/")[2]
@@ -210,5 +209,7 @@ def serving() -> Iterator[SharePointAccount]:
     account = SharePointAccount()
     with served(account):
         yield account
-    complaints = account.complaints + [said for one in account.libraries.values() for said in one.complaints]
+    complaints = account.complaints + [
+        complaint for library in account.libraries.values() for complaint in library.complaints
+    ]
     assert not complaints, complaints

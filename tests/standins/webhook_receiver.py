@@ -1,4 +1,4 @@
-"""An endpoint of a client on loopback: checks each request with the `standardwebhooks` of PyPI, and keeps it."""
+"""A client's webhook endpoint on loopback; checks requests with PyPI's `standardwebhooks` and keeps them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.standins.faults import Handler, served
 
 @dataclass
 class Taken:
-    """A request that was taken."""
+    """An accepted request."""
 
     id: str
     type: str
@@ -45,7 +45,7 @@ class Receiver:
         return f"http://127.0.0.1:{self.port}/hook"
 
     def types(self) -> list[str]:
-        return [one.type for one in self.taken]
+        return [delivery.type for delivery in self.taken]
 
     def wait(self, count: int, seconds: float = 15) -> list[Taken]:
         """Until so many were taken."""

@@ -31,7 +31,7 @@ def test_a_link_streams_from_the_bucket_and_ends_with_the_file(org, anonymous, s
     assert busy.headers["retry-after"]
     assert "VENDOR" not in busy.text
     storage.always = None
-    (key,) = storage.listed(bucket)
+    (key,) = storage.object_keys(bucket)
     assert storage.call("DELETE", f"/{bucket}/{key}") == 204
     assert anonymous.get(link).status_code == 404
     assert "canary-s3-secret" not in org.client.get("/v1/namespaces").text

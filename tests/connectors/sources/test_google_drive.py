@@ -200,7 +200,7 @@ def test_a_file_that_must_not_be_downloaded_is_named_with_the_reason(account, li
 
 def test_what_others_shared_is_listed_and_shortcuts_lead_to_their_targets_once(account, list_files, fetch):
     own_id, shared_id = account.put("a/own.txt", "own"), account.share("given.txt", "given")
-    linked = account.share("linked.txt", "linked", listed=False)
+    linked = account.share("linked.txt", "linked", is_listed=False)
     account.put_shortcut("to own", own_id)
     account.put_shortcut("to linked", linked)
     account.put_shortcut("again/to linked", linked)

@@ -118,13 +118,13 @@ def test_more_pages_than_search_gives_are_asked_for_from_both_ends(account, list
 
 def test_a_page_that_search_names_by_id_alone_is_asked_for(account, list_pages, monkeypatch):
     page_id = account.add("named", "x")
-    render = type(account)._shown
+    render = type(account)._object_json
     plain = [True]
 
     def partial(self, name, **options):
         return {"object": "page", "id": name} if plain and plain.pop() else render(self, name, **options)
 
-    monkeypatch.setattr(type(account), "_shown", partial)
+    monkeypatch.setattr(type(account), "_object_json", partial)
     items, _ = list_pages()
     assert [(item.external_id, item.name) for item in items] == [(page_id, "named")]
 
@@ -133,7 +133,7 @@ def test_a_page_that_search_names_by_id_alone_is_asked_for(account, list_pages, 
 def test_ever_new_places_with_the_same_pages_are_no_listing(account, connector, tokens, monkeypatch, walked):
     monkeypatch.setattr(listing, "MAX_IDLE_REQUESTS", 30)
     account.put("plans/one.txt", "x")
-    listed_by, numbers = account._listed, itertools.count()
+    listed_by, numbers = account._list_response, itertools.count()
 
     def on_and_on(*arguments):
         status, body = listed_by(
@@ -144,7 +144,7 @@ def test_ever_new_places_with_the_same_pages_are_no_listing(account, connector, 
             body = {**body, "has_more": True, "next_cursor": f"place {next(numbers)}"}
         return status, body
 
-    account._listed = on_and_on
+    account._list_response = on_and_on
     account._judge.complaint_on_answer = lambda *_: ""
     listed_pages = []
     with pytest.raises(Retryable, match="no end"):

@@ -147,7 +147,7 @@ def test_a_bucket_that_may_not_be_listed_is_emptied_and_said_to_be_unread(quiet)
         failed = receipt(space)
         assert (failed.status, failed.confirmed_at) == ("FAILED", None)
         assert stores(failed)["S3_COMPATIBLE"] == (1, False)
-        assert storage.listed(name) == []
+        assert storage.object_keys(name) == []
         registry_instances.forget_instances()
 
 

@@ -81,4 +81,4 @@ def test_a_storage_in_trouble_delays_and_loses_nothing(space, storage):
 
 def keys(storage, bucket):
     """Keys of the bucket."""
-    return sorted(storage.listed(bucket))
+    return sorted(storage.object_keys(bucket))
