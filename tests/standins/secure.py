@@ -37,12 +37,12 @@ class Secure:
         certify(self.certificate, key, host)
         context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
         context.load_cert_chain(self.certificate, key)
-        place = self
+        secure_server = self
 
         class Handler(faults.Handler):
             def do_GET(self) -> None:  # noqa: N802 - the name that http.server calls
-                place.seen.append((self.path, self.headers.get("authorization")))
-                self.reply(200, place.text.encode())
+                secure_server.seen.append((self.path, self.headers.get("authorization")))
+                self.reply(200, secure_server.text.encode())
 
         self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self.server.handle_error = lambda *_: None  # a client that does not trust it hangs up
@@ -55,28 +55,30 @@ def certify(certificate: Path, key: Path, host: str = "") -> None:
     secret = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "elsewhere")])
     subject = x509.DNSName(host) if host else x509.IPAddress(ip_address("127.0.0.1"))
-    now = datetime.now(UTC)
-    made = (
-        x509.CertificateBuilder(name, name, secret.public_key(), 1, now - timedelta(days=1), now + timedelta(days=1))
+    issued_at = datetime.now(UTC)
+    certificate_data = (
+        x509.CertificateBuilder(
+            name, name, secret.public_key(), 1, issued_at - timedelta(days=1), issued_at + timedelta(days=1)
+        )
         .add_extension(x509.SubjectAlternativeName([subject]), critical=False)
         .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
         .sign(secret, hashes.SHA256())
     )
-    certificate.write_bytes(made.public_bytes(Encoding.PEM))
+    certificate.write_bytes(certificate_data.public_bytes(Encoding.PEM))
     key.write_bytes(secret.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
 
 
 @contextmanager
 def secured(folder: Path, host: str = "") -> Iterator[Secure]:
-    made = Secure(folder, host)
-    thread = threading.Thread(target=made.server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
+    secure_server = Secure(folder, host)
+    thread = threading.Thread(target=secure_server.server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
     thread.start()
     try:
-        yield made
+        yield secure_server
     finally:
-        made.server.shutdown()
+        secure_server.server.shutdown()
         thread.join(5)
-        made.server.server_close()
+        secure_server.server.server_close()
 
 
 @contextmanager

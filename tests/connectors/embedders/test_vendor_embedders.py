@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from connectors.embedders import cohere, jina, openai
-from connectors.embedders.request_sizing import RequestLimits, RequestPacker
+from connectors.embedders.request_sizing import RequestLimits
 from connectors.embedders.vendor_embedder import VendorEmbedder
 from connectors.http import retries
 from connectors.http.retries import Bucket
@@ -244,11 +244,10 @@ def test_a_request_never_holds_more_tokens_than_it_may_in_the_end(openai_server,
     assert sum(len(inputs) for inputs in openai_server.inputs) == 90
 
 
-def test_requests_travel_beside_each_other(openai_server):
+def test_requests_run_concurrently(openai_server, monkeypatch):
     openai_server.delay = 0.2
+    monkeypatch.setattr("connectors.embedders.openai.LIMITS", RequestLimits(texts=10, tokens=None))
     embedder = make_embedder(openai_server)
-    embedder._limits = RequestLimits(texts=10, tokens=None)
-    embedder._packer = RequestPacker(embedder._limits)
     embedder.embed([f"text {number}" for number in range(160)], "document")
     assert openai_server.busiest >= 6
 

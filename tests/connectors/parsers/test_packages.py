@@ -52,26 +52,26 @@ def retyped(data: bytes, old: str, new: str) -> bytes:
     return packed({**parts, "[Content_Types].xml": types.replace(old, new)})
 
 
-def shape(number: int, text: str, x: float, y: float, inner: str = "", more: str = "") -> str:
+def shape(number: int, text: str, x: float, y: float, inner: str = "", attributes: str = "") -> str:
     cells = "".join(
         f'<Cell N="{name}" V="{value}"/>' for name, value in (("PinX", x), ("PinY", y), ("Width", 1), ("Height", 0.5))
     )
     words = f"<Text>{text}</Text>" if text else ""
-    return f'<Shape ID="{number}"{more}>{cells}{inner}{words}</Shape>'
+    return f'<Shape ID="{number}"{attributes}>{cells}{inner}{words}</Shape>'
 
 
 def drawing() -> bytes:
     """A flow of two shapes, a label from a master, a group, shape data, a background page and a comment."""
     data = '<Section N="Property"><Row N="Row_1"><Cell N="Value" V="{}"/>{}</Row></Section>'
     label = '<Cell N="Label" V="Rated power"/>'
-    gone = shape(8, "Removed", 0, 0, more=' Del="1"')
-    group = f"<Shapes>{shape(6, 'Valve V-12', 0, 0)}{gone}</Shapes>"
+    deleted_shape = shape(8, "Removed", 0, 0, attributes=' Del="1"')
+    group = f"<Shapes>{shape(6, 'Valve V-12', 0, 0)}{deleted_shape}</Shapes>"
     first = "".join(
         (
             shape(1, "<cp IX='0'/>Feed <cp IX='1'/>water tank", 2, 9),
             shape(2, "Boiler", 6, 9, data.format("40 kW", label)),
             shape(3, "95 °C", 4, 9),
-            shape(4, "", 2, 5, more=' Master="7"'),
+            shape(4, "", 2, 5, attributes=' Master="7"'),
             f'<Shape ID="5"><Cell N="PinX" V="4"/><Cell N="PinY" V="2"/>{group}</Shape>',
         )
     )
@@ -80,7 +80,7 @@ def drawing() -> bytes:
     )
     page = f"<PageContents {VISIO}><Shapes>{first}</Shapes><Connects>{ends}</Connects></PageContents>"
     back = f"<PageContents {VISIO}><Shapes>{shape(1, 'Plant office Kiel', 1, 1)}</Shapes></PageContents>"
-    named = f'{VISIO} xmlns:r="{DOCUMENT}"'
+    namespaces = f'{VISIO} xmlns:r="{DOCUMENT}"'
     master = f"<MasterContents {VISIO}><Shapes>{shape(5, 'Circulation pump', 1, 1)}</Shapes></MasterContents>"
     masters = '<Master ID="7" Name="Pump"><Rel r:id="m"/></Master>'
     return opc(
@@ -89,12 +89,12 @@ def drawing() -> bytes:
             "_rels/.rels": relations(a="document|visio/document.xml"),
             "visio/document.xml": f"<VisioDocument {VISIO}/>",
             "visio/_rels/document.xml.rels": relations(a="pages|pages/pages.xml", b="masters|masters/masters.xml"),
-            "visio/pages/pages.xml": f'<Pages {named}><Page ID="0" Name="Heating circuit"><Rel r:id="b"/></Page>'
+            "visio/pages/pages.xml": f'<Pages {namespaces}><Page ID="0" Name="Heating circuit"><Rel r:id="b"/></Page>'
             '<Page ID="1" Name="Back" Background="1"><Rel r:id="a"/></Page></Pages>',
             "visio/pages/_rels/pages.xml.rels": relations(b="page|page2.xml", a="page|page1.xml"),
             "visio/pages/page1.xml": back,
             "visio/pages/page2.xml": page,
-            "visio/masters/masters.xml": f"<Masters {named}>{masters}</Masters>",
+            "visio/masters/masters.xml": f"<Masters {namespaces}>{masters}</Masters>",
             "visio/masters/_rels/masters.xml.rels": relations(m="master|master1.xml"),
             "visio/masters/master1.xml": master,
             "visio/comments.xml": f"<Comments {VISIO}><CommentList><CommentEntry>Check the seal.</CommentEntry>"
@@ -134,8 +134,8 @@ def test_a_drawing_that_is_damaged_is_refused_by_name(read):
 
 
 NAMES = "".join(
-    f' xmlns:{name}="urn:oasis:names:tc:opendocument:xmlns:{place}:1.0"'
-    for name, place in (("office", "office"), ("text", "text"), ("draw", "drawing"), ("table", "table"))
+    f' xmlns:{name}="urn:oasis:names:tc:opendocument:xmlns:{namespace}:1.0"'
+    for name, namespace in (("office", "office"), ("text", "text"), ("draw", "drawing"), ("table", "table"))
 )
 TEXT = "<office:text><text:p>Words of the template</text:p></office:text>"
 PAGE = (
@@ -170,8 +170,8 @@ def open_document(kind: str, body: str) -> dict[str, str]:
 @pytest.mark.parametrize("ending", ODF_KINDS)
 def test_templates_and_drawings_of_opendocument_are_read(read, ending, declared):
     members = open_document(*ODF_KINDS[ending])
-    kept = {name: text for name, text in members.items() if name in (declared, "content.xml")}
-    parsed = read(f"model.{ending}", packed(kept))
+    kept_members = {name: text for name, text in members.items() if name in (declared, "content.xml")}
+    parsed = read(f"model.{ending}", packed(kept_members))
     assert "Words of the template" in parsed.text
     assert not parsed.members
     if ending in ("odg", "otg"):
@@ -196,9 +196,9 @@ def test_templates_and_shows_of_office_are_read(read, ending, old, new):
 
 
 def slides(word: str) -> containers.File:
-    file, shown = io.BytesIO(), Presentation()
-    shown.slides.add_slide(shown.slide_layouts[0]).shapes.title.text = word
-    shown.save(file)
+    file, deck = io.BytesIO(), Presentation()
+    deck.slides.add_slide(deck.slide_layouts[0]).shapes.title.text = word
+    deck.save(file)
     return "slides.pptx", file.getvalue()
 
 

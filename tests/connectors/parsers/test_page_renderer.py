@@ -107,10 +107,10 @@ def test_of_paragraphs_that_repeat_each_has_its_own_page_and_its_own_mark(drawer
     assert [page.count("The tide") // 4 for page in pages] == [len(tops) for tops in on_paper]
     for number, (page, tops) in enumerate(zip(pages, on_paper, strict=True), 1):
         starts = [match.start() for match in re.finditer("The tide", page)][::4]
-        for place in {0, len(starts) - 1}:
-            mark = PageMark(page, starts[place], [*starts, len(page)][place + 1])
+        for index in {0, len(starts) - 1}:
+            mark = PageMark(page, starts[index], [*starts, len(page)][index + 1])
             rows = shaded(opened(drawer.draw(path, number, mark)))
-            top, bottom = tops[place]
+            top, bottom = tops[index]
             assert abs(min(rows) - top) < 8
             assert abs(max(rows) - bottom) < 8
 
@@ -119,7 +119,7 @@ def paragraphs_of(path: Path) -> list[list[tuple[float, float]]]:
     """Return the first and last pixel row of each paragraph per page; a gap of 20 points separates two."""
     import pypdfium2
 
-    found = []
+    paragraphs = []
     with pypdfium2.PdfDocument(path) as document:
         for page in document:
             layer, height = page.get_textpage(), page.get_height()
@@ -130,14 +130,14 @@ def paragraphs_of(path: Path) -> list[list[tuple[float, float]]]:
                     blocks[-1][1] = min(bottom, blocks[-1][1])
                 else:
                     blocks.append([top, bottom])
-            found.append([((height - top) * 1.6, (height - bottom) * 1.6) for top, bottom in blocks])
-    return found
+            paragraphs.append([((height - top) * 1.6, (height - bottom) * 1.6) for top, bottom in blocks])
+    return paragraphs
 
 
 def test_columns_in_another_order_are_marked_too() -> None:
-    left, right = "Owls hunt mice at night.", "Seals dive for half an hour."
-    (found,) = images.find_ranges(f"{left}\n\n{right}", 0, len(left), f"{right}\r\n{left}")
-    assert f"{right}\r\n{left}"[slice(*found)] == left.rstrip(".")
+    first_text, right = "Owls hunt mice at night.", "Seals dive for half an hour."
+    (mark_range,) = images.find_ranges(f"{first_text}\n\n{right}", 0, len(first_text), f"{right}\r\n{first_text}")
+    assert f"{right}\r\n{first_text}"[slice(*mark_range)] == first_text.rstrip(".")
 
 
 def test_a_page_of_any_size_costs_little(drawer: PdfRenderer, tmp_path: Path) -> None:

@@ -172,9 +172,9 @@ def test_each_page_of_a_pdf_starts_where_its_text_starts(save: Save) -> None:
     assert parsed.properties["pageCount"] == 3
     assert len(parsed.pages) == 3
     ends = (*parsed.pages[1:], len(parsed.text))
-    found = [parsed.text[start:end].strip() for start, end in zip(parsed.pages, ends, strict=True)]
-    assert ["spring tide" in found[0], found[1][:8], found[2][:9]] == [True, "Ebb tide", "Neap tide"]
-    assert "harbour floods" in found[0]
+    pages = [parsed.text[start:end].strip() for start, end in zip(parsed.pages, ends, strict=True)]
+    assert ["spring tide" in pages[0], pages[1][:8], pages[2][:9]] == [True, "Ebb tide", "Neap tide"]
+    assert "harbour floods" in pages[0]
 
 
 def test_an_empty_page_takes_no_room(save: Save) -> None:
@@ -276,7 +276,10 @@ def test_an_unknown_kind_is_refused_with_the_kinds_that_are_taken(save: Save) ->
 def test_an_archive_becomes_the_list_of_its_files_which_lie_beside_it(save: Save) -> None:
     parsed = read(save("a.zip", packed({"docs/a.txt": b"one", "b.bin": b"two"})))
     assert parsed.text == "# Files in a.zip\n\n- docs/a.txt\n- b.bin\n"
-    assert [(one.path, one.file.read_bytes()) for one in parsed.members] == [("docs/a.txt", b"one"), ("b.bin", b"two")]
+    assert [(member.path, member.file.read_bytes()) for member in parsed.members] == [
+        ("docs/a.txt", b"one"),
+        ("b.bin", b"two"),
+    ]
 
 
 def test_what_cannot_be_written_is_not_the_archives_fault(save: Save) -> None:
@@ -296,8 +299,8 @@ def test_a_name_that_promises_what_the_content_is_not_is_refused(save: Save) -> 
 
 def test_a_text_sent_as_text_may_have_any_name(save: Save) -> None:
     raw = save("report.pdf", b"just some words")
-    named = RawContent(path=raw.path, name=raw.name, media_type="text/plain; charset=utf-8", size=raw.size)
-    assert read(named).text == "just some words"
+    text_file = RawContent(path=raw.path, name=raw.name, media_type="text/plain; charset=utf-8", size=raw.size)
+    assert read(text_file).text == "just some words"
 
 
 # Hostile and broken files
@@ -429,22 +432,22 @@ def test_a_child_that_is_killed_fails_its_file_only(
 def test_a_pdf_with_an_odd_date_is_read_and_harms_no_other(
     save: Save, limited: Callable[[float, int], DocumentParser]
 ) -> None:
-    one = limited(60, 512 * MB)
+    parser = limited(60, 512 * MB)
     odd = re.sub(rb"\(D:\d{10}(\d{4})", lambda found: found[0][:-3] + "\u2039".encode(), pdf("A spring tide."))
-    assert "spring tide" in one.parse(save("odd.pdf", odd), OcrStrategy.BASIC_PARSER).text
-    assert "spring tide" in one.parse(save("a.pdf", pdf("A spring tide.")), OcrStrategy.BASIC_PARSER).text
+    assert "spring tide" in parser.parse(save("odd.pdf", odd), OcrStrategy.BASIC_PARSER).text
+    assert "spring tide" in parser.parse(save("a.pdf", pdf("A spring tide.")), OcrStrategy.BASIC_PARSER).text
 
 
 def test_a_child_that_died_between_two_files_is_replaced(
     save: Save, limited: Callable[[float, int], DocumentParser]
 ) -> None:
-    one = limited(60, 512 * MB)
+    parser = limited(60, 512 * MB)
     raw = save("a.pdf", pdf("A spring tide."))
-    one.parse(raw, OcrStrategy.BASIC_PARSER)
-    (child,) = one.pool._children
+    parser.parse(raw, OcrStrategy.BASIC_PARSER)
+    (child,) = parser.pool._children
     os.kill(child.pid, signal.SIGKILL)
     os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
-    assert "spring tide" in one.parse(raw, OcrStrategy.BASIC_PARSER).text
+    assert "spring tide" in parser.parse(raw, OcrStrategy.BASIC_PARSER).text
 
 
 def test_a_machine_on_which_no_child_starts_is_not_the_files_fault(
@@ -516,9 +519,9 @@ def test_a_process_that_closes_its_parser_leaves_neither_child_nor_folder() -> N
 
 
 def test_a_child_ends_with_its_pipe(limited: Callable[[float, int], DocumentParser]) -> None:
-    one = limited(60, 512 * MB)
-    one.pool.start_child()
-    (child,) = one.pool._children
+    parser = limited(60, 512 * MB)
+    parser.pool.start_child()
+    (child,) = parser.pool._children
     child._in.close()
     assert child._process.wait(timeout=30) == 0
 

@@ -199,8 +199,8 @@ def test_columns_of_prose_in_frames_are_read_one_after_the_other(tmp_path: Path)
     sheet = drawn._Page(tmp_path / "frames.pdf")
     columns = [sheet.wrap_text(drawn.make_story(Random(number), 200), 10, 235) for number in (1, 2)]
     for number, lines in enumerate(columns):
-        for place, words in enumerate(lines):
-            sheet.write(56 + 253 * number, 780 - 6 * number - 13 * place, words, 10)
+        for line_number, words in enumerate(lines):
+            sheet.write(56 + 253 * number, 780 - 6 * number - 13 * line_number, words, 10)
     for y in (400, 550):
         sheet.canvas.rect(50, y, 250, 800 - y)
         sheet.canvas.rect(300, y, 250, 800 - y)
@@ -213,9 +213,9 @@ def layer(text: str, *added: str) -> TextLayer:
 
 def test_a_line_that_was_lost_is_put_after_its_page() -> None:
     lines = [f"Line {number} tells of the {word} that lies in the harbour." for number, word in enumerate(WORDS)]
-    kept = "## Harbour\n\n" + " ".join(lines[:3] + lines[4:])
-    text = verified_page(kept, layer("\n".join(["Harbour", *lines])))
-    assert text.startswith(kept)
+    page_text = "## Harbour\n\n" + " ".join(lines[:3] + lines[4:])
+    text = verified_page(page_text, layer("\n".join(["Harbour", *lines])))
+    assert text.startswith(page_text)
     assert text.rstrip().endswith(lines[3])
     assert text.count(lines[4]) == 1
 

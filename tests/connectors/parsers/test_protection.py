@@ -81,9 +81,9 @@ def test_a_protected_file_is_read_with_its_password_alone(
     assert words in parsed.text
     assert parsed.properties["fileSize"] == len(data)
     refusals = []
-    for other in ("", "wrong"):
+    for wrong_password in ("", "wrong"):
         with pytest.raises(Skippable) as caught:
-            read(name, data, other)
+            read(name, data, wrong_password)
         refusals.append(str(caught.value))
     assert ["does not open it" in refusal for refusal in refusals] == [False, True]
     assert {find_cause(refusal) for refusal in refusals} == {"PASSWORD"}
@@ -111,8 +111,8 @@ def test_a_wrong_password_that_seems_to_open_a_member_of_a_zip_is_refused(read: 
 def test_what_no_password_opens_is_to_be_uploaded_without_protection(read: Read) -> None:
     # An archive under WinZip's AES and an OpenDocument text: the reason suggests no password.
     data = bytearray(fixture("locked.zip"))
-    for sign, place in ((b"PK\3\4", 8), (b"PK\1\2", 10)):
-        struct.pack_into("<H", data, data.index(sign) + place, 99)
+    for sign, flag_offset in ((b"PK\3\4", 8), (b"PK\1\2", 10)):
+        struct.pack_into("<H", data, data.index(sign) + flag_offset, 99)
     for name, content in (("a.zip", bytes(data)), ("a.odt", encrypted_text())):
         with pytest.raises(Skippable, match="Upload it without the protection") as caught:
             read(name, content, "open sesame")

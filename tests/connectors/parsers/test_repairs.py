@@ -39,8 +39,8 @@ def presentation_of(slides: int) -> str:
         'xmlns:p="http://schemas.openxmlformats.org/presentationml/2006/main" '
         'xmlns:r="http://schemas.openxmlformats.org/officeDocument/2006/relationships"'
     )
-    listed = "".join(f'<p:sldId id="{255 + n}" r:id="rId{n}"/>' for n in range(1, slides + 1))
-    return f"<p:presentation {spaces}><p:sldIdLst>{listed}</p:sldIdLst></p:presentation>"
+    slide_ids = "".join(f'<p:sldId id="{255 + n}" r:id="rId{n}"/>' for n in range(1, slides + 1))
+    return f"<p:presentation {spaces}><p:sldIdLst>{slide_ids}</p:sldIdLst></p:presentation>"
 
 
 def test_slides_are_read_in_the_order_in_which_they_are_shown(read: Read) -> None:

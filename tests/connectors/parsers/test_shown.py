@@ -39,8 +39,8 @@ class Deck:
         self.shapes = self.file.slides.add_slide(self.file.slide_layouts[5]).shapes
         self.shapes.title.text = title
 
-    def text(self, words: str, left: float, top: float, width: float = 3) -> None:
-        self.shapes.add_textbox(Inches(left), Inches(top), Inches(width), Inches(0.8)).text_frame.text = words
+    def text(self, words: str, x: float, top: float, width: float = 3) -> None:
+        self.shapes.add_textbox(Inches(x), Inches(top), Inches(width), Inches(0.8)).text_frame.text = words
 
     def data(self) -> bytes:
         file = io.BytesIO()
@@ -59,8 +59,8 @@ def test_columns_of_a_slide_are_read_one_after_another_below_what_spans_them(rea
         "left 1": (1, 3),
         "foot": (1, 5),
     }
-    for words, (left, top) in places.items():
-        deck.text(words, left, top, 8 if words in ("across", "foot") else 3)
+    for words, (x, top) in places.items():
+        deck.text(words, x, top, 8 if words in ("across", "foot") else 3)
     assert written(read, "a.pptx", deck.data()) == [
         *("## Berths", "across", "left 1", "left 2", "right 1", "right 2", "foot"),
     ]
@@ -68,13 +68,13 @@ def test_columns_of_a_slide_are_read_one_after_another_below_what_spans_them(rea
 
 def test_each_slide_is_a_page_with_its_bullets_and_notes(read: Read) -> None:
     deck = Deck()
-    listed = deck.file.slides.add_slide(deck.file.slide_layouts[1])
-    listed.shapes.title.text = "Rules"
-    frame = listed.shapes.placeholders[1].text_frame
+    bullet_slide = deck.file.slides.add_slide(deck.file.slide_layouts[1])
+    bullet_slide.shapes.title.text = "Rules"
+    frame = bullet_slide.shapes.placeholders[1].text_frame
     for level, words in enumerate(("No wake", "At night too")):
         paragraph = frame.paragraphs[0] if not level else frame.add_paragraph()
         paragraph.text, paragraph.level = words, level
-    listed.notes_slide.notes_text_frame.text = "Say it slowly."
+    bullet_slide.notes_slide.notes_text_frame.text = "Say it slowly."
     deck.slide("Fees")
     parsed = read("a.pptx", deck.data())
     first, second = parsed.text[: parsed.pages[1]], parsed.text[parsed.pages[1] :]
@@ -108,13 +108,13 @@ def test_a_table_of_an_older_presentation_keeps_its_rows(read: Read) -> None:
 
 def test_lists_of_an_older_document_carry_their_numbers(read: Read) -> None:
     text = read("lists.doc", gzip.decompress((OFFICE / "lists.doc.gz").read_bytes())).text
-    shown = (
+    expected_lines = (
         "### Test 7:\n\n1. First item with numId 2\n2. Second item",
         "\n\n- Buy fresh bread",
         "1.2 Greenhouse Shelves",
         "3.1 Bench Setup",
     )
-    assert [part for part in shown if part not in text] == []
+    assert [part for part in expected_lines if part not in text] == []
 
 
 # Pages and books
@@ -251,7 +251,7 @@ def test_charts_of_slides_and_open_texts_are_tables_and_no_notice(read: Read) ->
     title = "<chart:title><text:p>Goods</text:p></chart:title>"
     chart = f"<chart:chart>{title}<table:table>{table}</table:table></chart:chart>"
     frame = "<text:p>See:<draw:frame><draw:object xlink:href='./Object 1'/></draw:frame></text:p>"
-    listed = "manifest:full-path='Object 1/' manifest:media-type='application/vnd.oasis.opendocument.chart'"
+    manifest_entry = "manifest:full-path='Object 1/' manifest:media-type='application/vnd.oasis.opendocument.chart'"
     space = "urn:oasis:names:tc:opendocument:xmlns:manifest:1.0"
     file = io.BytesIO()
     with zipfile.ZipFile(file, "w") as archive:
@@ -263,7 +263,7 @@ def test_charts_of_slides_and_open_texts_are_tables_and_no_notice(read: Read) ->
         archive.writestr("Object 1/content.xml", f"<office:document {spaces}>{chart}</office:document>")
         archive.writestr(
             "META-INF/manifest.xml",
-            f"<manifest:manifest xmlns:manifest='{space}'><manifest:file-entry {listed}/></manifest:manifest>",
+            f"<manifest:manifest xmlns:manifest='{space}'><manifest:file-entry {manifest_entry}/></manifest:manifest>",
         )
     for name, data in (("a.pptx", deck.data()), ("a.odt", file.getvalue())):
         parsed = read(name, data)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import threading
+import time
 import traceback
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from urllib.parse import parse_qsl, urlsplit
@@ -12,7 +13,7 @@ from urllib.parse import parse_qsl, urlsplit
 import pytest
 
 from connectors import registry
-from connectors.sources.google_drive import listing, transport
+from connectors.sources.google_drive import transport
 from retrieval.errors import Fatal, Retryable, Skippable
 from retrieval.ports import SourceItem, Tokens
 from tests.standins import faults, google_drive
@@ -329,11 +330,11 @@ def test_what_was_deleted_for_ever_is_gone(account, list_files, connector, token
 def test_everything_is_listed_again_after_a_week(account, list_files, monkeypatch):
     file_id = account.put("one.txt", "x")
     _, _, page = list_files()
-    today = listing._today()
-    monkeypatch.setattr(listing, "_today", lambda: today + 6)
+    start_time = time.time()
+    monkeypatch.setattr(time, "time", lambda: start_time + 6 * 86400)
     _, _, page = list_files(page.cursor)
     assert not page.whole
-    monkeypatch.setattr(listing, "_today", lambda: today + 7)
+    monkeypatch.setattr(time, "time", lambda: start_time + 7 * 86400)
     changes, _, page = list_files(page.cursor)
     assert page.whole
     assert set(changes) == {file_id}

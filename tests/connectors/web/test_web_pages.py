@@ -115,9 +115,9 @@ def test_what_a_page_hides_is_not_its_text(parse):
         f"<main>{text * 4}{hidden}</main>",
         f"<div>{text * 6}{hidden}{text}</div>",
     ):
-        found = parse(f"<body><nav>Menu</nav>{page}</body>").text
-        assert "lived there for years" in found
-        assert "members of the club" not in found
+        visible_text = parse(f"<body><nav>Menu</nav>{page}</body>").text
+        assert "lived there for years" in visible_text
+        assert "members of the club" not in visible_text
 
 
 def test_a_short_page_is_taken_as_a_whole(parse):
