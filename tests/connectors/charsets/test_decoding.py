@@ -66,7 +66,7 @@ def parse(tmp_path):
 
 
 @pytest.mark.parametrize("charset", TEXTS)
-def test_a_page_is_decoded_by_what_is_true_of_its_bytes(charset):
+def test_a_page_is_decoded_by_its_bytes(charset):
     for form, parts in DECLARATIONS.items():
         header, meta = (part.format(charset) for part in parts)
         head = f"<!doctype html><html><head>{meta}<title>Harbour</title></head>"

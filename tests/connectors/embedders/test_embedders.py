@@ -55,7 +55,7 @@ def test_no_text_gives_no_vector(embedder: Embedder) -> None:
     assert embedder.embed([], "document").shape == (0, embedder.dimensions)
 
 
-def test_a_text_has_one_vector_whatever_stands_beside_it(embedder: Embedder) -> None:
+def test_other_texts_of_the_batch_hardly_change_a_vector(embedder: Embedder) -> None:
     # 8-bit activations are scaled by the whole batch: neighbours shift a vector a little.
     tolerance = 0.05 if getattr(embedder, "_precision", "") == "int8" else 1e-3
     together = embedder.embed(TEXTS * 5, "document")
@@ -137,7 +137,7 @@ def test_the_runtime_is_what_the_processor_can(monkeypatch: pytest.MonkeyPatch) 
         minilm.choose_runtime("openvino")
 
 
-def test_openvino_reports_to_nobody() -> None:
+def test_openvino_sends_no_telemetry() -> None:
     code = "import sys, openvino; print(*(name for name in sys.modules if 'openvino_telemetry' in name))"
     done = subprocess.run([sys.executable, "-c", code], timeout=60, capture_output=True, text=True, check=True)
     assert done.stdout.strip() == ""

@@ -50,7 +50,7 @@ def test_an_error_of_the_model_is_raised_by_who_asks(running, error):
         embedding_process.request_vectors(error.__name__, TEXTS, "query")
 
 
-def test_a_process_that_is_away_can_be_asked_again_later(monkeypatch, tmp_path):
+def test_a_missing_process_is_a_retryable_error(monkeypatch, tmp_path):
     monkeypatch.setattr(embedding_process, "CONNECT_SECONDS", 0.1)
     registry.use_embedding_process(str(tmp_path / "nobody"))
     with pytest.raises(Retryable, match="ended or was restarted"):

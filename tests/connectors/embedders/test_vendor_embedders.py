@@ -103,7 +103,7 @@ def test_no_text_is_no_request_and_an_empty_one_is_no_trouble(vendor):
     assert embedder.embed(["", "a text", "   "], "document").shape == (3, embedder.dimensions)
 
 
-def test_queries_and_documents_are_told_apart(vendor):
+def test_queries_and_documents_are_sent_with_their_type(vendor):
     embedder = make_embedder(vendor)
     embedder.embed(["one"], "query")
     embedder.embed(["one"], "document")
@@ -139,7 +139,7 @@ def test_a_model_that_is_not_there_names_its_field(vendor):
     assert len(vendor.times) == 1
 
 
-def test_a_model_that_we_do_not_know_is_asked_for_its_dimensions_once(openai_server, monkeypatch):
+def test_dimensions_of_an_unknown_model_are_requested_once(openai_server, monkeypatch):
     monkeypatch.setitem(MODELS["OPENAI"], "of-a-server-of-ones-own", 77)
     embedder = make_embedder(openai_server, model="of-a-server-of-ones-own")
     assert (embedder.dimensions, embedder.dimensions) == (77, 77)
@@ -147,7 +147,7 @@ def test_a_model_that_we_do_not_know_is_asked_for_its_dimensions_once(openai_ser
 
 
 @pytest.mark.parametrize("wait", ["0.3", "date", "milliseconds"])
-def test_being_told_to_wait_is_waiting_and_no_failure(vendor, wait):
+def test_a_rate_limit_with_retry_after_is_waited_out(vendor, wait):
     header = {"Retry_After": wait}
     if wait == "date":
         header = {"Retry_After": format_datetime(datetime.now(UTC) + timedelta(seconds=2), usegmt=True)}

@@ -109,7 +109,7 @@ def test_a_stream_is_read_in_pieces(files):
     assert b"".join(pieces) == data
 
 
-def test_a_missing_file_is_that_documents_trouble_alone(files):
+def test_a_missing_file_fails_only_its_document(files):
     files.put("a/one", [b"1"])
     with pytest.raises(Skippable), files.open("a/nothing") as stream:
         stream.read()

@@ -56,7 +56,7 @@ def test_what_a_vendor_adds():
         (httpx.ConnectError("secret"), TransientError, "Acme could not be reached, or its answer broke off."),
     ],
 )
-def test_failures_are_told_in_our_words(raised, kind, message):
+def test_failures_have_our_own_messages(raised, kind, message):
     with pytest.raises(kind) as caught, responses.translate_failures("Acme", 30):
         raise raised
     assert str(caught.value) == message
@@ -125,7 +125,7 @@ def test_clients_follow_no_redirect_keep_no_cookie_and_use_no_proxy_or_netrc_of_
     assert requests == [("/here", None, None)] * 4
 
 
-def test_certificates_that_cannot_be_read_are_told_with_the_service(tmp_path):
+def test_an_unreadable_certificate_is_reported_with_the_service(tmp_path):
     (tmp_path / "bundle.pem").write_text("no certificate")
     for bundle in (tmp_path / "bundle.pem", tmp_path / "none.pem"):
         endpoint = Endpoint.model_construct(base_url="https://box.test", ca_bundle=bundle)

@@ -37,7 +37,7 @@ def test_retry_after(name, stamp, seconds):
     assert retry_after({name: stamp, "content-type": "text/plain"}) == seconds
 
 
-def test_without_the_header_nothing_is_asked():
+def test_without_the_header_there_is_no_delay():
     assert retry_after({}) is None
 
 

@@ -40,7 +40,7 @@ def granted(flow, vendor, verifier=VERIFIER):
     return flow.exchange_code(code, redirect_uri=BACK, verifier=verifier)
 
 
-def test_a_person_is_asked_for_files_and_who_they_are(flow):
+def test_the_consent_requests_files_and_identity(flow):
     query = dict(parse_qsl(urlsplit(flow.authorize_url(redirect_uri=BACK, state="s", challenge=CHALLENGE)).query))
     assert query["scope"].split() == ["Files.Read.All", "offline_access", "openid", "profile"]
     assert (query["code_challenge"], query["code_challenge_method"]) == (CHALLENGE, "S256")
@@ -162,7 +162,7 @@ def test_what_does_not_rotate_is_carried_over(flow, vendor):
     assert fresh.expires_at > datetime.now(UTC)
 
 
-def test_nothing_is_asked_but_the_token_endpoint(flow, vendor, monkeypatch):
+def test_only_the_token_endpoint_is_requested(flow, vendor, monkeypatch):
     # No request for Microsoft's metadata or for a region from the environment; revocation sends no request.
     monkeypatch.setenv("MSAL_FORCE_REGION", "westeurope")
     flow.revoke(granted(flow, vendor))

@@ -87,7 +87,7 @@ def test_an_invitation_is_a_part_of_its_mail(tmp_path):
     assert "BEGIN:" not in document.markdown
 
 
-def test_a_text_in_winmail_that_the_mail_has_too_is_told_once(tmp_path):
+def test_a_text_in_both_winmail_and_mail_is_read_once(tmp_path):
     data = containers.mail("mixed", containers.part(("winmail.dat", containers.tnef([], containers.NOTE))))
     (document,) = read(tmp_path, ("mail.eml", data))
     assert document.markdown.count(containers.NOTE) == 1

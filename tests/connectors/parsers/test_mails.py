@@ -40,7 +40,7 @@ def words(text: str) -> str:
     return f"Content-Type: text/plain; charset=utf-8\r\n\r\n{text}"
 
 
-def test_a_mail_of_html_alone_is_read_as_a_page(read: Read) -> None:
+def test_a_mail_without_plain_text_is_read_as_a_page(read: Read) -> None:
     table = "<table><tr><td>Seals</td><td>3</td></tr><tr><td>R&amp;D</td><td>25 &euro;</td></tr></table>"
     text = read(HEAD + page(f"<p>Dear Bo,</p><p>see below.</p>{table}")).text
     assert text.startswith(READ + "Dear Bo,\n\nsee below.\n\n")
@@ -70,7 +70,7 @@ def test_of_two_versions_the_plain_one_counts_unless_it_is_an_excuse(read: Read)
     assert "Your program" not in text
 
 
-def test_an_attached_message_is_a_file_and_not_told_twice(read: Read) -> None:
+def test_an_attached_message_is_a_file_and_not_repeated(read: Read) -> None:
     inner = "Content-Type: message/rfc822\r\n\r\nSubject: Before\r\nFrom: cy@example.com\r\n\r\nThe older words.\r\n"
     parsed = read(HEAD + parts("mixed", words("See below."), inner))
     assert parsed.text == READ + "See below.\n"

@@ -151,7 +151,7 @@ def test_cues_are_sentences_with_a_time_each_minute(read, name, source):
     )
 
 
-def test_speakers_begin_lines_and_rolling_captions_are_told_once(read):
+def test_speakers_begin_lines_and_rolling_captions_are_read_once(read):
     cues = ["<v Ann Doe>Where is it?", "<v Ben>Here,", "<v Ben>at the quay.</v>"]
     rolling = ["the tide", "the tide\nturns", "turns", "turns\nat noon"]
     source = "WEBVTT\n\n" + "".join(f"00:0{n}.000 --> 00:0{n}.900\n{text}\n\n" for n, text in enumerate(cues + rolling))

@@ -172,7 +172,7 @@ def with_program(tmp_path: Path) -> Iterator[Callable[..., DocumentParser]]:
         pool.close()
 
 
-def test_tesseract_is_asked_for_upright_text_in_the_languages_of_the_setting_without_network(
+def test_tesseract_gets_orientation_and_configured_languages_without_network(
     save: Save, with_program: Callable[..., DocumentParser]
 ) -> None:
     raw = save("a.png", encoded(picture("words"), "PNG"))
@@ -253,7 +253,9 @@ def test_recognised_pages_stand_between_the_others() -> None:
     ]
 
 
-def test_a_language_that_the_packaged_engine_does_not_read_is_said(save: Save, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unsupported_language_of_the_packaged_engine_is_reported(
+    save: Save, monkeypatch: pytest.MonkeyPatch
+) -> None:
     scan = save("scan.png", encoded(picture(*HARBOUR), "PNG"))
     monkeypatch.setattr(shutil, "which", lambda _program: None)
     wary = structlog.make_filtering_bound_logger(logging.WARNING)

@@ -184,7 +184,7 @@ def test_an_empty_page_takes_no_room(save: Save) -> None:
     assert parsed.text[parsed.pages[2] :].startswith("Neap")
 
 
-def test_pages_that_start_with_the_same_words_are_told_apart(save: Save) -> None:
+def test_pages_with_the_same_first_words_keep_their_own_starts(save: Save) -> None:
     heading = "Annual report of the harbour office"
     parsed = read(save("a.pdf", pdf(f"{heading} says a.", f"{heading} says b.")))
     assert parsed.pages == (0, parsed.text.rindex(heading))
@@ -273,7 +273,7 @@ def test_an_unknown_kind_is_refused_with_the_kinds_that_are_taken(save: Save) ->
     assert "ZIP" in message
 
 
-def test_an_archive_becomes_the_list_of_its_files_which_lie_beside_it(save: Save) -> None:
+def test_an_archive_becomes_a_list_of_its_unpacked_files(save: Save) -> None:
     parsed = read(save("a.zip", packed({"docs/a.txt": b"one", "b.bin": b"two"})))
     assert parsed.text == "# Files in a.zip\n\n- docs/a.txt\n- b.bin\n"
     assert [(member.path, member.file.read_bytes()) for member in parsed.members] == [
@@ -462,7 +462,7 @@ def test_a_file_that_is_gone_may_be_tried_again(tmp_path: Path) -> None:
         read(RawContent(path=tmp_path / "gone", name="a.pdf", media_type="", size=1))
 
 
-def test_files_are_read_beside_each_other(save: Save) -> None:
+def test_files_are_read_concurrently(save: Save) -> None:
     raws = [save(f"{number}.pdf", pdf(f"Tide number {number}.")) for number in range(12)]
     texts: dict[int, str] = {}
     threads = [

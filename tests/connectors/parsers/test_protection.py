@@ -74,7 +74,7 @@ def fixture(name: str) -> bytes:
         ("a.xls", fixture("locked_rc4.xls.gz"), "Password1234_", "| lorem ipsum |"),
     ],
 )
-def test_a_protected_file_is_read_with_its_password_alone(
+def test_a_protected_file_is_read_only_with_its_password(
     read: Read, name: str, data: bytes, password: str, words: str
 ) -> None:
     parsed = read(name, data, password)
@@ -89,7 +89,7 @@ def test_a_protected_file_is_read_with_its_password_alone(
     assert {find_cause(refusal) for refusal in refusals} == {"PASSWORD"}
 
 
-def test_the_members_of_a_zip_are_read_with_its_password_alone(read: Read, tmp_path: Path) -> None:
+def test_members_of_a_zip_are_read_only_with_its_password(read: Read, tmp_path: Path) -> None:
     (member,) = read("a.zip", fixture("locked.zip"), "open sesame").members
     assert (member.path, member.file.read_text()) == ("tide.txt", "The tide turns at noon in the harbour.")
     with pytest.raises(Skippable, match="The ZIP archive is protected by a password, and the one that was given"):

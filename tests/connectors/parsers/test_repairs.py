@@ -143,7 +143,7 @@ def test_json_in_one_long_line_is_indented_and_loses_nothing(read: Read) -> None
     assert text.splitlines()[:3] == ["[", "  {", '    "id": 1.10,']
 
 
-def test_the_line_that_tells_excel_the_separator_is_no_row(read: Read) -> None:
+def test_the_separator_line_of_excel_is_no_row(read: Read) -> None:
     assert read("a.csv", b"sep=;\r\nname;count\r\nseal;3\r\n").text.splitlines()[0] == "| name | count |"
 
 

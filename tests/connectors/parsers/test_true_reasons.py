@@ -36,7 +36,7 @@ def test_a_document_of_word_6_or_95_is_named(read, magic, version):
         {"EncryptedPackage": b"x" * 5000, "\x06DataSpaces": {"TransformInfo": {"DRMEncryptedTransform": b"x"}}},
     ],
 )
-def test_a_document_under_rights_management_is_not_asked_for_a_password(read, streams):
+def test_a_document_under_rights_management_is_refused(read, streams):
     with pytest.raises(Skippable, match="no password opens"):
         read("letter.docx", outlook.compound(streams))
 

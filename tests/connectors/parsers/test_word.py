@@ -129,7 +129,7 @@ def test_a_main_part_of_another_name_is_read(read: Read) -> None:
     assert read(paragraph(run("Saved online.")), main="document2.xml") == "Saved online."
 
 
-def test_a_footnote_breaks_no_sentence_and_is_told_once(read: Read) -> None:
+def test_a_footnote_breaks_no_sentence_and_is_read_once(read: Read) -> None:
     body = paragraph(run("It rose"), "<w:r><w:footnoteReference w:id='2'/></w:r>", run(" fast."))
     assert read(body, footnotes=NOTES) == "It rose [1] fast. Footnote [1]: Tide & wind."
 
@@ -175,7 +175,7 @@ def test_clauses_carry_the_numbers_that_word_shows(read: Read, levels: list[int]
     assert read(body, numbering=NUMBERING) == " ".join(clauses)
 
 
-def test_a_list_goes_on_after_other_text_and_starts_where_it_is_told_to(read: Read) -> None:
+def test_a_list_continues_after_other_text_and_honours_its_start(read: Read) -> None:
     body = numbered("One.", 0) + paragraph(run("Between.")) + numbered("Two.", 0)
     body += numbered("Ropes", 0, 2) + numbered("Seven.", 0, 3) + numbered("Eight.", 0, 3)
     assert read(body, numbering=NUMBERING) == "1. One. Between. 2. Two. - Ropes 7. Seven. 8. Eight."

@@ -122,7 +122,7 @@ def test_a_check_passes(reranker: Reranker) -> None:
     reranker.check()
 
 
-def test_a_wrong_key_is_said_without_the_vendors_words(server: Place) -> None:
+def test_a_wrong_key_is_reported_without_the_vendors_words(server: Place) -> None:
     with pytest.raises(Fatal, match="refuses the key") as caught:
         make_reranker(server, apiKey="other-key").check()
     assert "SECRET" not in str(caught.value)
@@ -262,7 +262,7 @@ def test_a_link_out_of_the_folder_is_refused(folder: Path, tmp_path: Path) -> No
         local.make({"path": "link"}, Settings(rerankers=folder)).check()
 
 
-def test_a_broken_graph_is_said(folder: Path) -> None:
+def test_a_broken_graph_is_reported(folder: Path) -> None:
     broken = cross_encoder.build(folder / "broken")
     (broken / "model.onnx").write_bytes(b"no graph")
     with pytest.raises(Fatal, match="no ONNX graph"):

@@ -254,7 +254,7 @@ def test_no_token_goes_to_the_host_that_content_comes_from(account, connector, t
     assert account.complaints == []
 
 
-def test_what_box_is_still_preparing_is_asked_for_later(account, connector, tokens, tmp_path):
+def test_a_download_in_preparation_is_retried(account, connector, tokens, tmp_path):
     account.put("a.txt", "x")
     items, _ = list_items(connector, tokens)
     when(account, "/content", instead(202, b"", Retry_After="7"))
@@ -283,7 +283,7 @@ def test_what_box_sends_otherwise_than_it_keeps_it_is_taken(account, connector, 
     assert raw.version == items[file_id].version
 
 
-def test_content_does_not_travel_in_the_clear_where_box_is_asked_under_tls(account, tmp_path):
+def test_a_tls_connection_refuses_a_download_without_tls(account, tmp_path):
     client = box_client.BoxSession(Endpoint(base_url="https://api.box.example"), 1000)
     with pytest.raises(retries.TransientError):
         client._download_redirected(account.base + "/dl/x", tmp_path / "raw")
@@ -321,7 +321,7 @@ def test_a_file_that_may_only_be_previewed_is_left_out_with_its_reason(account, 
         connector.fetch(tokens, items[file_id], tmp_path / "raw")
 
 
-def test_a_download_host_in_trouble_is_asked_again(account, connector, tokens, tmp_path):
+def test_a_failing_download_host_is_retried(account, connector, tokens, tmp_path):
     file_id = account.put("a.txt", "words")
     items, _ = list_items(connector, tokens)
     faults_left = [faults.status(503), faults.status(429, Retry_After="0"), faults.reset, faults.cut]
@@ -330,7 +330,7 @@ def test_a_download_host_in_trouble_is_asked_again(account, connector, tokens, t
     assert not faults_left
 
 
-def test_an_app_without_the_scope_is_told_so(account, connector, tokens):
+def test_a_missing_scope_of_the_app_is_reported(account, connector, tokens):
     file_id = account.put("a.txt", "x")
     when(account, "/2.0/", instead(403, {"type": "error", "status": 403, "code": "insufficient_scope"}))
     with pytest.raises(Fatal, match="scope"):
@@ -387,7 +387,7 @@ def test_an_authorization_says_whose_account_it_is(account, connector):
 @pytest.mark.parametrize(
     "wrong", [faults.status(401), faults.status(403), faults.status(503), faults.reset, faults.html]
 )
-def test_an_account_that_is_not_told_loses_no_authorization(account, connector, wrong):
+def test_an_authorization_without_a_known_account_is_kept(account, connector, wrong):
     when(account, "/users/me", wrong)
     tokens_of_code = exchanged(account, connector)
     assert tokens_of_code.account is None

@@ -99,7 +99,7 @@ def test_a_note_without_a_word():
         b'{"doc":' + b'{"content":[' * 500 + b"{}" + b"]}" * 500 + b"}",
     ],
 )
-def test_what_is_no_note_is_said_to_be_none(data):
+def test_an_invalid_note_is_reported(data):
     with pytest.raises(Skippable, match="Box Note"):
         files.render_note(data)
 

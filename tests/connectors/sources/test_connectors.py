@@ -193,7 +193,7 @@ def test_a_renamed_and_a_moved_item_keep_their_ids(account, connector, tokens):
     assert not changes[moved].deleted
 
 
-def test_what_was_deleted_is_said_or_known_to_be_gone(account, connector, tokens):
+def test_a_deletion_is_listed_or_confirmed(account, connector, tokens):
     kept_id, deleted = account.put("kept.txt", "one"), account.put("folder/deleted.txt", "two")
     _, last = list_items(connector, tokens)
     account.delete(deleted)
@@ -232,7 +232,7 @@ def test_an_empty_listing_is_not_believed(account, connector, tokens):
     assert not any(connector.is_deleted(tokens, file_id) for file_id in ids)
 
 
-def test_an_item_that_vanished_after_it_was_listed_is_left_out_alone(account, connector, tokens, tmp_path):
+def test_an_item_deleted_after_the_listing_is_skipped(account, connector, tokens, tmp_path):
     vanished = account.put("folder/vanished.txt", "x")
     items, _ = list_items(connector, tokens)
     account.delete(vanished)

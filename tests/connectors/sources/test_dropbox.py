@@ -47,7 +47,7 @@ def saying(status: int, body, **headers: str):
 # What changes took away
 
 
-def test_a_deleted_file_is_told_by_its_id_without_listing_everything(account, connector, tokens):
+def test_a_deleted_file_is_listed_by_its_id_without_a_whole_listing(account, connector, tokens):
     deleted, _ = account.put("plans/one.txt", "1"), account.put("plans/two.txt", "2")
     _, _, last = list_items(connector, tokens)
     account.delete(deleted)
@@ -90,7 +90,7 @@ def test_a_deleted_folder_has_everything_listed(account, connector, tokens):
     assert connector.is_deleted(tokens, below)
 
 
-def test_a_file_deleted_while_everything_is_listed_is_told(account, connector, tokens):
+def test_a_deletion_during_a_whole_listing_is_listed(account, connector, tokens):
     account.page = 1
     first = account.put("a.txt", "1")
     account.put("b.txt", "2")
@@ -130,7 +130,7 @@ def test_each_week_everything_is_listed(account, connector, tokens, monkeypatch)
     assert set(changes) == {file_id}
 
 
-def test_a_vendor_that_says_everything_was_deleted_is_asked_for_each_file(account, connector, tokens):
+def test_mass_deletions_are_confirmed_per_file(account, connector, tokens):
     for number in range(3):
         account.put(f"{number}.txt", "x")
     _, _, last = list_items(connector, tokens)
@@ -202,7 +202,7 @@ def test_content_that_is_not_what_was_announced_is_not_taken(account, connector,
     ("reason", "words"),
     [("restricted_content", "restricted"), ("locked", "locked"), ("a_reason_of_tomorrow", "does not give out")],
 )
-def test_a_file_that_is_not_given_out_is_left_out_alone(reason, words, account, connector, tokens, tmp_path):
+def test_a_restricted_file_is_skipped_with_its_reason(reason, words, account, connector, tokens, tmp_path):
     file_id = account.put("one.txt", "x")
     items, _, _ = list_items(connector, tokens)
     error = {"error_summary": "SECRET", "error": {".tag": "path", "path": {".tag": reason}}}
@@ -212,7 +212,7 @@ def test_a_file_that_is_not_given_out_is_left_out_alone(reason, words, account, 
     assert "SECRET" not in str(raised.value)
 
 
-def test_where_a_file_lies_is_told_as_a_person_finds_it(account, connector, tokens):
+def test_path_and_address_of_a_file_are_those_of_the_web_app(account, connector, tokens):
     file_id = account.put("Ärger & mehr/50 % #1.txt", "x")
     items, _, _ = list_items(connector, tokens)
     assert items[file_id].properties == {
@@ -225,7 +225,7 @@ def test_where_a_file_lies_is_told_as_a_person_finds_it(account, connector, toke
 # A team's space
 
 
-def test_the_folders_of_the_team_are_seen_beside_a_members_own(account, connector, tokens, tmp_path):
+def test_team_folders_and_a_members_own_are_listed(account, connector, tokens, tmp_path):
     account.team = True
     own_id, shared = account.put("Ann/own.txt", "mine"), account.put("Marketing/shared.txt", "ours")
     items, _, last = list_items(connector, tokens)
@@ -297,7 +297,7 @@ def test_a_listing_that_leads_nowhere_ends(cursors, account, connector, tokens, 
     assert next(numbers) < 30
 
 
-def test_a_token_goes_to_dropbox_alone():
+def test_a_token_goes_only_to_dropbox():
     session = client._session(None)
     assert sorted(session.adapters) == ["https://api.dropboxapi.com/", "https://content.dropboxapi.com/"]
     assert not session.trust_env

@@ -122,7 +122,7 @@ def test_what_is_too_large_to_be_exported_comes_by_its_link(account, tokens, tmp
         "{base}@127.0.0.1/export",
     ],
 )
-def test_a_link_to_another_host_is_not_asked(account, fetch, link):
+def test_a_link_to_another_host_is_not_followed(account, fetch, link):
     file_id = account.put_native("Numbers", "spreadsheet", {XLSX: TOO_LARGE})
     file = account._file
 
@@ -279,7 +279,7 @@ def test_what_lay_in_a_shared_drive_that_was_left_is_gone(account, list_files, c
 # Changes
 
 
-def test_what_changes_while_everything_is_listed_is_told_by_the_next_listing(account, connector, tokens, list_files):
+def test_changes_during_a_whole_listing_are_in_the_next_listing(account, connector, tokens, list_files):
     account.page = 1
     file_id = account.put("one.txt", "x")
     account.put("two.txt", "x")
@@ -376,7 +376,7 @@ def test_refusals_that_hold_for_everything_say_what_to_do(account, list_files, t
 
 
 @pytest.mark.parametrize("reason", ["cannotDownloadFile", "cannotDownloadAbusiveFile", "somethingNew"])
-def test_a_refusal_of_one_file_leaves_it_out_alone(account, fetch, reason):
+def test_a_refusal_of_one_file_skips_only_this_file(account, fetch, reason):
     file_id = account.put("one.txt", "x")
     account.trouble = {"drive.files.get": Refusal(403, reason)}
     with pytest.raises(Skippable) as raised:
@@ -430,7 +430,7 @@ def test_a_file_that_makes_no_sense_ends_the_listing_in_words(account, connector
             connector.fetch(tokens, SourceItem("1", ""), tmp_path / "raw")
 
 
-def test_a_shared_drive_that_cannot_be_followed_keeps_nobody_else(account, list_files):
+def test_a_shared_drive_without_change_log_does_not_block_others(account, list_files):
     account.shared_drive("Odd")
     file_id = account.put("one.txt", "x")
     denials = []
@@ -452,7 +452,7 @@ def test_a_shared_drive_that_cannot_be_followed_keeps_nobody_else(account, list_
     assert len(denials) == 1
 
 
-def test_a_shared_drive_that_may_not_be_listed_is_left_out_alone_and_keeps_its_documents(account, list_files):
+def test_a_forbidden_shared_drive_is_skipped_and_keeps_its_documents(account, list_files):
     # The listing is not whole without the drive, so nothing counts as deleted.
     barred, open_drive = account.shared_drive("Barred"), account.shared_drive("Open")
     held_id, kept_id = account.put("held.txt", "x", drive=barred), account.put("kept.txt", "x", drive=open_drive)

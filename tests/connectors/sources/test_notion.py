@@ -89,7 +89,7 @@ def test_a_listing_costs_a_request_for_a_hundred_pages_and_one_for_each_that_cha
     assert len(account.requests) <= 2 + 11
 
 
-def test_notion_is_asked_three_times_a_second_and_no_more():
+def test_notion_gets_at_most_three_requests_a_second():
     bucket = Bucket(transport.SERVICE_POLICY.per_minute, transport.SERVICE_POLICY.burst)
     begun = 0
     while not (wait := bucket.take()):
@@ -109,14 +109,14 @@ def test_more_rows_than_a_query_gives_are_all_listed(account, list_pages):
     assert last.whole
 
 
-def test_more_pages_than_search_gives_are_asked_for_from_both_ends(account, list_pages):
+def test_more_pages_than_searchs_limit_are_searched_from_both_ends(account, list_pages):
     account.limit, account.page = 4, 2
     pages = {account.add(f"page {number}") for number in range(7)}
     items, _ = list_pages()
     assert {item.external_id for item in items} == pages
 
 
-def test_a_page_that_search_names_by_id_alone_is_asked_for(account, list_pages, monkeypatch):
+def test_a_search_result_with_only_an_id_is_fetched(account, list_pages, monkeypatch):
     page_id = account.add("named", "x")
     render = type(account)._object_json
     plain = [True]
@@ -180,7 +180,7 @@ def test_what_is_gone(account, connector, tokens):
     assert not connector.is_deleted(tokens, present)
 
 
-def test_an_integration_that_may_not_read_is_told_so(account, list_pages):
+def test_a_missing_capability_of_the_integration_is_reported(account, list_pages):
     account.refuses["/v1/search"] = (403, "restricted_resource")
     with pytest.raises(Fatal, match="capability to read content"):
         list_pages()
@@ -247,7 +247,7 @@ def test_a_row_bears_its_properties(account, fetched):
     assert properties["path"] == "tasks/Ship it"
 
 
-def test_a_relation_that_a_page_names_in_part_is_asked_for_whole(account, fetched):
+def test_a_truncated_relation_is_fetched_whole(account, fetched):
     row = account.put("tasks/Ship it", "x")
     relation = {"id": "rel", "type": "relation", "relation": [{"id": "0"}], "has_more": True}
     account.things[row].properties = {"Related": relation}
@@ -342,7 +342,7 @@ def test_addresses_of_files_are_the_same_at_each_fetch(account, fetched):
     assert "[Plan](https://files.example/x/plan.png)" in texts[0]
 
 
-def test_a_page_that_may_not_be_read_is_skipped_alone(account, fetched):
+def test_a_forbidden_page_is_skipped(account, fetched):
     page = account.add("Closed")
     account.refuses[f"/v1/pages/{page}/markdown"] = (403, "restricted_resource")
     with pytest.raises(Skippable, match="share it"):

@@ -152,7 +152,7 @@ def test_a_listing_goes_on_within_pages_that_are_looked_into(account, connector,
     assert page.whole
 
 
-def test_a_file_beyond_the_limit_or_gone_is_left_out_alone(account, tokens, list_items, connector, tmp_path):
+def test_an_oversized_or_removed_file_is_skipped(account, tokens, list_items, connector, tmp_path):
     top = account.add("Top")
     large, removed_id = account.attach(top, "large.txt", "x" * 2000), account.attach(top, "gone.txt", "x")
     items, _, _ = list_items()

@@ -116,7 +116,7 @@ def test_no_address_that_opens_a_file_is_logged(account, connector, tokens, tmp_
 
 
 @pytest.mark.usefixtures("address")
-def test_a_signed_address_that_grew_old_is_asked_for_again_and_renews_nothing(account, connector, tokens, tmp_path):
+def test_an_expired_download_address_is_requested_again_without_a_renewal(account, connector, tokens, tmp_path):
     file_id = account.put("one.txt", "x")
     listing = items(pages(connector, tokens))
     account.locations = [account.base + "/v1.0/me/drive/root/delta"]
@@ -125,7 +125,7 @@ def test_a_signed_address_that_grew_old_is_asked_for_again_and_renews_nothing(ac
 
 
 @pytest.mark.usefixtures("address")
-def test_a_file_that_is_too_large_is_not_asked_for(account, tokens, tmp_path):
+def test_an_oversized_file_is_not_requested(account, tokens, tmp_path):
     file_id = account.put("one.txt", "x" * 2000)
     settings = account.settings.model_copy(update={"max_file_bytes": 1000})
     connector = registry.make_connector("ONEDRIVE", APP, settings)
@@ -143,7 +143,7 @@ def test_paths_are_made_of_the_folders_that_the_feed_names(account, connector, t
     assert account.requests[1:] == [f"GET /v1.0/me/drive/items/{file_id}", f"GET /signed/{file_id}"]
 
 
-def test_folders_that_an_earlier_process_saw_are_asked_for(account, connector, tokens):
+def test_folders_from_an_earlier_process_are_requested(account, connector, tokens):
     account.page = 1
     ids = [account.put(f"a/b/{number}.txt", "x") for number in range(3)]
     account.twist = lambda body: {**body, "value": [entry for entry in body["value"] if "folder" not in entry]}
@@ -152,7 +152,7 @@ def test_folders_that_an_earlier_process_saw_are_asked_for(account, connector, t
     assert sum("/items/" in request for request in account.requests) == 1
 
 
-def test_a_deleted_file_is_said_and_nothing_else_listed(account, connector, tokens):
+def test_only_the_deleted_file_is_listed(account, connector, tokens):
     account.put("kept.txt", "x")
     deleted_id = account.put("gone.txt", "x")
     first_pages = pages(connector, tokens)
@@ -266,7 +266,7 @@ def test_ever_new_pages_of_the_same_items_are_no_listing(account, connector, tok
 
 
 @pytest.mark.parametrize("refused", [400, 403, 404])
-def test_an_account_without_a_drive_is_said(account, connector, tokens, refused):
+def test_an_account_without_a_drive_is_reported(account, connector, tokens, refused):
     account.fault = lambda _request: faults.status(refused)
     with pytest.raises(Fatal, match="no OneDrive") as raised:
         pages(connector, tokens)

@@ -120,9 +120,7 @@ def test_what_lies_in_a_site_that_is_not_followed_any_more_is_gone(account, conn
 
 
 @pytest.mark.parametrize("closed", [OTHER, OTHERS])
-def test_a_site_or_library_that_may_not_be_read_is_left_out_alone_and_keeps_its_documents(
-    account, connector, tokens, closed
-):
+def test_a_forbidden_site_or_library_is_skipped_and_keeps_its_documents(account, connector, tokens, closed):
     account.follow(OTHER)
     mine, held_id = account.put("mine.txt", "x"), account.put("held.txt", "x", OTHERS)
     first_pages = pages(connector, tokens)
@@ -179,7 +177,7 @@ def test_a_library_in_which_nothing_is_chosen_is_not_even_listed(account, tokens
         assert chosen.is_deleted(tokens, account.put("home2.txt", "x")) or include
 
 
-def test_another_choice_lists_everything_and_what_is_not_chosen_is_gone(account, connector, tokens, choose):
+def test_another_choice_starts_a_whole_listing_and_deletes_the_rest(account, connector, tokens, choose):
     account.follow(OTHER)
     file_id, two = account.put("one.txt", "x"), account.put("two.txt", "x", OTHERS)
     first_pages = pages(connector, tokens)
@@ -203,7 +201,7 @@ def test_a_choice_that_leads_nowhere_is_counted_and_takes_nothing_away(account, 
         assert not chosen.is_deleted(tokens, file_id)
 
 
-def test_an_account_without_sharepoint_is_said(account, connector, tokens):
+def test_an_account_without_sharepoint_is_reported(account, connector, tokens):
     account.fault = lambda _request: faults.status(403)
     with pytest.raises(Fatal, match="account of work or school") as raised:
         pages(connector, tokens)

@@ -113,7 +113,7 @@ def test_an_index_that_does_not_fit_is_named_so(pinecone_index, options, words, 
     assert caught.value.field == field
 
 
-def test_a_wrong_key_a_wrong_host_and_an_unreachable_one_are_told_apart(index):
+def test_wrong_keys_wrong_hosts_and_unreachable_hosts_have_own_errors(index):
     with pytest.raises(Fatal, match="refuses the API key") as caught:
         pinecone_store(index, "ns_1", 16, key="canary-other-key").check()
     assert caught.value.field == "apiKey"
@@ -237,7 +237,7 @@ def test_how_long_to_wait_is_passed_on_as_seconds_or_as_a_date(index, store):
         assert caught.value.after is None if least is None else least <= caught.value.after <= max_seconds
 
 
-def test_an_upsert_that_is_told_to_wait_waits(index, store, monkeypatch):
+def test_an_upsert_waits_for_retry_after(index, store, monkeypatch):
     waited = []
     monkeypatch.setattr(adapter.time, "sleep", waited.append)
     index.faults += [("/upsert", status(429, Retry_After="3")), ("/upsert", status(429)), ("/upsert", status(429))]
@@ -361,7 +361,7 @@ def test_what_a_condition_asks_of_the_index_lets_through_all_that_matches(data, 
         ({"field": "document.source", "op": "in", "value": []}, True),
     ],
 )
-def test_what_labels_can_say_is_asked_of_the_index(data, narrows):
+def test_a_filter_by_labels_is_sent_to_the_index(data, narrows):
     expression = build_expression(DocumentFilter(where=condition_of(data)))
     assert (expression is not None) is narrows
     assert not expression or not fits(expression, vector_metadata.document_labels("doc_1", "TEXT", "TEXT", {"k": 2}))

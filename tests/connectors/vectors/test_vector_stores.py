@@ -214,7 +214,7 @@ def test_pgvector_refuses_other_dimensions_and_other_namespaces(store, new_scope
         pg_store.upsert(scope, [Vector("a#1#0", "a", [1e9] * DIMENSIONS)])
 
 
-def test_pgvector_changes_its_dimensions_beside_an_index(store, db, monkeypatch):
+def test_pgvector_changes_its_dimensions_next_to_an_index(store, db, monkeypatch):
     # A namespace with a new model writes new vectors next to the old; a later sweep removes these.
     monkeypatch.setattr(pgvector, "INDEX_FROM", 1)
     pg_store, scope = store
@@ -311,7 +311,7 @@ def test_pgvector_narrows_by_document(store, db, monkeypatch, indexed):
     assert len(pg_store.query(scope, vectors[0].values, 100, DocumentFilter(metadata={"few": True}))) == 50
 
 
-def test_a_filter_is_asked_on_the_way_through_the_index(store, db, monkeypatch):
+def test_a_filter_is_applied_during_the_index_scan(store, db, monkeypatch):
     # PostgreSQL expects few vectors in the whole index, and would join and sort.
     pg_store, scope = store
     names = [f"{scope.namespace}-{number}" for number in range(200)]

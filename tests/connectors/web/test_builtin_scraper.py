@@ -54,7 +54,7 @@ def test_the_kind_is_what_the_site_says_unless_the_bytes_say_otherwise(data, dec
         ({}, "", {}),
     ],
 )
-def test_a_version_asks_for_what_is_newer(headers, version, expected_headers):
+def test_a_version_becomes_a_conditional_request(headers, version, expected_headers):
     assert scraper.content_version(fetched(**headers), URL) == version
     assert scraper.condition_headers(version) == expected_headers
 
@@ -64,7 +64,7 @@ def test_a_mark_that_is_none_asks_for_everything(version):
     assert scraper.condition_headers(version) == {}
 
 
-def test_nothing_new_is_none_and_nothing_at_all_is_said(tmp_path):
+def test_an_unchanged_page_is_none_and_an_empty_page_an_error(tmp_path):
     path = tmp_path / "raw"
     path.write_bytes(b"")
     assert scraper.make_content(fetched(304, 0), URL, OPTIONS, path, known='etag "1"') is None

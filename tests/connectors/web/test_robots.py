@@ -99,7 +99,7 @@ def test_nothing_is_fetched_while_a_site_cannot_say(status, make):
         assert robots.delay(server.url) == 0
 
 
-def test_a_site_is_asked_once_by_all_threads(make):
+def test_all_threads_share_one_request_for_robots(make):
     with serving(lambda *_: answer(RULES)) as server:
         robots = make()
         threads = [threading.Thread(target=robots.rules, args=(f"{server.url}/{number}",)) for number in range(8)]
@@ -122,7 +122,7 @@ def test_an_endless_file_is_read_in_part(make):
     assert rules.allowed(f"{server.url}/")
 
 
-def test_robots_of_an_inner_address_are_not_asked_for(make):
+def test_robots_of_an_internal_address_are_not_requested(make):
     with serving(lambda *_: answer(RULES)) as server:
         make(Guard()).rules(server.url)
         with serving(lambda *_: answer(status="301 Moved", location=f"{server.url}/robots.txt"), "127.0.0.3") as outer:

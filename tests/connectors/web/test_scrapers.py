@@ -150,13 +150,13 @@ def test_a_page_that_is_not_there_is_left_out_with_the_reason(scraped_site: Plac
         scraped_site.fetch("/gone", tmp_path)
 
 
-def test_a_site_in_trouble_may_be_asked_later(scraped_site: Place, tmp_path: Path) -> None:
+def test_a_failing_site_is_retryable(scraped_site: Place, tmp_path: Path) -> None:
     scraped_site.put("/busy", Seen("<p>Later</p>", 503))
     with pytest.raises(Retryable, match="503"):
         scraped_site.fetch("/busy", tmp_path)
 
 
-def test_a_check_of_the_address_is_asked_also_where_it_leads(scraped_site: Place, tmp_path: Path) -> None:
+def test_the_address_check_covers_redirects(scraped_site: Place, tmp_path: Path) -> None:
     scraped_site.put("/moved", Seen(PAGE, final=f"{scraped_site.site}/there"))
     scraped_site.put("/there", Seen(PAGE))
     assert scraped_site.fetch("/moved", tmp_path).url == f"{scraped_site.site}/there"
@@ -256,7 +256,7 @@ def test_a_refused_key_and_an_empty_account_end_the_run_at_once(
     assert len(vendor.vendor.asked) == 2
 
 
-def test_a_page_that_a_service_will_not_read_fails_alone(vendor: Place, tmp_path: Path) -> None:
+def test_a_page_refused_by_the_service_is_skipped(vendor: Place, tmp_path: Path) -> None:
     assert vendor.vendor is not None
     for status in (400, 403, 422, 451):
         vendor.vendor.always[:] = [faults.status(status, WORDS)]
@@ -266,7 +266,7 @@ def test_a_page_that_a_service_will_not_read_fails_alone(vendor: Place, tmp_path
 
 
 @pytest.mark.parametrize("name", sorted(VENDORS))
-def test_a_key_that_cannot_be_one_is_refused_before_anybody_is_asked(name: str) -> None:
+def test_an_invalid_key_is_refused_without_a_request(name: str) -> None:
     for key in ("", " ", "schlüssel", "two\nlines", "a\0b"):
         with pytest.raises(Fatal, match=r"webScraperConfig\.apiKey") as caught:
             VENDORS[name][0]({"provider": name, "apiKey": key}, settings())
@@ -310,7 +310,7 @@ def test_the_key_is_in_no_log_and_no_error(
     assert vendor.vendor.key not in everything
 
 
-def test_the_services_are_asked_for_the_page_as_it_is_now_and_safely(tmp_path: Path) -> None:
+def test_the_services_get_options_for_fresh_and_safe_pages(tmp_path: Path) -> None:
     # The stand-ins refuse Firecrawl's unsafe defaults; Jina caches pages for an hour by default.
     with jina_reader.running(web={f"{SITE}/tides": Seen(PAGE), f"{SITE}/tides.pdf": Seen()}) as reader:
         scraper = jina.make(

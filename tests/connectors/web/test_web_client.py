@@ -238,7 +238,7 @@ def test_a_gzip_bomb_stops_at_the_bound(make):
 
 
 @pytest.mark.parametrize("encoding", ["br", "zstd", "gzip, gzip", "gzip,gzip,gzip", "compress", "x"])
-def test_packing_that_was_not_asked_for_is_refused(encoding, make):
+def test_an_unrequested_encoding_is_refused(encoding, make):
     with serving(lambda *_: answer(gzip.compress(gzip.compress(b"x")), content_encoding=encoding)) as server:
         with pytest.raises(Skippable, match="Content-Encoding"):
             make().get(server.url, io.BytesIO())
