@@ -65,7 +65,7 @@ def test_its_text_is_judged_too_and_its_failure_is_the_documents(space, docling,
     docling.key, docling.errors = "another", {}
     run, _ = ingested(space, "refused.docx", word(SENTENCE, SYMBOLS, "more"))
     assert "parserConfig.apiKey" in run["documents"]["failed"][0]["error"]
-    docling.key = docling_serve.KEY
+    docling.key = docling_serve.API_KEY
     docling.faults = [faults.status(503)] * 2
     run, _ = ingested(space, "later.docx", word(SENTENCE, SYMBOLS, "later"))
     assert run["documents"]["failed"] == []
@@ -75,7 +75,7 @@ def test_its_config_is_tried_masked_kept_and_taken_away(space, docling):
     path = f"/v1/namespaces/{space.namespace}"
     parser_config = space.ok(space.client.get(path))["namespace"]["parserConfig"]
     assert parser_config == {"provider": "ENDPOINT", "url": docling.url, "apiKey": parser_config["apiKey"]}
-    assert docling_serve.KEY not in json.dumps(parser_config)
+    assert docling_serve.API_KEY not in json.dumps(parser_config)
     space.ok(space.client.patch(path, json={"parserConfig": parser_config}))
     elsewhere = {**parser_config, "url": "http://127.0.0.1:9/elsewhere"}
     refused = space.client.patch(path, json={"parserConfig": elsewhere})

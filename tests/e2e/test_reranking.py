@@ -57,7 +57,7 @@ def test_an_endpoint_puts_the_best_text_first(space, name):
         configured(space, server.config())
         rerank_config = space.ok(space.client.get(f"/v1/namespaces/{space.namespace}"))["namespace"]["rerankConfig"]
         assert rerank_config["provider"] == "ENDPOINT"
-        assert rerank_server.KEY not in str(rerank_config)
+        assert rerank_server.API_KEY not in str(rerank_config)
         plain_answer = answer(space, rerank=False)
         assert "reranked" not in plain_answer
         reranked = answer(space, topK=3, rerank=WIDE)

@@ -48,7 +48,7 @@ def test_the_main_job_on_accounts_alone_leaves_no_key_in_the_open(service, opena
         assert len(index.space(service.namespace)) == 2
         with psycopg.connect(postgres.url(service.home), autocommit=True) as connection:
             connection.execute("checkpoint")
-        keys = [embedding_server.KEYS["OPENAI"], pinecone.KEY, "canary-s3-secret"]
+        keys = [embedding_server.KEYS["OPENAI"], pinecone.API_KEY, "canary-s3-secret"]
         for file in sorted(service.home.rglob("*")):
             with suppress(FileNotFoundError):  # the service goes on
                 content = file.read_bytes() if file.is_file() else b""

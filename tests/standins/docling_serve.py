@@ -13,7 +13,7 @@ from typing import Any
 
 from tests.standins.faults import Fault, Handler, serving
 
-KEY = "canary-docling-key"
+API_KEY = "canary-docling-key"
 PATH = "/v1/convert/file"
 
 
@@ -22,7 +22,7 @@ class Place:
     """A server: `texts` and `errors` by end of the file name, `seen` files, `faults` used once each."""
 
     port: int = 0
-    key: str | None = KEY
+    key: str | None = API_KEY
     texts: dict[str, str] = field(default_factory=dict)
     errors: dict[str, str] = field(default_factory=dict)
     faults: list[Fault] = field(default_factory=list)
@@ -35,7 +35,7 @@ class Place:
 
     def config(self) -> dict[str, str]:
         """Return a `parserConfig` for this server."""
-        return {"provider": "ENDPOINT", "url": self.url, "apiKey": KEY}
+        return {"provider": "ENDPOINT", "url": self.url, "apiKey": API_KEY}
 
 
 def running(**options: Any) -> AbstractContextManager[Place]:

@@ -36,7 +36,7 @@ MODELS = {
 MODEL = {name: next(iter(models)) for name, models in MODELS.items()}
 INPUTS_PER_MINUTE = {"COHERE": 2000}
 LONGEST_HOLD = 60.0
-TEXTS = {"OPENAI": 2048, "COHERE": 96, "JINA": 512}
+MAX_TEXTS = {"OPENAI": 2048, "COHERE": 96, "JINA": 512}
 REQUEST_TOKENS, TEXT_TOKENS = 300_000, 8192
 OPENAI = Described(Path(__file__).with_name("contracts") / "openai-embeddings.json")
 _COHERE = {"model", "texts", "input_type", "embedding_types", "truncate", "output_dimension"}
@@ -180,7 +180,7 @@ class _Handler(Handler):
 
 
 def _vectors(vendor: Vendor, texts: list[str], model: str) -> list[Any]:
-    if not texts or len(texts) > TEXTS[vendor.name]:
+    if not texts or len(texts) > MAX_TEXTS[vendor.name]:
         vendor.violations.append(f"{len(texts)} texts in a request")
         raise Refused(400, "array has the wrong length")
     values = [vector(text, MODELS[vendor.name][model]) for text in texts]

@@ -14,7 +14,7 @@ from urllib.parse import parse_qs, urlsplit
 from tests.standins.faults import Handler, serving
 from tests.standins.scraped import Seen, Vendor, about, chosen, links, markdown
 
-KEY = "canary-firecrawl-key"
+API_KEY = "canary-firecrawl-key"
 PAGE = {
     *("formats", "includeTags", "excludeTags", "onlyMainContent", "mobile", "skipTlsVerification", "timeout"),
     *("removeBase64Images", "fastMode", "blockAds", "maxAge", "storeInCache"),
@@ -59,7 +59,7 @@ class Firecrawl(Vendor):
 
 
 def running(**options: Any) -> AbstractContextManager[Firecrawl]:
-    return serving(Firecrawl(KEY, **options), _Handler)
+    return serving(Firecrawl(API_KEY, **options), _Handler)
 
 
 class _Handler(Handler):
@@ -81,7 +81,7 @@ class _Handler(Handler):
         fault = self.standin.next_fault()
         if fault is not None and fault(self):
             return
-        if self.headers.get("Authorization") != f"Bearer {KEY}":
+        if self.headers.get("Authorization") != f"Bearer {API_KEY}":
             self._refuse(401, "Unauthorized: SECRET VENDOR WORDS")
         elif self.standin.credits <= 0 and self.command == "POST":
             self._refuse(402, "Payment required: SECRET VENDOR WORDS")

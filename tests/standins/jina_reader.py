@@ -9,11 +9,11 @@ from typing import Any
 from tests.standins.faults import Handler, serving
 from tests.standins.scraped import Vendor, about, markdown
 
-KEY = "canary-jina-reader-key"
+API_KEY = "canary-jina-reader-key"
 
 
 def running(**options: Any) -> AbstractContextManager[Vendor]:
-    return serving(Vendor(KEY, **options), _Handler)
+    return serving(Vendor(API_KEY, **options), _Handler)
 
 
 class _Handler(Handler):
@@ -28,7 +28,7 @@ class _Handler(Handler):
             self._answer(body)
 
     def _answer(self, body: Any) -> None:
-        if self.headers.get("Authorization") != f"Bearer {KEY}":
+        if self.headers.get("Authorization") != f"Bearer {API_KEY}":
             self.reply(401, {"code": 401, "name": "AuthenticationFailedError", "message": "SECRET VENDOR WORDS"})
             return
         if self.path != "/" or self.headers.get("Accept") != "application/json" or set(body) != {"url"}:

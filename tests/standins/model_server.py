@@ -31,7 +31,7 @@ import numpy as np
 from tests.standins.embedding_server import float_list, tokens, vector
 from tests.standins.faults import Fault, Handler, serving
 
-KEY = "canary-model-key"
+API_KEY = "canary-model-key"
 UNEMBEDDABLE = "unembeddable"
 OLLAMA_NAN = "failed to encode response: json: unsupported value: NaN"
 TEI_ERROR = "Inference failed"

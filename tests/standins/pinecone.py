@@ -23,7 +23,7 @@ from tests.standins.faults import Fault, Handler, cut, html, reset, serving, slo
 __all__ = ["Index", "cut", "html", "reset", "running", "slow", "status"]
 
 DESCRIPTION = Described(Path(__file__).with_name("contracts") / "pinecone-db_data-2026-04.json")
-KEY = "canary-pinecone-key"
+API_KEY = "canary-pinecone-key"
 REQUEST_BYTES = 2_000_000
 METADATA_BYTES = 40_960
 
@@ -71,7 +71,7 @@ class Index:
 
     def config(self, **overrides: str) -> dict[str, str]:
         """A vectorStorageConfig for this index."""
-        return {"provider": "PINECONE", "apiKey": KEY, "indexHost": self.host} | overrides
+        return {"provider": "PINECONE", "apiKey": API_KEY, "indexHost": self.host} | overrides
 
     def bodies(self, path: str) -> list[Any]:
         """Return the bodies sent to a path."""
@@ -173,7 +173,7 @@ class _Handler(Handler):
         return parse_qs(urlsplit(self.path).query)
 
     def _admit(self, pattern: str, method: str, body: Any, size: int) -> None:
-        if self.headers.get("Api-Key") != KEY:
+        if self.headers.get("Api-Key") != API_KEY:
             raise Refused(401, "Invalid API Key SECRET VENDOR WORDS")
         if (method, pattern) not in _ACTIONS:
             raise Refused(404, "No such path")

@@ -16,7 +16,7 @@ from typing import Any
 
 from tests.standins.faults import Fault, Handler, serving
 
-KEY = "canary-rerank-key"
+API_KEY = "canary-rerank-key"
 UNSCORABLE = "unscorable"
 PATHS = {"COHERE": "/v2/rerank", "JINA": "/v1/rerank", "TEI": "/rerank", "VLLM": "/rerank"}
 MODELS = {"COHERE": "rerank-v3.5", "JINA": "jina-reranker-v2-base-multilingual", "VLLM": "BAAI/bge-reranker-v2-m3"}
@@ -37,7 +37,7 @@ class Place:
     port: int = 0
     delay: float = 0.0
     logits: bool = False
-    key: str | None = KEY
+    key: str | None = API_KEY
     faults: list[Fault] = field(default_factory=list)
     always: list[Fault] = field(default_factory=list)
     seen: list[Any] = field(default_factory=list)
@@ -51,8 +51,8 @@ class Place:
         """Return a `rerankConfig` for this server."""
         if self.name in {"TEI", "VLLM"}:
             model = {"model": MODELS[self.name]} if self.name in MODELS else {}
-            return {"provider": "ENDPOINT", "url": self.url, "apiKey": KEY, **model}
-        return {"provider": self.name, "model": MODELS[self.name], "apiKey": KEY}
+            return {"provider": "ENDPOINT", "url": self.url, "apiKey": API_KEY, **model}
+        return {"provider": self.name, "model": MODELS[self.name], "apiKey": API_KEY}
 
 
 def share(query: str, text: str) -> float:

@@ -9,12 +9,12 @@ from urllib.parse import parse_qs, urlsplit
 from tests.standins.faults import Handler, serving
 from tests.standins.scraped import Seen, Vendor
 
-KEY = "canary-scrapingbee-key"
+API_KEY = "canary-scrapingbee-key"
 PARAMETERS = {"api_key", "url", "render_js"}
 
 
 def running(**options: Any) -> AbstractContextManager[Vendor]:
-    return serving(Vendor(KEY, **options), _Handler)
+    return serving(Vendor(API_KEY, **options), _Handler)
 
 
 class _Handler(Handler):
@@ -30,7 +30,7 @@ class _Handler(Handler):
             self._answer(parts.path, query)
 
     def _answer(self, path: str, query: dict[str, str]) -> None:
-        if query.get("api_key") != KEY:
+        if query.get("api_key") != API_KEY:
             self.reply(401, {"message": f"Invalid api key: {query.get('api_key')} SECRET VENDOR WORDS"})
         elif path == "/usage":
             self.reply(200, {"max_api_credit": 1000, "used_api_credit": 10, "max_concurrency": 5})

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from tests.standins.faults import Handler
 
 HOST = "contoso.sharepoint.com"
-SITE = "sites/team"
-HOME = f"{SITE}/Shared Documents"
+SITE_PATH = "sites/team"
+HOME = f"{SITE_PATH}/Shared Documents"
 
 
 class Library(OneDriveAccount):
@@ -71,7 +71,7 @@ class SharePointAccount(Served):
         self.complaints: list[str] = []
         self.twist = lambda body: body
         """Function applied to each answer about sites and libraries."""
-        self.follow(SITE)
+        self.follow(SITE_PATH)
 
     @property
     def settings(self) -> Settings:

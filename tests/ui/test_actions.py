@@ -251,14 +251,14 @@ def test_an_external_parser_is_set_kept_with_its_key_and_taken_away(app, org, dr
     with docling_serve.running() as docling:
         view = app(org.api_key, "namespaces", namespace=drive.namespace, open="yes")
         field(view, "parserConfig.url").set_value(docling.url)
-        field(view, "parserConfig.apiKey").set_value(docling_serve.KEY)
+        field(view, "parserConfig.apiKey").set_value(docling_serve.API_KEY)
         click(view, "Test and save")
         assert not view.error, visible_content(view)
         assert stored() == {"provider": "ENDPOINT", "url": docling.url, "apiKey": stored()["apiKey"]}
         view = app(org.api_key, "namespaces", namespace=drive.namespace, open="yes")
         click(view, "Test and save")
         assert not view.error, visible_content(view)
-        assert namespaces.load_namespace(org.db, org.ring, drive.namespace).parser["apiKey"] == docling_serve.KEY
+        assert namespaces.load_namespace(org.db, org.ring, drive.namespace).parser["apiKey"] == docling_serve.API_KEY
         field(view, "parserConfig.url").set_value("")
         click(view, "Test and save")
         assert stored() is None

@@ -13,7 +13,7 @@ from retrieval.accounts import api_keys
 from retrieval.accounts.queries import organizations
 from tests.api.support import EMBEDDED, Organization, assert_error, client_of, serve
 from tests.standins import model_server
-from tests.standins.model_server import KEY, UNEMBEDDABLE, ModelServer
+from tests.standins.model_server import API_KEY, UNEMBEDDABLE, ModelServer
 
 LEARNED = {
     "textsPerRequest": 32,
@@ -54,7 +54,7 @@ def server():
 
 
 def model_of(server, **settings):
-    return {"provider": "ENDPOINT", "url": server.url, "model": "custom", "apiKey": KEY, **settings}
+    return {"provider": "ENDPOINT", "url": server.url, "model": "custom", "apiKey": API_KEY, **settings}
 
 
 def test_what_the_check_learns_is_shown_and_the_key_is_not(checking, server, caplog):
@@ -72,7 +72,7 @@ def test_what_the_check_learns_is_shown_and_the_key_is_not(checking, server, cap
     renamed = checking.client.patch(path, json={"name": "renamed"}).json()["data"]["namespace"]
     assert renamed["embeddingModelConfig"]["learned"] == LEARNED
     rows = checking.db.rows("select config::text as text from namespaces where id = %(id)s", {"id": space["id"]})
-    assert KEY not in answer.text + caplog.text + rows[0]["text"]
+    assert API_KEY not in answer.text + caplog.text + rows[0]["text"]
     assert len(server.refused) == 2
 
 
@@ -115,7 +115,7 @@ def test_addresses_are_guarded(checking, server, change, code, field, words):
     error = assert_error(checking.client.post("/v1/namespaces", json=body), 400, code)
     assert field is None or error["error"]["details"]["field"] == field
     assert words in error["message"]
-    assert KEY not in json.dumps(error)
+    assert API_KEY not in json.dumps(error)
     assert not server.keys
 
 

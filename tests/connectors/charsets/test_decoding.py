@@ -12,7 +12,7 @@ from connectors.web.crawl.sitemap import read_sitemap
 from retrieval.errors import Skippable
 from retrieval.ports import OcrStrategy, RawContent, ScrapeOptions
 
-TEXTS = {
+SAMPLE_TEXTS = {
     "windows-1252": "Größe der Flut: “hoch” – für 5 € täglich übermäßig schön geprüft.",
     "iso-8859-2": "Příliš žluťoučký kůň úpěl ďábelské ódy u řeky, když pršelo.",
     "windows-1250": "Zażółć gęślą jaźń, świąteczne źrebię ćwiczy na łące pod Łodzią.",
@@ -65,18 +65,18 @@ def parse(tmp_path):
     return read
 
 
-@pytest.mark.parametrize("charset", TEXTS)
+@pytest.mark.parametrize("charset", SAMPLE_TEXTS)
 def test_a_page_is_decoded_by_its_bytes(charset):
     for form, parts in DECLARATIONS.items():
         header, meta = (part.format(charset) for part in parts)
         head = f"<!doctype html><html><head>{meta}<title>Harbour</title></head>"
-        page = f"{head}<body><p>{TEXTS[charset]}</p></body></html>"
+        page = f"{head}<body><p>{SAMPLE_TEXTS[charset]}</p></body></html>"
         assert decoding.decode_text(encoded(page, charset), header, markup=True) == page, form
 
 
-@pytest.mark.parametrize("charset", TEXTS)
+@pytest.mark.parametrize("charset", SAMPLE_TEXTS)
 def test_every_kind_of_text_is_decoded_despite_a_wrong_declaration(charset, parse):
-    text = TEXTS[charset]
+    text = SAMPLE_TEXTS[charset]
     page = encoded(f"<!doctype html><html><meta charset={charset}><body><p>{text}</p></body></html>", charset)
     assert text in parse(page, "https://example.org/", "text/html; charset=utf-8", page=True)
     assert text in parse(page, "a.html", "text/html; charset=utf-8")
@@ -89,9 +89,9 @@ def test_every_kind_of_text_is_decoded_despite_a_wrong_declaration(charset, pars
         assert text in parse(mail, "a.eml")
 
 
-@pytest.mark.parametrize("charset", TEXTS)
+@pytest.mark.parametrize("charset", SAMPLE_TEXTS)
 def test_a_sitemap_is_read_in_any_charset(charset, tmp_path):
-    url = f"https://example.org/{TEXTS[charset].replace(' ', '-')}"
+    url = f"https://example.org/{SAMPLE_TEXTS[charset].replace(' ', '-')}"
     body = f'<urlset xmlns="http://www.sitemaps.org/schemas/sitemap/0.9"><url><loc>{url}</loc></url></urlset>'
     file = tmp_path / "sitemap"
     declarations = [f'<?xml version="1.0" encoding="{label}"?>' for label in ("utf-8", charset)]
@@ -102,7 +102,7 @@ def test_a_sitemap_is_read_in_any_charset(charset, tmp_path):
 
 @pytest.mark.parametrize("charset", ["windows-1251", "koi8-r", "gb2312", "shift_jis", "euc-kr", "windows-1253"])
 def test_a_western_declaration_of_another_script_is_not_believed(charset):
-    assert decoding.decode_text(encoded(TEXTS[charset], charset), "iso-8859-1") == TEXTS[charset]
+    assert decoding.decode_text(encoded(SAMPLE_TEXTS[charset], charset), "iso-8859-1") == SAMPLE_TEXTS[charset]
 
 
 @pytest.mark.parametrize(
@@ -134,8 +134,8 @@ def test_labels_of_no_charset_are_not_accepted(label):
 
 @pytest.mark.parametrize("charset", ["gb2312", "shift_jis", "big5", "euc-kr"])
 def test_a_page_that_was_cut_within_a_character_keeps_the_rest(charset):
-    data = encoded(TEXTS[charset] * 5, charset)[:-1]
-    assert decoding.decode_text(data, charset).rstrip("\ufffd") == (TEXTS[charset] * 5)[:-1]
+    data = encoded(SAMPLE_TEXTS[charset] * 5, charset)[:-1]
+    assert decoding.decode_text(data, charset).rstrip("\ufffd") == (SAMPLE_TEXTS[charset] * 5)[:-1]
 
 
 def test_a_mark_that_is_not_true_is_left_out():

@@ -23,7 +23,7 @@ from retrieval.errors import Fatal, Retryable
 from retrieval.setting_values import Endpoint
 from retrieval.settings import Settings
 from tests.standins import embedding_server, faults
-from tests.standins.embedding_server import KEYS, MODELS, TEXTS, Vendor, tokens
+from tests.standins.embedding_server import KEYS, MAX_TEXTS, MODELS, Vendor, tokens
 
 MAKERS = {"OPENAI": openai.make, "COHERE": cohere.make, "JINA": jina.make}
 CANARY = "SECRET VENDOR WORDS"
@@ -70,7 +70,7 @@ def make_embedder(vendor: Vendor, **config: str) -> VendorEmbedder:
 
 
 def test_one_unit_vector_a_text_in_order(vendor):
-    texts = [f"text number {number} of wind" for number in range(TEXTS[vendor.name] + 5)]
+    texts = [f"text number {number} of wind" for number in range(MAX_TEXTS[vendor.name] + 5)]
     embedder = make_embedder(vendor)
     vectors = embedder.embed(texts, "document")
     assert vectors.shape == (len(texts), embedder.dimensions)
@@ -79,7 +79,7 @@ def test_one_unit_vector_a_text_in_order(vendor):
     for number in (0, 7, len(texts) - 1):
         due = np.array(embedding_server.vector(texts[number], embedder.dimensions))
         assert float(vectors[number] @ (due / np.linalg.norm(due))) > 0.9999
-    assert [len(request) for request in sorted(vendor.inputs, key=len)] == [5, TEXTS[vendor.name]]
+    assert [len(request) for request in sorted(vendor.inputs, key=len)] == [5, MAX_TEXTS[vendor.name]]
 
 
 def test_no_answer_fills_the_memory_with_little(vendor, impatient):

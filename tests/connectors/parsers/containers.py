@@ -185,23 +185,23 @@ def winmail(files: list[File]) -> File:
     return "winmail.dat", tnef(files, NOTE)
 
 
-KEY = rsa.generate_private_key(65537, 2048)
+SIGNING_KEY = rsa.generate_private_key(65537, 2048)
 _NAME = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "ann@example.com")])
 _NOW = datetime.now(UTC)
 CERTIFICATE = (
     x509.CertificateBuilder()
     .subject_name(_NAME)
     .issuer_name(_NAME)
-    .public_key(KEY.public_key())
+    .public_key(SIGNING_KEY.public_key())
     .serial_number(7)
     .not_valid_before(_NOW - timedelta(days=1))
     .not_valid_after(_NOW + timedelta(days=1))
-    .sign(KEY, hashes.SHA256())
+    .sign(SIGNING_KEY, hashes.SHA256())
 )
 
 
 def signed(data: bytes) -> bytes:
-    builder = pkcs7.PKCS7SignatureBuilder().set_data(data).add_signer(CERTIFICATE, KEY, hashes.SHA256())
+    builder = pkcs7.PKCS7SignatureBuilder().set_data(data).add_signer(CERTIFICATE, SIGNING_KEY, hashes.SHA256())
     return builder.sign(serialization.Encoding.DER, [pkcs7.PKCS7Options.Binary])
 
 

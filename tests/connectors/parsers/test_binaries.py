@@ -113,7 +113,7 @@ def test_a_text_without_a_word_is_refused(read, name):
         read(name, NONSENSE[name])
 
 
-TEXTS = {
+SCRIPT_TEXTS = {
     **{language: " ".join(pair) * 20 for language, pair in SENTENCES.items()},
     "codes": "\n".join(f"part-{number:05} KX{number % 7}-DN{number} {number * 3.5} EUR" for number in range(400)),
     "hexadecimal": "\n".join(f"0x{number * 7919:08x} 0x{number * 104729:08x}" for number in range(400)),
@@ -127,10 +127,10 @@ TEXTS = {
 }
 
 
-@pytest.mark.parametrize("name", TEXTS)
+@pytest.mark.parametrize("name", SCRIPT_TEXTS)
 def test_a_text_of_any_script_is_read(read, name):
-    assert not trust.judge_whole(TEXTS[name]).unread
-    assert read("a.txt", TEXTS[name].encode()).text == TEXTS[name]
+    assert not trust.judge_whole(SCRIPT_TEXTS[name]).unread
+    assert read("a.txt", SCRIPT_TEXTS[name].encode()).text == SCRIPT_TEXTS[name]
 
 
 @pytest.mark.parametrize("start", [b"Summary: caf\xe9 ", b"=== Gr\xfc\xdfe ", b"From here the caf\xe9 "])

@@ -129,7 +129,7 @@ def test_slides(read: Read, properties: str, expected: str) -> None:
     assert expected in flat(read("a.pptx", slide(runs)))
 
 
-NAMES = " ".join(
+ODF_XMLNS = " ".join(
     f'xmlns:{prefix}="urn:oasis:names:tc:opendocument:xmlns:{prefix}:1.0"'
     for prefix in ("office", "style", "text", "table")
 )
@@ -141,7 +141,7 @@ def open_document(body: str, styles: str) -> bytes:
         archive.writestr("mimetype", "application/vnd.oasis.opendocument.text")
         archive.writestr(
             "content.xml",
-            f"<office:document-content {NAMES}><office:automatic-styles>{styles}</office:automatic-styles>"
+            f"<office:document-content {ODF_XMLNS}><office:automatic-styles>{styles}</office:automatic-styles>"
             f"<office:body><office:text>{body}</office:text></office:body></office:document-content>",
         )
     return file.getvalue()
@@ -337,7 +337,8 @@ def test_open_document_cells(read: Read) -> None:
         archive.writestr("mimetype", "application/vnd.oasis.opendocument.spreadsheet")
         archive.writestr(
             "content.xml",
-            f"<office:document-content {NAMES}><office:automatic-styles>{styles}</office:automatic-styles><office:body>"
+            f"<office:document-content {ODF_XMLNS}><office:automatic-styles>{styles}</office:automatic-styles>"
+            "<office:body>"
             f'<office:spreadsheet><table:table table:name="Stock">{table}</table:table></office:spreadsheet>'
             "</office:body></office:document-content>",
         )

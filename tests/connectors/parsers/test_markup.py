@@ -13,7 +13,7 @@ import pytest
 from docx import Document
 
 from retrieval.errors import Skippable
-from tests.connectors.parsers.test_office import NAMES
+from tests.connectors.parsers.test_office import ODF_XMLNS
 
 pytestmark = pytest.mark.service
 
@@ -238,7 +238,7 @@ def test_a_flat_opendocument_file_is_read_by_its_own_reader(read, ending):
     parsed = read(
         f"plant.{ending}",
         xml(
-            f'<office:document{NAMES} office:mimetype="{ODF}{kind}">{meta}<office:body>{body}</office:body></office:document>'
+            f'<office:document{ODF_XMLNS} office:mimetype="{ODF}{kind}">{meta}<office:body>{body}</office:body></office:document>'
         ),
     )
     assert text in parsed.text

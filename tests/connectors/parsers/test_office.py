@@ -91,7 +91,7 @@ def test_a_pdf_locked_with_aes_256_is_refused_in_words_unless_it_opens_without_a
     assert read(tmp_path, "b.pdf", (OFFICE / "owner_aes256.pdf").read_bytes()).text.startswith("The tide turns")
 
 
-NAMES = "".join(
+ODF_XMLNS = "".join(
     f' xmlns:{name}="urn:oasis:names:tc:opendocument:xmlns:{namespace}:1.0"'
     for name, namespace in (("office", "office"), ("text", "text"), ("draw", "drawing"), ("table", "table"),
                         ("presentation", "presentation"), ("svg", "svg-compatible"))
@@ -107,7 +107,7 @@ def opened(kind: str, body: str, prefix: str = "") -> bytes:
     file = io.BytesIO()
     with zipfile.ZipFile(file, "w") as archive:
         archive.writestr("mimetype", f"application/vnd.oasis.opendocument.{kind}")
-        archive.writestr("content.xml", f"{prefix}<office:document-content{NAMES}>{body}</office:document-content>")
+        archive.writestr("content.xml", f"{prefix}<office:document-content{ODF_XMLNS}>{body}</office:document-content>")
     return file.getvalue()
 
 

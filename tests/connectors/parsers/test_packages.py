@@ -133,7 +133,7 @@ def test_a_drawing_that_is_damaged_is_refused_by_name(read):
         read("plant.vsdx", opc("application/vnd.ms-visio.drawing.main+xml", {"visio/document.xml": "<Visio"}))
 
 
-NAMES = "".join(
+ODF_XMLNS = "".join(
     f' xmlns:{name}="urn:oasis:names:tc:opendocument:xmlns:{namespace}:1.0"'
     for name, namespace in (("office", "office"), ("text", "text"), ("draw", "drawing"), ("table", "table"))
 )
@@ -160,7 +160,8 @@ ODF_KINDS = {
 def open_document(kind: str, body: str) -> dict[str, str]:
     return {
         "mimetype": ODF + kind,
-        "content.xml": f"<office:document-content{NAMES}><office:body>{body}</office:body></office:document-content>",
+        "content.xml": f"<office:document-content{ODF_XMLNS}><office:body>{body}</office:body>"
+        "</office:document-content>",
         "META-INF/manifest.xml": '<m:manifest xmlns:m="urn:oasis:names:tc:opendocument:xmlns:manifest:1.0">'
         f'<m:file-entry m:full-path="/" m:media-type="{ODF}{kind}"/></m:manifest>',
     }

@@ -22,7 +22,7 @@ from retrieval.settings import PROJECT_ROOT
 CASES = PROJECT_ROOT.parent / "shared" / "data" / "cases-3"
 LANGUAGES: dict[str, str] = json.loads((PROJECT_ROOT / "bench" / "parse" / "languages.json").read_text())
 OWL = "The owl hunts mice at night and hears them under the snow."
-WORDS = ("boat", "quay", "crane", "lamp", "rope", "buoy", "winch", "mast", "keel", "hull", "deck", "bow")
+HARBOUR_WORDS = ("boat", "quay", "crane", "lamp", "rope", "buoy", "winch", "mast", "keel", "hull", "deck", "bow")
 
 
 def read(path: Path, ocr: OcrStrategy = OcrStrategy.BASIC_PARSER) -> Parsed:
@@ -212,7 +212,9 @@ def layer(text: str, *added: str) -> TextLayer:
 
 
 def test_a_line_that_was_lost_is_put_after_its_page() -> None:
-    lines = [f"Line {number} tells of the {word} that lies in the harbour." for number, word in enumerate(WORDS)]
+    lines = [
+        f"Line {number} tells of the {word} that lies in the harbour." for number, word in enumerate(HARBOUR_WORDS)
+    ]
     page_text = "## Harbour\n\n" + " ".join(lines[:3] + lines[4:])
     text = verified_page(page_text, layer("\n".join(["Harbour", *lines])))
     assert text.startswith(page_text)

@@ -83,11 +83,17 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> dict[str, workbooks.Wri
     return {workbook[0].name: workbook for workbook in workbooks.write(folder)}
 
 
-NAMES = [f"sheet-{name}.{ending}" for name in workbooks.LAYOUTS for ending in ("xlsx", "xls", "ods")]
-NAMES += ["sheet-values.xlsx", "sheet-values.xls", "sheet-commas.csv", "sheet-semicolons.csv", "sheet-tabs.tsv"]
+WORKBOOK_NAMES = [f"sheet-{name}.{ending}" for name in workbooks.LAYOUTS for ending in ("xlsx", "xls", "ods")]
+WORKBOOK_NAMES += [
+    "sheet-values.xlsx",
+    "sheet-values.xls",
+    "sheet-commas.csv",
+    "sheet-semicolons.csv",
+    "sheet-tabs.tsv",
+]
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", WORKBOOK_NAMES)
 def test_each_block_of_cells_is_a_table_of_its_own(
     read: Read, written: dict[str, workbooks.Written], name: str
 ) -> None:

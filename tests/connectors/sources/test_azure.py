@@ -24,7 +24,7 @@ from tests.connectors.sources.test_objects import fetched, list_items, opened
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 AZURITE = "azurite@3.35.0"
 ACCOUNT = "devstoreaccount1"
-KEY = base64.b64encode(b"canary-of-the-account").decode()
+ACCOUNT_KEY = base64.b64encode(b"canary-of-the-account").decode()
 
 
 def shared_access(permissions):
@@ -32,7 +32,7 @@ def shared_access(permissions):
     fields = {"sp": permissions, "ss": "b", "srt": "sco", "st": "", "se": "2099-01-01T00:00:00Z", "sip": "", "spr": ""}
     fields |= {"sv": "2021-12-02", "ses": ""}
     text = "\n".join([ACCOUNT, *fields.values(), ""])
-    digest = hmac.new(base64.b64decode(KEY), text.encode(), hashlib.sha256).digest()
+    digest = hmac.new(base64.b64decode(ACCOUNT_KEY), text.encode(), hashlib.sha256).digest()
     return urlencode({name: value for name, value in fields.items() if value} | {"sig": base64.b64encode(digest)})
 
 
@@ -44,7 +44,7 @@ class Container:
         self.config = {
             "url": f"azure://{ACCOUNT}/{name}/files",
             "endpoint": endpoint,
-            "credentials": {"accountKey": KEY},
+            "credentials": {"accountKey": ACCOUNT_KEY},
         }
         self.settings = Settings(_env_file=None, fetch_allow="127.0.0.1/32", max_file_bytes=2**20)
         self.send("PUT", "", "&restype=container")
@@ -80,7 +80,7 @@ def endpoint(tmp_path_factory):
         "--disableTelemetry",
     ]
     with subprocess.Popen(
-        [node, script, *options], cwd=folder, env={"AZURITE_ACCOUNTS": f"{ACCOUNT}:{KEY}"}
+        [node, script, *options], cwd=folder, env={"AZURITE_ACCOUNTS": f"{ACCOUNT}:{ACCOUNT_KEY}"}
     ) as running:
         end = time.monotonic() + 60
         while time.monotonic() < end:
@@ -101,7 +101,7 @@ def container(endpoint, request, monkeypatch):
 
 @pytest.mark.parametrize("by", ["accountKey", "sasToken"])
 def test_everything_below_the_prefix_is_listed_and_fetched(container, by, tmp_path):
-    container.config["credentials"] = {by: KEY if by == "accountKey" else shared_access("rl")}
+    container.config["credentials"] = {by: ACCOUNT_KEY if by == "accountKey" else shared_access("rl")}
     paths = ["top.txt", "a/b/deep.txt", "a b/ü é#%41?+.txt"]
     for path in paths:
         container.put(path, f"text of {path}")
@@ -172,6 +172,6 @@ def test_a_refusal_is_no_empty_listing(container):
     for request in (lambda: list_items(container), lambda: connector.is_deleted(tokens, item.external_id)):
         with pytest.raises(Fatal, match=r"does not accept|may not list"):
             request()
-    container.config |= {"credentials": {"accountKey": KEY}, "url": f"azure://{ACCOUNT}/nowhere"}
+    container.config |= {"credentials": {"accountKey": ACCOUNT_KEY}, "url": f"azure://{ACCOUNT}/nowhere"}
     with pytest.raises(Fatal, match=r"no such container|may not list"):
         list_items(container)

@@ -355,7 +355,7 @@ VENDORS = {
     "dropbox": (dropbox, DROPBOX),
     "notion": (notion, NOTION),
 }
-NAMES = {
+NAME_FIELDS = {
     *("emailAddress", "domain", "email", "userPrincipalName", "loginName", "login", "id", "group_id", "account_id"),
     *("display_name", "@odata.nextLink", "accountId", "emailAddress", "members"),
 }
@@ -407,7 +407,7 @@ def changed(answer, changes):
             holder[path[-1]][f"more{value}"] = value
         elif change == "more" and isinstance(holder[path[-1]], list):
             holder[path[-1]].append(value)
-        elif change == "set" and not (isinstance(value, str) and field in NAMES) and not (is_limit and not value):
+        elif change == "set" and not (isinstance(value, str) and field in NAME_FIELDS) and not (is_limit and not value):
             holder[path[-1]] = value
     return changed_answer
 

@@ -13,7 +13,7 @@ from retrieval.errors import Fatal, Retryable
 from retrieval.sync_filter import SyncFilter
 from tests.standins import faults, sharepoint
 from tests.standins.place import APP
-from tests.standins.sharepoint import HOME, HOST, SITE
+from tests.standins.sharepoint import HOME, HOST, SITE_PATH
 
 CONNECTOR, STANDIN = "SHAREPOINT", sharepoint
 OTHER = "sites/other"
@@ -44,10 +44,10 @@ def test_every_library_of_every_followed_site_is_listed(account, connector, toke
     account.page = 1
     account.follow(OTHER)
     account.add_site("sites/strangers")
-    account.add_library(SITE, f"{SITE}/Plans & mehr")
+    account.add_library(SITE_PATH, f"{SITE_PATH}/Plans & mehr")
     ids = {
         account.put("a/one.txt", "first"): f"{HOME}/a/one.txt",
-        account.put("a/one.txt", "second", f"{SITE}/Plans & mehr"): f"{SITE}/Plans & mehr/a/one.txt",
+        account.put("a/one.txt", "second", f"{SITE_PATH}/Plans & mehr"): f"{SITE_PATH}/Plans & mehr/a/one.txt",
         account.put("one.txt", "third", OTHERS): f"{OTHERS}/one.txt",
     }
     account.put("hidden.txt", "x", "sites/strangers/Shared Documents")

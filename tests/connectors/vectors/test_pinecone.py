@@ -24,7 +24,7 @@ from retrieval.ports import Scope, Vector
 from retrieval.setting_values import Endpoint
 from tests.conditions import CONDITIONS, DOCS, condition_of
 from tests.standins.faults import packed
-from tests.standins.pinecone import KEY, cut, fits, html, reset, slow, status
+from tests.standins.pinecone import API_KEY, cut, fits, html, reset, slow, status
 from tests.standins.pinecone_place import LOOPBACK, pinecone_store
 from tests.standins.secure import in_front_of
 
@@ -132,7 +132,7 @@ def test_wrong_keys_wrong_hosts_and_unreachable_hosts_have_own_errors(index):
     with pytest.raises(Retryable, match="cannot be reached"):
         pinecone_store(unreachable, "ns_1", 16).check()
     with pytest.raises(Fatal, match="does not exist, or is not on the public internet"):
-        PineconeStore(PineconeClient("index.invalid", KEY, LOOPBACK), "ns_1", 16).check()
+        PineconeStore(PineconeClient("index.invalid", API_KEY, LOOPBACK), "ns_1", 16).check()
 
 
 @pytest.mark.parametrize(
@@ -140,7 +140,7 @@ def test_wrong_keys_wrong_hosts_and_unreachable_hosts_have_own_errors(index):
 )
 def test_a_host_that_cannot_be_one_is_the_fields_fault(host):
     with pytest.raises(Fatal) as caught:
-        PineconeStore(PineconeClient(host, KEY, LOOPBACK), "ns_1", 16).check()
+        PineconeStore(PineconeClient(host, API_KEY, LOOPBACK), "ns_1", 16).check()
     assert caught.value.field == "indexHost"
     assert "canary" not in str(caught.value)
 
@@ -148,7 +148,7 @@ def test_a_host_that_cannot_be_one_is_the_fields_fault(host):
 def test_nothing_is_dialled_past_the_guard(index):
     for host in (index.host, index.host.replace("http:", "https:")):
         with pytest.raises(Fatal, match="public internet"):
-            PineconeStore(PineconeClient(host, KEY, Guard()), "ns_1", 16).check()
+            PineconeStore(PineconeClient(host, API_KEY, Guard()), "ns_1", 16).check()
 
 
 def test_each_connection_is_dialled_by_the_guard(index):
@@ -158,7 +158,7 @@ def test_each_connection_is_dialled_by_the_guard(index):
         def resolve(self, host, port):
             return (LOOPBACK if not index.seen else Guard()).resolve(host, port)
 
-    store = PineconeStore(PineconeClient(index.host, KEY, Rebound(LOOPBACK.allowed)), "ns_1", 16)
+    store = PineconeStore(PineconeClient(index.host, API_KEY, Rebound(LOOPBACK.allowed)), "ns_1", 16)
     index.faults.append(("", cut))  # a connection that is cut is not used again
     for error in (Retryable, Fatal):
         with pytest.raises(error):
@@ -168,10 +168,10 @@ def test_each_connection_is_dialled_by_the_guard(index):
 
 def test_the_certificate_of_the_index_is_checked(index, tmp_path):
     with in_front_of(index.port, tmp_path) as (host, certificate):
-        PineconeStore(PineconeClient(host, KEY, LOOPBACK, Endpoint(ca_bundle=certificate)), "ns_1", 16).check()
+        PineconeStore(PineconeClient(host, API_KEY, LOOPBACK, Endpoint(ca_bundle=certificate)), "ns_1", 16).check()
         for untrusted in (
-            PineconeClient(host, KEY, LOOPBACK),
-            PineconeClient(host.replace("127.0.0.1", "localhost"), KEY, LOOPBACK, Endpoint(ca_bundle=certificate)),
+            PineconeClient(host, API_KEY, LOOPBACK),
+            PineconeClient(host.replace("127.0.0.1", "localhost"), API_KEY, LOOPBACK, Endpoint(ca_bundle=certificate)),
         ):
             with pytest.raises(Retryable, match="cannot be reached"):
                 PineconeStore(untrusted, "ns_1", 16).check()
@@ -191,7 +191,7 @@ def test_plain_http_is_for_allowed_ranges_only(monkeypatch):
     public = [(2, ("93.184.216.34", 80))]
     monkeypatch.setattr(Guard, "resolve", lambda *_: public)
     with pytest.raises(Fatal, match="Without https") as caught:
-        PineconeStore(PineconeClient("http://index.example", KEY, LOOPBACK), "ns_1", 16).check()
+        PineconeStore(PineconeClient("http://index.example", API_KEY, LOOPBACK), "ns_1", 16).check()
     assert caught.value.field == "indexHost"
 
 

@@ -31,10 +31,10 @@ from tests.standins import firecrawl as firecrawl_standin
 from tests.standins import scrapingbee as scrapingbee_standin
 from tests.standins.scraped import Seen, Vendor
 
-WORDS = "SECRET VENDOR WORDS"
+VENDOR_WORDS = "SECRET VENDOR WORDS"
 SITE = "https://93.184.216.34"
 """Public address, served only by the stand-ins."""
-PAGE = """<html lang="en"><head><title>Of tides</title><meta name="description" content="About the sea"></head>
+TIDES_PAGE = """<html lang="en"><head><title>Of tides</title><meta name="description" content="About the sea"></head>
 <body><nav><a href="/more">More</a></nav><main><h1>Tides</h1><p>The spring tide follows the full moon.</p>
 <p class="ad">Buy a sofa today.</p></main></body></html>"""
 
@@ -123,7 +123,7 @@ def test_the_registry_knows_all_four() -> None:
 
 @pytest.mark.parametrize("path", ["/tides", "/tides.html", "/tides.json"])
 def test_a_page_comes_with_its_words_title_and_address(scraped_site: Place, tmp_path: Path, path: str) -> None:
-    scraped_site.put(path, Seen(PAGE))
+    scraped_site.put(path, Seen(TIDES_PAGE))
     raw = scraped_site.fetch(path, tmp_path)
     parsed = registry.make_parser().parse(raw, OcrStrategy.BASIC_PARSER)
     assert "The spring tide follows the full moon." in parsed.text.split("\n")
@@ -135,7 +135,7 @@ def test_a_page_comes_with_its_words_title_and_address(scraped_site: Place, tmp_
 
 
 def test_selectors_choose_what_is_taken(scraped_site: Place, tmp_path: Path) -> None:
-    scraped_site.put("/tides", Seen(PAGE))
+    scraped_site.put("/tides", Seen(TIDES_PAGE))
     whole = text(scraped_site.fetch("/tides", tmp_path))
     assert "sofa" in whole
     selected_text = text(scraped_site.fetch("/tides", tmp_path, include=("main",), exclude=(".ad", "h1")))
@@ -157,8 +157,8 @@ def test_a_failing_site_is_retryable(scraped_site: Place, tmp_path: Path) -> Non
 
 
 def test_the_address_check_covers_redirects(scraped_site: Place, tmp_path: Path) -> None:
-    scraped_site.put("/moved", Seen(PAGE, final=f"{scraped_site.site}/there"))
-    scraped_site.put("/there", Seen(PAGE))
+    scraped_site.put("/moved", Seen(TIDES_PAGE, final=f"{scraped_site.site}/there"))
+    scraped_site.put("/there", Seen(TIDES_PAGE))
     assert scraped_site.fetch("/moved", tmp_path).url == f"{scraped_site.site}/there"
 
     def check(url: str) -> None:
@@ -193,15 +193,15 @@ def test_no_attack_reaches_a_service(vendor: Place, tmp_path: Path) -> None:
 
 
 def test_a_page_that_was_led_to_a_private_address_is_not_taken(vendor: Place, tmp_path: Path) -> None:
-    vendor.put("/inner", Seen(PAGE, final="http://169.254.169.254/latest/meta-data"))
+    vendor.put("/inner", Seen(TIDES_PAGE, final="http://169.254.169.254/latest/meta-data"))
     with pytest.raises(Skippable, match="metadata"):
         vendor.fetch("/inner", tmp_path)
 
 
 def test_told_to_wait_it_waits_as_long_and_then_has_the_page(vendor: Place, tmp_path: Path) -> None:
     assert vendor.vendor is not None
-    vendor.put("/tides", Seen(PAGE))
-    vendor.vendor.faults.append(faults.status(429, WORDS, Retry_After="1"))
+    vendor.put("/tides", Seen(TIDES_PAGE))
+    vendor.vendor.faults.append(faults.status(429, VENDOR_WORDS, Retry_After="1"))
     begun = time.monotonic()
     assert "full moon" in text(vendor.fetch("/tides", tmp_path))
     assert time.monotonic() - begun >= 0.9
@@ -210,7 +210,7 @@ def test_told_to_wait_it_waits_as_long_and_then_has_the_page(vendor: Place, tmp_
 
 def test_a_rate_that_stays_used_up_ends_in_time_and_says_how_long(vendor: Place, tmp_path: Path) -> None:
     assert vendor.vendor is not None
-    vendor.vendor.always.append(faults.status(429, WORDS, Retry_After="600"))
+    vendor.vendor.always.append(faults.status(429, VENDOR_WORDS, Retry_After="600"))
     with pytest.raises(Retryable, match="takes no more requests") as caught:
         vendor.fetch("/tides", tmp_path)
     assert caught.value.after is not None
@@ -223,14 +223,14 @@ def test_trouble_that_passes_costs_no_page_and_what_stays_may_be_over_later(
     vendor: Place, tmp_path: Path, fault: faults.Fault
 ) -> None:
     assert vendor.vendor is not None
-    vendor.put("/tides", Seen(PAGE))
+    vendor.put("/tides", Seen(TIDES_PAGE))
     vendor.vendor.faults += [fault, fault]
     assert "full moon" in text(vendor.fetch("/tides", tmp_path))
     assert len(vendor.vendor.asked) == 3
     vendor.vendor.always.append(fault)
     with pytest.raises(Retryable) as caught:
         vendor.fetch("/tides", tmp_path)
-    assert WORDS not in str(caught.value)
+    assert VENDOR_WORDS not in str(caught.value)
     assert len(vendor.vendor.asked) == 6
 
 
@@ -247,11 +247,11 @@ def test_a_refused_key_and_an_empty_account_end_the_run_at_once(
     vendor: Place, tmp_path: Path, status: int, words: str
 ) -> None:
     assert vendor.vendor is not None
-    vendor.vendor.always.append(faults.status(status, WORDS))
+    vendor.vendor.always.append(faults.status(status, VENDOR_WORDS))
     for use in (lambda: vendor.fetch("/tides", tmp_path), vendor.scraper.check):
         with pytest.raises(Fatal, match=words) as caught:
             use()
-        assert WORDS not in str(caught.value)
+        assert VENDOR_WORDS not in str(caught.value)
         assert caught.value.field == "webScraperConfig.apiKey"
     assert len(vendor.vendor.asked) == 2
 
@@ -259,10 +259,10 @@ def test_a_refused_key_and_an_empty_account_end_the_run_at_once(
 def test_a_page_refused_by_the_service_is_skipped(vendor: Place, tmp_path: Path) -> None:
     assert vendor.vendor is not None
     for status in (400, 403, 422, 451):
-        vendor.vendor.always[:] = [faults.status(status, WORDS)]
+        vendor.vendor.always[:] = [faults.status(status, VENDOR_WORDS)]
         with pytest.raises(Skippable) as caught:
             vendor.fetch("/tides", tmp_path)
-        assert WORDS not in str(caught.value)
+        assert VENDOR_WORDS not in str(caught.value)
 
 
 @pytest.mark.parametrize("name", sorted(VENDORS))
@@ -274,7 +274,7 @@ def test_an_invalid_key_is_refused_without_a_request(name: str) -> None:
 
 
 def test_a_pasted_key_may_end_with_a_line(tmp_path: Path) -> None:
-    with jina_reader.running(web={f"{SITE}/tides": Seen(PAGE)}) as server:
+    with jina_reader.running(web={f"{SITE}/tides": Seen(TIDES_PAGE)}) as server:
         endpoints = {"JINA_READER": Endpoint(base_url=f"{server.base_url}/")}
         scraper = jina.make({"apiKey": f" {server.key}\n"}, settings(endpoints=endpoints))
         assert scraper.fetch(f"{SITE}/tides", ScrapeOptions(), tmp_path / "raw")
@@ -283,7 +283,7 @@ def test_a_pasted_key_may_end_with_a_line(tmp_path: Path) -> None:
 
 def test_a_good_key_is_known_by_a_check(vendor: Place) -> None:
     assert vendor.vendor is not None
-    vendor.vendor.web[jina.CHECKED] = Seen(PAGE)
+    vendor.vendor.web[jina.CHECKED] = Seen(TIDES_PAGE)
     vendor.scraper.check()
 
 
@@ -291,7 +291,7 @@ def test_the_key_is_in_no_log_and_no_error(
     vendor: Place, tmp_path: Path, caplog: pytest.LogCaptureFixture, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert vendor.vendor is not None
-    vendor.put("/tides", Seen(PAGE))
+    vendor.put("/tides", Seen(TIDES_PAGE))
     tracebacks = []
     with caplog.at_level(logging.DEBUG):
         echo = {"success": False, "error": vendor.vendor.key, "message": vendor.vendor.key}
@@ -312,7 +312,7 @@ def test_the_key_is_in_no_log_and_no_error(
 
 def test_the_services_get_options_for_fresh_and_safe_pages(tmp_path: Path) -> None:
     # The stand-ins refuse Firecrawl's unsafe defaults; Jina caches pages for an hour by default.
-    with jina_reader.running(web={f"{SITE}/tides": Seen(PAGE), f"{SITE}/tides.pdf": Seen()}) as reader:
+    with jina_reader.running(web={f"{SITE}/tides": Seen(TIDES_PAGE), f"{SITE}/tides.pdf": Seen()}) as reader:
         scraper = jina.make(
             {"apiKey": reader.key}, settings(endpoints={"JINA_READER": Endpoint(base_url=reader.base_url)})
         )
@@ -405,5 +405,5 @@ def test_a_page_that_firecrawl_cannot_read_says_why(tmp_path: Path, code: str, w
         with pytest.raises(Skippable, match=words) as caught:
             scraper.fetch(f"{SITE}/tides", ScrapeOptions(), tmp_path / "raw")
         scraper.close()
-    assert WORDS not in str(caught.value)
+    assert VENDOR_WORDS not in str(caught.value)
     assert len(crawler.asked) == 1

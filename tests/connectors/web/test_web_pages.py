@@ -11,7 +11,7 @@ from retrieval.errors import Skippable
 from retrieval.ports import OcrStrategy, RawContent, ScrapeOptions
 
 URL = "https://docs.example.org/guide/start.html"
-SITE = """<!doctype html><html lang="en-GB"><head><meta charset="utf-8"><title>Getting
+SITE_HTML = """<!doctype html><html lang="en-GB"><head><meta charset="utf-8"><title>Getting
  started</title><link rel="canonical" href="/guide/start"><meta name="description" content="How to begin.">
 <script>var secret = "script text";</script><style>p { color: red }</style></head><body>
 <header><nav><a href="/">Home</a> <a href="/menu">Menu words</a></nav></header>
@@ -45,7 +45,7 @@ def parse(parser, tmp_path):
 
 
 def test_the_main_part_is_taken_as_markdown(parse):
-    parsed = parse(SITE)
+    parsed = parse(SITE_HTML)
     assert parsed.text.startswith("# Getting started")
     for kept_text in (
         "Install the tool first",
@@ -60,11 +60,11 @@ def test_the_main_part_is_taken_as_markdown(parse):
 
 
 def test_the_page_says_what_it_is(parse):
-    parsed = parse(SITE)
+    parsed = parse(SITE_HTML)
     assert parsed.title == "Getting started"
     assert parsed.properties == {
         "mimeType": "text/html",
-        "fileSize": len(SITE.encode()),
+        "fileSize": len(SITE_HTML.encode()),
         "language": "en-GB",
         "canonicalUrl": "https://docs.example.org/guide/start",
         "description": "How to begin.",
@@ -72,29 +72,29 @@ def test_the_page_says_what_it_is(parse):
 
 
 def test_selectors_choose_what_is_taken(parse):
-    assert parse(SITE, include=("footer", "h1")).text.strip().split("\n\n") == [
+    assert parse(SITE_HTML, include=("footer", "h1")).text.strip().split("\n\n") == [
         "# Getting started",
         "Imprint of the firm",
     ]
-    without = parse(SITE, exclude=(".ad", "pre")).text
+    without = parse(SITE_HTML, exclude=(".ad", "pre")).text
     assert "sofa" not in without
     assert "tool --run" not in without
     assert "Options" in without
-    both = parse(SITE, include=("main",), exclude=("table", "main p")).text
+    both = parse(SITE_HTML, include=("main",), exclude=("table", "main p")).text
     assert "Getting started" in both
     assert "part_number" not in both
     assert "Install" not in both
 
 
 def test_an_element_inside_of_another_is_taken_once(parse):
-    assert parse(SITE, include=("main", "li", "ul")).text.count("- one") == 1
+    assert parse(SITE_HTML, include=("main", "li", "ul")).text.count("- one") == 1
 
 
 def test_selectors_that_name_nothing_say_so(parse):
     with pytest.raises(Skippable, match="includeSelectors"):
-        parse(SITE, include=(".no-such-class",))
+        parse(SITE_HTML, include=(".no-such-class",))
     with pytest.raises(Skippable, match="scrapeOptions"):
-        parse(SITE, exclude=("p[",))
+        parse(SITE_HTML, exclude=("p[",))
     with pytest.raises(Skippable, match="no text"):
         parse("<html><body><script>all()</script><div id=app></div></body></html>")
 

@@ -11,7 +11,7 @@ from retrieval.errors import Retryable
 from tests import registry_instances
 from tests.flows.configured import Configured
 from tests.standins import faults, model_server
-from tests.standins.model_server import KEY, ModelServer
+from tests.standins.model_server import API_KEY, ModelServer
 
 MOST_REFUSED = 6
 SERVERS = [
@@ -81,7 +81,7 @@ def opened(db, monkeypatch, tmp_path):
     def at(server, **config):
         new_process()
         url = server.url + ("/v1beta/openai" if "openai" in server.path else "")
-        model = {"provider": "ENDPOINT", "url": url, "model": "custom", "apiKey": KEY, **config}
+        model = {"provider": "ENDPOINT", "url": url, "model": "custom", "apiKey": API_KEY, **config}
         draft = Configured(db, embeddingModelConfig=model)
         registry.make_embedder(draft.config).check()
         return Configured(db, embeddingModelConfig=registry.add_learned_model(draft.config).embedding_model)
@@ -120,7 +120,7 @@ def test_a_namespace_on_any_model_server_takes_200_chunks_and_few_requests_are_r
         space.text(chunks(60, "Part"), "more owls", chunk_size=40, chunk_overlap=0)
         space.work()
         assert len(running.refused) <= MOST_REFUSED, running.refused
-        assert running.keys == {f"Bearer {KEY}"}
+        assert running.keys == {f"Bearer {API_KEY}"}
 
 
 def test_a_server_with_other_tokens_than_ours_has_its_texts_shortened_once(opened):

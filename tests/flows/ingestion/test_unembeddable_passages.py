@@ -15,7 +15,7 @@ from tests import registry_instances
 from tests.flows.configured import Configured
 from tests.flows.plain_steps import without_prefect
 from tests.standins import embedding_server, faults, model_server
-from tests.standins.model_server import FAILURES, KEY, OLLAMA_NAN, UNEMBEDDABLE, ModelServer
+from tests.standins.model_server import API_KEY, FAILURES, OLLAMA_NAN, UNEMBEDDABLE, ModelServer
 
 PASSAGES = 600
 PER_DOCUMENT = 10
@@ -32,7 +32,7 @@ def open_space(db, monkeypatch, tmp_path):
     close_clients()
 
     def open_at(server):
-        model = {"provider": "ENDPOINT", "url": server.url, "model": "custom", "apiKey": KEY}
+        model = {"provider": "ENDPOINT", "url": server.url, "model": "custom", "apiKey": API_KEY}
         draft = Configured(db, embeddingModelConfig=model)
         registry.make_embedder(draft.config).check()
         return Configured(db, embeddingModelConfig=registry.add_learned_model(draft.config).embedding_model)
@@ -94,7 +94,7 @@ def test_the_words_of_the_server_are_in_the_error_and_its_key_is_not(open_space)
         space.work()
         error = space.run(run.job_run_id).failed[0].error
         assert f"(500). It says: {OLLAMA_NAN}" in error
-        assert KEY not in error
+        assert API_KEY not in error
 
 
 def test_a_bad_passage_that_two_documents_share_fails_both(open_space):

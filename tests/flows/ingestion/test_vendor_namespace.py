@@ -89,7 +89,7 @@ def test_text_and_pdf_are_found_replaced_and_deleted_on_accounts_alone(db, stora
         assert space.search("moon and tide") == []
         space.sweep()
         assert index.space(space.scope.namespace) == {}
-        keys = [embedding_server.KEYS[vendor.name], pinecone.KEY, *storage.config("b")["credentials"].values()]
+        keys = [embedding_server.KEYS[vendor.name], pinecone.API_KEY, *storage.config("b")["credentials"].values()]
         assert not [key for key in keys if key in caplog.text]
         for table in ("namespaces", "jobs", "job_runs", "documents", "run_documents", "batches"):
             plain = str(db.rows(f"select to_jsonb(t) - 'secrets' as row from {table} t"))

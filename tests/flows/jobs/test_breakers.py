@@ -397,7 +397,7 @@ def model_server(monkeypatch, tmp_path):
 
 
 def on_server(db, server, neighbour=None, model="custom"):
-    config = {"provider": "ENDPOINT", "url": server.url, "model": model, "apiKey": model_servers.KEY}
+    config = {"provider": "ENDPOINT", "url": server.url, "model": model, "apiKey": model_servers.API_KEY}
     return Configured(db, neighbour=neighbour, embeddingModelConfig=config | {"learned": {"dimensions": 64}})
 
 
