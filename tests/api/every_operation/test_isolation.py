@@ -170,9 +170,8 @@ CASES = [
     if parameter.kind in kinds
     and not (parameter.where == "path" and (route.method, route.path) in MADE_BY_NAME)
     and not (stranger in {"another tenant", "no tenant"} and (route.method, route.path) in OF_ALL_TENANTS)
-    and (
-        stranger != "a key of another user" or route.method == "GET"
-    )  # as with the header: whoever is a user only reads
+    # A key with a principal only reads, as a request with the header.
+    and (stranger != "a key of another user" or route.method == "GET")
 ]
 
 
@@ -183,8 +182,8 @@ BARE = [
     if stranger != "another namespace"
     and parameter.where == "path"
     and any(
-        operation["in"] == "query" and operation["name"] in KINDS and not operation["required"]
-        for operation in route.parameters
+        described["in"] == "query" and described["name"] in KINDS and not described["required"]
+        for described in route.parameters
     )
 ]
 
@@ -254,7 +253,8 @@ class World:
 
 
 def put(body: dict[str, Any], path: list[str], value: Any) -> None:
-    # Set a nested member; a filter is replaced as a whole to decide the answer by itself.
+    """Set a nested member of `body`, in place."""
+    # A filter is replaced as a whole to decide the answer by itself.
     *parents, last = path
     for name in parents:
         if name == "filterConfig":
