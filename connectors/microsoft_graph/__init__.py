@@ -1,4 +1,4 @@
-"""The apps of Microsoft's services, which are registered in Microsoft Entra."""
+"""Apps of Microsoft's services, registered in Microsoft Entra."""
 
 from __future__ import annotations
 
@@ -25,5 +25,4 @@ class MicrosoftApp(ConnectorApp):
     tenant_id: TenantId | UnsetType = UNSET
 
 
-FIELDS: Final = {"tenantId": "The Microsoft Entra tenant whose accounts sign in."}
-"""What its fields mean."""
+APP_FIELD_DESCRIPTIONS: Final = {"tenantId": "The Microsoft Entra tenant whose accounts sign in."}

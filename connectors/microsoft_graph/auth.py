@@ -1,8 +1,7 @@
-"""Authorization code flow of Microsoft, through msal.
+"""Microsoft's authorization code flow by msal."""
 
-msal would look for its endpoints on the network, wait for a full rate on its own, and keep tokens: here it gets the
-endpoints, sends through our own client, and lives for one request.
-"""
+# By itself, msal would request its endpoints, wait for rate limits and keep tokens. Here it gets the endpoints, sends
+# through this service's client, and lives for one request.
 
 from __future__ import annotations
 
@@ -20,63 +19,64 @@ from connectors.http.oauth import OAuth, Service
 from retrieval.errors import Fatal, Retryable
 from retrieval.settings import Settings
 
-LOGIN: Final = "https://login.microsoftonline.com"
-ALWAYS: Final = ("offline_access", "openid", "profile")
-"""Scopes beside the one that lets files be read: a refresh token, and whose tokens these are."""
-ACCOUNT: Final = "account"
-"""Where `send` says whose tokens these are: the user's object id in its tenant."""
-_READ: Final = ("access_token", "refresh_token", "expires_in", "id_token", "scope", "token_type")
-"""Of an answer: msal is given no more, and no lifetime that makes no sense."""
-_LONGEST: Final = 10**9
-_STATE: Final = "checked before"
-"""msal compares it with itself: ours is checked where it is stored."""
+LOGIN_URL: Final = "https://login.microsoftonline.com"
+# For a refresh token and the account of the tokens.
+IDENTITY_SCOPES: Final = ("offline_access", "openid", "profile")
+# Field of the account in an answer: tenant and object id of the user.
+ACCOUNT_FIELD: Final = "account"
+# Only these fields of an answer reach msal.
+_TOKEN_FIELDS: Final = ("access_token", "refresh_token", "expires_in", "id_token", "scope", "token_type")
+_MAX_LIFETIME_SECONDS: Final = 10**9
+# msal compares the state with itself; the real one is checked by its owner.
+_CHECKED_STATE: Final = "checked before"
 
 
 def make_oauth(
     connector: str, title: str, app: Mapping[str, Any], settings: Settings, *, scope: str, more: str, tenant: str
 ) -> OAuth:
-    """Build the flow of a namespace's app. `scope`: the requested scope; `more`: the one that includes it.
-
-    `tenant`: whose accounts sign in where the app names no `tenantId`, "common" or "organizations". An app of one
-    tenant is refused everywhere but at that tenant's own addresses.
-    """
-    chosen = app.get("tenantId") or tenant
-    authority = f"{LOGIN}/{chosen}"
+    """Build the flow of a namespace's app; `more` is a scope that includes `scope`."""
+    # `tenant` is "common" or "organizations". An app of one tenant works only at the addresses of this tenant.
+    tenant_id = app.get("tenantId") or tenant
+    authority = f"{LOGIN_URL}/{tenant_id}"
     service = Service(
         name=title,
         authorize=f"{authority}/oauth2/v2.0/authorize",
         token=f"{authority}/oauth2/v2.0/token",
-        extra={"scope": " ".join((scope, *ALWAYS)), "prompt": "select_account"},
-        account=ACCOUNT,
+        extra={"scope": " ".join((scope, *IDENTITY_SCOPES)), "prompt": "select_account"},
+        account=ACCOUNT_FIELD,
         nonce=True,
         rights={scope: (more,)},
     )
     flow = oauth.make_oauth(connector, service, app, settings, send_token_request)
     if "tenantId" not in app:
         return flow
-    return replace(flow, authorize_at=_of_tenant(flow.authorize_at, chosen), token_at=_of_tenant(flow.token_at, chosen))
+    return replace(
+        flow,
+        authorize_at=_with_tenant(flow.authorize_at, tenant_id),
+        token_at=_with_tenant(flow.token_at, tenant_id),
+    )
 
 
-def _of_tenant(url: str, tenant: str) -> str:
-    """An operator's address for all tenants (another cloud of Microsoft's), for this one."""
+def _with_tenant(url: str, tenant: str) -> str:
+    # The operator may configure the address of another cloud of Microsoft.
     return re.sub("/(common|organizations)/", f"/{tenant}/", url, count=1)
 
 
 def send_token_request(flow: OAuth, _url: str, content: dict[str, str]) -> Any:
-    """A request of the flow, as `connectors.http.oauth.Send`. Microsoft has none that ends one authorization (None)."""
+    """Send a token request of the flow; None for a revocation, unsupported by Microsoft."""
     title = flow.service.name
     if "grant_type" not in content:
         return None
     try:
-        answer = _asked(flow, content)
+        answer = _request_token(flow, content)
     except (AttributeError, LookupError, TypeError, ValueError) as error:
         raise Retryable(f"{title}'s answer cannot be read.") from error
-    except RuntimeError as error:  # the nonce of its signed word is not ours
+    except RuntimeError as error:  # The nonce of the id token differs.
         raise Fatal(f"{title} answered for another authorization than this one. Authorize anew.") from error
-    return {**answer, ACCOUNT: _account(answer)}
+    return {**answer, ACCOUNT_FIELD: _account(answer)}
 
 
-def _asked(flow: OAuth, content: Mapping[str, str]) -> dict[str, Any]:
+def _request_token(flow: OAuth, content: Mapping[str, str]) -> dict[str, Any]:
     import msal  # type: ignore[import-untyped]
 
     logging.getLogger("msal").setLevel(logging.WARNING)
@@ -85,7 +85,7 @@ def _asked(flow: OAuth, content: Mapping[str, str]) -> dict[str, Any]:
         flow.client_id,
         client_credential=flow.client_secret,
         authority=flow.service.token.removesuffix("/oauth2/v2.0/token"),
-        http_client=_Door(flow.service, flow.token_at),
+        http_client=_MsalHttpClient(flow.service, flow.token_at),
         http_cache={},
         instance_discovery=False,
         azure_region=False,
@@ -93,16 +93,17 @@ def _asked(flow: OAuth, content: Mapping[str, str]) -> dict[str, Any]:
     if content["grant_type"] == "refresh_token":
         token = app.acquire_token_by_refresh_token(content["refresh_token"], [scopes[0]])
     else:
-        token = app.acquire_token_by_auth_code_flow(_begun(content, scopes), {"code": content["code"], "state": _STATE})
+        answer = {"code": content["code"], "state": _CHECKED_STATE}
+        token = app.acquire_token_by_auth_code_flow(_flow_state(content, scopes), answer)
     return dict(token)
 
 
-def _begun(content: Mapping[str, str], scopes: Sequence[str]) -> dict[str, Any]:
-    """Flow state that msal expects. The nonce is derived from the PKCE challenge, as we sent it."""
+def _flow_state(content: Mapping[str, str], scopes: Sequence[str]) -> dict[str, Any]:
+    """Return the flow's state for msal, with the PKCE challenge as nonce."""
     verifier = content.get("code_verifier", "")
     challenge = base64.urlsafe_b64encode(hashlib.sha256(verifier.encode()).digest()).rstrip(b"=").decode()
     return {
-        "state": _STATE,
+        "state": _CHECKED_STATE,
         "redirect_uri": content["redirect_uri"],
         "scope": list(scopes),
         "code_verifier": verifier,
@@ -118,37 +119,39 @@ def _account(answer: Mapping[str, Any]) -> str | None:
 
 
 @dataclass(frozen=True, slots=True)
-class _Answer:
+class _HttpResponse:
     text: str
     status_code: int = 200
     headers: Mapping[str, str] = field(default_factory=dict)
 
     def raise_for_status(self) -> None:
-        """Do nothing: failures have been raised before."""
+        """Do nothing: failures were raised before."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Door:
-    """msal's way to the network: its endpoints by heart, and bounded requests to `token_at` that end in our errors."""
+class _MsalHttpClient:
+    """HTTP client for msal: fixed metadata, bounded requests to `token_at`, port errors."""
 
     service: Service
     token_at: str
 
-    def get(self, _url: str, **_: Any) -> _Answer:
-        """The authority's metadata, which is documented and does not change."""
-        ends = {"authorization_endpoint": self.service.authorize, "token_endpoint": self.service.token}
-        return _Answer(json.dumps({"issuer": self.service.token.removesuffix("/oauth2/v2.0/token"), **ends}))
+    def get(self, _url: str, **_: Any) -> _HttpResponse:
+        """Return the documented, constant metadata of the authority."""
+        endpoints = {"authorization_endpoint": self.service.authorize, "token_endpoint": self.service.token}
+        return _HttpResponse(json.dumps({"issuer": self.service.token.removesuffix("/oauth2/v2.0/token"), **endpoints}))
 
-    def post(self, _url: str, *, data: Mapping[str, Any], headers: Mapping[str, str], **_: Any) -> _Answer:
-        """Fatal: refused; Retryable: anything else that is no success."""
+    def post(self, _url: str, *, data: Mapping[str, Any], headers: Mapping[str, str], **_: Any) -> _HttpResponse:
+        """Send a token request. Fatal for a refusal, Retryable for other failures."""
         body = oauth.post_form(self.service.name, self.token_at, data=dict(data), headers=dict(headers))
         if not isinstance(body, dict) or "error" in body:
             raise Retryable(f"{self.service.name} answered without an access token.")
-        lasts = body.get("expires_in")
-        is_plausible = isinstance(lasts, int) and 0 < lasts < _LONGEST
-        return _Answer(
-            json.dumps({name: body[name] for name in _READ if name in body and (is_plausible or name != "expires_in")})
+        lifetime = body.get("expires_in")
+        is_plausible = isinstance(lifetime, int) and 0 < lifetime < _MAX_LIFETIME_SECONDS
+        return _HttpResponse(
+            json.dumps(
+                {name: body[name] for name in _TOKEN_FIELDS if name in body and (is_plausible or name != "expires_in")}
+            )
         )
 
     def close(self) -> None:
-        """There is nothing to close."""
+        """Do nothing: the client is shared."""

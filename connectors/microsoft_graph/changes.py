@@ -1,13 +1,13 @@
-"""Changes of a drive by Graph's delta feed; it lists everything at first, and again where it cannot be sure.
+"""Changes of a drive by Graph's delta feed.
 
-    everything ──▶ changes since ──▶ changes since ──▶ …
-        ▲               │
-        └───────────────┘   the feed has forgotten the place (410), a folder was deleted, or a week has passed
-
-A deleted folder takes files with it that the feed need not name, and a renamed one changes paths of files that it does
-not list at all; both come right with the next listing of everything. Where a part of the drive is chosen, a
-folder that was moved or renamed is a reason for one, for its content may have left or entered the choice.
+full listing ──▶ changes ──▶ changes ──▶ …
+    ▲               │
+    └───────────────┘   expired position (410), deleted folder, or a week
 """
+
+# The feed need not name the files of a deleted folder, nor files with new paths below a renamed folder: the next full
+# listing corrects both. With a selection, a moved or renamed folder triggers a full listing, because files may have
+# left or entered the selection.
 
 from __future__ import annotations
 
@@ -22,28 +22,26 @@ from pathlib import Path
 from typing import Any, Final
 
 from connectors.microsoft_graph import items
-from connectors.microsoft_graph.client import VANISHED, Graph, GraphResponse, Session, refusal
+from connectors.microsoft_graph.client import FILE_MISSING_MESSAGE, Graph, GraphResponse, Session, refusal
 from connectors.microsoft_graph.items import Drive, Folders, Item
 from retrieval.errors import Fatal, Retryable, Skippable
 from retrieval.ports import Page, RawContent, SourceItem, TokenSource
 from retrieval.sync_filter import SyncFilter
 
-WEEK: Final = 7 * 24 * 3600
-"""Seconds after which everything is listed again."""
-FOLDERS: Final = 1000
-"""Folders whose names and places a cursor remembers, where a part of the drive is chosen."""
-IDLE_PAGES: Final = 100
-"""Pages in a row without anything new, after which a feed is taken to go round in circles."""
-RESTARTS: Final = 3
-_FORGOTTEN: Final = frozenset({400, 404, 410})
+FULL_LISTING_SECONDS: Final = 7 * 24 * 3600
+# Folders remembered by a cursor with a selection.
+MAX_FOLDER_MARKS: Final = 1000
+# More consecutive pages without a new item mean an endless feed.
+MAX_IDLE_PAGES: Final = 100
+MAX_RESTARTS: Final = 3
+_EXPIRED_STATUSES: Final = frozenset({400, 404, 410})
 
 
 @dataclass(frozen=True, slots=True)
 class ChangesCursor:
-    """Position of a listing. `at`: the next page; `whole`: it began with everything, `begun`: when the last such one
-    did, in seconds of the epoch; `again`: a full listing follows; `folders`: a mark of each folder that was listed,
-    where a part of the drive is chosen, as far as there is room."""
+    """Stored position of a listing: next page, kind and start of the full listing, marks of folders."""
 
+    # Names of fields are keys of stored cursors. `begun` is a time in seconds, `again` requests a full listing.
     at: str
     whole: bool = True
     begun: int = 0
@@ -51,13 +49,15 @@ class ChangesCursor:
     folders: Mapping[str, int] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, cursor: str | None, drive: Drive) -> ChangesCursor:
-        """A cursor that cannot be read is none: everything is listed anew."""
+    def parse(cls, cursor: str | None, drive: Drive) -> ChangesCursor:
+        """Parse a cursor; an invalid or old one restarts the listing."""
         position = cls.new(drive.feed)
         with suppress(ValueError, TypeError):
             position = cls(**json.loads(cursor or "null"))
-        between = not position.whole and not position.again
-        return cls.new(drive.feed) if between and time.time() - position.begun > WEEK else position
+        is_incremental = not position.whole and not position.again
+        return (
+            cls.new(drive.feed) if is_incremental and time.time() - position.begun > FULL_LISTING_SECONDS else position
+        )
 
     @classmethod
     def new(cls, at: str) -> ChangesCursor:
@@ -67,24 +67,27 @@ class ChangesCursor:
         fields = asdict(self)
         return json.dumps(fields if self.folders else {key: value for key, value in fields.items() if key != "folders"})
 
-    def seen(self, found: Sequence[Item]) -> ChangesCursor:
-        """After these folders: one of another mark than before was moved or renamed."""
+    def with_folders(self, page_items: Sequence[Item]) -> ChangesCursor:
+        """Return the cursor with marks of a page's folders."""
+        # A changed mark means a moved or renamed folder.
         marks = {
-            item["id"]: zlib.crc32(location.encode()) for item in found if (location := items.parent_and_name(item))
+            item["id"]: zlib.crc32(location.encode())
+            for item in page_items
+            if (location := items.parent_and_name(item))
         }
-        full = len(self.folders) >= FOLDERS
+        full = len(self.folders) >= MAX_FOLDER_MARKS
         moved = any(self.folders.get(folder_id, None if full else mark) != mark for folder_id, mark in marks.items())
         folder_marks = {
             **{folder_id: mark for folder_id, mark in self.folders.items() if folder_id not in marks},
             **marks,
         }
-        newest = dict(list(folder_marks.items())[-FOLDERS:])
+        newest = dict(list(folder_marks.items())[-MAX_FOLDER_MARKS:])
         return replace(self, folders=newest, again=self.again or (moved and not self.whole))
 
 
 @dataclass(slots=True)
-class Rounds:
-    """Ends a feed that never would: the same page again, page after page of what was there before, endless restarts."""
+class EndlessFeedGuard:
+    """Guard against a feed of repeated pages, known items or restarts. Retryable."""
 
     title: str
     pages: set[str] = field(default_factory=set)
@@ -92,17 +95,17 @@ class Rounds:
     idle: int = 0
     restarts: int = 0
 
-    def turn(self, at: str, found: Sequence[Item]) -> None:
-        fresh = {hash((item["id"], str(item.get("eTag")))) for item in found} - self.marks
+    def check_page(self, address: str, page_items: Sequence[Item]) -> None:
+        fresh = {hash((item["id"], str(item.get("eTag")))) for item in page_items} - self.marks
         self.marks |= fresh
         self.idle = 0 if fresh else self.idle + 1
-        if at in self.pages or self.idle > IDLE_PAGES:
+        if address in self.pages or self.idle > MAX_IDLE_PAGES:
             raise Retryable(f"{self.title}'s listing goes round in circles: it names the same page again and again.")
-        self.pages.add(at)
+        self.pages.add(address)
 
-    def restart(self) -> None:
+    def count_restart(self) -> None:
         self.restarts += 1
-        if self.restarts > RESTARTS:
+        if self.restarts > MAX_RESTARTS:
             raise Retryable(f"{self.title} starts its listing over and over, and comes to no end.")
         self.pages.clear()
         self.marks.clear()
@@ -112,8 +115,8 @@ class Unlisted(Fatal):
     """Graph refuses to list the drive (4xx)."""
 
 
+# Owning drive and id in it, by item id.
 Homes = MutableMapping[str, tuple[Drive, str]]
-"""By an item's id: the drive that it belongs to, and its id there."""
 
 
 def list_changes(
@@ -124,68 +127,68 @@ def list_changes(
     choice: SyncFilter | None = None,
     homes: Homes | None = None,
 ) -> Iterator[Page[SourceItem]]:
-    """List the feed's pages from the cursor on; the last one is `done`. Unlisted, a Fatal, if the drive has none.
-
-    `homes` holds those of the newest page's items.
-    """
+    """Yield the feed's pages from the cursor; `homes` receives the newest page. Unlisted for a refused drive."""
     choice = choice or SyncFilter()
-    position, rounds = ChangesCursor.of(cursor, drive), Rounds(graph.title)
+    position, guard = ChangesCursor.parse(cursor, drive), EndlessFeedGuard(graph.title)
     folders = Folders(lambda folder: _item(graph, tokens, drive, folder))
     while True:
         answer = graph.get(tokens, position.at)
-        if _is_forgotten(answer, position, drive):
-            rounds.restart()
+        if _is_expired(answer, position, drive):
+            guard.count_restart()
             position = ChangesCursor.new(graph.path(answer.location) if answer.location else drive.feed)
             continue
-        raw_items = _found(graph, answer)
-        rounds.turn(position.at, raw_items)
+        raw_items = _read_items(graph, answer)
+        guard.check_page(position.at, raw_items)
         if homes is not None:
             homes.clear()
             homes.update((item["id"], drive.home(item)) for item in raw_items)
-        position = position.seen(raw_items) if choice.has_places else position
-        next_position, done = _after(graph, drive, position, answer, raw_items)
-        page = _page(raw_items, folders, deep=bool(choice.ids))
+        position = position.with_folders(raw_items) if choice.has_places else position
+        next_position, done = _advance(graph, drive, position, answer, raw_items)
+        page = _make_page(raw_items, folders, include_ancestors=bool(choice.ids))
         yield replace(page, cursor=str(next_position), done=done, whole=done and position.whole)
         if done:
             return
         if next_position.whole and not position.whole:
-            rounds.restart()
+            guard.count_restart()
         position = next_position
 
 
-def _page(found: Sequence[Item], folders: Folders, *, deep: bool) -> Page[SourceItem]:
-    """Build a page. The same item may occur several times: the last one counts. `deep`: with the ids of folders."""
-    folders.learn(found)
-    page_items, left_out = [], Counter[str]()
-    for item in {item["id"]: item for item in found}.values():
+def _make_page(raw_items: Sequence[Item], folders: Folders, *, include_ancestors: bool) -> Page[SourceItem]:
+    folders.add(raw_items)
+    page_items, skipped = [], Counter[str]()
+    # The last version of a repeated item counts.
+    for item in {item["id"]: item for item in raw_items}.values():
         if items.is_deleted(item):
             page_items.append(SourceItem(item["id"], "", deleted=True))
         elif items.is_file(item):
-            page_items.append(items.as_source_item(item, folders.path(item), folders.above(item) if deep else ()))
-        elif reason := items.left_out(item):
-            left_out[reason] += 1
-    return Page(page_items, "", done=False, skipped=left_out)
+            ancestors = folders.ancestor_ids(item) if include_ancestors else ()
+            page_items.append(items.as_source_item(item, folders.path(item), ancestors))
+        elif reason := items.skip_reason(item):
+            skipped[reason] += 1
+    return Page(page_items, "", done=False, skipped=skipped)
 
 
-def _after(
-    graph: Graph, drive: Drive, place: ChangesCursor, answer: GraphResponse, found: Sequence[Item]
+def _advance(
+    graph: Graph, drive: Drive, cursor: ChangesCursor, answer: GraphResponse, raw_items: Sequence[Item]
 ) -> tuple[ChangesCursor, bool]:
-    """Next position, and whether this page was the last one."""
-    doubt = not place.whole and any(items.is_deleted(item) and items.may_hold_others(item) for item in found)
-    place = replace(place, again=place.again or doubt)
-    if following := answer.body.get("@odata.nextLink"):
-        return replace(place, at=graph.path(following)), False
+    """Return the next position, and True after the last page."""
+    is_uncertain = not cursor.whole and any(
+        items.is_deleted(item) and items.may_hold_others(item) for item in raw_items
+    )
+    cursor = replace(cursor, again=cursor.again or is_uncertain)
+    if next_link := answer.body.get("@odata.nextLink"):
+        return replace(cursor, at=graph.path(next_link)), False
     latest = graph.path(answer.body.get("@odata.deltaLink"))
-    if place.again:
-        return replace(ChangesCursor.new(drive.feed), folders=place.folders), False
-    return replace(place, at=latest, whole=False), True
+    if cursor.again:
+        return replace(ChangesCursor.new(drive.feed), folders=cursor.folders), False
+    return replace(cursor, at=latest, whole=False), True
 
 
-def _is_forgotten(answer: GraphResponse, place: ChangesCursor, drive: Drive) -> bool:
-    return answer.status == 410 or (answer.status in _FORGOTTEN and place.at != drive.feed)
+def _is_expired(answer: GraphResponse, cursor: ChangesCursor, drive: Drive) -> bool:
+    return answer.status == 410 or (answer.status in _EXPIRED_STATUSES and cursor.at != drive.feed)
 
 
-def _found(graph: Graph, answer: GraphResponse) -> list[Item]:
+def _read_items(graph: Graph, answer: GraphResponse) -> list[Item]:
     if answer.status != 200:
         raise Unlisted(
             f"{graph.title} refuses to list the account's files (status {answer.status}): the account has no OneDrive,"
@@ -198,37 +201,39 @@ def _found(graph: Graph, answer: GraphResponse) -> list[Item]:
 
 
 def find_home(graph: Graph, tokens: TokenSource, drive: Drive, item_id: str) -> tuple[Drive, str]:
-    """Drive that an item belongs to, and its id there; requested, since no page has just named it."""
+    """Request the owning drive of an item, and the id in it."""
     item = _item(graph, tokens, drive, item_id)
     return drive.home({**item, "id": item_id}) if item else (drive, item_id)
 
 
 def _item(graph: Graph, tokens: TokenSource, drive: Drive, item_id: str) -> dict[str, Any] | None:
-    answer = graph.get(tokens, drive.at(item_id))
+    answer = graph.get(tokens, drive.item_path(item_id))
     return dict(answer.body) if answer.status == 200 else None
 
 
 def current_version(graph: Graph, tokens: TokenSource, drive: Drive, item_id: str) -> str:
-    """Version as a listing names it now; "" if the item cannot be read."""
+    """Return the current version of an item; "" if unreadable."""
     item = _item(graph, tokens, drive, item_id)
     return items.content_version(item) if item else ""
 
 
-def fetch_item(here: Session, drive: Drive, item_id: str, to: Path) -> RawContent:
-    """Current item and its content. Skippable if it cannot be read."""
-    answer = here.get(drive.at(item_id))
+def fetch_item(session: Session, drive: Drive, item_id: str, to: Path) -> RawContent:
+    """Download the current content of an item. Skippable if unreadable."""
+    answer = session.get(drive.item_path(item_id))
     item = answer.body
     if answer.status != 200 or items.is_deleted(item) or not items.is_file(item):
-        raise refusal(answer.status, VANISHED)
+        raise refusal(answer.status, FILE_MISSING_MESSAGE)
     current = items.as_source_item(item, Folders(lambda _: None).path(item))
     if current.error:
         raise Skippable(current.error)
-    written = here.download(drive.content_at(item), to, size=items.content_size(item), signed=items.signed_at(item))
+    written = session.download(
+        drive.content_path(item), to, size=items.content_size(item), signed_url=items.download_url(item)
+    )
     return RawContent(
         to, current.name, current.media_type, written, version=current.version, properties=current.properties
     )
 
 
-def is_gone(graph: Graph, tokens: TokenSource, drive: Drive, item_id: str) -> bool:
-    answer = graph.get(tokens, drive.at(item_id))
-    return answer.status in items.GONE or items.is_deleted(answer.body)
+def is_deleted(graph: Graph, tokens: TokenSource, drive: Drive, item_id: str) -> bool:
+    answer = graph.get(tokens, drive.item_path(item_id))
+    return answer.status in items.GONE_STATUSES or items.is_deleted(answer.body)

@@ -1,8 +1,7 @@
-"""Client of Microsoft Graph, shared by the content services behind it.
+"""Client of Microsoft Graph."""
 
-Graph answers with absolute links. The token goes to Graph's own address alone: a link that leads elsewhere is refused,
-and the pre-signed address of a download is requested without it.
-"""
+# Graph answers with absolute links. Only Graph's own address gets the token: links to other hosts are refused, and
+# signed addresses of downloads are requested without it.
 
 from __future__ import annotations
 
@@ -26,29 +25,26 @@ from retrieval.ports import TokenSource
 from retrieval.setting_values import Endpoint
 from retrieval.settings import Settings
 
-T = TypeVar("T")
+ResultT = TypeVar("ResultT")
 BASE_URL: Final = "https://graph.microsoft.com/v1.0"
-RATE: Final = {"per_minute": 600, "burst": 10}
-"""Microsoft's limit is 3,000 requests in 5 minutes for each user of an app."""
-SECONDS: Final = 30.0
-"""Without a byte, after which an answer is given up."""
+# Microsoft allows 3,000 requests in 5 minutes for each user of an app.
+REQUEST_RATE: Final = {"per_minute": 600, "burst": 10}
+# Longest pause between two bytes of an answer.
+READ_SECONDS: Final = 30.0
 DOWNLOAD_SECONDS: Final = 900.0
-"""For the whole of a download."""
-HOPS: Final = 3
-"""Addresses that one download may lead to, one after the other."""
-VANISHED: Final = "The file is no longer there, or the account may not read it any more."
-MALWARE: Final = "Microsoft found malware in the file and does not give it out: remove the file there."
-MISSING: Final = frozenset({404, 410})
-"""What Graph says of an item that does not exist, and at an address that Microsoft removed."""
-_MOVED: Final = frozenset({301, 302, 303, 307, 308})
-_FILE: Final = {"Accept": "*/*", "Accept-Encoding": "identity"}
-"""What a download is asked with, so that its bytes can be counted."""
+MAX_REDIRECTS: Final = 3
+FILE_MISSING_MESSAGE: Final = "The file is no longer there, or the account may not read it any more."
+MALWARE_MESSAGE: Final = "Microsoft found malware in the file and does not give it out: remove the file there."
+# Answers for a missing item or a removed address.
+MISSING_STATUSES: Final = frozenset({404, 410})
+_REDIRECT_STATUSES: Final = frozenset({301, 302, 303, 307, 308})
+# Compressed bytes could not be compared with the size.
+_DOWNLOAD_HEADERS: Final = {"Accept": "*/*", "Accept-Encoding": "identity"}
 
 
 @dataclass(frozen=True, slots=True)
 class GraphResponse:
-    """Response of Graph. `status`: 200 or a refusal (4xx); `body`: its JSON object, empty if there is none; `location`:
-    or ""."""
+    """Response of Graph: status 200 or 4xx, JSON object or {}, `location` header or ""."""
 
     status: int
     body: Mapping[str, Any]
@@ -56,32 +52,32 @@ class GraphResponse:
 
     @property
     def code(self) -> str:
-        """Graph's word for the error, or ""."""
+        """Graph's error code, or ""."""
         error = self.body.get("error")
         return str(error.get("code") or "") if isinstance(error, dict) else ""
 
 
 class Graph:
-    """Client of Graph for one connector, called `title` in messages. Safe to use from several threads."""
+    """Client of Graph for a connector; `title` appears in messages. Thread-safe."""
 
     def __init__(self, connector: str, title: str, settings: Settings) -> None:
         endpoint = settings.endpoints.get(connector)
         self.title = title
-        self._manners = ServicePolicy(title, **RATE)
+        self._policy = ServicePolicy(title, **REQUEST_RATE)
         self.base = sessions.base_url(endpoint, BASE_URL)
         self._name, self._endpoint = connector, endpoint
-        self._most = settings.max_file_bytes
+        self._max_file_bytes = settings.max_file_bytes
 
     def get(self, tokens: TokenSource, path: str) -> GraphResponse:
-        """Graph's answer to GET. `path` follows the base address. Retryable, or Fatal, if there is none."""
-        return self.call(tokens, lambda here: here.get(path))
+        """Request a path below the base address. Retryable or Fatal without an answer."""
+        return self.call(tokens, lambda session: session.get(path))
 
-    def call(self, tokens: TokenSource, requests: Callable[[Session], T]) -> T:
-        """Run `requests` as one turn at Graph; all of it is repeated after a transient error."""
-        return self._manners.call(tokens, lambda token: requests(Session(self, token)))
+    def call(self, tokens: TokenSource, requests: Callable[[Session], ResultT]) -> ResultT:
+        """Call `requests` with a session; repeat all of them after a transient error."""
+        return self._policy.call(tokens, lambda token: requests(Session(self, token)))
 
     def path(self, link: Any) -> str:
-        """Path of an absolute link below the base address. Fatal if it leads to another host."""
+        """Return the path of an absolute link below the base address. Fatal for another host."""
         if not isinstance(link, str) or not link.startswith(self.base + "/"):
             raise Fatal(
                 f"{self.title}'s listing leads to another server than the one it came from, which gets no token: if"
@@ -89,10 +85,10 @@ class Graph:
             )
         return link[len(self.base) :]
 
-    def ask(self, token: str, path: str) -> GraphResponse:
+    def send(self, token: str, path: str) -> GraphResponse:
         with self._stream(self.base + path, _bearer(token)) as answer:
-            _judge(self.title, answer)
-            body = _object(self.title, answer)
+            _check_status(self.title, answer)
+            body = _read_object(self.title, answer)
             if answer.status_code != 200 and not 400 <= answer.status_code < 500:
                 raise TransientError(
                     f"{self.title} answered with status {answer.status_code}, which makes no sense here."
@@ -101,34 +97,35 @@ class Graph:
                 raise unreadable_answer(self.title)
             return GraphResponse(answer.status_code, body or {}, answer.headers.get("location", ""))
 
-    def bring(self, url: str, bearer: Mapping[str, str], to: Path, size: int | None) -> int:
-        """Download the file at `url` into `to`. Redirect targets are requested without the bearer token."""
-        if size is not None and size > self._most:
-            raise responses.too_large(self._most)
-        for _ in range(HOPS):
-            with self._stream(url, {**_FILE, **bearer}) as answer:
-                if answer.status_code not in _MOVED:
-                    self._check(answer, signed=not bearer)
-                    return self._write(answer, to, size)
-                url, bearer = self.signed(urljoin(url, answer.headers.get("location", ""))), {}
+    def download(self, url: str, bearer: Mapping[str, str], target: Path, size: int | None) -> int:
+        """Download `url` to `target`; return the size in bytes."""
+        # Targets of redirects get no token.
+        if size is not None and size > self._max_file_bytes:
+            raise responses.too_large(self._max_file_bytes)
+        for _ in range(MAX_REDIRECTS):
+            with self._stream(url, {**_DOWNLOAD_HEADERS, **bearer}) as answer:
+                if answer.status_code not in _REDIRECT_STATUSES:
+                    self._check_download(answer, is_signed=not bearer)
+                    return self._save(answer, target, size)
+                url, bearer = self.check_signed_url(urljoin(url, answer.headers.get("location", ""))), {}
         raise Skippable(f"{self.title} leads from one address to the next and gives no file.")
 
-    def _check(self, answer: httpx.Response, *, signed: bool) -> None:
-        """Raise unless the file follows. A signed address that is refused has expired: it is requested again."""
+    def _check_download(self, answer: httpx.Response, *, is_signed: bool) -> None:
         if answer.status_code == 200:
             return
-        if signed and answer.status_code in {401, 403, 404, 410}:
+        # A refused signed address has expired: a retry requests a new one.
+        if is_signed and answer.status_code in {401, 403, 404, 410}:
             raise TransientError(f"{self.title} did not give out the file at the address that it named for it.")
-        _judge(self.title, answer)
+        _check_status(self.title, answer)
         if answer.status_code < 400:
             raise TransientError(f"{self.title} answered with status {answer.status_code}, and without the file.")
-        response = GraphResponse(answer.status_code, _object(self.title, answer) or {})
+        response = GraphResponse(answer.status_code, _read_object(self.title, answer) or {})
         if response.code == "malwareDetected":
-            raise Skippable(MALWARE)
-        raise refusal(answer.status_code, VANISHED)
+            raise Skippable(MALWARE_MESSAGE)
+        raise refusal(answer.status_code, FILE_MISSING_MESSAGE)
 
-    def signed(self, url: str) -> str:
-        """An address that Graph names for a download. Skippable if it is neither https nor Graph's own place."""
+    def check_signed_url(self, url: str) -> str:
+        """Return the address of a download. Skippable unless https or Graph's own host."""
         parts = urlsplit(url)
         own_host = urlsplit(self.base)
         if (parts.scheme, parts.netloc) == (own_host.scheme, own_host.netloc):
@@ -137,9 +134,9 @@ class Graph:
             raise Skippable(f"{self.title} gives the file out at an address that is not https, which is not asked.")
         return url
 
-    def _write(self, answer: httpx.Response, to: Path, size: int | None) -> int:
+    def _save(self, answer: httpx.Response, target: Path, size: int | None) -> int:
         written = responses.save_file(
-            answer.iter_bytes(), to, most=self._most, seconds=DOWNLOAD_SECONDS, service=self.title
+            answer.iter_bytes(), target, most=self._max_file_bytes, seconds=DOWNLOAD_SECONDS, service=self.title
         )
         if size is not None and written < size:
             raise TransientError(f"{self.title}'s download broke off after {written:,} of {size:,} bytes.")
@@ -149,7 +146,7 @@ class Graph:
     def _stream(self, url: str, headers: Mapping[str, str]) -> Iterator[httpx.Response]:
         try:
             with (
-                translate_failures(self.title, SECONDS),
+                translate_failures(self.title, READ_SECONDS),
                 _client(self._endpoint, self._name).stream("GET", url, headers=headers) as answer,
             ):
                 yield answer
@@ -159,36 +156,33 @@ class Graph:
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """Graph in the name of one access token, within one turn."""
+    """Requests with one access token."""
 
     graph: Graph
     token: str = field(repr=False)
 
     def get(self, path: str) -> GraphResponse:
-        return self.graph.ask(self.token, path)
+        return self.graph.send(self.token, path)
 
-    def download(self, path: str, to: Path, *, size: int | None, signed: str = "") -> int:
-        """Download a file into `to`; its size in bytes.
-
-        `size`: the expected size; a shorter download is incomplete. `signed`: the pre-signed URL of the content, if
-        Graph has sent it already; saves one request.
-        """
-        if signed:
-            return self.graph.bring(self.graph.signed(signed), {}, to, size)
-        return self.graph.bring(self.graph.base + path, _bearer(self.token), to, size)
+    def download(self, path: str, target: Path, *, size: int | None, signed_url: str = "") -> int:
+        """Download a file of the expected `size`; return the size in bytes. TransientError for a shorter one."""
+        # A signed address of the content saves a request.
+        if signed_url:
+            return self.graph.download(self.graph.check_signed_url(signed_url), {}, target, size)
+        return self.graph.download(self.graph.base + path, _bearer(self.token), target, size)
 
 
 def refusal(status: int, message: str) -> Skippable:
-    """Return the error for a refused item: ItemMissing where Graph says that it does not exist."""
-    return (ItemMissing if status in MISSING else Skippable)(message)
+    """Return the error for a refused item: ItemMissing or Skippable."""
+    return (ItemMissing if status in MISSING_STATUSES else Skippable)(message)
 
 
 def _bearer(token: str) -> dict[str, str]:
     return {"Authorization": f"Bearer {token}"}
 
 
-def _judge(title: str, answer: httpx.Response) -> None:
-    """Raise for what means the same at every address: a refused token, a full rate, a service in trouble."""
+def _check_status(title: str, answer: httpx.Response) -> None:
+    """Raise errors common to all addresses: refused token, rate limit, outage."""
     if answer.status_code == 401:
         raise Unauthorized
     if error := transient_error(
@@ -197,8 +191,8 @@ def _judge(title: str, answer: httpx.Response) -> None:
         raise error
 
 
-def _object(title: str, answer: httpx.Response) -> dict[str, Any] | None:
-    """The answer's JSON object; None if it is none, or has no end."""
+def _read_object(title: str, answer: httpx.Response) -> dict[str, Any] | None:
+    """Return the answer's JSON object; None for other or endless content."""
     try:
         body = responses.read_body(answer.iter_bytes(), service=title)
         decoded = msgspec.json.decode(body)
@@ -209,8 +203,8 @@ def _object(title: str, answer: httpx.Response) -> dict[str, Any] | None:
 
 @lru_cache(maxsize=4)
 def _client(endpoint: Endpoint | None, name: str) -> httpx.Client:
-    """Shared by the threads and steps of a process."""
+    """Return the client of a process."""
     headers = {"Accept": "application/json", "Accept-Encoding": "gzip"}
-    client = sessions.httpx_client(sessions.trusted_certificates(endpoint, name), seconds=SECONDS, headers=headers)
+    client = sessions.httpx_client(sessions.trusted_certificates(endpoint, name), seconds=READ_SECONDS, headers=headers)
     atexit.register(client.close)
     return client

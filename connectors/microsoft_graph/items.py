@@ -1,9 +1,7 @@
-"""Drive items of Microsoft Graph as source items.
+"""Conversion of Microsoft Graph's drive items to source items."""
 
-Kinds are facets: a file has `file`, a folder `folder`, a notebook `package`, what belongs to another drive
-`remoteItem`. The change feed leaves things out: `parentReference.path` always, `cTag` for work accounts, the name of
-what was deleted.
-"""
+# Facets name the kind: `file`, `folder`, `package` for a notebook, `remoteItem` for an item of another drive. The
+# change feed omits `parentReference.path`, `cTag` for work accounts, and names of deleted items.
 
 from __future__ import annotations
 
@@ -12,23 +10,23 @@ from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import quote, unquote
 
-from connectors.microsoft_graph.client import MALWARE, Graph
+from connectors.microsoft_graph.client import MALWARE_MESSAGE, Graph
 from retrieval.errors import Retryable, Skippable
 from retrieval.ports import FolderEntry, FolderPage, SourceItem, TokenSource
 
 Item = Mapping[str, Any]
-NOTEBOOK: Final = "OneNote notebook"
-SHARED_FOLDER: Final = "folder of another drive"
-OTHER: Final = "neither file nor folder"
-_DEEPEST: Final = 500
-_HASHES: Final = ("quickXorHash", "sha256Hash", "sha1Hash")
+SKIPPED_NOTEBOOK: Final = "OneNote notebook"
+SKIPPED_FOREIGN_FOLDER: Final = "folder of another drive"
+SKIPPED_OTHER: Final = "neither file nor folder"
+_MAX_DEPTH: Final = 500
+_HASH_NAMES: Final = ("quickXorHash", "sha256Hash", "sha1Hash")
 
 
 def as_source_item(item: Item, path: str | None, above: tuple[str, ...] = ()) -> SourceItem:
-    """A file as a listing names it. `path`: its folders and name, if they are known; `above`: ids of the folders."""
+    """Convert a file to a source item; `above` are ids of its folders."""
     file = content_facets(item)
     name, mime = _text(item, "name"), _text(file.get("file"), "mimeType")
-    error = MALWARE if item.get("malware") is not None else ""
+    error = MALWARE_MESSAGE if item.get("malware") is not None else ""
     item_properties = read_properties(item, path)
     return SourceItem(
         item["id"], name, mime, content_version(item), error=error, properties=item_properties, above=above
@@ -36,7 +34,7 @@ def as_source_item(item: Item, path: str | None, above: tuple[str, ...] = ()) ->
 
 
 def parent_and_name(item: Item) -> str:
-    """A folder's parent and name: another one after it was moved or renamed; "" for what is no folder."""
+    """Return a folder's parent and name, changed by a move or a renaming; "" for other items."""
     if item.get("folder") is None or item.get("root") is not None:
         return ""
     return f"{_text(item.get('parentReference'), 'id')}/{_text(item, 'name')}"
@@ -47,7 +45,7 @@ def is_deleted(item: Item) -> bool:
 
 
 def may_hold_others(item: Item) -> bool:
-    """Tell whether a deleted item may have contained others that the feed does not name: all but known files."""
+    # The feed need not name files of a deleted folder.
     return not isinstance(item.get("file"), dict)
 
 
@@ -55,28 +53,29 @@ def is_file(item: Item) -> bool:
     return isinstance(content_facets(item).get("file"), dict) and item.get("package") is None
 
 
-def left_out(item: Item) -> str:
-    """Reason why an item that is no file is left out, for the count of a job run; "" for folders, which are no loss."""
+def skip_reason(item: Item) -> str:
+    """Return the reason to skip an item, for counters of a job run; "" for folders."""
     remote = item.get("remoteItem")
     if any(isinstance(part, dict) and part.get("package") is not None for part in (item, remote)):
-        return NOTEBOOK
+        return SKIPPED_NOTEBOOK
     if isinstance(remote, dict):
-        return SHARED_FOLDER
-    return "" if any(item.get(facet) is not None for facet in ("folder", "root", "bundle")) else OTHER
+        return SKIPPED_FOREIGN_FOLDER
+    return "" if any(item.get(facet) is not None for facet in ("folder", "root", "bundle")) else SKIPPED_OTHER
 
 
 def content_facets(item: Item) -> Item:
-    """Facets that describe an item's content: its own, or those of the item in another drive that it refers to."""
+    """Return the facets of an item, or of its target in another drive."""
     remote = item.get("remoteItem")
     return remote if isinstance(remote, dict) else item
 
 
 def content_version(item: Item) -> str:
-    """Version of the content: its hash, which is the same in every location; the tags for files without one."""
+    """Return the hash of the content, or a tag without a hash."""
+    # The hash is the same in every location.
     facets = content_facets(item)
     file = facets.get("file")
     hashes = file.get("hashes") if isinstance(file, dict) else None
-    for name in _HASHES:
+    for name in _HASH_NAMES:
         if value := _text(hashes, name):
             return f"{name} {value}"
     tags = ((facets, "cTag"), (item, "cTag"), (facets, "eTag"), (item, "eTag"), (facets, "lastModifiedDateTime"))
@@ -84,7 +83,8 @@ def content_version(item: Item) -> str:
 
 
 def content_size(item: Item) -> int | None:
-    """Size in bytes; None if unknown, or for a picture that is converted on download: HEIC arrives as JPEG."""
+    """Return the size in bytes; None if unknown."""
+    # Graph converts HEIC pictures to JPEG on download.
     facets = content_facets(item)
     reported = facets.get("size")
     converted = _text(facets.get("file"), "mimeType").lower() in {"image/heic", "image/heif"}
@@ -92,7 +92,7 @@ def content_size(item: Item) -> int | None:
 
 
 def read_properties(item: Item, path: str | None) -> dict[str, str | int]:
-    """Under the names of the contract; what is not known is left out."""
+    """Return the known properties under the contract's names."""
     facets = content_facets(item)
     fields = {
         "url": _text(item, "webUrl") or _text(facets, "webUrl"),
@@ -106,11 +106,10 @@ def read_properties(item: Item, path: str | None) -> dict[str, str | int]:
 
 @dataclass(frozen=True, slots=True)
 class Drive:
-    """Address of a drive in Graph: the account's own, or one by its id."""
+    """Drive in Graph: the account's own with an empty id, or another one."""
 
     place: str = "/me/drive"
     id: str = ""
-    """"" of the account's own."""
 
     @classmethod
     def of(cls, drive_id: str) -> Drive:
@@ -118,39 +117,39 @@ class Drive:
 
     @property
     def feed(self) -> str:
-        """The beginning of its change feed."""
+        """Path of the change feed's start."""
         return f"{self.place}/root/delta"
 
-    def at(self, item_id: str) -> str:
-        """Address of an item in Graph."""
+    def item_path(self, item_id: str) -> str:
         return f"{self.place}/items/{quote(item_id, safe='')}"
 
     def home(self, item: Item) -> tuple[Drive, str]:
-        """The drive that an item belongs to, and its id there: another drive's item has only an entry in this one."""
+        """Return the owning drive of an item, and the id in it."""
+        # An item of another drive has only an entry in this one.
         remote = item.get("remoteItem")
         if remote is None:
             return self, item["id"]
         remote = remote if isinstance(remote, dict) else {}
         return Drive.of(_text(remote.get("parentReference"), "driveId")), _text(remote, "id")
 
-    def content_at(self, item: Item) -> str:
-        """Address of an item's content in Graph; an item of another drive is read there."""
-        drive, its = self.home(item)
-        return drive.at(its) + "/content"
+    def content_path(self, item: Item) -> str:
+        """Return the path of an item's content in the owning drive."""
+        drive, item_id = self.home(item)
+        return drive.item_path(item_id) + "/content"
 
 
-GONE: Final = frozenset({400, 403, 404, 410})
-"""What Graph says of an item that is deleted, or of a drive that the account cannot see."""
+# Answers for a deleted item or an invisible drive.
+GONE_STATUSES: Final = frozenset({400, 403, 404, 410})
 
 
-def signed_at(item: Item) -> str:
-    """Signed, short-lived address of the content, if Graph reports it; "" otherwise."""
+def download_url(item: Item) -> str:
+    """Return the signed, short-lived address of the content; "" if absent."""
     return _text(item, "@microsoft.graph.downloadUrl")
 
 
 @dataclass(frozen=True, slots=True)
-class _Place:
-    """Location of an item. `path`: its own, name included, if reported; "" for the drive's root."""
+class _Location:
+    """Location of an item. `path` includes the name; "" for the drive's root, None if unknown."""
 
     name: str
     parent: str
@@ -158,22 +157,22 @@ class _Place:
 
 
 class Folders:
-    """Folders of a listing, for the paths of files. `ask`: an item by its id, None if it is missing."""
+    """Cache of a listing's folders for paths of files; `read_item` returns None for a missing item."""
 
-    def __init__(self, ask: Callable[[str], Item | None]) -> None:
-        self._ask = ask
-        self._known: dict[str, _Place | None] = {}
+    def __init__(self, read_item: Callable[[str], Item | None]) -> None:
+        self._read_item = read_item
+        self._locations: dict[str, _Location | None] = {}
 
-    def learn(self, items: Iterable[Item]) -> None:
+    def add(self, items: Iterable[Item]) -> None:
         for item in items:
             if not is_deleted(item) and (item.get("folder") is not None or item.get("root") is not None):
-                self._known[item["id"]] = _place(item)
+                self._locations[item["id"]] = _location(item)
 
     def path(self, item: Item) -> str | None:
-        """Folders and name, "plans/2026/launch.txt"; None if a folder cannot be found out."""
-        parent: _Place | None = _place(item)
+        """Return folders and name, "plans/2026/launch.txt"; None for an unknown folder."""
+        parent: _Location | None = _location(item)
         names: list[str] = []
-        for _ in range(_DEEPEST):
+        for _ in range(_MAX_DEPTH):
             if parent is None:
                 return None
             if parent.path is not None:
@@ -182,31 +181,31 @@ class Folders:
             parent = self._parent(parent.parent)
         return None
 
-    def above(self, item: Item) -> tuple[str, ...]:
-        """Ids of the folders that contain the item, the drive's root last, as far as they can be read."""
+    def ancestor_ids(self, item: Item) -> tuple[str, ...]:
+        """Return ids of readable folders above the item, the drive's root last."""
         folder_ids: list[str] = []
-        parent: _Place | None = _place(item)
-        while parent is not None and parent.parent and parent.parent not in folder_ids and len(folder_ids) < _DEEPEST:
+        parent: _Location | None = _location(item)
+        while parent is not None and parent.parent and parent.parent not in folder_ids and len(folder_ids) < _MAX_DEPTH:
             folder_ids.append(parent.parent)
             parent = self._parent(parent.parent)
         return tuple(folder_ids)
 
-    def _parent(self, folder_id: str) -> _Place | None:
-        if folder_id not in self._known:
-            folder = self._ask(folder_id) if folder_id else None
-            self._known[folder_id] = _place(folder) if folder is not None else None
-        return self._known[folder_id]
+    def _parent(self, folder_id: str) -> _Location | None:
+        if folder_id not in self._locations:
+            folder = self._read_item(folder_id) if folder_id else None
+            self._locations[folder_id] = _location(folder) if folder is not None else None
+        return self._locations[folder_id]
 
 
-def _place(item: Item) -> _Place:
-    """An item's place. Of a parent's path everything up to the colon is how Graph addresses the drive."""
+def _location(item: Item) -> _Location:
     parent = item.get("parentReference")
     name = _text(item, "name")
     if item.get("root") is not None:
-        return _Place(name, "", "")
-    above = _text(parent, "path").partition("root:")
-    path = "/".join(filter(None, [unquote(above[2]).strip("/"), name])) if above[1] else None
-    return _Place(name, _text(parent, "id"), path)
+        return _Location(name, "", "")
+    # A parent's path is "/drives/ID/root:/folder/folder".
+    _, root, folder_path = _text(parent, "path").partition("root:")
+    path = "/".join(filter(None, [unquote(folder_path).strip("/"), name])) if root else None
+    return _Location(name, _text(parent, "id"), path)
 
 
 def _person(identities: Any) -> str:
@@ -219,37 +218,37 @@ def _text(holder: Any, name: str) -> str:
     return value if isinstance(value, str) else ""
 
 
-NOT_THERE: Final = "There is no such folder, or the account may not read it."
+FOLDER_MISSING_MESSAGE: Final = "There is no such folder, or the account may not read it."
 
 
 def list_folder(graph: Graph, tokens: TokenSource, drive: Drive, parent: str | None, cursor: str | None) -> FolderPage:
-    """The cursor: what of Graph's own link follows its address."""
-    address = cursor or (f"{drive.at(parent)}/children" if parent else f"{drive.place}/root/children")
+    """Return a page of a folder from `cursor`, the path of Graph's next link."""
+    address = cursor or (f"{drive.item_path(parent)}/children" if parent else f"{drive.place}/root/children")
     answer = graph.get(tokens, address)
     if answer.status != 200:
-        raise Skippable(NOT_THERE)
+        raise Skippable(FOLDER_MISSING_MESSAGE)
     values = answer.body.get("value")
     if not isinstance(values, list):
         raise Retryable(f"{graph.title}'s listing broke off: its answer holds no items.")
 
-    def ask(folder: str) -> Mapping[str, Any] | None:
-        about = graph.get(tokens, drive.at(folder))
-        return about.body if about.status == 200 else None
+    def read_folder(folder_id: str) -> Mapping[str, Any] | None:
+        folder = graph.get(tokens, drive.item_path(folder_id))
+        return folder.body if folder.status == 200 else None
 
-    folders = Folders(ask)
+    folders = Folders(read_folder)
     children = [item for item in values if isinstance(item, dict) and isinstance(item.get("id"), str)]
     link = answer.body.get("@odata.nextLink")
-    entries = [_entry(item, folders) for item in children if not is_deleted(item) and _is_brought(item)]
+    entries = [_entry(item, folders) for item in children if not is_deleted(item) and _is_supported(item)]
     return FolderPage(entries, graph.path(link) if link else None)
 
 
-def _is_brought(item: Item) -> bool:
+def _is_supported(item: Item) -> bool:
     return is_file(item) or (isinstance(item.get("folder"), dict) and item.get("package") is None)
 
 
 def _entry(item: Item, folders: Folders) -> FolderEntry:
     is_folder = not is_file(item)
-    source_item = as_source_item(item, folders.path(item), folders.above(item))
+    source_item = as_source_item(item, folders.path(item), folders.ancestor_ids(item))
     children = item["folder"].get("childCount") if is_folder else 0
     return FolderEntry(
         item["id"],

@@ -253,9 +253,9 @@ def find_wait(rate: Rate, answer: httpx.Response) -> float | None:
         return delay
     for limit in limits:
         if limit.until and (end := _read_moment(answer.headers.get(limit.until, ""))):
-            return min(max(1.0, end - time.time()), retries.LONGEST_ASKED)
+            return min(max(1.0, end - time.time()), retries.MAX_RETRY_AFTER_SECONDS)
         if limit.seconds and (seconds := _read_seconds(answer, limit.seconds)):
-            return min(seconds, retries.LONGEST_ASKED)
+            return min(seconds, retries.MAX_RETRY_AFTER_SECONDS)
     return BUSY_SECONDS
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from connectors.info import ConnectorInfo
-from connectors.microsoft_graph import FIELDS, MicrosoftApp
+from connectors.microsoft_graph import APP_FIELD_DESCRIPTIONS, MicrosoftApp
 
 INFO = ConnectorInfo(
     title="OneDrive",
@@ -11,6 +11,6 @@ INFO = ConnectorInfo(
     documents="Files of a OneDrive",
     vendor="Microsoft",
     app=MicrosoftApp,
-    fields=FIELDS,
+    fields=APP_FIELD_DESCRIPTIONS,
     localhost=True,
 )

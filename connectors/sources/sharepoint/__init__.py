@@ -8,7 +8,7 @@ from msgspec import UNSET, Meta, UnsetType
 
 from connectors import info
 from connectors.info import Choice, ConnectorInfo
-from connectors.microsoft_graph import FIELDS, MicrosoftApp
+from connectors.microsoft_graph import APP_FIELD_DESCRIPTIONS, MicrosoftApp
 
 PlaceId = Annotated[
     str,
@@ -46,7 +46,7 @@ INFO = ConnectorInfo(
     documents="Files of document libraries of SharePoint",
     vendor="Microsoft",
     app=MicrosoftApp,
-    fields=FIELDS,
+    fields=APP_FIELD_DESCRIPTIONS,
     choice=Choice(
         Place,
         about="Which sites, libraries and folders to read, by id, path or type; all of them without it.",

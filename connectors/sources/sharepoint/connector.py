@@ -1,4 +1,4 @@
-"""SharePoint for people who choose: sites that the person follows, their libraries, and the folders of each."""
+"""SharePoint connector: followed sites, document libraries and folders."""
 
 from __future__ import annotations
 
@@ -21,76 +21,79 @@ from retrieval.sync_filter import SYNC_EVERYTHING, SyncFilter
 
 
 def list_level(graph: Graph, tokens: TokenSource, parent: str | None, cursor: str | None) -> FolderPage:
-    """The parent: nothing, a site's id (with commas), a library's drive, or an item as documents are called."""
+    """Return a page below `parent`: None, a site id (with commas), a drive id, or "drive/item"."""
     sites = Sites(graph, tokens)
     if parent is None:
         return FolderPage(
-            [_place(str(site["id"]), str(site.get("webUrl") or ""), site) for site in sites.all_followed()]
+            [_entry(str(site["id"]), str(site.get("webUrl") or ""), site) for site in sites.list_followed_sites()]
         )
     if "," in parent:
-        libraries = sites.libraries(parent)
+        libraries = sites.list_libraries(parent)
         if libraries is None:
-            raise Skippable(items.NOT_THERE)
+            raise Skippable(items.FOLDER_MISSING_MESSAGE)
         return FolderPage(
-            [_place(str(site["id"]), str(site.get("webUrl") or ""), site, (parent,)) for site in libraries]
+            [_entry(str(drive["id"]), str(drive.get("webUrl") or ""), drive, (parent,)) for drive in libraries]
         )
     drive_id, _, item = parent.partition("/")
-    library = sites.library(drive_id)
+    library = sites.read_library(drive_id)
     if library is None:
-        raise Skippable(items.NOT_THERE)
-    above = path_of(str(library.get("webUrl") or "")) or str(library.get("name") or "")
+        raise Skippable(items.FOLDER_MISSING_MESSAGE)
+    library_path = path_of(str(library.get("webUrl") or "")) or str(library.get("name") or "")
     level = items.list_folder(graph, tokens, Drive.of(drive_id), item or None, cursor)
-    return replace(level, entries=[_within(site, drive_id, above) for site in level.entries])
+    return replace(level, entries=[_with_library(entry, drive_id, library_path) for entry in level.entries])
 
 
-def _place(its: str, address: str, said: object, above: tuple[str, ...] = ()) -> FolderEntry:
-    labels = said if isinstance(said, dict) else {}
+def _entry(entry_id: str, address: str, body: object, above: tuple[str, ...] = ()) -> FolderEntry:
+    labels = body if isinstance(body, dict) else {}
     path = path_of(address)
     name = str(labels.get("displayName") or labels.get("name") or path)
-    return FolderEntry(its, name, is_folder=True, path=path, has_children=True, above=above)
+    return FolderEntry(entry_id, name, is_folder=True, path=path, has_children=True, above=above)
 
 
-def _within(one: FolderEntry, drive: str, above: str) -> FolderEntry:
-    folders = (*(f"{drive}/{folder}" for folder in one.above), drive)
-    return replace(one, id=f"{drive}/{one.id}", path=f"{above}/{one.path}", above=folders)
+def _with_library(entry: FolderEntry, drive: str, library_path: str) -> FolderEntry:
+    folders = (*(f"{drive}/{folder}" for folder in entry.above), drive)
+    return replace(entry, id=f"{drive}/{entry.id}", path=f"{library_path}/{entry.path}", above=folders)
 
 
-NAME: Final = "SHAREPOINT"
-TITLE: Final = INFO.title
+CONNECTOR_NAME: Final = "SHAREPOINT"
+CONNECTOR_TITLE: Final = INFO.title
 
 
 def make(app: Mapping[str, Any], settings: Settings) -> SharePoint:
-    """The connector of a namespace's app. Private Microsoft accounts have no SharePoint."""
+    """Return the connector of a namespace's app."""
+    # Private Microsoft accounts have no SharePoint.
     flow = auth.make_oauth(
-        NAME, TITLE, app, settings, scope="Sites.Read.All", more="Sites.ReadWrite.All", tenant="organizations"
+        CONNECTOR_NAME,
+        CONNECTOR_TITLE,
+        app,
+        settings,
+        scope="Sites.Read.All",
+        more="Sites.ReadWrite.All",
+        tenant="organizations",
     )
-    return SharePoint(flow, Graph(NAME, TITLE, settings))
+    return SharePoint(flow, Graph(CONNECTOR_NAME, CONNECTOR_TITLE, settings))
 
 
 @dataclass(frozen=True, slots=True)
 class SharePoint:
-    """A `Connector`. External ids are "drive/item": an item's id is its library's own.
+    """`Connector` of SharePoint. External ids are "drive/item"."""
 
-    A file that is moved to another library is another item there, and deleted here: so Microsoft moves it.
-    """
-
+    # Ids are unique per library. A move to another library deletes the item and creates another one, as in SharePoint.
     authorizer: OAuth
     graph: Graph
     choice: SyncFilter = SYNC_EVERYTHING
-    """Libraries in which nothing is chosen are not listed; without `include` those of the sites that the person
-    follows are."""
-    _known: dict[str, Libraries] = field(default_factory=dict)
+    _libraries: dict[str, Libraries] = field(default_factory=dict)
 
     def with_choice(self, choice: SyncFilter) -> SharePoint:
-        return replace(self, choice=choice, _known={})
+        return replace(self, choice=choice, _libraries={})
 
     def iter_changes(self, tokens: TokenSource, cursor: str | None) -> Iterator[Page[SourceItem]]:
         chosen = self.choice.mark
-        state, left_out = sites.LibrariesCursor.of(cursor), Counter[str]()
+        state, skipped = sites.LibrariesCursor.parse(cursor), Counter[str]()
         if state is None or not state.left or state.chosen != chosen:
-            libraries = self._known[tokens.connection_id] = self._libraries(tokens)
-            state, left_out = sites.begin_listing(state, libraries, chosen), libraries.left_out
-        return sites.iter_pages(self.graph, tokens, state, left_out, self.choice)
+            libraries = self._libraries[tokens.connection_id] = self._list_libraries(tokens)
+            state, skipped = sites.start_listing(state, libraries, chosen), libraries.skipped
+        return sites.iter_pages(self.graph, tokens, state, skipped, self.choice)
 
     def browse(self, tokens: TokenSource, parent: str | None, cursor: str | None) -> FolderPage:
         return list_level(self.graph, tokens, parent, cursor)
@@ -105,19 +108,20 @@ class SharePoint:
 
     def fetch(self, tokens: TokenSource, item: SourceItem, to: Path) -> RawContent | None:
         drive, _, item_id = item.external_id.partition("/")
-        raw = self.graph.call(tokens, lambda here: changes.fetch_item(here, Drive.of(drive), item_id, to))
+        raw = self.graph.call(tokens, lambda session: changes.fetch_item(session, Drive.of(drive), item_id, to))
+        # Only the listing knows the path of the library.
         properties = {name: value for name, value in raw.properties.items() if name != "path"}
-        return replace(raw, properties=properties)  # the path is the listing's, which knows the library's own
+        return replace(raw, properties=properties)
 
     def is_deleted(self, tokens: TokenSource, external_id: str) -> bool:
-        """Tell whether a file is missing; also True for files in libraries that are not followed, or chosen, now."""
+        """Return True for a missing file, or a file in an unfollowed or unselected library."""
         drive, _, item_id = external_id.partition("/")
-        if tokens.connection_id not in self._known:
-            self._known[tokens.connection_id] = self._libraries(tokens)
-        libraries = self._known[tokens.connection_id]
-        if libraries.has(drive) or (libraries.whole and not libraries.paths):
-            return changes.is_gone(self.graph, tokens, Drive.of(drive), item_id)
+        if tokens.connection_id not in self._libraries:
+            self._libraries[tokens.connection_id] = self._list_libraries(tokens)
+        libraries = self._libraries[tokens.connection_id]
+        if libraries.has(drive) or (libraries.is_complete and not libraries.paths):
+            return changes.is_deleted(self.graph, tokens, Drive.of(drive), item_id)
         return libraries.has(drive) is False
 
-    def _libraries(self, tokens: TokenSource) -> Libraries:
-        return Sites(self.graph, tokens).of(self.choice)
+    def _list_libraries(self, tokens: TokenSource) -> Libraries:
+        return Sites(self.graph, tokens).list_selected(self.choice)

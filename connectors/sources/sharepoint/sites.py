@@ -1,17 +1,16 @@
-"""SharePoint: sites, their document libraries, and changes in them.
+"""Listing of SharePoint's sites, document libraries and changes.
 
-GET /me/followedSites (learn.microsoft.com/graph/api/sites-list-followed) and GET /sites/{id}/drives
-(learn.microsoft.com/graph/api/drive-list). A library's path is that of its address in a browser, such as
-"sites/marketing/Shared Documents": two sites may bear the same name, never the same address.
-
-everything ──▶ feed of each library from its beginning                                    (whole)
-    since then ──▶ feed of each library from its place, new libraries from their beginning
-                     └─ one of them had to begin anew: everything
-
-Deleted files are known only when all libraries are listed whole in one run. So where one feed cannot say (a
-deleted folder, a forgotten place, a week: `microsoft_graph.changes`), where a library is no longer followed, and for
-another choice of libraries, everything is listed.
+full listing ──▶ feed of each library from the start
+changes      ──▶ feed of each library from its position, new libraries from the start
+                   └─ one feed restarted: full listing
 """
+
+# GET /me/followedSites (learn.microsoft.com/graph/api/sites-list-followed) and GET /sites/{id}/drives
+# (learn.microsoft.com/graph/api/drive-list). The path of a library comes from its web address, such as
+# "sites/marketing/Shared Documents": names of sites are not unique, addresses are.
+#
+# Only a full listing of all libraries in one run shows deleted files. Everything is listed again after a deleted
+# folder, an expired position or a week (`microsoft_graph.changes`), an unfollowed library, or a new selection.
 
 from __future__ import annotations
 
@@ -26,46 +25,45 @@ from urllib.parse import quote, unquote, urlsplit
 from connectors.http.responses import Cursors
 from connectors.microsoft_graph import changes
 from connectors.microsoft_graph.client import Graph
-from connectors.microsoft_graph.items import GONE, Drive
+from connectors.microsoft_graph.items import GONE_STATUSES, Drive
 from retrieval.errors import Fatal, Retryable
 from retrieval.ports import Page, SourceItem, TokenSource
 from retrieval.sync_filter import SyncFilter, SyncItem
 
-FOLLOWED: Final = "/me/followedSites"
-MOST: Final = 500
-"""Libraries of one connection: each costs a request of every run."""
+FOLLOWED_SITES_PATH: Final = "/me/followedSites"
+# Per connection; each library costs a request in every run.
+MAX_LIBRARIES: Final = 500
 CLOSED_SITE: Final = "site that the account may not read"
 CLOSED_LIBRARY: Final = "library that the account may not read"
-NOT_FOUND: Final = "chosen site or library that the account does not see"
-MANY: Final = "library beyond the most of one connection"
-_LIBRARY: Final = "documentLibrary"
+MISSING_SELECTION: Final = "chosen site or library that the account does not see"
+EXCESS_LIBRARY: Final = "library beyond the most of one connection"
+_LIBRARY_TYPE: Final = "documentLibrary"
 
 
 @dataclass(slots=True)
 class Libraries:
-    """Paths by the ids of their drives. `whole`: nothing that was requested is missing; `left_out`: the missing ones;
-    `sites`: the ids of their sites, where they are known."""
+    """Libraries of a connection: `paths` and known site ids by drive id, and counts of skipped libraries."""
 
     paths: dict[str, str] = field(default_factory=dict)
-    left_out: Counter[str] = field(default_factory=Counter)
+    skipped: Counter[str] = field(default_factory=Counter)
     sites: dict[str, str] = field(default_factory=dict)
     _dropped: set[str] = field(default_factory=set)
 
     @property
-    def whole(self) -> bool:
-        return not self.left_out
+    def is_complete(self) -> bool:
+        return not self.skipped
 
     def add(self, drive: Mapping[str, Any], site: str = "") -> None:
-        if not isinstance(drive.get("id"), str) or drive.get("driveType", _LIBRARY) != _LIBRARY:
+        if not isinstance(drive.get("id"), str) or drive.get("driveType", _LIBRARY_TYPE) != _LIBRARY_TYPE:
             return
-        if len(self.paths) < MOST or drive["id"] in self.paths:
+        if len(self.paths) < MAX_LIBRARIES or drive["id"] in self.paths:
             self.paths[drive["id"]] = path_of(str(drive.get("webUrl") or "")) or str(drive.get("name") or "")
             self.sites |= {drive["id"]: site} if site else {}
         else:
-            self.left_out[MANY] += 1
+            self.skipped[EXCESS_LIBRARY] += 1
 
-    def without(self, choice: SyncFilter) -> Libraries:
-        """Those in which anything can be chosen."""
+    def drop_unselected(self, choice: SyncFilter) -> Libraries:
+        """Remove libraries outside of the selection."""
         for drive, path in list(self.paths.items()):
             if not choice.may_hold(SyncItem(drive, path, above=(self.sites.get(drive, ""),))):
                 self._dropped.add(drive)
@@ -73,10 +71,11 @@ class Libraries:
         return self
 
     def has(self, drive_id: str) -> bool | None:
-        """Tell whether a library is one of these; None if unknown: an empty list is not believed."""
+        """Return True for a listed library, False for a removed one, None if unknown."""
+        # An empty listing is no evidence of a removal.
         if drive_id in self.paths:
             return True
-        return False if drive_id in self._dropped or (self.whole and self.paths) else None
+        return False if drive_id in self._dropped or (self.is_complete and self.paths) else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,20 +85,20 @@ class Sites:
     graph: Graph
     tokens: TokenSource
 
-    def of(self, choice: SyncFilter) -> Libraries:
-        """In which anything can be chosen: those that `include` leads to, and of the followed sites where it names a
-        type or an open beginning of paths, or is not there. Fatal if they cannot be listed."""
-        addresses = [address for entry in choice.include if (address := _place(entry))]
+    def list_selected(self, choice: SyncFilter) -> Libraries:
+        """List the libraries of a selection. Fatal if the followed sites cannot be listed."""
+        # An empty selection, a type, and a pattern without a fixed start of the path select among the followed sites.
+        addresses = [address for entry in choice.include if (address := _site_address(entry))]
         if choice.include and len(addresses) == len(choice.include):
-            return self.chosen(addresses).without(choice)
-        libraries = self.followed()
+            return self.add_addresses(addresses).drop_unselected(choice)
+        libraries = self.list_followed()
         if addresses:
-            self.chosen(addresses, libraries)
-        return libraries.without(choice)
+            self.add_addresses(addresses, libraries)
+        return libraries.drop_unselected(choice)
 
-    def followed(self) -> Libraries:
-        """Libraries of all sites that the person follows. Fatal if they cannot be listed."""
-        sites = self._every(FOLLOWED)
+    def list_followed(self) -> Libraries:
+        """List the libraries of all followed sites. Fatal if Graph refuses."""
+        sites = self._list_all(FOLLOWED_SITES_PATH)
         if sites is None:
             raise Fatal(
                 f"{self.graph.title} refuses to list the sites that the account follows: it is no account of work or"
@@ -107,67 +106,73 @@ class Sites:
             )
         libraries = Libraries()
         for site in sites:
-            if not self._take(site["id"], libraries):
-                libraries.left_out[CLOSED_SITE] += 1
+            if not self._add_site(site["id"], libraries):
+                libraries.skipped[CLOSED_SITE] += 1
         return libraries
 
-    def all_followed(self) -> list[Mapping[str, Any]]:
-        """The sites that the person follows, none where they cannot be listed."""
-        return self._every(FOLLOWED) or []
+    def list_followed_sites(self) -> list[Mapping[str, Any]]:
+        """Return the followed sites, [] if Graph refuses."""
+        return self._list_all(FOLLOWED_SITES_PATH) or []
 
-    def libraries(self, site_id: str) -> list[Mapping[str, Any]] | None:
-        """Those of a site; None where there is no such site."""
-        drives = self._every(f"/sites/{quote(site_id, safe=',')}/drives")
-        return None if drives is None else [drive for drive in drives if drive.get("driveType", _LIBRARY) == _LIBRARY]
+    def list_libraries(self, site_id: str) -> list[Mapping[str, Any]] | None:
+        """Return the libraries of a site, None if it is missing."""
+        drives = self._list_all(f"/sites/{quote(site_id, safe=',')}/drives")
+        return (
+            None
+            if drives is None
+            else [drive for drive in drives if drive.get("driveType", _LIBRARY_TYPE) == _LIBRARY_TYPE]
+        )
 
-    def library(self, drive_id: str) -> Mapping[str, Any] | None:
-        return self._one(Drive.of(drive_id).place)
+    def read_library(self, drive_id: str) -> Mapping[str, Any] | None:
+        return self._read(Drive.of(drive_id).place)
 
-    def chosen(self, include: Sequence[Mapping[str, str]], found: Libraries | None = None) -> Libraries:
-        """Sites, that is all libraries of each, and single libraries: by id, or by the path of their address."""
-        found, hosts = found or Libraries(), list[str]()
-        for address in include:
-            is_there = (
-                self._by_id(address["id"], found) if address.get("id") else self._by_path(address["path"], found, hosts)
+    def add_addresses(self, addresses: Sequence[Mapping[str, str]], libraries: Libraries | None = None) -> Libraries:
+        """Add sites with all libraries, and single libraries, by id or by path of the web address."""
+        libraries, hosts = libraries or Libraries(), list[str]()
+        for address in addresses:
+            is_present = (
+                self._add_by_id(address["id"], libraries)
+                if address.get("id")
+                else self._add_by_path(address["path"], libraries, hosts)
             )
-            if not is_there:
-                found.left_out[NOT_FOUND] += 1
-        return found
+            if not is_present:
+                libraries.skipped[MISSING_SELECTION] += 1
+        return libraries
 
-    def _by_id(self, wanted: str, found: Libraries) -> bool:
-        """A site's id names its host, its collection and itself; a library's is that of its drive."""
-        if "," in wanted:
-            return self._take(wanted, found)
-        drive = self._one(Drive.of(wanted).place)
+    def _add_by_id(self, entry_id: str, libraries: Libraries) -> bool:
+        # A site's id is "host,collection,site"; a library's id is the id of its drive.
+        if "," in entry_id:
+            return self._add_site(entry_id, libraries)
+        drive = self._read(Drive.of(entry_id).place)
         if drive is None:
             return False
-        found.add(drive)
-        return drive.get("id") in found.paths
+        libraries.add(drive)
+        return drive.get("id") in libraries.paths
 
-    def _by_path(self, wanted: str, found: Libraries, hosts: list[str]) -> bool:
-        """The longest beginning of the path that is a site; what follows is a library's path, or leads into one."""
-        names = path_of(wanted).split("/")
+    def _add_by_path(self, path: str, libraries: Libraries, hosts: list[str]) -> bool:
+        """Add the site at the longest prefix of the path, or its library at the rest."""
+        names = path_of(path).split("/")
         if not hosts:
-            root = self._one("/sites/root") or {}
+            root = self._read("/sites/root") or {}
             hosts.append(urlsplit(str(root.get("webUrl") or "")).hostname or "")
         for end in range(len(names), -1, -1):
             site_path = "/".join(quote(name, safe="") for name in names[:end])
-            site = self._one(f"/sites/{hosts[0]}:/{site_path}") if end else self._one("/sites/root")
+            site = self._read(f"/sites/{hosts[0]}:/{site_path}") if end else self._read("/sites/root")
             if site is not None and isinstance(site.get("id"), str):
-                return self._take(site["id"], found, "/".join(names) if end < len(names) else "")
+                return self._add_site(site["id"], libraries, "/".join(names) if end < len(names) else "")
         return False
 
-    def _take(self, site_id: str, found: Libraries, library: str = "") -> bool:
-        """Add all libraries of a site, or the one with this path; returns whether there are any."""
-        drives = self._every(f"/sites/{quote(site_id, safe=',')}/drives")
-        chosen_drives = [
-            drive for drive in drives or () if not library or _leads(library, path_of(str(drive.get("webUrl") or "")))
+    def _add_site(self, site_id: str, libraries: Libraries, path: str = "") -> bool:
+        """Add a site's libraries, or the library of a path; False if there is none."""
+        drives = self._list_all(f"/sites/{quote(site_id, safe=',')}/drives")
+        selected = [
+            drive for drive in drives or () if not path or _contains(path_of(str(drive.get("webUrl") or "")), path)
         ]
-        for drive in chosen_drives:
-            found.add(drive, site_id)
-        return drives is not None and (bool(chosen_drives) or not library)
+        for drive in selected:
+            libraries.add(drive, site_id)
+        return drives is not None and (bool(selected) or not path)
 
-    def _every(self, path: str) -> list[Mapping[str, Any]] | None:
+    def _list_all(self, path: str) -> list[Mapping[str, Any]] | None:
         """List all pages of a collection; None if Graph refuses."""
         cursors = Cursors(f"{self.graph.title}'s listing")
         entries: list[Mapping[str, Any]] = []
@@ -175,37 +180,37 @@ class Sites:
             answer = self.graph.get(self.tokens, path)
             if answer.status != 200:
                 return None
-            all_entries = list(_entries(answer.body.get("value"), self.graph.title))
-            entries += all_entries
+            page_entries = list(_iter_entries(answer.body.get("value"), self.graph.title))
+            entries += page_entries
             link = answer.body.get("@odata.nextLink")
             if not link:
                 return entries
             path = self.graph.path(link)
-            cursors.follow(path, brought=bool(all_entries))
+            cursors.follow(path, brought=bool(page_entries))
 
-    def _one(self, path: str) -> Mapping[str, Any] | None:
+    def _read(self, path: str) -> Mapping[str, Any] | None:
         answer = self.graph.get(self.tokens, path)
         if answer.status == 200:
             return answer.body
-        if answer.status not in GONE:
+        if answer.status not in GONE_STATUSES:
             raise Retryable(f"{self.graph.title} does not say whether a site is there (status {answer.status}).")
         return None
 
 
 def path_of(address: str) -> str:
-    """The path of an address in a browser, or of a part of one, without slashes at its ends."""
+    """Return the path of a web address, or a path, without slashes at the ends."""
     parts = urlsplit(address) if "://" in address else None
     return unquote(parts.path if parts else address).strip("/")
 
 
-def _leads(path: str, library: str) -> bool:
-    """Tell whether a path is a library's, or below it. SharePoint's addresses are case-insensitive."""
+def _contains(library: str, path: str) -> bool:
+    # SharePoint's addresses are case-insensitive.
     return bool(library) and f"{path}/".casefold().startswith(f"{library}/".casefold())
 
 
-def _place(entry: Mapping[str, str]) -> Mapping[str, str]:
-    """Return the site or library of an entry of `include`; nothing for a type, or a path that names none before its
-    first star. An item's id begins with its library's."""
+def _site_address(entry: Mapping[str, str]) -> Mapping[str, str]:
+    """Return the site or library of a selection entry; {} for a type, or a path without fixed start."""
+    # An item's id is "library/item".
     if "id" in entry:
         return {"id": entry["id"].partition("/")[0]}
     names = path_of(entry["path"]).split("/") if "path" in entry else []
@@ -215,17 +220,17 @@ def _place(entry: Mapping[str, str]) -> Mapping[str, str]:
     return {"path": "/".join(fixed)} if len(fixed) > 1 else {}
 
 
-def _entries(found: Any, title: str) -> Iterator[Mapping[str, Any]]:
-    if not isinstance(found, list):
+def _iter_entries(entries: Any, title: str) -> Iterator[Mapping[str, Any]]:
+    if not isinstance(entries, list):
         raise Retryable(f"{title}'s listing broke off: its answer holds no entries.")
-    yield from (entry for entry in found if isinstance(entry, dict) and isinstance(entry.get("id"), str))
+    yield from (entry for entry in entries if isinstance(entry, dict) and isinstance(entry.get("id"), str))
 
 
 @dataclass(slots=True)
 class LibrariesCursor:
-    """Position of a listing. `places`: of each library in its feed; `left`: those that are still to be listed, the
-    first one under way; `fresh`: those that are listed for the first time; `chosen`: the mark of the choice."""
+    """Stored position of a listing: feed positions by library, remaining and new libraries, mark of the selection."""
 
+    # Names of fields are keys of stored cursors. The first library of `left` is in progress.
     paths: dict[str, str]
     places: dict[str, str]
     left: list[str]
@@ -233,11 +238,10 @@ class LibrariesCursor:
     whole: bool = True
     chosen: str = ""
     sites: dict[str, str] = field(default_factory=dict)
-    """Ids of the libraries' sites, where they are known."""
 
     @classmethod
-    def of(cls, cursor: str | None) -> LibrariesCursor | None:
-        """None for none, and for one that cannot be read."""
+    def parse(cls, cursor: str | None) -> LibrariesCursor | None:
+        """Parse a cursor; None for a missing or invalid one."""
         try:
             return cls(**json.loads(cursor or "null"))
         except (ValueError, TypeError):
@@ -248,62 +252,64 @@ class LibrariesCursor:
         return json.dumps(fields, separators=(",", ":"))
 
 
-def begin_listing(before: LibrariesCursor | None, libraries: Libraries, chosen: str) -> LibrariesCursor:
-    """The state at the beginning of a listing: of everything, or of what changed since the last one."""
+def start_listing(previous: LibrariesCursor | None, libraries: Libraries, choice_mark: str) -> LibrariesCursor:
+    """Return the start of a full listing, or of a listing of changes."""
     paths = dict(libraries.paths)
-    removed_libraries = libraries.whole and before is not None and before.places.keys() - paths.keys()
-    sites = dict(libraries.sites) if chosen else {}
-    if before is None or before.chosen != chosen or removed_libraries:
-        return LibrariesCursor(paths, {}, list(paths), chosen=chosen, sites=sites)
-    fresh = [drive for drive in paths if drive not in before.places]
-    return LibrariesCursor(paths, before.places, list(paths), fresh, whole=False, chosen=chosen, sites=sites)
+    removed_libraries = libraries.is_complete and previous is not None and previous.places.keys() - paths.keys()
+    sites = dict(libraries.sites) if choice_mark else {}
+    if previous is None or previous.chosen != choice_mark or removed_libraries:
+        return LibrariesCursor(paths, {}, list(paths), chosen=choice_mark, sites=sites)
+    fresh = [drive for drive in paths if drive not in previous.places]
+    return LibrariesCursor(paths, previous.places, list(paths), fresh, whole=False, chosen=choice_mark, sites=sites)
 
 
 def iter_pages(
-    graph: Graph, tokens: TokenSource, state: LibrariesCursor, left_out: Counter[str], choice: SyncFilter
+    graph: Graph, tokens: TokenSource, state: LibrariesCursor, skipped: Counter[str], choice: SyncFilter
 ) -> Iterator[Page[SourceItem]]:
-    """List pages from a state on. `left_out`: unreadable libraries, reported with the first page."""
+    """Yield pages from `state`; the first one reports the `skipped` libraries."""
     if not state.left:
-        yield Page([], str(state), done=True, skipped=left_out, whole=state.whole)
+        yield Page([], str(state), done=True, skipped=skipped, whole=state.whole)
     while state.left:
         library = state.left[0]
         try:
             for page in changes.list_changes(graph, tokens, Drive.of(library), state.places.get(library), choice):
                 state.places[library] = page.cursor
                 if page.done:
-                    _done(state, library, whole=page.whole)
-                yield _told(page, state, library, left_out)
-                left_out = Counter()
+                    _finish_library(state, library, is_whole=page.whole)
+                yield _convert_page(page, state, library, skipped)
+                skipped = Counter()
         except changes.Unlisted:
             state.left.pop(0)
             state.places.pop(library, None)
             state.whole = False
-            skipped, left_out = left_out + Counter({CLOSED_LIBRARY: 1}), Counter()
-            yield Page([], str(state), done=not state.left, skipped=skipped)
+            page_skipped, skipped = skipped + Counter({CLOSED_LIBRARY: 1}), Counter()
+            yield Page([], str(state), done=not state.left, skipped=page_skipped)
 
 
-def _done(state: LibrariesCursor, library: str, *, whole: bool) -> None:
-    """Mark the feed of the library as finished: `whole` if it began anew, and then all others do, too."""
+def _finish_library(state: LibrariesCursor, library: str, *, is_whole: bool) -> None:
+    """Finish a library; restart all others after a full listing of a known library."""
     state.left.pop(0)
-    if whole and not state.whole and library not in state.fresh:
-        state.left = [path_library for path_library in state.paths if path_library != library]
+    if is_whole and not state.whole and library not in state.fresh:
+        state.left = [drive for drive in state.paths if drive != library]
         state.places = {library: state.places[library]}
         state.whole = True
 
 
-def _told(page: Page[SourceItem], state: LibrariesCursor, library: str, left_out: Counter[str]) -> Page[SourceItem]:
-    """The page of one library's feed as one of the whole listing."""
+def _convert_page(
+    page: Page[SourceItem], state: LibrariesCursor, library: str, extra_skipped: Counter[str]
+) -> Page[SourceItem]:
+    """Convert a page of a library's feed to a page of the listing."""
     site = state.sites.get(library, "")
     page_items = [_item(item, library, state.paths[library], site) for item in page.items]
     done = not state.left
-    skipped = Counter(page.skipped) + left_out
+    skipped = Counter(page.skipped) + extra_skipped
     return replace(page, items=page_items, cursor=str(state), done=done, skipped=skipped, whole=done and state.whole)
 
 
-def _item(item: SourceItem, library: str, above: str, site: str) -> SourceItem:
-    """Ids are a library's own, and so are paths."""
+def _item(item: SourceItem, library: str, library_path: str, site: str) -> SourceItem:
+    # Ids and paths in a feed are relative to the library.
     properties: dict[str, Any] = dict(item.properties)
     if "path" in properties:
-        properties["path"] = f"{above}/{properties['path']}"
+        properties["path"] = f"{library_path}/{properties['path']}"
     folders = (*(f"{library}/{folder_id}" for folder_id in item.above), library, *([site] if site else []))
     return replace(item, external_id=f"{library}/{item.external_id}", properties=properties, above=folders)
