@@ -1,8 +1,7 @@
-"""Embedding models of Cohere, through the vendor's SDK (its v2 API).
+"""Embedding models of Cohere by the vendor's SDK (v2 API)."""
 
-Limits by the vendor's reference of POST /v2/embed: 96 texts a request; it cuts longer texts off itself (truncate END).
-By docs.cohere.com/docs/rate-limits: 2,000 inputs a minute, that is texts, however few requests they come in.
-"""
+# POST /v2/embed takes 96 texts and truncates long ones itself (truncate END). docs.cohere.com/docs/rate-limits: 2,000
+# texts a minute, in any number of requests.
 
 from __future__ import annotations
 
@@ -14,7 +13,7 @@ from connectors.cohere_sdk import PROVIDER, TITLE
 from connectors.embedders.refusals import classify_refusal
 from connectors.embedders.request_sizing import RequestLimits
 from connectors.embedders.server_limits import ServerLimits
-from connectors.embedders.vendor_embedder import MOST_BYTES, SECONDS, VendorEmbedder
+from connectors.embedders.vendor_embedder import MAX_RESPONSE_BYTES, REQUEST_SECONDS, VendorEmbedder
 from connectors.http.responses import connection_error, timeout_error
 from connectors.http.retries import TransientError
 
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
     from retrieval.ports import Embedder, TextKind
     from retrieval.settings import Settings
 
-DIMENSIONS: Final[Mapping[str, int]] = {
+MODEL_DIMENSIONS: Final[Mapping[str, int]] = {
     "embed-v4.0": 1536,
     "embed-english-v3.0": 1024,
     "embed-multilingual-v3.0": 1024,
@@ -33,33 +32,35 @@ DIMENSIONS: Final[Mapping[str, int]] = {
     "embed-multilingual-v2.0": 768,
 }
 MAX_TOKENS: Final[Mapping[str, int]] = {"embed-v4.0": 8191, "embed-multilingual-v2.0": 256}
-LIMITS: Final = RequestLimits(texts=96, tokens=None, concurrent=4, per_minute=2000 - 96, by_text=True)
-"""With a full request at once, no minute has more than 2,000 texts."""
-KINDS: Final[Mapping[TextKind, str]] = {"document": "search_document", "query": "search_query"}
+# A full request at once and the rate stay below 2,000 texts a minute.
+REQUEST_LIMITS: Final = RequestLimits(texts=96, tokens=None, concurrent=4, per_minute=2000 - 96, by_text=True)
+INPUT_TYPES: Final[Mapping[TextKind, str]] = {"document": "search_document", "query": "search_query"}
 
 
 def make(config: Mapping[str, Any], settings: Settings) -> Embedder:
-    """The model of an `embeddingModelConfig`, at the operator's endpoint or at Cohere's own."""
+    """Return the model of an `embeddingModelConfig`."""
     import httpx
     from cohere.core.api_error import ApiError
 
-    client, web = cohere_sdk.open_client(config["apiKey"], settings, seconds=SECONDS["document"], most=MOST_BYTES)
+    client, web = cohere_sdk.open_client(
+        config["apiKey"], settings, seconds=REQUEST_SECONDS["document"], most=MAX_RESPONSE_BYTES
+    )
     model = config["model"]
 
-    def ask(texts: Sequence[str], kind: TextKind) -> tuple[list[Any], int]:
+    def send(texts: Sequence[str], kind: TextKind) -> tuple[list[Any], int]:
         try:
             answer = client.embed(
                 model=model,
                 texts=list(texts),
-                input_type=KINDS[kind],
+                input_type=INPUT_TYPES[kind],
                 embedding_types=["float"],
                 truncate="END",
-                request_options={"max_retries": 0, "timeout_in_seconds": round(SECONDS[kind])},
+                request_options={"max_retries": 0, "timeout_in_seconds": round(REQUEST_SECONDS[kind])},
             )
         except ApiError as error:
-            raise _meaning(error, config["apiKey"]) from error
+            raise _port_error(error, config["apiKey"]) from error
         except httpx.TimeoutException as error:
-            raise timeout_error(TITLE, SECONDS[kind]) from error
+            raise timeout_error(TITLE, REQUEST_SECONDS[kind]) from error
         except (httpx.HTTPError, ValueError) as error:
             raise connection_error(TITLE) from error
         vectors = getattr(getattr(answer, "embeddings", None), "float_", None)
@@ -71,16 +72,16 @@ def make(config: Mapping[str, Any], settings: Settings) -> Embedder:
         provider=PROVIDER,
         title=TITLE,
         model=model,
-        dimensions=DIMENSIONS.get(model),
+        dimensions=MODEL_DIMENSIONS.get(model),
         max_tokens=MAX_TOKENS.get(model, 512),
-        limits=LIMITS,
+        limits=REQUEST_LIMITS,
         server=ServerLimits(settings.home, PROVIDER, cohere_sdk.base_url(settings), model),
-        ask=ask,
+        send=send,
         close=web.close,
     )
 
 
-def _meaning(error: Any, key: str) -> Exception:
+def _port_error(error: Any, key: str) -> Exception:
     status = error.status_code
     if status is None or 200 <= status < 300:
         return TransientError(f"{TITLE}'s answer was not what its API gives.")

@@ -1,17 +1,17 @@
-"""Jina AI's embedding models by OpenAI's SDK: the vendor has none, and its API is OpenAI's with fields of its own.
+"""Embedding models of Jina AI by OpenAI's SDK."""
 
-Limits by the vendor's page of POST /v1/embeddings: 512 inputs a request; it cuts longer texts off itself (truncate).
-"""
+# Jina AI has no SDK, and OpenAI's API with additional fields. POST /v1/embeddings takes 512 texts and truncates long
+# ones itself (truncate).
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from connectors.embedders.openai_protocol import OPERATION, EmbeddingsApi
+from connectors.embedders.openai_protocol import OPERATION_PATH, EmbeddingsApi
 from connectors.embedders.request_sizing import RequestLimits
 from connectors.embedders.server_limits import ServerLimits
-from connectors.embedders.vendor_embedder import MOST_BYTES, SECONDS, VendorEmbedder
+from connectors.embedders.vendor_embedder import MAX_RESPONSE_BYTES, REQUEST_SECONDS, VendorEmbedder
 from connectors.http import sessions
 
 if TYPE_CHECKING:
@@ -21,37 +21,37 @@ if TYPE_CHECKING:
 PROVIDER: Final = "JINA"
 TITLE: Final = "Jina AI"
 BASE_URL: Final = "https://api.jina.ai/v1"
-DIMENSIONS: Final[Mapping[str, int]] = {"jina-embeddings-v3": 1024, "jina-embeddings-v4": 2048}
-LIMITS: Final = RequestLimits(texts=512, tokens=100_000, concurrent=4, per_minute=500)
-"""A paid key's requests a minute; the tokens keep a request well below what the smallest key may send in a minute."""
+MODEL_DIMENSIONS: Final[Mapping[str, int]] = {"jina-embeddings-v3": 1024, "jina-embeddings-v4": 2048}
+# Requests a minute of a paid key. The tokens are well below the limit per minute of the smallest key.
+REQUEST_LIMITS: Final = RequestLimits(texts=512, tokens=100_000, concurrent=4, per_minute=500)
 MAX_TOKENS: Final = 8191
-TASKS: Final[Mapping[TextKind, str]] = {"document": "retrieval.passage", "query": "retrieval.query"}
+TASK_NAMES: Final[Mapping[TextKind, str]] = {"document": "retrieval.passage", "query": "retrieval.query"}
 
 
 def make(config: Mapping[str, Any], settings: Settings) -> Embedder:
-    """The model of an `embeddingModelConfig`, at the operator's endpoint or at Jina's own."""
+    """Return the model of an `embeddingModelConfig`."""
     base, client = sessions.vendor_client(
-        settings, PROVIDER, BASE_URL, config["apiKey"], seconds=SECONDS["document"], most=MOST_BYTES
+        settings, PROVIDER, BASE_URL, config["apiKey"], seconds=REQUEST_SECONDS["document"], most=MAX_RESPONSE_BYTES
     )
     model = config["model"]
     server = ServerLimits(settings.home, PROVIDER, base, model)
-    api = EmbeddingsApi(TITLE, client, server, urls=[base + OPERATION], key=config["apiKey"], model=model)
+    api = EmbeddingsApi(TITLE, client, server, urls=[base + OPERATION_PATH], key=config["apiKey"], model=model)
 
-    def ask(texts: Sequence[str], kind: TextKind) -> tuple[list[Any], int]:
+    def send(texts: Sequence[str], kind: TextKind) -> tuple[list[Any], int]:
         from openai import omit
 
         # The SDK always sends `encoding_format`, which Jina refuses: "Extra inputs are not permitted".
-        extra_fields = {"encoding_format": omit, "embedding_type": "float", "truncate": True, "task": TASKS[kind]}
-        return api.send(texts, SECONDS[kind], extra_fields=extra_fields)
+        extra_fields = {"encoding_format": omit, "embedding_type": "float", "truncate": True, "task": TASK_NAMES[kind]}
+        return api.send(texts, REQUEST_SECONDS[kind], extra_fields=extra_fields)
 
     return VendorEmbedder(
         provider=PROVIDER,
         title=TITLE,
         model=model,
-        dimensions=DIMENSIONS.get(model),
+        dimensions=MODEL_DIMENSIONS.get(model),
         max_tokens=MAX_TOKENS,
-        limits=LIMITS,
+        limits=REQUEST_LIMITS,
         server=server,
-        ask=ask,
+        send=send,
         close=client.close,
     )

@@ -1,4 +1,4 @@
-"""`POST /embeddings` by OpenAI's SDK: at OpenAI, at Jina AI, and at model servers of users."""
+"""Requests to `POST /embeddings` by OpenAI's SDK, for OpenAI, Jina AI and users' model servers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 import httpx
 
 from connectors.embedders.refusals import TextsRefused, classify_refusal, words_of_error
-from connectors.embedders.vendor_embedder import SECONDS
+from connectors.embedders.vendor_embedder import REQUEST_SECONDS
 from connectors.http import sessions
 from connectors.http.responses import translate_failures
 from connectors.http.retries import TransientError
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from retrieval.ports import TextKind
 
 URL_FIELD: Final = "embeddingModelConfig.url"
-OPERATION: Final = "/embeddings"
+OPERATION_PATH: Final = "/embeddings"
 MAX_REFUSAL_CHARACTERS: Final = 2000
 # The SDK adds headers of the environment (OPENAI_ORG_ID, OPENAI_CUSTOM_HEADERS) and of the machine.
 SENT_HEADERS: Final = frozenset(
@@ -44,15 +44,11 @@ SENT_HEADERS: Final = frozenset(
 
 
 class NoSuchPath(Fatal):
-    """The server has nothing at this path, or no such model."""
+    """The path or the model does not exist on the server."""
 
 
 class EmbeddingsApi:
-    """One model at one server. Safe to use from several threads.
-
-    urls: candidates for the URL of the operation; the first that is not 404 is remembered. model, and `dimensions`
-    where they are chosen: of each request.
-    """
+    """Client of a model on a server, at the first of `urls` without a 404. Thread-safe."""
 
     def __init__(
         self,
@@ -73,30 +69,27 @@ class EmbeddingsApi:
         # The raw response: parsing into the SDK's models takes longer than the request, and checks nothing.
         self._operations = {
             url: openai.OpenAI(
-                api_key=key or "none", base_url=url.removesuffix(OPERATION), http_client=client, max_retries=0
+                api_key=key or "none", base_url=url.removesuffix(OPERATION_PATH), http_client=client, max_retries=0
             ).embeddings.with_raw_response
             for url in urls
         }
         self._title, self._server, self._key = title, server, key
         self._fields = {"model": model, **({} if dimensions is None else {"dimensions": dimensions})}
 
-    def ask(self, texts: Sequence[str], kind: TextKind) -> tuple[list[Any], int]:
-        """One request, in base64 where the server takes that. See `vendor_embedder.Ask`."""
+    def embed(self, texts: Sequence[str], kind: TextKind) -> tuple[list[Any], int]:
+        """Send one request, in base64 if supported: an `EmbeddingRequest`."""
         encoded = self._server.learned.base64
         if encoded is not None:
             try:
-                return self.send(texts, SECONDS[kind], encoded=encoded)
+                return self.send(texts, REQUEST_SECONDS[kind], encoded=encoded)
             except TextsRefused as refusal:
                 if len(texts) > 1 or refusal.is_size:
                     raise
-        # The first request of all, or another server may answer at the address by now.
-        return self._choose_encoding(texts, SECONDS[kind])
+        # First request, or another server at the address.
+        return self._choose_encoding(texts, REQUEST_SECONDS[kind])
 
     def _choose_encoding(self, texts: Sequence[str], seconds: float) -> tuple[list[Any], int]:
-        """Send in base64, and without if that is refused. Refused if the server accepts neither.
-
-        Where both are refused, the first text alone shows whether the encoding or the number of texts is at fault.
-        """
+        """Send in base64, then without. TextsRefused if the server refuses both."""
         for encoded in (True, False):
             try:
                 response = self.send(texts, seconds, encoded=encoded)
@@ -107,12 +100,13 @@ class EmbeddingsApi:
                 continue
             self._server.learn(base64=encoded)
             return response
+        # A request of only the first text distinguishes the encoding from the number of texts.
         if len(texts) > 1:
             try:
                 self._choose_encoding(texts[:1], seconds)
-            except TextsRefused as alone:
-                if not alone.is_size:
-                    raise alone.error from alone
+            except TextsRefused as single_refusal:
+                if not single_refusal.is_size:
+                    raise single_refusal.error from single_refusal
         raise refusal
 
     def send(
@@ -123,10 +117,7 @@ class EmbeddingsApi:
         encoded: bool = False,
         extra_fields: Mapping[str, Any] | None = None,
     ) -> tuple[list[Any], int]:
-        """Return the vectors of one request in order, and the tokens counted. Raises as `vendor_embedder.Ask`.
-
-        `encoded`: request base64, else numbers; `extra_fields`: of the body, beyond OpenAI's.
-        """
+        """Send one request, in base64 if `encoded`; see `EmbeddingRequest`."""
         fields = {**self._fields, "input": list(texts), "encoding_format": "base64" if encoded else "float"}
         path = self._server.learned.path
         urls = [url for url in self._operations if httpx.URL(url).path == path] or list(self._operations)
@@ -140,7 +131,7 @@ class EmbeddingsApi:
             if len(urls) > 1:
                 self._server.learn(path=httpx.URL(url).path)
             break
-        return self._in_order(answer), _counted(answer)
+        return self._read_vectors(answer), _counted_tokens(answer)
 
     def _create(self, url: str, seconds: float, fields: Mapping[str, Any]) -> Any:
         import openai
@@ -164,8 +155,8 @@ class EmbeddingsApi:
             return NoSuchPath(str(refusal), field=refusal.field)
         return refusal
 
-    def _in_order(self, answer: Any) -> list[Any]:
-        """The vectors by their index, whatever order they came in. TransientError for what is no list of vectors."""
+    def _read_vectors(self, answer: Any) -> list[Any]:
+        """Return the vectors in order of index. TransientError for an invalid answer."""
         try:
             entries = sorted(answer["data"], key=lambda entry: entry["index"])
             is_whole = [entry["index"] for entry in entries] == list(range(len(entries)))
@@ -184,7 +175,7 @@ class EmbeddingsApi:
 
 @contextmanager
 def _cause_of_failure() -> Iterator[None]:
-    """Raise the error of httpx, or of the fetch guard, that the SDK has wrapped."""
+    """Raise the wrapped error of httpx or of the fetch guard."""
     import openai
 
     try:
@@ -194,7 +185,7 @@ def _cause_of_failure() -> Iterator[None]:
 
 
 def _keep_own_headers(request: httpx.Request, *, key: str | None) -> None:
-    """Send no header of the SDK's environment, and the `key` only."""
+    """Remove the SDK's headers, and authorize by `key`."""
     for name in set(request.headers) - SENT_HEADERS:
         del request.headers[name]
     request.headers.pop("Authorization", None)
@@ -202,14 +193,14 @@ def _keep_own_headers(request: httpx.Request, *, key: str | None) -> None:
         request.headers["Authorization"] = f"Bearer {key}"
 
 
-def _counted(answer: Any) -> int:
+def _counted_tokens(answer: Any) -> int:
     usage = answer.get("usage")
     counted = usage.get("total_tokens") if isinstance(usage, dict) else None
     return counted if isinstance(counted, int) else 0
 
 
 def _numbers(embedding: Any) -> Any:
-    """Decode base64 or a list: servers that speak the protocol send either."""
+    """Decode base64 or a list; servers send either."""
     if isinstance(embedding, list):
         return embedding
     import numpy as np

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from connectors.embedders.refusals import MODEL_FIELD, TextsRefused
 from connectors.embedders.request_sizing import RequestLimits, RequestPacker, estimate_tokens
 from connectors.http import retries
-from connectors.http.retries import TRIES, WAITING, Bucket, InputFault, Retries, Timeout, TransientError
+from connectors.http.retries import MAX_TRIES, MAX_WAIT_SECONDS, Bucket, InputFault, Retries, Timeout, TransientError
 from retrieval import tracing
 from retrieval.errors import Fatal, NotEmbedded
 
@@ -24,27 +24,28 @@ if TYPE_CHECKING:
     from connectors.embedders.server_limits import ServerLimits
     from retrieval.ports import Embeddings, TextKind
 
-Ask = Callable[[Sequence[str], "TextKind"], tuple["list[Any]", int]]
-"""One request: vectors in order, tokens counted (0: unknown). RateLimited, TransientError, TextsRefused or Fatal."""
+# One request: vectors in order and counted tokens (0: unknown). RateLimited, TransientError, TextsRefused or Fatal.
+EmbeddingRequest = Callable[[Sequence[str], "TextKind"], tuple["list[Any]", int]]
 
-SECONDS: Mapping[TextKind, float] = {"document": 60.0, "query": 7.0}
-"""How long a vendor may take to answer one request: both tries of a query end before the search is given up."""
-MOST_BYTES = 64 * 2**20
-"""Of an answer: 512 vectors of 2,048 numbers have 23 MB as text, 2,048 of 3,072 have 34 MB in base64."""
-_SHORTER, _CUTS = 0.75, 12
-_SHORTEST = 200
-"""Characters: a text below that is never too long."""
+# Both tries of a query end before the search times out.
+REQUEST_SECONDS: Mapping[TextKind, float] = {"document": 60.0, "query": 7.0}
+# 512 vectors of 2,048 numbers are 23 MB of text; 2,048 vectors of 3,072 numbers are 34 MB of base64.
+MAX_RESPONSE_BYTES = 64 * 2**20
+# A long text is cut to this share, at most so many times.
+_CUT_SHARE, _MAX_CUTS = 0.75, 12
+# Shorter texts, in characters, are never too long.
+_MIN_CUT_CHARACTERS = 200
+# Every model embeds this text: a failure is the vendor's.
 KNOWN_GOOD_TEXT = "check"
-"""Text that every model embeds: if it fails as well, the vendor is at fault and not the text of a request."""
+# Texts of a request to isolate as faulty without an embedded one, and embedded texts per further faulty one. The rest
+# fails together, to bound the number of requests.
 MAX_FAULTS = 4
-"""Texts of one request that are isolated as not embeddable, where no other text of it is embedded …"""
 PASSED_PER_FAULT = 4
-"""… and one more for so many embedded texts: what remains fails together, so that the number of requests is bounded."""
 
 
 @dataclass(slots=True)
 class _Result:
-    """Vectors of the embedded texts, in order, and the reason for each other text, by its position."""
+    """Vectors of embedded texts in order, and reasons of failed texts by position."""
 
     parts: list[Embeddings]
     faults: dict[int, str]
@@ -53,15 +54,15 @@ class _Result:
     def passed(self) -> int:
         return sum(len(part) for part in self.parts)
 
-    def add_fault(self, begun: int, count: int, reason: str) -> None:
-        """Record texts that are not embedded, from position `begun` on."""
+    def add_fault(self, start: int, count: int, reason: str) -> None:
+        """Record `count` failed texts from position `start`."""
         if count > 1:
             reason = f"{reason} It was sent with others, after {len(self.faults)} texts had failed one by one."
-        self.faults |= dict.fromkeys(range(begun, begun + count), reason)
+        self.faults |= dict.fromkeys(range(start, start + count), reason)
 
 
 class VendorEmbedder:
-    """An embedding model of a vendor. Safe to use from several threads, which share its rate."""
+    """Embedding model of a vendor. Thread-safe, with one rate limit."""
 
     def __init__(
         self,
@@ -73,7 +74,7 @@ class VendorEmbedder:
         max_tokens: int,
         limits: RequestLimits,
         server: ServerLimits,
-        ask: Ask,
+        send: EmbeddingRequest,
         close: Callable[[], None],
         prefixes: Mapping[TextKind, str] | None = None,
     ) -> None:
@@ -84,18 +85,18 @@ class VendorEmbedder:
         self.batch_size = limits.usual_texts
         self.calls = limits.concurrent
         self._title = title
-        self._known = dimensions
+        self._dimensions = dimensions
         self._limits = limits
         self._server = server
-        self._trial = threading.Lock()
-        self._ask = ask
+        self._size_trial = threading.Lock()
+        self._send_request = send
         self._packer = RequestPacker(limits)
         self.close = close
         importlib.import_module("numpy")
-        # What this loads is not loaded within the first request's time.
+        # Estimating loads the tokenizer now, outside of the first request's time.
         prefix_tokens = estimate_tokens(provider, model, [self.passage_prefix or " "])[0]
         self._prefix_tokens = prefix_tokens if self.passage_prefix else 0
-        self._most_tokens = max_tokens
+        self._max_model_tokens = max_tokens
         self._bucket = Bucket(limits.per_minute, limits.texts if limits.by_text else limits.concurrent)
 
     def __repr__(self) -> str:
@@ -103,24 +104,21 @@ class VendorEmbedder:
 
     @property
     def max_tokens(self) -> int:
-        """Tokens that fit into a text beside its prefix."""
-        return self._limit_tokens() - self._prefix_tokens
+        """Tokens of a text without the prefix."""
+        return self._token_limit() - self._prefix_tokens
 
-    def _limit_tokens(self) -> int:
-        return min(self._most_tokens, self._server.learned.tokens or self._most_tokens)
+    def _token_limit(self) -> int:
+        return min(self._max_model_tokens, self._server.learned.tokens or self._max_model_tokens)
 
     @property
     def dimensions(self) -> int:
-        """Dimensions of the model; a model that is not in our table is probed once."""
-        if self._known is None:
-            self._known = self.embed(["dimensions"], "query").shape[1]
-        return self._known
+        """Dimensions of the model; an unknown model is probed once."""
+        if self._dimensions is None:
+            self._dimensions = self.embed(["dimensions"], "query").shape[1]
+        return self._dimensions
 
     def embed(self, texts: Sequence[str], kind: TextKind) -> Embeddings:
-        """Vectors of length 1, one a text, in order; an empty text has the vector of a space, as vendors refuse it.
-
-        NotEmbedded, with the vectors of the others, if the vendor fails some texts and answers others.
-        """
+        """Return a vector of length 1 per text. NotEmbedded, with the other vectors, for faulty texts."""
         import numpy as np
 
         if not texts:
@@ -132,16 +130,16 @@ class VendorEmbedder:
         lengths: list[int] = []
         if self._packer.needs_calibration and len(requests) > 1:
             lengths.append(len(requests[0]))
-            results.append(self._request(prefixed[: lengths[0]], kind))
+            results.append(self._embed_batch(prefixed[: lengths[0]], kind))
             prefixed = prefixed[lengths[0] :]
             requests = self._packer.pack(sizes[lengths[0] :], self._server.texts)
         with ThreadPoolExecutor(min(len(requests), self._limits.concurrent), thread_name_prefix="embed") as pool:
             batches = [[prefixed[number] for number in request] for request in requests]
             lengths += map(len, batches)
             contexts = [copy_context() for _ in batches]
-            results += pool.map(lambda context, batch: context.run(self._request, batch, kind), contexts, batches)
+            results += pool.map(lambda context, batch: context.run(self._embed_batch, batch, kind), contexts, batches)
         parts = [part for result in results for part in result.parts]
-        vectors = self._unit(np.concatenate(parts)) if parts else np.empty((0, self._known or 0), dtype=np.float32)
+        vectors = self._unit(np.concatenate(parts)) if parts else np.empty((0, self._dimensions or 0), dtype=np.float32)
         starts = accumulate(lengths, initial=0)
         faults = {
             start + position: reason
@@ -154,38 +152,36 @@ class VendorEmbedder:
 
     def _prefixed(self, texts: Sequence[str], kind: TextKind) -> list[str]:
         prefix = self._prefixes.get(kind, "")
+        # Vendors refuse empty texts.
         return [prefix + (text if text.strip() else " ") for text in texts]
 
     def count_requests(self, texts: Sequence[str]) -> int:
-        """Number of requests that `embed` makes of these texts, estimated by their size."""
+        """Estimate the number of requests of `embed` for these texts."""
         sizes = estimate_tokens(self.provider, self.model, self._prefixed(texts, "document"))
         return len(self._packer.pack(sizes, self._server.texts))
 
     def check(self) -> None:
-        """Raise Fatal or Retryable unless two words, the smallest batch, can be embedded now."""
+        """Embed two words, the smallest batch. Fatal or Retryable."""
         self.embed(["check", "batch"], "query")
 
-    def _request(self, texts: list[str], kind: TextKind) -> _Result:
-        """Send one request, or as many as the server takes. Documents try a new size one after another, so that one
-        refusal serves all of them. Queries never wait for that."""
+    def _embed_batch(self, texts: list[str], kind: TextKind) -> _Result:
+        # Batches of documents try a new size one by one: all learn from one refusal. Queries never wait.
         if kind == "document" and self._server.is_untried(len(texts)):
-            with self._trial:
+            with self._size_trial:
                 self._server.reload()
                 if self._server.is_untried(len(texts)):
-                    return self._sized(texts, kind)
-        return self._sized(texts, kind)
+                    return self._embed_in_parts(texts, kind)
+        return self._embed_in_parts(texts, kind)
 
-    def _sized(self, texts: list[str], kind: TextKind) -> _Result:
-        """Send requests of half the size where one is refused or fails, until they pass.
-
-        A size that the server refuses is remembered. A text that is too long by itself is shortened, and one that
-        fails by itself is left out: both are no reason for smaller requests.
-        """
+    def _embed_in_parts(self, texts: list[str], kind: TextKind) -> _Result:
+        """Send requests, and halve the size after a refusal or failure until success."""
+        # The server's limits remember a refused size, but neither a single long text, which is cut, nor a single
+        # faulty one, which is skipped.
         limit = min(len(texts), self._server.texts or len(texts))
-        size, begun, largest, too_many, is_isolating = limit, 0, 0, False, False
+        size, start, largest, too_many, is_isolating = limit, 0, 0, False, False
         result = _Result([], {})
-        while begun < len(texts):
-            part = [self._clip(text) for text in texts[begun : begun + size]]
+        while start < len(texts):
+            part = [self._clip(text) for text in texts[start : start + size]]
             is_bounded = len(result.faults) < MAX_FAULTS + result.passed // PASSED_PER_FAULT
             try:
                 result.parts.append(self._send(part, kind))
@@ -199,7 +195,7 @@ class VendorEmbedder:
                     too_many = too_many or not refusal.is_tokens
                     continue
                 size, too_many = limit, False
-                if not self._shorten_into(result, part, begun, kind, refusal):
+                if not self._embed_shortened(result, part, start, kind, refusal):
                     size, is_isolating = 2, True
             except InputFault as fault:
                 if len(part) > 1 and is_bounded:
@@ -208,35 +204,35 @@ class VendorEmbedder:
                     too_many = too_many or isinstance(fault.__cause__, Timeout)
                     continue
                 if len(part) == 1:
-                    self._send_again(part[0], kind, result, begun)
+                    self._retry_text(part[0], kind, result, start)
                 else:
-                    result.add_fault(begun, len(part), str(fault))
+                    result.add_fault(start, len(part), str(fault))
                 # Neighbours often fail for the same reason: requests grow again from two texts.
                 size, too_many, is_isolating = 2, False, True
             size = size if is_bounded else limit
-            begun += len(part)
+            start += len(part)
         if too_many:
             self._server.learn(texts=largest)
         self._server.note_passed(largest)
         return result
 
-    def _shorten_into(
-        self, result: _Result, part: Sequence[str], begun: int, kind: TextKind, refusal: TextsRefused
+    def _embed_shortened(
+        self, result: _Result, part: Sequence[str], start: int, kind: TextKind, refusal: TextsRefused
     ) -> bool:
-        """Embed a refused text by its beginning, or record why it cannot be embedded; False for the latter."""
+        """Embed the beginning of a refused text, or record the reason and return False."""
         try:
             if len(part) == 1:
-                result.parts.append(self._shortened(part[0], kind, refusal))
+                result.parts.append(self._shorten(part[0], kind, refusal))
                 return True
             reason = str(refusal.error)
         except InputFault as fault:
             reason = str(fault)
-        result.add_fault(begun, len(part), reason)
+        result.add_fault(start, len(part), reason)
         return False
 
-    def _send_again(self, text: str, kind: TextKind, result: _Result, position: int) -> None:
-        """Embed a text that has failed by itself, or record why it cannot be embedded."""
-        time.sleep(retries.FIRST_PAUSE)
+    def _retry_text(self, text: str, kind: TextKind, result: _Result, position: int) -> None:
+        """Embed a failed text after a pause, or record the reason."""
+        time.sleep(retries.FIRST_PAUSE_SECONDS)
         try:
             result.parts.append(self._send([text], kind))
         except TextsRefused as refusal:
@@ -245,20 +241,20 @@ class VendorEmbedder:
             result.add_fault(position, 1, str(fault))
 
     def _send(self, texts: Sequence[str], kind: TextKind) -> Embeddings:
-        """Send one request, repeated during an outage. TextsRefused, InputFault, Retryable or Fatal."""
-        return self._retries(len(texts), kind).ask(
-            lambda: self._checked(self._metered(texts, kind), len(texts)), self._embed_known_good
+        """Send one request with retries. TextsRefused, InputFault, Retryable or Fatal."""
+        return self._retries(len(texts), kind).call(
+            lambda: self._check_vectors(self._send_and_calibrate(texts, kind), len(texts)), self._embed_known_good
         )
 
     def _embed_known_good(self) -> None:
         try:
-            vectors, _ = self._ask(self._prefixed([KNOWN_GOOD_TEXT], "query"), "query")
+            vectors, _ = self._send_request(self._prefixed([KNOWN_GOOD_TEXT], "query"), "query")
         except TextsRefused as refusal:
             raise refusal.error from refusal
-        self._checked(vectors, 1)
+        self._check_vectors(vectors, 1)
 
     def _clip(self, text: str) -> str:
-        """The beginning of a text that has more tokens than the server has been seen to accept."""
+        """Cut a text to the learned token limit of the server."""
         limit = self._server.learned.tokens
         if limit is None or len(text) <= limit:
             return text
@@ -266,29 +262,26 @@ class VendorEmbedder:
         return text if tokens <= limit else text[: len(text) * limit // tokens]
 
     def _learn_length(self, text: str, kind: TextKind) -> bool:
-        """Tell whether the longest text of a refused request is too long by itself, and is clipped from now on."""
+        """Return True if the longest text of a refused request lowered the token limit."""
         try:
             self._send([text], kind)
         except TextsRefused as refusal:
-            limit = self._limit_tokens()
+            limit = self._token_limit()
             with suppress(InputFault):
-                self._shortened(text, kind, refusal)
-            return self._limit_tokens() < limit
+                self._shorten(text, kind, refusal)
+            return self._token_limit() < limit
         except InputFault:
             return False
         return False
 
-    def _shortened(self, text: str, kind: TextKind, refusal: TextsRefused) -> Embeddings:
-        """A text above the model's limit is embedded by its beginning, as models that run here do; else InputFault.
-
-        Its length is remembered, but for texts that are far below the limit and have more tokens than is estimated.
-        """
-        if not refusal.is_size or len(text) < _SHORTEST:
-            # The vendor refuses every text, and the configuration is wrong, unless it embeds a known good one.
-            self._retries(1, "query").ask(self._embed_known_good)
+    def _shorten(self, text: str, kind: TextKind, refusal: TextsRefused) -> Embeddings:
+        """Embed the beginning of a text above the model's limit, as local models do. InputFault."""
+        if not refusal.is_size or len(text) < _MIN_CUT_CHARACTERS:
+            # Without an embedded known good text, the configuration is wrong.
+            self._retries(1, "query").call(self._embed_known_good)
             raise InputFault(str(refusal.error)) from refusal
-        for _ in range(_CUTS):
-            text = text[: int(len(text) * _SHORTER)]
+        for _ in range(_MAX_CUTS):
+            text = text[: int(len(text) * _CUT_SHARE)]
             if not text:
                 break
             try:
@@ -296,7 +289,8 @@ class VendorEmbedder:
             except TextsRefused:
                 continue
             tokens = estimate_tokens(self.provider, self.model, [text])[0]
-            if self._limit_tokens() > tokens >= self._limit_tokens() // 2:
+            # Far below the limit, the estimate of this text is wrong and teaches nothing.
+            if self._token_limit() > tokens >= self._token_limit() // 2:
                 self._server.learn(tokens=tokens)
             return vectors
         raise InputFault(f"{self._title} refuses it as too long, however much it is shortened: lower the chunkSize.")
@@ -304,16 +298,16 @@ class VendorEmbedder:
     def _retries(self, texts: int, kind: TextKind) -> Retries:
         cost = texts if self._limits.by_text else 1
         about = tracing.describe_embedding(self.provider, self.model)
-        return Retries(self._title, self._bucket, WAITING[kind], TRIES[kind], cost, about)
+        return Retries(self._title, self._bucket, MAX_WAIT_SECONDS[kind], MAX_TRIES[kind], cost, about)
 
-    def _metered(self, texts: Sequence[str], kind: TextKind) -> list[Any]:
-        vectors, counted = self._ask(texts, kind)
+    def _send_and_calibrate(self, texts: Sequence[str], kind: TextKind) -> list[Any]:
+        vectors, counted = self._send_request(texts, kind)
         if counted:
             self._packer.calibrate(sum(estimate_tokens(self.provider, self.model, texts)), counted)
         return vectors
 
-    def _checked(self, vectors: Sequence[Any], count: int) -> Embeddings:
-        """Convert to numbers; Fatal or TransientError for anything that is not `count` vectors of the model's size."""
+    def _check_vectors(self, vectors: Sequence[Any], count: int) -> Embeddings:
+        """Convert `count` vectors of the model's dimensions to numbers. Fatal or TransientError."""
         import numpy as np
 
         if len(vectors) != count:
@@ -326,13 +320,13 @@ class VendorEmbedder:
             ) from error
         if array.ndim != 2 or not array.shape[1] or not np.isfinite(array).all():
             raise TransientError(f"{self._title} answered with numbers that are not finite.")
-        if self._known is not None and array.shape[1] != self._known:
+        if self._dimensions is not None and array.shape[1] != self._dimensions:
             raise Fatal(
                 f"{self._title} answered with vectors of {array.shape[1]} dimensions where its model {self.model} makes"
-                f" {self._known}. Check the model, or the server that the endpoint leads to.",
+                f" {self._dimensions}. Check the model, or the server that the endpoint leads to.",
                 field=MODEL_FIELD,
             )
-        self._known = array.shape[1]
+        self._dimensions = array.shape[1]
         return array
 
     @staticmethod

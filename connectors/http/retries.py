@@ -1,11 +1,8 @@
-"""Rate limits and retries: one policy for all vendors.
-
-A requested wait (429) is no failure: every thread that shares the bucket waits. Trouble that passes is tried again
-with growing pauses. Both end: with a search after seconds, with an ingestion after minutes.
+"""Rate limits and retries of all vendors.
 
 policy.call(tokens, request)
-    └─ retries: 429 pauses every thread of the connection, passing trouble is tried again, both end
-        └─ token: fresh from the connection's row; after a 401 renewed under its lock, then FAILED
+    └─ retries: a 429 pauses all threads of the connection; transient errors are retried with backoff
+        └─ token: read from the connection's row; a 401 renews it under a lock, a second one fails
 """
 
 from __future__ import annotations
@@ -31,20 +28,20 @@ from retrieval.metrics import catalog, counts
 from retrieval.ports import TokenSource
 
 log = structlog.get_logger()
-T = TypeVar("T")
+ResultT = TypeVar("ResultT")
 
-WAITING = {"document": 180.0, "query": 4.0}
-"""Seconds that one call may wait for its turn in all: a person waits for a query."""
-TRIES = {"document": 5, "query": 2}
-FIRST_PAUSE = 0.5
-LONGEST_PAUSE = 30.0
-LONGEST_ASKED = 3600.0
-"""Seconds: a vendor that asks for more is asked again after these."""
-_NUMBER = re.compile(r"[0-9]+(\.[0-9]*)?")
+# Longest wait of a call in the queue of its rate limit. A person waits for a query.
+MAX_WAIT_SECONDS = {"document": 180.0, "query": 4.0}
+MAX_TRIES = {"document": 5, "query": 2}
+FIRST_PAUSE_SECONDS = 0.5
+MAX_PAUSE_SECONDS = 30.0
+# Longer waits requested by a vendor are cut to this.
+MAX_RETRY_AFTER_SECONDS = 3600.0
+_NUMBER_PATTERN = re.compile(r"[0-9]+(\.[0-9]*)?")
 
 
 class RateLimited(Exception):
-    """Rate limit of the vendor; `after`: seconds to wait, None if it did not say."""
+    """Rate limit of the vendor; `after`: requested wait in seconds, or None."""
 
     def __init__(self, after: float | None) -> None:
         super().__init__("busy")
@@ -52,7 +49,7 @@ class RateLimited(Exception):
 
 
 class TransientError(Exception):
-    """Error that may pass: a reset, a timeout, a 5xx. The text is in our words; `vendor_words` are the vendor's own."""
+    """Temporary error such as a reset, a timeout or a 5xx; `vendor_words` quotes the vendor."""
 
     def __init__(self, message: str, *, vendor_words: str = "") -> None:
         super().__init__(message)
@@ -60,52 +57,49 @@ class TransientError(Exception):
 
 
 class Timeout(TransientError):
-    """No answer, or not the whole of it, within the time for it."""
+    """No complete answer in time."""
 
 
 class InputFault(Exception):
-    """The vendor answers other requests and fails this one: its content is at fault. The text is for people."""
+    """The vendor fails only this request, because of its content. The text is for people."""
 
 
 class Bucket:
-    """Lets requests begin at an even rate, `burst` of them at once, and none during a pause. Shared by threads.
+    """Token bucket with pauses. Thread-safe."""
 
-    Where a vendor counts what requests hold, they cost that much. A small one then goes before large ones, which wait
-    until there is room for all that they hold: a query is not kept by an ingestion.
-    """
+    # A request may cost several tokens. A cheap one overtakes expensive ones: an ingestion does not delay queries.
 
     def __init__(self, per_minute: float, burst: int) -> None:
         self._rate = per_minute / 60
         self._burst = float(burst)
         self._tokens = float(burst)
-        self._seen = time.monotonic()
+        self._updated_at = time.monotonic()
         self._free_at = 0.0
         self._lock = threading.Lock()
 
     def take(self, cost: float = 1) -> float:
-        """Take a turn: 0 if it may begin now, else the seconds after which to ask again."""
+        """Take tokens and return 0, or return the seconds until the next attempt."""
         cost = min(cost, self._burst)
         with self._lock:
             current = time.monotonic()
             if current < self._free_at:
                 return self._free_at - current + random.uniform(0, 0.1)  # noqa: S311 - spreads threads, hides nothing
-            self._tokens = min(self._burst, self._tokens + (current - self._seen) * self._rate)
-            self._seen = current
+            self._tokens = min(self._burst, self._tokens + (current - self._updated_at) * self._rate)
+            self._updated_at = current
             if self._tokens >= cost:
                 self._tokens -= cost
                 return 0.0
             return (cost - self._tokens) / self._rate
 
     def pause(self, seconds: float) -> None:
-        """Pause all requests for this long; a longer pause that is in progress stays."""
+        """Pause all requests; a longer pause in progress stays."""
         with self._lock:
             self._free_at = max(self._free_at, time.monotonic() + seconds)
 
 
 @dataclass(slots=True)
 class Retries:
-    """One call's budget of waiting and of tries. `vendor` names it to people; `cost`: of each try, to the bucket;
-    `attributes`: of the span of each try."""
+    """Budget of a call: seconds of waiting and number of tries. Each try takes `cost` tokens of the bucket."""
 
     vendor: str
     bucket: Bucket
@@ -114,19 +108,16 @@ class Retries:
     cost: float = 1
     attributes: tracing.Attributes | None = None
 
-    def ask(self, request: Callable[[], T], known_good: Callable[[], object] | None = None) -> T:
-        """Send `request`, repeated until it succeeds; Retryable when the time budget is used up.
-
-        Each try reports its result to the circuit that it goes through; Unavailable once that is open. With a
-        `known_good` request, raise InputFault if the vendor answers that one and fails `request`.
-        """
+    def call(self, request: Callable[[], ResultT], known_good: Callable[[], object] | None = None) -> ResultT:
+        """Repeat `request` until success. Retryable after the budget, Unavailable with an open circuit, InputFault if
+        the vendor answers only the `known_good` request."""
         end = time.monotonic() + self.seconds
         circuit = breaker_watch.current_circuit()
         failed = busy = 0
         suspicion = None if known_good is None else _Suspicion(circuit, known_good)
         while True:
             is_probing = suspicion is not None and suspicion.error is not None
-            self._turn(end, 1 if is_probing else self.cost)
+            self._wait(end, 1 if is_probing else self.cost)
             outcome, began = "refused", time.monotonic()
             try:
                 with tracing.trace_call(f"request to {self.vendor}", self.attributes):
@@ -163,8 +154,8 @@ class Retries:
             finally:
                 counts.add_count(catalog.VENDOR, _label(self.vendor), outcome)
 
-    def _turn(self, end: float, cost: float) -> None:
-        """Wait until the bucket lets this begin; Retryable with the time left if that is beyond the budget."""
+    def _wait(self, end: float, cost: float) -> None:
+        """Wait for tokens of the bucket. Retryable beyond `end`."""
         while wait := self.bucket.take(cost):
             if time.monotonic() + wait > end:
                 raise Retryable(
@@ -176,7 +167,7 @@ class Retries:
 
 @dataclass(slots=True)
 class _Suspicion:
-    """Finds out by a known good request whether a failure is an outage or the fault of the request's content."""
+    """Distinguish an outage from faulty content by a known good request."""
 
     circuit: Circuit | None
     known_good: Callable[[], object]
@@ -187,12 +178,12 @@ class _Suspicion:
     _is_outage: bool = False
 
     def raise_doubt(self, error: TransientError, seconds: float) -> None:
-        """Remember the failure of a request, which took so long, until `probe` explains it."""
+        """Record a failure and its duration for `probe`."""
         self.error, self._seconds, self._is_outage = error, seconds, False
         self._doubts += 1
 
     def probe(self) -> None:
-        """Send the known good request, and set `fault` if it is answered, unless an outage may explain the failure."""
+        """Send the known good request; success sets `fault`, unless an outage explains the failure."""
         error = self.error
         try:
             _report(self.circuit, self.known_good, before_failure=self._report_doubt)
@@ -207,7 +198,7 @@ class _Suspicion:
             self.error = None
 
     def take_fault(self) -> InputFault:
-        """Return the fault and forget it: a reference from the frame that raises it would keep the socket open."""
+        # A reference from the raising frame would keep the socket open.
         fault, self.fault = self.fault, None
         return fault or InputFault("")
 
@@ -217,7 +208,7 @@ class _Suspicion:
 
 
 def _find_cause(suspicion: _Suspicion | None, error: TransientError) -> TransientError:
-    """Return the failure of the request itself, which a probe may have followed."""
+    """Return the failure of the request, not of its probe."""
     return error if suspicion is None or suspicion.error is None else suspicion.error
 
 
@@ -227,21 +218,19 @@ def _describe_fault(error: TransientError | None) -> str:
 
 
 def _label(vendor: str) -> str:
-    """`Google Drive` as metrics spell it."""
+    """Return the label in metrics: GOOGLE_DRIVE for `Google Drive`."""
     return vendor.upper().replace(" ", "_")
 
 
 def _report(
     circuit: Circuit | None,
-    request: Callable[[], T],
+    request: Callable[[], ResultT],
     *,
     count_failure: bool = True,
     before_failure: Callable[[], None] = lambda: None,
-) -> T:
-    """Call `request` and record its result with the circuit breaker: a refusal is an answer, too.
-
-    `before_failure` is called before a failure is counted.
-    """
+) -> ResultT:
+    """Call `request` and record the result with the circuit breaker."""
+    # A refusal is an answer: it counts as success.
     if circuit is None:
         return request()
     circuit.require_closed()
@@ -262,26 +251,23 @@ def _report(
 
 
 def _pause(count: int) -> float:
-    """Backoff with jitter, so that many callers do not return at once."""
-    return min(LONGEST_PAUSE, FIRST_PAUSE * 2.0 ** (count - 1)) * random.uniform(0.75, 1.25)  # noqa: S311
+    # Jitter spreads the retries of many callers.
+    return min(MAX_PAUSE_SECONDS, FIRST_PAUSE_SECONDS * 2.0 ** (count - 1)) * random.uniform(0.75, 1.25)  # noqa: S311
 
 
 def retry_after(headers: Mapping[str, str]) -> float | None:
-    """Return the seconds that an answer requests to wait, at most LONGEST_ASKED; None if absent or invalid.
-
-    Retry-After is a number, which some vendors give with a fraction, or a date (RFC 9110, section 10.2.3);
-    `retry-after-ms` is OpenAI's. The names of `headers` may be in any case.
-    """
+    """Return the requested wait in seconds, at most MAX_RETRY_AFTER_SECONDS; None if absent or invalid."""
+    # A number, with a fraction from some vendors, or a date (RFC 9110, section 10.2.3). OpenAI sends `retry-after-ms`.
     delays = {name.lower(): value.strip() for name, value in headers.items() if name.lower().startswith("retry-after")}
     for name, unit in (("retry-after-ms", 0.001), ("retry-after", 1.0)):
-        if _NUMBER.fullmatch(delays.get(name, "")):
-            return min(float(delays[name]) * unit, LONGEST_ASKED)
+        if _NUMBER_PATTERN.fullmatch(delays.get(name, "")):
+            return min(float(delays[name]) * unit, MAX_RETRY_AFTER_SECONDS)
     try:
         moment = parsedate_to_datetime(delays.get("retry-after", ""))
         seconds = moment.replace(tzinfo=moment.tzinfo or UTC).timestamp() - time.time()
     except (ValueError, TypeError, OverflowError):
         return None
-    return min(max(seconds, 0.0), LONGEST_ASKED)
+    return min(max(seconds, 0.0), MAX_RETRY_AFTER_SECONDS)
 
 
 class Unauthorized(Exception):
@@ -290,7 +276,7 @@ class Unauthorized(Exception):
 
 @dataclass(frozen=True, slots=True)
 class ServicePolicy:
-    """Request policy of a content service, per connection. `seconds`: how long one call may wait for its turn."""
+    """Rate limit and retries of a content service, per connection; `seconds` limits the wait of a call."""
 
     service: str
     per_minute: float = 600
@@ -298,12 +284,12 @@ class ServicePolicy:
     seconds: float = 120
     tries: int = 4
 
-    def call(self, tokens: TokenSource, request: Callable[[str], T]) -> T:
-        """Return what `request(access token)` returns. It may raise this module's errors or the port's."""
+    def call(self, tokens: TokenSource, request: Callable[[str], ResultT]) -> ResultT:
+        """Call `request` with an access token, with retries."""
         retries = Retries(self.service, self._bucket(tokens.connection_id), self.seconds, self.tries)
-        return retries.ask(lambda: self._with_token(tokens, request))
+        return retries.call(lambda: self._call_with_token(tokens, request))
 
-    def _with_token(self, tokens: TokenSource, request: Callable[[str], T]) -> T:
+    def _call_with_token(self, tokens: TokenSource, request: Callable[[str], ResultT]) -> ResultT:
         token = tokens.token()
         try:
             return request(token)
@@ -322,5 +308,5 @@ class ServicePolicy:
 
 @lru_cache(maxsize=1024)
 def _connection_bucket(_service: str, _connection_id: str, per_minute: float, burst: int) -> Bucket:
-    """One for each connection that this process speaks for."""
+    """Return the bucket of a connection in this process."""
     return Bucket(per_minute, burst)

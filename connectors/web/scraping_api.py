@@ -82,7 +82,7 @@ class Service:
 
     def ask(self, request: Callable[[], T], tries: int = TRIES) -> T:
         """Repeat `request`, which may raise RateLimited and TransientError, until it succeeds or no try is left."""
-        return Retries(self.title, self._bucket, WAITING, tries).ask(request)
+        return Retries(self.title, self._bucket, WAITING, tries).call(request)
 
     def turn(self, url: str) -> AbstractContextManager[float]:
         """Wait for a site's turn: its Crawl-delay and our limits per host apply, whichever service fetches."""

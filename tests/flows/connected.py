@@ -115,7 +115,7 @@ class ConnectedSpace(Configured):
 @contextmanager
 def connected_space(db, account, monkeypatch):
     """Connected space with short pauses between retries."""
-    monkeypatch.setattr(retries, "FIRST_PAUSE", 0.01)
+    monkeypatch.setattr(retries, "FIRST_PAUSE_SECONDS", 0.01)
     lead_to(monkeypatch, account)
     yield ConnectedSpace(db, account)
     settings.load_settings.cache_clear()

@@ -45,9 +45,9 @@ def openai_server() -> Iterator[Vendor]:
 
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(retries, "FIRST_PAUSE", 0.02)
-    monkeypatch.setattr(retries, "WAITING", retries.WAITING | {"document": 2.0, "query": 0.5})
-    monkeypatch.setattr("connectors.embedders.vendor_embedder.WAITING", {"document": 2.0, "query": 0.5})
+    monkeypatch.setattr(retries, "FIRST_PAUSE_SECONDS", 0.02)
+    monkeypatch.setattr(retries, "MAX_WAIT_SECONDS", retries.MAX_WAIT_SECONDS | {"document": 2.0, "query": 0.5})
+    monkeypatch.setattr("connectors.embedders.vendor_embedder.MAX_WAIT_SECONDS", {"document": 2.0, "query": 0.5})
 
 
 _OPEN: list[VendorEmbedder] = []
@@ -205,7 +205,7 @@ def test_what_does_not_pass_ends_after_a_few_tries(vendor, impatient, fault):
     vendor.always.append(fault)
     with pytest.raises(Retryable) as caught:
         make_embedder(vendor).embed(["one"], "document")
-    assert len(vendor.times) == retries.TRIES["document"]
+    assert len(vendor.times) == retries.MAX_TRIES["document"]
     assert "asked" in str(caught.value)
     assert CANARY not in str(caught.value)
 
@@ -272,7 +272,7 @@ def test_neither_environment_nor_logs_know_the_key(vendor, monkeypatch, caplog):
 
 def test_cohere_is_paced_by_texts_and_not_by_requests(monkeypatch: pytest.MonkeyPatch) -> None:
     # With minutes of six seconds, 2,300 texts in 24 requests exceed the limit of one minute.
-    monkeypatch.setattr(cohere, "LIMITS", replace(cohere.LIMITS, per_minute=cohere.LIMITS.per_minute * 10))
+    monkeypatch.setattr(cohere, "REQUEST_LIMITS", replace(cohere.REQUEST_LIMITS, per_minute=cohere.REQUEST_LIMITS.per_minute * 10))
     with embedding_server.running("COHERE", minute=6.0) as vendor:
         embedder = make_embedder(vendor, model="embed-english-light-v3.0")
         assert len(embedder.embed([f"text {number}" for number in range(2300)], "document")) == 2300

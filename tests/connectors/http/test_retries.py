@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from connectors.http.retries import LONGEST_ASKED, retry_after
+from connectors.http.retries import MAX_RETRY_AFTER_SECONDS, retry_after
 
 CONNECTORS = Path(__file__).resolve().parents[3] / "connectors"
 
@@ -17,8 +17,8 @@ CONNECTORS = Path(__file__).resolve().parents[3] / "connectors"
         ("3", 3),
         (" 0 ", 0),
         ("1.5", 1.5),
-        ("86400", LONGEST_ASKED),
-        ("9" * 400, LONGEST_ASKED),
+        ("86400", MAX_RETRY_AFTER_SECONDS),
+        ("9" * 400, MAX_RETRY_AFTER_SECONDS),
         ("-5", None),
         ("1e9", None),
         ("nan", None),
@@ -29,7 +29,7 @@ CONNECTORS = Path(__file__).resolve().parents[3] / "connectors"
         ("\u0663", None),
         ("Thu, 01 Jan 1970 00:00:00 GMT", 0),
         ("Thu, 01 Jan 1970 00:00:00 -0000", 0),
-        ("Fri, 31 Dec 9999 23:59:59 GMT", LONGEST_ASKED),
+        ("Fri, 31 Dec 9999 23:59:59 GMT", MAX_RETRY_AFTER_SECONDS),
     ],
 )
 @pytest.mark.parametrize("name", ["retry-after", "Retry-After"])

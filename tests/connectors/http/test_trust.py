@@ -25,7 +25,7 @@ pytestmark = pytest.mark.service
 
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch):
-    monkeypatch.setattr(retries, "FIRST_PAUSE", 0.01)
+    monkeypatch.setattr(retries, "FIRST_PAUSE_SECONDS", 0.01)
     yield
     settings.load_settings.cache_clear()
 

@@ -11,7 +11,7 @@ from tests.standins.place import APP, TestTokens
 
 @pytest.fixture
 def account(request, monkeypatch):
-    monkeypatch.setattr(retries, "FIRST_PAUSE", 0.01)
+    monkeypatch.setattr(retries, "FIRST_PAUSE_SECONDS", 0.01)
     with request.module.STANDIN.serving() as served_account:
         yield served_account
 

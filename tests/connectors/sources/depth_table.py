@@ -124,7 +124,7 @@ def make_table() -> str:
 
 def main() -> None:
     """Write the table into the page."""
-    retries.FIRST_PAUSE = 0.01
+    retries.FIRST_PAUSE_SECONDS = 0.01
     text = PAGE.read_text(encoding="utf-8")
     start, end = text.index(BEGIN), text.index(END)
     PAGE.write_text(f"{text[:start]}{BEGIN}\n{make_table()}\n{text[end:]}", encoding="utf-8")

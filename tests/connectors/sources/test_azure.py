@@ -95,7 +95,7 @@ def endpoint(tmp_path_factory):
 
 @pytest.fixture
 def container(endpoint, request, monkeypatch):
-    monkeypatch.setattr(retries, "FIRST_PAUSE", 0.01)
+    monkeypatch.setattr(retries, "FIRST_PAUSE_SECONDS", 0.01)
     return Container(endpoint, hashlib.sha256(request.node.name.encode()).hexdigest()[:20])
 
 

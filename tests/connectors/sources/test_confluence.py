@@ -16,7 +16,7 @@ from tests.standins import described_services
 
 @pytest.fixture(params=["CONFLUENCE_SITE", "CONFLUENCE", "CONFLUENCE_DATA_CENTER"])
 def wiki(request, monkeypatch):
-    monkeypatch.setattr(retries, "FIRST_PAUSE", 0.01)
+    monkeypatch.setattr(retries, "FIRST_PAUSE_SECONDS", 0.01)
     with described_services.serving(request.param) as account:
         yield account
 

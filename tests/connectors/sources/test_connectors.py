@@ -30,7 +30,7 @@ LIMITS = {
 
 @pytest.fixture(params=ACCOUNTS)
 def account(request, monkeypatch):
-    monkeypatch.setattr(retries, "FIRST_PAUSE", 0.01)
+    monkeypatch.setattr(retries, "FIRST_PAUSE_SECONDS", 0.01)
     with serving_account(request.param) as served_account:
         yield served_account
 

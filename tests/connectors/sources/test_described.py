@@ -25,7 +25,7 @@ SITE = f"https://github.com/{github.REPOSITORY}"
 
 @pytest.fixture
 def hub(monkeypatch):
-    monkeypatch.setattr(retries, "FIRST_PAUSE", 0.01)
+    monkeypatch.setattr(retries, "FIRST_PAUSE_SECONDS", 0.01)
     with github.serving() as account:
         yield account
 

@@ -58,7 +58,7 @@ class Notes(Served):
 
 @pytest.fixture
 def notes(monkeypatch, tmp_path):
-    monkeypatch.setattr(retries, "FIRST_PAUSE", 0.01)
+    monkeypatch.setattr(retries, "FIRST_PAUSE_SECONDS", 0.01)
     account = Notes()
     account.folder = tmp_path / "descriptions"
     account.folder.mkdir()

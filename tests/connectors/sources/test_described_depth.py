@@ -17,7 +17,7 @@ from tests.standins import described_services
 
 @pytest.fixture
 def account(request, monkeypatch):
-    monkeypatch.setattr(retries, "FIRST_PAUSE", 0.01)
+    monkeypatch.setattr(retries, "FIRST_PAUSE_SECONDS", 0.01)
     with described_services.serving(request.param) as made:
         yield made
 
@@ -145,7 +145,7 @@ def test_a_deleted_item_makes_the_next_listing_a_whole_one(account):
 
 @pytest.mark.parametrize("name", DESCRIBED_SOURCES)
 def test_the_table_of_depth_is_as_measured(name, monkeypatch):
-    monkeypatch.setattr(retries, "FIRST_PAUSE", 0.01)
+    monkeypatch.setattr(retries, "FIRST_PAUSE_SECONDS", 0.01)
     requests = depth_table.measure_requests(name)
     cells = depth_table.describe_depth(depth_table.read_description(name), requests, name)
     advice = "Write the table anew: .venv/bin/python -m tests.connectors.sources.depth_table"

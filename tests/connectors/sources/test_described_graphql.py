@@ -117,7 +117,7 @@ class Tokens:
 
 @pytest.fixture
 def tracker(monkeypatch):
-    monkeypatch.setattr(retries, "FIRST_PAUSE", 0.01)
+    monkeypatch.setattr(retries, "FIRST_PAUSE_SECONDS", 0.01)
     account = Tracker()
     with serving(account):
         yield account

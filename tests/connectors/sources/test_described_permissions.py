@@ -17,14 +17,14 @@ ADA, BOB = "ada@example.com", "bob@example.com"
 
 @pytest.fixture
 def account(request, monkeypatch):
-    monkeypatch.setattr(retries, "FIRST_PAUSE", 0.01)
+    monkeypatch.setattr(retries, "FIRST_PAUSE_SECONDS", 0.01)
     with serving_account(request.param) as account:
         yield account
 
 
 @pytest.fixture
 def hub(monkeypatch):
-    monkeypatch.setattr(retries, "FIRST_PAUSE", 0.01)
+    monkeypatch.setattr(retries, "FIRST_PAUSE_SECONDS", 0.01)
     with github.serving() as account:
         account.put("Issue", "text")
         account.files = {"README.md": "# Handbook"}

@@ -19,7 +19,7 @@ from tests.standins import described_services, faults, github
 
 @pytest.fixture(params=["GITHUB", *described_services.SERVICES])
 def account(request, monkeypatch):
-    monkeypatch.setattr(retries, "FIRST_PAUSE", 0.01)
+    monkeypatch.setattr(retries, "FIRST_PAUSE_SECONDS", 0.01)
     monkeypatch.setattr(responses, "IDLE_PAGES", 3)
     served = github.serving() if request.param == "GITHUB" else described_services.serving(request.param)
     with served as account:

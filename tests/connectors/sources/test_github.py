@@ -18,7 +18,7 @@ SITE = "https://github.com/octo-org"
 
 @pytest.fixture
 def organization(monkeypatch):
-    monkeypatch.setattr(retries, "FIRST_PAUSE", 0.01)
+    monkeypatch.setattr(retries, "FIRST_PAUSE_SECONDS", 0.01)
     with github.serving_organization() as account:
         for name in ("handbook", "search", "site"):
             repository = account.add(name)

@@ -20,7 +20,7 @@ SITE = "https://acme.atlassian.net"
 
 @pytest.fixture(params=["JIRA_SITE", "JIRA"])
 def jira(request, monkeypatch):
-    monkeypatch.setattr(retries, "FIRST_PAUSE", 0.01)
+    monkeypatch.setattr(retries, "FIRST_PAUSE_SECONDS", 0.01)
     with described_services.serving(request.param) as account:
         account.has_comments = False
         yield account

@@ -48,7 +48,7 @@ def server():
 
 @pytest.fixture
 def mailbox(server, tmp_path, monkeypatch):
-    monkeypatch.setattr(retries, "FIRST_PAUSE", 0.01)
+    monkeypatch.setattr(retries, "FIRST_PAUSE_SECONDS", 0.01)
     new_mailbox = Mailbox(server, tmp_path.name.strip("_0123456789"))
     yield new_mailbox
     new_mailbox.session.shutdown()

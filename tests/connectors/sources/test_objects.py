@@ -126,7 +126,7 @@ def smb_server(served, tmp_path_factory):
 
 @pytest.fixture
 def quick(monkeypatch):
-    monkeypatch.setattr(retries, "FIRST_PAUSE", 0.01)
+    monkeypatch.setattr(retries, "FIRST_PAUSE_SECONDS", 0.01)
 
 
 @pytest.fixture

@@ -182,7 +182,7 @@ def test_everything_is_listed_again_after_a_week(account, connector, tokens, mon
     account.rename(account.items[file_id]["parent"], "new name")
     next_pages = pages(connector, tokens, first_pages[-1].cursor)
     assert file_id not in items(next_pages)
-    monkeypatch.setattr(changes, "WEEK", -1)
+    monkeypatch.setattr(changes, "FULL_LISTING_SECONDS", -1)
     later = pages(connector, tokens, next_pages[-1].cursor)
     assert later[-1].whole
     assert items(later)[file_id].properties["path"] == "new name/one.txt"
@@ -251,7 +251,7 @@ def test_a_file_of_another_drive_is_fetched_there_and_leaves_by_its_entry_here(a
 
 
 def test_ever_new_pages_of_the_same_items_are_no_listing(account, connector, tokens, monkeypatch):
-    monkeypatch.setattr(changes, "IDLE_PAGES", 5)
+    monkeypatch.setattr(changes, "MAX_IDLE_PAGES", 5)
     numbers = itertools.count(9)
     account.put("one.txt", "x")
 

@@ -18,7 +18,7 @@ GENERAL, ENGINE = "C0123456789", "C0ENGINE"
 
 @pytest.fixture
 def slack(monkeypatch):
-    monkeypatch.setattr(retries, "FIRST_PAUSE", 0.01)
+    monkeypatch.setattr(retries, "FIRST_PAUSE_SECONDS", 0.01)
     with described_services.serving("SLACK") as account:
         account.channels[ENGINE] = Channel("eng-search")
         yield account

@@ -61,8 +61,8 @@ def test_many_vectors_go_out_in_full_requests_some_at_once(pinecone_index):
     pinecone_store(index, "ns_1", 3072).upsert(SCOPE, vectors(300, size=3072))
     sizes = [len(body["vectors"]) for body in index.bodies("/vectors/upsert")]
     assert sum(sizes) == 300
-    assert len(sizes) == math.ceil(300 / (adapter.BATCH_BYTES // (3072 * adapter.NUMBER_BYTES + 100)))
-    assert 2 <= index.busiest <= adapter.AT_ONCE
+    assert len(sizes) == math.ceil(300 / (adapter.UPSERT_BYTES // (3072 * adapter.NUMBER_BYTES + 100)))
+    assert 2 <= index.busiest <= adapter.CONCURRENT_REQUESTS
 
 
 def test_only_ids_vectors_and_labels_are_sent(index, store):

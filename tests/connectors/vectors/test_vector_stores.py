@@ -93,7 +93,7 @@ def store_case(request, db, new_scope, monkeypatch):
     store = PgVectorStore(db, scope.namespace, DIMENSIONS)
     if request.param == "pgvector":
         return store, scope, lambda: None
-    monkeypatch.setattr(pgvector, "INDEX_FROM", 1)
+    monkeypatch.setattr(pgvector, "INDEX_MIN_ROWS", 1)
     return store, scope, lambda: store.ensure_index(scope)
 
 
@@ -216,7 +216,7 @@ def test_pgvector_refuses_other_dimensions_and_other_namespaces(store, new_scope
 
 def test_pgvector_changes_its_dimensions_next_to_an_index(store, db, monkeypatch):
     # A namespace with a new model writes new vectors next to the old; a later sweep removes these.
-    monkeypatch.setattr(pgvector, "INDEX_FROM", 1)
+    monkeypatch.setattr(pgvector, "INDEX_MIN_ROWS", 1)
     pg_store, scope = store
     pg_store.upsert(scope, some_vectors(20))
     assert pg_store.ensure_index(scope)
@@ -230,7 +230,7 @@ def test_pgvector_changes_its_dimensions_next_to_an_index(store, db, monkeypatch
 
 
 def test_an_index_that_is_not_built_in_time_is_taken_away_and_built_later(store, db, monkeypatch):
-    monkeypatch.setattr(pgvector, "INDEX_FROM", 1)
+    monkeypatch.setattr(pgvector, "INDEX_MIN_ROWS", 1)
     monkeypatch.setattr(pgvector, "DROP_SECONDS", 1)
     pg_store, scope = store
     pg_store.upsert(scope, some_vectors(20))
@@ -247,7 +247,7 @@ def test_an_index_that_is_not_built_in_time_is_taken_away_and_built_later(store,
 
 
 def test_who_is_dropped_does_not_wait_for_an_index_of_another(store, db, monkeypatch):
-    monkeypatch.setattr(pgvector, "INDEX_FROM", 1)
+    monkeypatch.setattr(pgvector, "INDEX_MIN_ROWS", 1)
     monkeypatch.setattr(pgvector, "DROP_LOCK_SECONDS", 0.5)
     pg_store, scope = store
     pg_store.upsert(scope, some_vectors(20))
@@ -264,7 +264,7 @@ def test_who_is_dropped_does_not_wait_for_an_index_of_another(store, db, monkeyp
 
 def test_a_large_scope_is_dropped_in_parts(store, db, new_scope, monkeypatch):
     # The role's time limit would end a single statement for all vectors again and again.
-    monkeypatch.setattr(pgvector, "_PART", 7)
+    monkeypatch.setattr(pgvector, "_ID_BATCH_SIZE", 7)
     pg_store, scope = store
     pg_store.upsert(scope, some_vectors(50))
     db.rows(
@@ -303,7 +303,7 @@ def test_pgvector_narrows_by_document(store, db, monkeypatch, indexed):
         {"ours": f"{scope.namespace}%"},
     )
     if indexed:
-        monkeypatch.setattr(pgvector, "INDEX_FROM", 1)
+        monkeypatch.setattr(pgvector, "INDEX_MIN_ROWS", 1)
         pg_store.ensure_index(scope)
     matches = pg_store.query(scope, vectors[0].values, 30, DocumentFilter(metadata={"few": True}))
     assert len(matches) == 30
@@ -324,7 +324,7 @@ def test_a_filter_is_applied_during_the_index_scan(store, db, monkeypatch):
         " from unnest(%(names)s::text[]) n, partitions p where p.namespace_id = %(namespace)s",
         {"names": names, "namespace": scope.namespace},
     )
-    monkeypatch.setattr(pgvector, "INDEX_FROM", 1)
+    monkeypatch.setattr(pgvector, "INDEX_MIN_ROWS", 1)
     pg_store.ensure_index(scope)
     with psycopg.connect(db.url, autocommit=True) as connection:
         connection.execute("vacuum analyze vectors, documents")

@@ -63,8 +63,8 @@ class Place:
 
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(retries, "FIRST_PAUSE", 0.02)
-    monkeypatch.setattr("connectors.web.scraping_api.WAITING", 3.0)
+    monkeypatch.setattr(retries, "FIRST_PAUSE_SECONDS", 0.02)
+    monkeypatch.setattr("connectors.web.scraping_api.MAX_WAIT_SECONDS", 3.0)
     monkeypatch.setattr(clients.random, "uniform", lambda *_: 0.0)
 
 

@@ -60,7 +60,7 @@ def forget():
 @pytest.fixture
 def at(monkeypatch):
     """Point the service to its stand-in."""
-    monkeypatch.setattr(retries, "FIRST_PAUSE", 0.02)
+    monkeypatch.setattr(retries, "FIRST_PAUSE_SECONDS", 0.02)
     monkeypatch.setattr(firecrawl_site, "POLL", 0.01)
     monkeypatch.setenv("RETRIEVAL_FETCH_ALLOW", "127.0.0.1/32")
     monkeypatch.setenv("RETRIEVAL_FETCH_HOST_DELAY", "0")

@@ -2,7 +2,7 @@
 
 import pytest
 
-from connectors.web.crawl.walk import TRIES
+from connectors.web.crawl.walk import MAX_PAGE_TRIES
 from flows import steps
 from retrieval.errors import Retryable
 from tests.flows.crawling import accept, listing
@@ -26,7 +26,7 @@ def ingest(space, site, source="WEBSITE", start="/", **config):
     """Retry a crawl while the site is down, as a flow run does."""
     run = accept(space, source, url=site.url + start, **config)
     discovery = listing(space)
-    for _ in range(TRIES + 2):
+    for _ in range(MAX_PAGE_TRIES + 2):
         try:
             steps.discover(discovery)
         except Retryable as error:

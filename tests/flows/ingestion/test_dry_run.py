@@ -318,7 +318,7 @@ def test_calls_of_a_vendor_are_counted_by_what_its_requests_hold(space, monkeypa
         max_tokens=8191,
         limits=RequestLimits(texts=2048, tokens=3000),
         server=ServerLimits(tmp_path, "LOCAL", "", "small"),
-        ask=ask,
+        send=ask,
         close=lambda: None,
     )
     monkeypatch.setattr(registry, "make_embedder", lambda config: small)

@@ -134,7 +134,7 @@ def test_a_server_with_other_tokens_than_ours_has_its_texts_shortened_once(opene
 
 
 def test_a_slow_server_gets_small_requests_and_one_that_dies_a_clear_retryable_error(opened, monkeypatch):
-    monkeypatch.setattr(retries, "FIRST_PAUSE", 0.01)
+    monkeypatch.setattr(retries, "FIRST_PAUSE_SECONDS", 0.01)
     monkeypatch.setattr(server_probe, "SLOW_SECONDS", 0.2)
     with model_server.running(ModelServer("slow", delay=0.3)) as running:
         space = opened(running)

@@ -28,7 +28,7 @@ def open_space(db, monkeypatch, tmp_path):
     monkeypatch.setenv("RETRIEVAL_FETCH_ALLOW", "127.0.0.0/8")
     monkeypatch.setattr(endpoint, "CHECK_SECONDS", 60.0)
     monkeypatch.setattr(server_probe, "SLOW_SECONDS", 60.0)
-    monkeypatch.setattr(retries, "FIRST_PAUSE", 0.01)
+    monkeypatch.setattr(retries, "FIRST_PAUSE_SECONDS", 0.01)
     close_clients()
 
     def open_at(server):
@@ -148,7 +148,7 @@ def test_a_server_that_answers_nothing_is_an_outage_and_no_fault_of_a_passage(op
 def test_a_server_too_slow_for_a_whole_request_gets_smaller_ones_from_then_on(open_space, monkeypatch):
     with model_server.running(ModelServer("own")) as server:
         space = open_space(server)
-        monkeypatch.setitem(openai_protocol.SECONDS, "document", 0.5)
+        monkeypatch.setitem(openai_protocol.REQUEST_SECONDS, "document", 0.5)
         server.seconds_per_text = 0.012
         embedder = registry.make_embedder(space.config)
         assert embedder.embed([f"owl {number}" for number in range(64)], "document").shape == (64, 64)
@@ -158,7 +158,7 @@ def test_a_server_too_slow_for_a_whole_request_gets_smaller_ones_from_then_on(op
 
 def test_a_passage_that_openai_refuses_fails_its_document(db, monkeypatch, tmp_path):
     monkeypatch.setenv("RETRIEVAL_HOME", str(tmp_path))
-    monkeypatch.setattr(retries, "FIRST_PAUSE", 0.01)
+    monkeypatch.setattr(retries, "FIRST_PAUSE_SECONDS", 0.01)
     with embedding_server.running("OPENAI") as vendor:
         monkeypatch.setenv("RETRIEVAL_ENDPOINTS", json.dumps({"OPENAI": {"base_url": vendor.base_url}}))
         close_clients()

@@ -34,8 +34,8 @@ from tests.standins.model_server import UNEMBEDDABLE, ModelServer
 def vendor(monkeypatch):
     """OpenAI stand-in with a time-out of a fifth of a second."""
     monkeypatch.setenv("RETRIEVAL_FETCH_ALLOW", "127.0.0.0/8")
-    monkeypatch.setattr(retries, "FIRST_PAUSE", 0.01)
-    monkeypatch.setattr("connectors.embedders.openai_protocol.SECONDS", {"document": 0.2, "query": 0.2})
+    monkeypatch.setattr(retries, "FIRST_PAUSE_SECONDS", 0.01)
+    monkeypatch.setattr("connectors.embedders.openai_protocol.REQUEST_SECONDS", {"document": 0.2, "query": 0.2})
     monkeypatch.setattr(breakers, "MAX_FAILURE_SECONDS", 0.15)
     monkeypatch.setattr(breaker_watch, "STATE_REFRESH_SECONDS", 0.05)
     with embedding_server.running("OPENAI") as server:
@@ -292,11 +292,11 @@ class OneBroken:
                 self.others()
             raise retries.TransientError("It answered with an error of its own (500).")
 
-        retries.Retries("GitHub", retries.Bucket(6000, 100), seconds=60, tries=4).ask(send)
+        retries.Retries("GitHub", retries.Bucket(6000, 100), seconds=60, tries=4).call(send)
 
 
 def test_an_item_that_fails_while_others_are_answered_holds_no_run(db, space, monkeypatch):
-    monkeypatch.setattr(retries, "FIRST_PAUSE", 0.01)
+    monkeypatch.setattr(retries, "FIRST_PAUSE_SECONDS", 0.01)
     request_urls(space, "https://quick.example/")
     batches.form_batches(db, size=64, batches=8)
     (batch,) = batches.undispatched_batches(db)
@@ -388,7 +388,7 @@ def model_server(monkeypatch, tmp_path):
     """Model server with failures for texts with "unembeddable"."""
     monkeypatch.setenv("RETRIEVAL_HOME", str(tmp_path))
     monkeypatch.setenv("RETRIEVAL_FETCH_ALLOW", "127.0.0.0/8")
-    monkeypatch.setattr(retries, "FIRST_PAUSE", 0.01)
+    monkeypatch.setattr(retries, "FIRST_PAUSE_SECONDS", 0.01)
     monkeypatch.setattr(breaker_watch, "STATE_REFRESH_SECONDS", 0.05)
     settings.load_settings.cache_clear()
     with model_servers.running(ModelServer("Ollama")) as server:

@@ -94,7 +94,7 @@ MOST = 300
 
 
 # These plans need values: an unknown prefix has no range in an index. Role connections replan each time.
-BY_VALUES = {pgvector._IDS}
+BY_VALUES = {pgvector._SELECT_IDS}
 # The exact comparison, used for scopes too small for an index.
 EXACT = "+ 0, v.id"
 SIZES = [

@@ -93,7 +93,7 @@ def shelf(db, new_scope, texts, monkeypatch):
     """The documents in a scope of their own, with an index of vectors and packed postings."""
     scope = new_scope()
     library = Library(db, scope, PgVectorStore(db, scope.namespace, DIMENSIONS))
-    monkeypatch.setattr(pgvector, "INDEX_FROM", 1)
+    monkeypatch.setattr(pgvector, "INDEX_MIN_ROWS", 1)
     current_time = datetime.now(UTC)
     for number, (name, text) in enumerate(texts.items()):
         spans = split_text(text)

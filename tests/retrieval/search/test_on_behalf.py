@@ -190,7 +190,7 @@ def test_a_viewer_of_no_partition_or_another_one_and_a_connection_without_settin
 
 @pytest.mark.parametrize("viewer_options", WAYS)
 def test_an_index_of_vectors_is_walked_for_what_the_user_may_see(library, seen_by, monkeypatch, viewer_options):
-    monkeypatch.setattr(pgvector, "INDEX_FROM", 100)
+    monkeypatch.setattr(pgvector, "INDEX_MIN_ROWS", 100)
     names = [library.put([f"wing {n} {part}" for part in range(10)], [axis(0.9 - n / 100)] * 10) for n in range(30)]
     assert library.store.ensure_index(library.scope)
     for name in names[::3]:

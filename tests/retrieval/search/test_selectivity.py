@@ -17,7 +17,7 @@ ROUNDS = 12
 def filled(library, monkeypatch):
     """Insert 60 documents of ten teams, 0 to 12 chunks each, one deleted, in an indexed partition."""
     dice = random.Random(480)
-    monkeypatch.setattr(pgvector, "INDEX_FROM", 1)
+    monkeypatch.setattr(pgvector, "INDEX_MIN_ROWS", 1)
     document_ids = []
     for number in range(60):
         count = dice.choice([0, 0, 1, 3, 12])
