@@ -1,8 +1,7 @@
-"""Vectors in the service's own PostgreSQL with pgvector: an exact scan while a scope is small, HNSW when it is not.
+"""Vector store in the service's PostgreSQL with pgvector: exact scans of small scopes, HNSW for large ones."""
 
-Dimensions differ by namespace, so the column has none and each large partition gets an index of its own: partial, on
-the cast to its dimensions. PostgreSQL uses it only for a query that spells out the partition's number.
-"""
+# Dimensions differ by namespace: the column has none, and each large partition has a partial index on the cast to its
+# dimensions. PostgreSQL uses this index only for a query with the partition's number as a literal.
 
 from __future__ import annotations
 
@@ -25,54 +24,54 @@ from retrieval.filters import DocumentFilter
 from retrieval.ports import Match, Scope, Vector
 from retrieval.principals import Viewer
 
-INDEX_FROM = 20_000
-"""Rows of a partition from which an index is worth its upkeep; below it an exact scan is quick enough."""
+# Below this number of rows in a partition, an exact scan is fast enough.
+INDEX_MIN_ROWS = 20_000
+# Candidates of HNSW; at least top_k.
 EF_SEARCH = 120
-"""Candidates that HNSW keeps at least; more if more are asked for."""
-EF_MOST = 1_000
-"""The highest ef_search that pgvector takes; beyond it the scan is exact."""
-DIMENSIONS_MOST = 4_000
-"""What pgvector can index as half precision."""
+# pgvector's limit of ef_search; a larger top_k is searched exactly.
+MAX_EF_SEARCH = 1_000
+# pgvector's limit for indexes of half precision.
+MAX_DIMENSIONS = 4_000
 DROP_SECONDS, DROP_LOCK_SECONDS = 60.0, 5.0
-_PART = 5_000
-"""Ids that one statement deletes or reads."""
+# Ids of one statement.
+_ID_BATCH_SIZE = 5_000
 _COPY_HEAD, _COPY_END = b"PGCOPY\n\xff\r\n\0" + bytes(8), b"\xff\xff"
 
-_PARTITION: LiteralString = """
+_SELECT_PARTITION: LiteralString = """
     select p.id, exists (
         select from pg_index where indexrelid = to_regclass('vectors_near_' || p.id || '_' || %(dimensions)s::int)
                                and indisvalid
     ) as indexed
     from partitions p where p.namespace_id = %(namespace)s and p.tenant = %(tenant)s
 """
-_MAKE: LiteralString = (
+_INSERT_PARTITION: LiteralString = (
     "insert into partitions (namespace_id, tenant) values (%(namespace)s, %(tenant)s) on conflict do nothing"
 )
-_DELETE: LiteralString = "delete from vectors where partition_id = %(partition)s and id = any(%(ids)s)"
-_IDS: LiteralString = """
+_DELETE_VECTORS: LiteralString = "delete from vectors where partition_id = %(partition)s and id = any(%(ids)s)"
+_SELECT_IDS: LiteralString = """
     select id from vectors
     where partition_id = %(partition)s and id > %(after)s and id >= %(prefix)s and starts_with(id, %(prefix)s)
     order by id limit %(limit)s
 """
-_MISFITS: LiteralString = """
+_SELECT_MISFITS: LiteralString = """
     select id from vectors where partition_id = %(partition)s and vector_dims(values) <> %(dimensions)s
 """
-_OF_DOCUMENTS: LiteralString = """
+# Checked for each vector from the index, until top_k matched. Without `offset 0` PostgreSQL would make a join of it,
+# read the index to the end (`hnsw.max_scan_tuples`) and sort.
+_EACH_DOCUMENT: LiteralString = """
     and exists (select from documents d where d.id = v.document_id and d.partition_id = {partition}
                 and d.deleted_at is null and """
-"""Asked of each vector that the index yields, which ends with the last one that is wanted. As a join, which PostgreSQL
-makes of it without `offset 0`, the index would be read to its end (`hnsw.max_scan_tuples`) and sorted."""
+# For exact scans: checked once per document, not per vector.
 _AMONG_DOCUMENTS: LiteralString = """
     and v.document_id in (select d.id from documents d where d.partition_id = {partition}
                           and d.deleted_at is null and """
-"""Where all vectors are compared: asked of each document once, with `offset 0`, and not of each of its vectors."""
-_NAMED: LiteralString = "and v.document_id = any(%(named)s)"
-"""Ids are compared with the vector's own: with the document's they would be sorted anew for each vector looked at."""
+# Compares ids of vectors: ids of documents would be sorted again for each vector.
+_DOCUMENT_IDS_FILTER: LiteralString = "and v.document_id = any(%(named)s)"
 
 
 @dataclass(frozen=True, slots=True)
 class Partition:
-    """A partition of the tables. `indexed`: it has an index of vectors with the store's dimensions."""
+    """Partition of the tables; `indexed` by an index for the store's dimensions."""
 
     id: int
     indexed: bool
@@ -90,12 +89,12 @@ class PgVectorStore:
         self._indexed: dict[str, int] = {}
 
     def upsert(self, scope: Scope, vectors: Sequence[Vector]) -> None:
-        """Put vectors in, replacing by id, in one transaction; the last one of an id wins."""
+        """Insert or replace vectors by id in one transaction."""
         latest = {vector.id: vector for vector in vectors}
         with self._connection() as connection:
-            partition = self._made(connection, scope)
+            partition = self._ensure_partition(connection, scope)
             rows = b"".join(self._binary(partition, vector) for vector in latest.values())
-            connection.execute(_DELETE, {"partition": partition, "ids": list(latest)})
+            connection.execute(_DELETE_VECTORS, {"partition": partition, "ids": list(latest)})
             into = "copy vectors (partition_id, id, document_id, values) from stdin (format binary)"
             with connection.cursor().copy(into) as copy:
                 copy.write(_COPY_HEAD + rows + _COPY_END)
@@ -108,19 +107,19 @@ class PgVectorStore:
         document_filter: DocumentFilter | None = None,
         viewer: Viewer | None = None,
     ) -> list[Match]:
-        """The nearest, best first; exact unless the partition has an index."""
-        with _errors():
-            partition, indexed = self._place(scope)
+        """Return the nearest vectors, best first; exact without an index."""
+        with _translated_errors():
+            partition, indexed = self._find_partition(scope)
             if partition is None:
                 return []
-            params: dict[str, Any] = {"values": HalfVector(self._checked(values)), "top_k": top_k}
+            params: dict[str, Any] = {"values": HalfVector(self._check_dimensions(values)), "top_k": top_k}
             same_plan = document_filter is None or not document_filter.narrows()
-            if indexed and top_k <= EF_MOST:
-                seen_alone = viewer is not None and same_plan
+            if indexed and top_k <= MAX_EF_SEARCH:
+                is_viewer_only = viewer is not None and same_plan
                 settings = {"hnsw.ef_search": str(max(EF_SEARCH, top_k)), "hnsw.iterative_scan": "relaxed_order"}
-                if seen_alone:
+                if is_viewer_only:
                     settings |= INDEX_SCANS_ONLY
-                db = viewed_database(self._db, viewer) if seen_alone else self._db
+                db = viewed_database(self._db, viewer) if is_viewer_only else self._db
                 with db.tuned(settings, plan_once=same_plan) as connection:
                     rows = self._nearest(connection, partition, params, document_filter, viewer, exact=False)
                 if len(rows) == top_k:
@@ -129,72 +128,71 @@ class PgVectorStore:
                 return self._nearest(connection, partition, params, document_filter, viewer, exact=True)
 
     def delete(self, scope: Scope, ids: Sequence[str]) -> None:
-        """Remove by id; unknown ids are no error."""
+        """Delete by id; ignore unknown ids."""
         with self._connection() as connection:
-            partition = self._found(connection, scope)
-            for start in range(0, len(ids) if partition else 0, _PART):
-                part = list(ids[start : start + _PART])
-                connection.execute(_DELETE, {"partition": partition.id if partition else None, "ids": part})
+            partition = self._read_partition(connection, scope)
+            for start in range(0, len(ids) if partition else 0, _ID_BATCH_SIZE):
+                part = list(ids[start : start + _ID_BATCH_SIZE])
+                connection.execute(_DELETE_VECTORS, {"partition": partition.id if partition else None, "ids": part})
 
     def ids(self, scope: Scope, prefix: str) -> Iterator[str]:
-        """Every id that starts with `prefix`, in order, read in parts."""
-        last_id, size = "", _PART
-        while size == _PART:
+        """Yield ids with a prefix, in order, read in batches."""
+        last_id, size = "", _ID_BATCH_SIZE
+        while size == _ID_BATCH_SIZE:
             with self._connection() as connection:
-                partition = self._found(connection, scope)
+                partition = self._read_partition(connection, scope)
                 params = {
                     "partition": partition and partition.id,
                     "after": last_id,
                     "prefix": prefix,
-                    "limit": _PART,
+                    "limit": _ID_BATCH_SIZE,
                 }
-                names = connection.fetch(str, _IDS, params)
+                names = connection.fetch(str, _SELECT_IDS, params)
             yield from names
             size, last_id = len(names), names[-1] if names else last_id
 
     def list_misfits(self, scope: Scope) -> Iterator[str]:
-        """Ids of vectors that searches leave out, since they have other dimensions."""
+        """Yield ids of vectors with other dimensions, invisible to searches."""
         with self._connection() as connection:
-            partition = self._found(connection, scope)
+            partition = self._read_partition(connection, scope)
             params = {"partition": partition and partition.id, "dimensions": self._dimensions}
-            return iter(connection.fetch(str, _MISFITS, params))
+            return iter(connection.fetch(str, _SELECT_MISFITS, params))
 
     def list_unsettled(self, _scope: Scope, _ids: Sequence[str]) -> list[str]:
-        """Return no ids: what is committed is visible."""
+        """Return nothing: committed vectors are visible."""
         return []
 
     def relabel(self, scope: Scope, document_id: str, ids: Sequence[str], labels: Mapping[str, Any]) -> None:
-        """Queries join the documents themselves."""
+        """Do nothing: queries join the documents."""
 
     def check(self) -> None:
-        """Fatal unless pgvector is there and can hold vectors of these dimensions."""
-        if not 1 <= self._dimensions <= DIMENSIONS_MOST:
-            raise Fatal(f"The embedded vector store holds vectors of 1 to {DIMENSIONS_MOST} dimensions.")
+        """Fatal unless pgvector is installed and supports the dimensions."""
+        if not 1 <= self._dimensions <= MAX_DIMENSIONS:
+            raise Fatal(f"The embedded vector store holds vectors of 1 to {MAX_DIMENSIONS} dimensions.")
         with self._connection() as connection:
             connection.execute("select '[1]'::halfvec(1) <=> '[1]'::halfvec(1)")
 
     def drop(self, scope: Scope) -> None:
-        """Remove everything of the scope, its index too, in parts: it may stop anywhere and begin again."""
+        """Delete all vectors of the scope and the index."""
+        # Deletes in batches: a stopped call can be repeated.
         self.drop_index(scope)
-        while part := list(islice(self.ids(scope, ""), _PART)):
+        while part := list(islice(self.ids(scope, ""), _ID_BATCH_SIZE)):
             self.delete(scope, part)
 
     def maintain(self, scope: Scope, *, seconds: float) -> None:
-        """Give a large partition its index."""
+        """Build the index of a large partition."""
         self.ensure_index(scope, seconds=seconds)
 
     def ensure_index(self, scope: Scope, *, seconds: float = 0) -> bool:
-        """Give a large partition its index, without holding up readers or writers; whether one was built.
-
-        Takes about a minute for 100,000 vectors: for maintenance after big ingestions, never within a request.
-        `seconds`: Retryable if it takes longer, and what was built of it is taken away; 0 for as long as it takes.
-        """
+        """Build the index of a large partition without blocking writers; True if built. Retryable after `seconds` (0:
+        no limit), without a partial index."""
+        # About a minute per 100,000 vectors: never within a request.
         with self._connection() as connection:
-            partition = self._found(connection, scope)
+            partition = self._read_partition(connection, scope)
             if partition is None or partition.indexed or self._is_small(connection, partition.id):
                 return False
-        with _errors(), psycopg.connect(self._db.url, autocommit=True) as connection:
-            _limit(connection, statement=seconds)
+        with _translated_errors(), psycopg.connect(self._db.url, autocommit=True) as connection:
+            _set_timeouts(connection, statement=seconds)
             try:
                 return self._build(connection, int(partition.id))
             except psycopg.errors.QueryCanceled:
@@ -203,17 +201,17 @@ class PgVectorStore:
                 raise
 
     def drop_index(self, scope: Scope) -> None:
-        """Take the partition's index away, whatever became of it."""
+        """Drop the partition's index, valid or not."""
         with self._connection() as connection:
-            partition = self._found(connection, scope)
+            partition = self._read_partition(connection, scope)
             self._indexed.pop(scope.tenant, None)
         if partition is not None:
-            with _errors(), psycopg.connect(self._db.url, autocommit=True) as connection:
+            with _translated_errors(), psycopg.connect(self._db.url, autocommit=True) as connection:
                 self._drop(connection, int(partition.id))
 
     def _drop(self, connection: Connection[Any], partition: int) -> None:
-        """An index that another partition gets holds the table's lock for as long as it takes: not waited for."""
-        _limit(connection, statement=DROP_SECONDS, lock=DROP_LOCK_SECONDS)
+        # Building an index of another partition locks the table for long: do not wait.
+        _set_timeouts(connection, statement=DROP_SECONDS, lock=DROP_LOCK_SECONDS)
         connection.execute(f"drop index concurrently if exists {self._index(partition)}".encode())
 
     def _build(self, connection: Connection[Any], partition: int) -> bool:
@@ -232,7 +230,7 @@ class PgVectorStore:
 
     def _is_small(self, connection: ThreadConnection, partition: int) -> bool:
         statement: LiteralString = "select 1 from vectors where partition_id = %(partition)s offset %(rows)s limit 1"
-        return not connection.fetch(int, statement, {"partition": partition, "rows": INDEX_FROM - 1})
+        return not connection.fetch(int, statement, {"partition": partition, "rows": INDEX_MIN_ROWS - 1})
 
     def _index(self, partition: int) -> str:
         return f"vectors_near_{int(partition)}_{int(self._dimensions)}"
@@ -247,24 +245,23 @@ class PgVectorStore:
         *,
         exact: bool,
     ) -> list[Match]:
-        """Query in the form the index serves, or in one that it cannot; ties are in the order of ids.
-
-        The connection is the viewer's where the viewer is the only filter, and the index is used.
-        """
+        """Return the nearest vectors by the index or by an exact scan, ties in order of ids."""
+        # The connection has the viewer's rights if the viewer is the only filter of an indexed query.
         condition: LiteralString = ""
         filtering: dict[str, Any] = {}
         limit: LiteralString = "%(top_k)s"
-        once = False
+        is_prepared = False
         narrows = document_filter is not None and document_filter.narrows()
         if viewer is not None and not narrows and not exact:
-            limit, once = str(int(params["top_k"])), True  # the planner chooses the index by the number asked for
+            # The planner chooses the index by a literal limit.
+            limit, is_prepared = str(int(params["top_k"])), True
         elif viewer is not None or narrows:
             document_filter = document_filter or DocumentFilter()
             fragment, filtering = replace(document_filter, document_ids=()).sql("d")
-            of_documents = _AMONG_DOCUMENTS if exact else _OF_DOCUMENTS
-            condition = f"{of_documents.format(partition=partition)}{fragment} offset 0)"
+            document_condition = _AMONG_DOCUMENTS if exact else _EACH_DOCUMENT
+            condition = f"{document_condition.format(partition=partition)}{fragment} offset 0)"
             if document_filter.document_ids:
-                condition = f"{_NAMED}{condition}"
+                condition = f"{_DOCUMENT_IDS_FILTER}{condition}"
                 filtering = {**filtering, "named": list(document_filter.document_ids)}
         size = int(self._dimensions)
         distance = f"(v.values::halfvec({size}) <=> %(values)s::halfvec({size}))"
@@ -276,14 +273,15 @@ class PgVectorStore:
                 order by {order} limit {limit}
             ) nearest order by 2 desc, 1
         """
-        if once:
+        if is_prepared:
             return connection.fetch(Match, statement, params, prepare=True)
         scoped = scope_statement(statement, {**params, **filtering}, viewer)
         return connection.fetch(Match, scoped.text, dict(scoped.params))
 
     def _binary(self, partition: int, vector: Vector) -> bytes:
-        """A row in the binary format of COPY; a halfvec is its size, two empty bytes and IEEE half floats."""
-        values = self._checked(vector.values)
+        """Return a row in COPY's binary format."""
+        # A halfvec is the number of dimensions, two empty bytes and IEEE half floats.
+        values = self._check_dimensions(vector.values)
         try:
             halves = struct.pack(f">hh{len(values)}e", len(values), 0, *values)
         except (OverflowError, struct.error) as error:
@@ -293,32 +291,32 @@ class PgVectorStore:
         )
         return struct.pack(">hii", 4, 4, partition) + names + struct.pack(">i", len(halves)) + halves
 
-    def _checked(self, values: Sequence[float]) -> list[float]:
+    def _check_dimensions(self, values: Sequence[float]) -> list[float]:
         numbers: list[float] = values.tolist() if hasattr(values, "tolist") else list(values)
         if len(numbers) != self._dimensions:
             raise Fatal(f"The embedding has {len(numbers)} dimensions; this namespace's have {self._dimensions}.")
         return numbers
 
-    def _place(self, scope: Scope) -> tuple[int | None, bool]:
-        """The partition and whether it has an index. One that has is remembered: neither ever changes back unasked."""
+    def _find_partition(self, scope: Scope) -> tuple[int | None, bool]:
+        """Return the id of the partition, and True if indexed; indexed ones are cached."""
         if scope.tenant in self._indexed and scope.namespace == self._namespace:
             return self._indexed[scope.tenant], True
         with self._db.tuned() as connection:
-            partition = self._found(connection, scope)
+            partition = self._read_partition(connection, scope)
         if partition is None:
             return None, False
         if partition.indexed:
             self._indexed[scope.tenant] = int(partition.id)
         return int(partition.id), bool(partition.indexed)
 
-    def _found(self, connection: ThreadConnection, scope: Scope) -> Partition | None:
-        return connection.fetch_one(Partition, _PARTITION, dict(self._params(scope)))
+    def _read_partition(self, connection: ThreadConnection, scope: Scope) -> Partition | None:
+        return connection.fetch_one(Partition, _SELECT_PARTITION, dict(self._params(scope)))
 
-    def _made(self, connection: ThreadConnection, scope: Scope) -> int:
-        partition = self._found(connection, scope)
+    def _ensure_partition(self, connection: ThreadConnection, scope: Scope) -> int:
+        partition = self._read_partition(connection, scope)
         if partition is None:
-            connection.execute(_MAKE, self._params(scope))
-            partition = self._found(connection, scope)
+            connection.execute(_INSERT_PARTITION, self._params(scope))
+            partition = self._read_partition(connection, scope)
         if partition is None:
             raise Retryable("The scope is being created.")
         return int(partition.id)
@@ -330,13 +328,13 @@ class PgVectorStore:
 
     @contextmanager
     def _connection(self) -> Iterator[ThreadConnection]:
-        with _errors(), self._db.transaction() as connection:
+        with _translated_errors(), self._db.transaction() as connection:
             yield connection
 
 
 @contextmanager
-def _errors() -> Iterator[None]:
-    """PostgreSQL's troubles in the words of the ports."""
+def _translated_errors() -> Iterator[None]:
+    """Convert PostgreSQL's errors to port errors."""
     try:
         yield
     except (*UNAVAILABLE_ERRORS, psycopg.errors.UniqueViolation) as error:
@@ -345,11 +343,11 @@ def _errors() -> Iterator[None]:
         raise Fatal("The vector store refused the request.") from error
 
 
-def _limit(connection: Connection[Any], *, statement: float, lock: float = 0) -> None:
+def _set_timeouts(connection: Connection[Any], *, statement: float, lock: float = 0) -> None:
     connection.execute("select set_config('statement_timeout', %s, false)", [str(round(statement * 1000))])
     connection.execute("select set_config('lock_timeout', %s, false)", [str(round(lock * 1000))])
 
 
 def make(_config: Mapping[str, Any], db: Database, namespace_id: str, dimensions: int) -> PgVectorStore:
-    """The service's own database as vector store."""
+    """Return the vector store in the service's database."""
     return PgVectorStore(db, namespace_id, dimensions)

@@ -1,4 +1,4 @@
-"""Shared code of scraping services: one bounded HTTP client per key, retries, errors."""
+"""Client of scraping services: bounded HTTP, retries and errors."""
 
 from __future__ import annotations
 
@@ -27,20 +27,34 @@ if TYPE_CHECKING:
     from retrieval.settings import Settings
 
 
-T = TypeVar("T")
+ResultT = TypeVar("ResultT")
 KEY_FIELD = "webScraperConfig.apiKey"
-WAITING = 180.0
-"""Seconds that one page may wait for its turn in all."""
-TRIES = 3
-PER_MINUTE, AT_ONCE = 600.0, 20
-"""What this process starts at most under one key; the service's own limits are learnt from its 429."""
-_FILES = (".pdf", ".doc", ".docx", ".ppt", ".pptx", ".xls", ".xlsx", ".odt", ".odp", ".ods", ".rtf", ".epub", ".csv")
-_LATER = frozenset({408, 421, 425, 429})
+# Total wait of a page for the rate limit.
+MAX_WAIT_SECONDS = 180.0
+MAX_TRIES = 3
+# Per process and key; a 429 reports the service's own limit.
+REQUESTS_PER_MINUTE, REQUEST_BURST = 600.0, 20
+_FILE_SUFFIXES = (
+    ".pdf",
+    ".doc",
+    ".docx",
+    ".ppt",
+    ".pptx",
+    ".xls",
+    ".xlsx",
+    ".odt",
+    ".odp",
+    ".ods",
+    ".rtf",
+    ".epub",
+    ".csv",
+)
+_RETRY_STATUSES = frozenset({408, 421, 425, 429})
 
 
 @dataclass(frozen=True, slots=True)
 class ScrapeResponse:
-    """A service's answer. `headers` by lower-case name. Its shape is that of the SDK's own answers, too."""
+    """Response of a service, with headers by lower-case name; compatible with responses of SDKs."""
 
     status_code: int
     headers: Mapping[str, str]
@@ -55,55 +69,56 @@ class ScrapeResponse:
         return self.content.decode("utf-8", "replace")
 
     def json(self) -> Any:
-        """ValueError for what is no JSON."""
+        """Parse the content. ValueError for invalid JSON."""
         return json.loads(self.content)
 
 
 class Service:
-    """A scraping service under one key. Safe in many threads, which share its pauses."""
+    """Scraping service with one key. Thread-safe, with shared pauses."""
 
     def __init__(self, name: str, title: str, base_url: str, headers: Mapping[str, str], options: Settings) -> None:
-        """`name`: of its endpoint in the settings; `base_url`: the service's own, if those name none."""
+        """Use the endpoint `name` of the settings, or else `base_url`."""
         endpoint = options.endpoints.get(name)
         self.title = title
         self.base_url = sessions.base_url(endpoint, base_url)
         self.most = options.max_file_bytes
         self.guard = fetch_guard.make_guard(options)
-        self._bucket = Bucket(PER_MINUTE, AT_ONCE)
-        self._manners = Throttle(options.fetch_host_limit, options.fetch_host_delay)
+        self._bucket = Bucket(REQUESTS_PER_MINUTE, REQUEST_BURST)
+        self._throttle = Throttle(options.fetch_host_limit, options.fetch_host_delay)
         self._robots = robots_files.shared_robots() if options.fetch_robots else None
         self._client = sessions.httpx_client(
-            sessions.trusted_certificates(endpoint, name), seconds=WAITING, headers=dict(headers)
+            sessions.trusted_certificates(endpoint, name), seconds=MAX_WAIT_SECONDS, headers=dict(headers)
         )
         self.close = self._client.close
 
     def __repr__(self) -> str:
         return f"<{self.title}>"
 
-    def ask(self, request: Callable[[], T], tries: int = TRIES) -> T:
-        """Repeat `request`, which may raise RateLimited and TransientError, until it succeeds or no try is left."""
-        return Retries(self.title, self._bucket, WAITING, tries).call(request)
+    def ask(self, request: Callable[[], ResultT], tries: int = MAX_TRIES) -> ResultT:
+        """Repeat `request` after RateLimited and TransientError, until success or the last try."""
+        return Retries(self.title, self._bucket, MAX_WAIT_SECONDS, tries).call(request)
 
     def turn(self, url: str) -> AbstractContextManager[float]:
-        """Wait for a site's turn: its Crawl-delay and our limits per host apply, whichever service fetches."""
+        """Wait for the site's Crawl-delay and the limits per host."""
         delay = self._robots.delay(url) if self._robots else 0.0
-        return self._manners.turn(urls.site_of(url), delay)
+        return self._throttle.turn(urls.site_of(url), delay)
 
-    def send(self, method: str, url: str, *, seconds: float, **given: Any) -> ScrapeResponse:
-        """Send one request, whatever the answer. TransientError if it broke off; Retryable after `seconds`."""
+    def send(self, method: str, url: str, *, seconds: float, **options: Any) -> ScrapeResponse:
+        """Send one request. TransientError for a broken connection, Retryable after `seconds`."""
         import httpx
 
         try:
             with (
                 translate_failures(self.title, seconds),
-                self._client.stream(method, url, timeout=seconds, **given) as got,
+                self._client.stream(method, url, timeout=seconds, **options) as answer,
             ):
-                content = self._read(got, seconds)
+                content = self._read(answer, seconds)
         except Timeout as error:
             raise Retryable(str(error)) from error
         except httpx.InvalidURL as error:
             raise Fatal(f"The endpoint of {self.title} cannot be read: check RETRIEVAL_ENDPOINTS.") from error
-        return ScrapeResponse(got.status_code, {key.lower(): value for key, value in got.headers.items()}, content)
+        headers = {key.lower(): value for key, value in answer.headers.items()}
+        return ScrapeResponse(answer.status_code, headers, content)
 
     def _read(self, answer: httpx.Response, seconds: float) -> bytes:
         body = bytearray()
@@ -114,31 +129,31 @@ class Service:
         return bytes(body)
 
     def refusal(self, status: int, headers: Mapping[str, str]) -> Exception | None:
-        """The error for a status of the scraping service itself: refused key, no credit, rate limit, server error."""
+        """Return the error for a status of the scraping service: refused key, no credit, rate limit, server error."""
         if error := transient_error(self.title, status, headers, passing={421}):
             return error
-        if status in _REFUSALS:
-            return Fatal(_REFUSALS[status].format(title=self.title, field=KEY_FIELD), field=KEY_FIELD)
+        if status in _REFUSAL_MESSAGES:
+            return Fatal(_REFUSAL_MESSAGES[status].format(title=self.title, field=KEY_FIELD), field=KEY_FIELD)
         return None
 
     def refuse(self, status: int, headers: Mapping[str, str]) -> None:
-        """Raise that, if it is a refusal."""
+        """Raise the error for a status of the scraping service."""
         if error := self.refusal(status, headers):
             raise error
 
     def unreadable(self) -> TransientError:
-        """The answer is not what this service answers with."""
+        """Return the error for an unreadable answer."""
         return unreadable_answer(self.title)
 
 
-_REFUSALS = {
+_REFUSAL_MESSAGES = {
     401: "{title} refuses the key in {field}: check it.",
     402: "The account at {title} has no credit left: add some there, or use another key.",
 }
 
 
 def key_of(config: Mapping[str, Any]) -> str:
-    """Key of a webScraperConfig, without surrounding white space."""
+    """Return the key of a webScraperConfig without surrounding white space."""
     key = str(config.get("apiKey") or "").strip()
     if not key or not key.isascii() or not key.isprintable():
         raise Fatal(f"The key in {KEY_FIELD} holds characters that no such key has: check it.", field=KEY_FIELD)
@@ -146,7 +161,7 @@ def key_of(config: Mapping[str, Any]) -> str:
 
 
 def require_allowed(url: str, guard: Guard, options: ScrapeOptions) -> str:
-    """Normalize the address. Skippable where we would not fetch ourselves: no service fetches it for us either."""
+    """Normalize the address. Skippable for an address forbidden to this service."""
     try:
         tidy = urls.tidy_url(url)
         guard.check_url(tidy)
@@ -160,8 +175,8 @@ def require_allowed(url: str, guard: Guard, options: ScrapeOptions) -> str:
 
 
 def site_said(status: int) -> Retryable | Skippable:
-    """The error for a status of the site itself, as reported by the scraping service, which has retried already."""
-    if status in _LATER or status >= 500:
+    """Return the error for a status of the site, after the scraping service's retries."""
+    if status in _RETRY_STATUSES or status >= 500:
         return Retryable(f"The site answers {status}.")
     if status in (404, 410):
         return Skippable(MISSING_PAGE if status == 404 else GONE_PAGE)
@@ -169,20 +184,20 @@ def site_said(status: int) -> Retryable | Skippable:
 
 
 def is_file(url: str) -> bool:
-    """Tell whether the address looks like that of a PDF or an Office file, which browsers only download."""
-    return urlsplit(url).path.lower().endswith(_FILES)
+    """Return True for an address of a PDF or Office file, a download in browsers."""
+    return urlsplit(url).path.lower().endswith(_FILE_SUFFIXES)
 
 
 def too_large(most: int) -> Skippable:
-    """Error for content of more than `most` bytes."""
+    """Return the error for content above the limit of bytes."""
     return responses.too_large(most, "The content at the address")
 
 
-_LENGTHS = {"title": 300, "description": 300, "language": 35, "canonicalUrl": 2048}
+_PROPERTY_LENGTHS = {"title": 300, "description": 300, "language": 35, "canonicalUrl": 2048}
 
 
 def file_page(data: bytes, name: str, to: Path, most: int, media_type: str, url: str) -> RawContent:
-    """Anything. `most`: bytes that are taken; `url`: where it came from in the end, or ""."""
+    """Write content of at most `most` bytes to `to`; `url` is the final address, or ""."""
     if not data:
         raise Skippable("The site gave no page.")
     if len(data) > most:
@@ -192,20 +207,20 @@ def file_page(data: bytes, name: str, to: Path, most: int, media_type: str, url:
 
 
 def html_page(made: RawContent, options: ScrapeOptions) -> RawContent:
-    """Content as a page, parsed like one that this service fetched itself."""
+    """Return the content as a page, parsed like pages of the built-in scraper."""
     return replace(made, page=ScrapeOptions(options.include, options.exclude))
 
 
-def markdown_page(text: str, name: str, to: Path, most: int, url: str, said: Mapping[str, Any]) -> RawContent:
-    """Markdown that the service made of the page. `said`: its metadata, by the contract's names."""
+def markdown_page(text: str, name: str, to: Path, most: int, url: str, metadata: Mapping[str, Any]) -> RawContent:
+    """Write Markdown of a page, with metadata by the contract's names."""
     if not text.strip():
         raise Skippable("The page holds no text, or no element that includeSelectors name.")
     content = file_page(text.encode("utf-8", "replace"), name, to, most, "text/markdown", url)
-    lines = {key: _one_line(said.get(key))[:length] for key, length in _LENGTHS.items()}
+    lines = {key: _one_line(metadata.get(key))[:length] for key, length in _PROPERTY_LENGTHS.items()}
     return replace(content, properties={key: line for key, line in lines.items() if line})
 
 
-def _one_line(said: object) -> str:
-    """Without what a database refuses."""
-    text = said if isinstance(said, str) else ""
+def _one_line(value: object) -> str:
+    # PostgreSQL refuses NUL and lone surrogates.
+    text = value if isinstance(value, str) else ""
     return " ".join(text.replace("\0", "").encode("utf-8", "replace").decode().split())

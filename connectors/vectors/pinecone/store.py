@@ -1,12 +1,11 @@
-"""Filters in the vendor's words: as much of them as labels can say, so that what matches is always let through.
+"""Vector store in an index of Pinecone, with filters on labels."""
 
-Labels (`retrieval.documents.vector_metadata`) know a document's id, type, source and its metadata by value, in marks;
-of a document with too many marks only that it has them. What they cannot say (orders, dates, parts of texts, what is
-not there) restricts nothing here: our own tables filter again.
-
-Only ids, vectors of length 1 and labels are stored there. With length 1 all three metrics order alike, and each gives
-the cosine: itself, the dot product, or 1 - d/2 of the squared distance d that a Euclidean index answers.
-"""
+# Labels (`retrieval.documents.vector_metadata`) hold a document's id, type, source, and marks of metadata values; with
+# too many values, one mark for any value. Filters must pass every match: conditions beyond labels (orders, dates,
+# substrings, missing fields) restrict nothing here, because the service's own tables filter again.
+#
+# The index stores only ids, vectors of length 1 and labels. With length 1 all metrics have the same order, and give
+# the cosine: directly, as dot product, or as 1 - d/2 of the squared Euclidean distance d.
 
 from __future__ import annotations
 
@@ -37,14 +36,13 @@ if TYPE_CHECKING:
 
 Expression = dict[str, Any]
 
-_NOTHING: Expression = {"document": {"$eq": ""}}
-"""What no vector has; lists of no values are refused there."""
-_EXACT = {"type": "type", "source": "source"}
-"""Fields that a label holds as they are."""
+# Matches no vector. Pinecone refuses empty lists of values.
+_NO_MATCH: Expression = {"document": {"$eq": ""}}
+_EXACT_LABELS = {"type": "type", "source": "source"}
 
 
 def build_expression(where: DocumentFilter | None) -> Expression | None:
-    """Filter expression for the index; None: no filter."""
+    """Return the filter expression for the index; None without a filter."""
     if where is None:
         return None
     clauses: list[Expression] = []
@@ -53,81 +51,77 @@ def build_expression(where: DocumentFilter | None) -> Expression | None:
     if where.sources:
         clauses.append({"source": {"$in": list(where.sources)}})
     if where.types:
-        by_way = {"$and": [{"type": {"$eq": "URL"}}, {"source": {"$in": list(where.types)}}]}
-        clauses.append({"$or": [{"type": {"$in": list(where.types)}}, by_way]})
-    clauses.extend(_marked(key, values) for key, values in where.metadata_values())
-    condition = None if where.where is None else of_condition(where.where)
+        by_connector = {"$and": [{"type": {"$eq": "URL"}}, {"source": {"$in": list(where.types)}}]}
+        clauses.append({"$or": [{"type": {"$in": list(where.types)}}, by_connector]})
+    clauses.extend(_mark_filter(key, values) for key, values in where.metadata_values())
+    condition = None if where.where is None else convert_condition(where.where)
     if condition is not None:
         clauses.append(condition)
     return {"$and": clauses} if clauses else None
 
 
-def of_condition(condition: Condition, *, holds: bool = True) -> Expression | None:
-    """Filter that passes everything for which the condition holds, or does not hold; None: everything."""
+def convert_condition(condition: Condition, *, is_true: bool = True) -> Expression | None:
+    """Return a filter for documents with a true (or false) condition; None without a restriction."""
     match condition:
         case Not(part):
-            return of_condition(part, holds=not holds)
+            return convert_condition(part, is_true=not is_true)
         case AllOf(parts) | AnyOf(parts):
-            clauses = [of_condition(part, holds=holds) for part in parts]
-            return _every(clauses) if isinstance(condition, AllOf) is holds else _some(clauses)
+            clauses = [convert_condition(part, is_true=is_true) for part in parts]
+            return _join_and(clauses) if isinstance(condition, AllOf) is is_true else _join_or(clauses)
         case Leaf():
-            return _leaf(condition, equal=holds is (condition.op in {"eq", "in"}))
+            return _convert_leaf(condition, equal=is_true is (condition.op in {"eq", "in"}))
 
 
-def _every(said: Sequence[Expression | None]) -> Expression | None:
-    clauses = [clause for clause in said if clause is not None]
+def _join_and(expressions: Sequence[Expression | None]) -> Expression | None:
+    clauses = [clause for clause in expressions if clause is not None]
     return {"$and": clauses} if clauses else None
 
 
-def _some(said: Sequence[Expression | None]) -> Expression | None:
-    clauses = [clause for clause in said if clause is not None]
-    return {"$or": clauses} if len(clauses) == len(said) else None
+def _join_or(expressions: Sequence[Expression | None]) -> Expression | None:
+    clauses = [clause for clause in expressions if clause is not None]
+    return {"$or": clauses} if len(clauses) == len(expressions) else None
 
 
-def _leaf(leaf: Leaf, *, equal: bool) -> Expression | None:
-    """`equal`: the field must be one of the values; otherwise it must not."""
+def _convert_leaf(leaf: Leaf, *, equal: bool) -> Expression | None:
+    """Return a filter for (un)equal values of a field."""
     if leaf.op not in {"eq", "in", "ne", "nin"} or any(isinstance(value, Instant) for value in leaf.values):
         return None
     if not leaf.field.is_metadata:
-        name = _EXACT.get(leaf.field.name)
+        name = _EXACT_LABELS.get(leaf.field.name)
         texts = [value for value in leaf.values if isinstance(value, str)]
         if name is None:
             return None
         if not texts:
-            return _NOTHING if equal else None
+            return _NO_MATCH if equal else None
         return {name: {"$in" if equal else "$nin": texts}}
-    return _marked(leaf.field.name, leaf.values) if equal else None
+    return _mark_filter(leaf.field.name, leaf.values) if equal else None
 
 
-def _marked(key: str, values: Sequence[Any]) -> Expression:
+def _mark_filter(key: str, values: Sequence[Any]) -> Expression:
     return {"marks": {"$in": [*dict.fromkeys(labels.metadata_mark(key, value) for value in values), labels.ANY_MARK]}}
 
 
-BATCH = 200
-BATCH_BYTES = 1_800_000
-"""Of one upsert; the vendor takes 1,000 vectors and 2 MB."""
+# Per upsert; Pinecone accepts 1,000 vectors and 2 MB.
+UPSERT_VECTORS = 200
+UPSERT_BYTES = 1_800_000
+# Largest size of a rounded number of a vector.
 NUMBER_BYTES = 12
-"""What a number of a vector takes at most, rounded as we send it."""
-IDS = 1_000
-"""Ids that one deletion may name."""
-PAGE = 100
-"""Ids that one page of a listing may have."""
-MOST = 10_000
-"""Matches that one query may ask for."""
-AT_ONCE = 4
-"""Requests of one call that are under way at the same time."""
-TIMEOUT = 120.0
-"""Seconds that an upsert waits in all while the index says that it has too much to do."""
+DELETE_IDS = 1_000
+LIST_PAGE_SIZE = 100
+MAX_TOP_K = 10_000
+CONCURRENT_REQUESTS = 4
+# Total wait of an upsert for a throttling index.
+UPSERT_WAIT_SECONDS = 120.0
 CHECK_SECONDS = 4.0
 
-T = TypeVar("T")
+ResultT = TypeVar("ResultT")
 
-_COSINE: Mapping[str, Callable[[float], float]] = {
+# From the score of each metric to the cosine, for vectors of length 1.
+_COSINE_BY_METRIC: Mapping[str, Callable[[float], float]] = {
     "cosine": lambda score: score,
     "dotproduct": lambda score: score,
     "euclidean": lambda score: 1 - score / 2,
 }
-"""From the score of each metric to the cosine, for vectors of length 1."""
 
 
 class PineconeStore:
@@ -142,11 +136,12 @@ class PineconeStore:
         self._metric = ""
 
     def upsert(self, scope: Scope, vectors: Sequence[Vector]) -> None:
-        """Put vectors in, replacing by id; the last one of an id wins. One of length 0 is left out."""
-        namespace = self._place(scope)
+        """Insert or replace vectors by id; skip vectors of length 0."""
+        namespace = self._namespace_name(scope)
         latest = {vector.id: vector for vector in vectors}
         records = [self._record(vector) for vector in latest.values()]
-        _all(lambda part: self._send(namespace, part), _parts([record for record in records if record is not None]))
+        batches = _batch_records([record for record in records if record is not None])
+        _call_all(lambda batch: self._send(namespace, batch), batches)
 
     def query(
         self,
@@ -156,19 +151,19 @@ class PineconeStore:
         document_filter: DocumentFilter | None = None,
         _viewer: Viewer | None = None,
     ) -> list[Match]:
-        """The nearest, best first; of what was written a moment ago some may be missing."""
-        direction = self._unit(values)
+        """Return the nearest vectors, best first; the newest may be missing."""
+        direction = self._unit_vector(values)
         if direction is None or (document_filter is not None and document_filter.empty_lists):
             return []
         request: dict[str, Any] = {
-            "namespace": self._place(scope),
+            "namespace": self._namespace_name(scope),
             "vector": direction,
-            "top_k": min(top_k, MOST),
+            "top_k": min(top_k, MAX_TOP_K),
             "filter": build_expression(document_filter),
             "include_values": False,
             "include_metadata": False,
         }
-        cosine = _COSINE[self._metric_of_index()]
+        cosine = _COSINE_BY_METRIC[self._metric_of_index()]
         with contextlib.suppress(NotThere):
             with self._client.index() as index:
                 results = index.query(**request).matches
@@ -177,15 +172,19 @@ class PineconeStore:
         return []
 
     def delete(self, scope: Scope, ids: Sequence[str]) -> None:
-        """Remove by id; unknown ids are no error, nor is a namespace that is not there."""
-        namespace = self._place(scope)
-        for start in range(0, len(ids), IDS):
+        """Delete by id; ignore unknown ids and namespaces."""
+        namespace = self._namespace_name(scope)
+        for start in range(0, len(ids), DELETE_IDS):
             with contextlib.suppress(NotThere), self._client.index() as index:
-                index.delete(namespace=namespace, ids=list(ids[start : start + IDS]))
+                index.delete(namespace=namespace, ids=list(ids[start : start + DELETE_IDS]))
 
     def ids(self, scope: Scope, prefix: str) -> Iterator[str]:
-        """Every id that starts with `prefix`, as far as the index shows them already. Retryable if it never ends."""
-        request: dict[str, Any] = {"namespace": self._place(scope), "prefix": prefix or None, "limit": PAGE}
+        """Yield visible ids with a prefix. Retryable for an endless listing."""
+        request: dict[str, Any] = {
+            "namespace": self._namespace_name(scope),
+            "prefix": prefix or None,
+            "limit": LIST_PAGE_SIZE,
+        }
         token: str | None = None
         cursors, latest = Cursors("The vector index's listing"), ""
         while True:
@@ -203,43 +202,44 @@ class PineconeStore:
             latest = page_ids[-1] if page_ids else latest
 
     def list_misfits(self, _scope: Scope) -> Iterator[str]:
-        """An index takes none."""
+        """Return nothing: an index accepts no vectors of other dimensions."""
         return iter(())
 
     def list_unsettled(self, scope: Scope, ids: Sequence[str]) -> list[str]:
-        """Those that the index does not list yet: it shows what was written after a while."""
+        """Return the ids missing in the index's listing; new vectors appear with a delay."""
         prefixes = list({vector_prefix_of(vector_id) for vector_id in ids})
         visible_ids = {
             vector_id
-            for id_lists in _all(lambda prefix: list(self.ids(scope, prefix)), prefixes)
+            for id_lists in _call_all(lambda prefix: list(self.ids(scope, prefix)), prefixes)
             for vector_id in id_lists
         }
         return [vector_id for vector_id in ids if vector_id not in visible_ids]
 
     def relabel(self, scope: Scope, document_id: str, ids: Sequence[str], labels: Mapping[str, Any]) -> None:
-        """Set the labels of all of the document's vectors at once, or of each where the index cannot do that."""
-        namespace = self._place(scope)
+        """Set the labels of a document's vectors."""
+        namespace = self._namespace_name(scope)
         change: dict[str, Any] = {"namespace": namespace, "set_metadata": dict(labels)}
+        # Some kinds of indexes update only by id.
         with contextlib.suppress(NotThere, Fatal):
             with self._client.index() as index:
                 answer = index.update(filter={"document": {"$eq": document_id}}, **change)
             if (answer.matched_records or 0) >= len(ids):
                 return
-        _all(lambda one: self._update(one, change), ids)
+        _call_all(lambda vector_id: self._update(vector_id, change), ids)
 
     def drop(self, scope: Scope) -> None:
-        """Remove everything of the scope, its namespace too where the kind of index has a call for that."""
-        namespace = self._place(scope)
+        """Delete all vectors of the scope, and the namespace if the index supports it."""
+        namespace = self._namespace_name(scope)
         with contextlib.suppress(NotThere), self._client.index() as index:
             index.delete(namespace=namespace, delete_all=True)
         with contextlib.suppress(Fatal), self._client.index() as index:
             index.delete_namespace(name=namespace)
 
     def maintain(self, scope: Scope, *, seconds: float) -> None:
-        """The vendor does."""
+        """Do nothing: Pinecone maintains the index."""
 
     def check(self) -> None:
-        """Fatal, in words for who configures it, unless the index holds dense vectors of the model's dimensions."""
+        """Fatal unless the index holds dense vectors of the model's dimensions."""
         with self._client.index(CHECK_SECONDS) as index:
             stats = index.describe_index_stats()
         if stats.vector_type == "sparse":
@@ -250,26 +250,27 @@ class PineconeStore:
         if stats.dimension != self._dimensions:
             words = f"The index has {stats.dimension} dimensions, the model makes {self._dimensions}."
             raise Fatal(words, field="indexHost")
-        if stats.metric is not None and stats.metric not in _COSINE:
+        if stats.metric is not None and stats.metric not in _COSINE_BY_METRIC:
             raise Fatal("The index has a metric other than cosine, dotproduct and euclidean.", field="indexHost")
 
     def _metric_of_index(self) -> str:
-        """Metric of the index, requested once. Cosine, the vendor's default, if an old index does not say."""
+        """Return the metric of the index, requested once."""
+        # Old indexes do not report it; cosine is Pinecone's default.
         if not self._metric:
             with self._client.index() as index:
                 metric = index.describe_index_stats().metric or "cosine"
-            if metric not in _COSINE:
+            if metric not in _COSINE_BY_METRIC:
                 raise Fatal("The index has a metric other than cosine, dotproduct and euclidean.", field="indexHost")
             self._metric = metric
         return self._metric
 
-    def _send(self, place: str, part: Sequence[dict[str, Any]]) -> None:
-        """Send one upsert. A rate limit is no failure, until the time for it ends."""
-        pause, end = 1.0, time.monotonic() + TIMEOUT
+    def _send(self, namespace: str, batch: Sequence[dict[str, Any]]) -> None:
+        """Send one upsert, repeated for UPSERT_WAIT_SECONDS by a throttling index."""
+        pause, end = 1.0, time.monotonic() + UPSERT_WAIT_SECONDS
         while True:
             try:
                 with self._client.index() as index:
-                    answer = index.upsert(namespace=place, vectors=part)
+                    answer = index.upsert(namespace=namespace, vectors=batch)
             except Throttled as error:
                 wait = error.after or pause
                 if time.monotonic() + wait > end:
@@ -277,20 +278,20 @@ class PineconeStore:
                 time.sleep(wait)
                 pause *= 2
             else:
-                if answer.upserted_count < len(part):
-                    raise Retryable(f"The vector index took only {answer.upserted_count} of {len(part)} vectors.")
+                if answer.upserted_count < len(batch):
+                    raise Retryable(f"The vector index took only {answer.upserted_count} of {len(batch)} vectors.")
                 return
 
-    def _update(self, vector_id: str, told: Mapping[str, Any]) -> None:
+    def _update(self, vector_id: str, change: Mapping[str, Any]) -> None:
         with contextlib.suppress(NotThere), self._client.index() as index:
-            index.update(id=vector_id, **told)
+            index.update(id=vector_id, **change)
 
     def _record(self, vector: Vector) -> dict[str, Any] | None:
-        values = self._unit(vector.values)
+        values = self._unit_vector(vector.values)
         return None if values is None else {"id": vector.id, "values": values, "metadata": dict(vector.labels)}
 
-    def _unit(self, values: Sequence[float]) -> list[float] | None:
-        """The direction, with length 1; None if there is none. Seven digits are finer than what is kept elsewhere."""
+    def _unit_vector(self, values: Sequence[float]) -> list[float] | None:
+        """Scale to length 1, rounded to 7 digits; None for length 0."""
         numbers: list[float] = values.tolist() if hasattr(values, "tolist") else list(values)
         if len(numbers) != self._dimensions:
             raise Fatal(f"The embedding has {len(numbers)} dimensions; this namespace's have {self._dimensions}.")
@@ -299,46 +300,47 @@ class PineconeStore:
             raise Fatal("The embedding has numbers that are not finite.")
         return [round(number / length, 7) for number in numbers] if length else None
 
-    def _place(self, scope: Scope) -> str:
-        """The scope's namespace in the index. A tenant's name has no dot, so no two scopes share one."""
+    def _namespace_name(self, scope: Scope) -> str:
+        """Return the scope's namespace in the index."""
         if scope.namespace != self._namespace:
             raise Fatal("This vector store belongs to another namespace.")
+        # Names of tenants contain no dot: the result is unique.
         return f"{scope.namespace}.{scope.tenant}" if scope.tenant else scope.namespace
 
 
-def _parts(records: Iterable[dict[str, Any]]) -> list[list[dict[str, Any]]]:
-    """The records in requests that are neither too many nor too large."""
-    parts: list[list[dict[str, Any]]] = []
+def _batch_records(records: Iterable[dict[str, Any]]) -> list[list[dict[str, Any]]]:
+    """Split records into batches within UPSERT_VECTORS and UPSERT_BYTES."""
+    batches: list[list[dict[str, Any]]] = []
     room = 0
     for record in records:
         size = len(json.dumps(record["metadata"])) + NUMBER_BYTES * len(record["values"]) + len(record["id"]) + 64
-        if not parts or size > room or len(parts[-1]) == BATCH:
-            parts.append([])
-            room = BATCH_BYTES
-        parts[-1].append(record)
+        if not batches or size > room or len(batches[-1]) == UPSERT_VECTORS:
+            batches.append([])
+            room = UPSERT_BYTES
+        batches[-1].append(record)
         room -= size
-    return parts
+    return batches
 
 
-A = TypeVar("A")
+ArgumentT = TypeVar("ArgumentT")
 
 
-def _all(call: Callable[[A], T], arguments: Sequence[A]) -> list[T]:
-    """The call for each argument, a few at a time; none is still under way when the first failure is raised."""
+def _call_all(call: Callable[[ArgumentT], ResultT], arguments: Sequence[ArgumentT]) -> list[ResultT]:
+    """Call `call` for each argument in CONCURRENT_REQUESTS threads; wait for all before raising a failure."""
     if len(arguments) <= 1:
         return [call(argument) for argument in arguments]
-    with ThreadPoolExecutor(AT_ONCE, thread_name_prefix="pinecone") as pool:
-        return [done.result() for done in [pool.submit(call, argument) for argument in arguments]]
+    with ThreadPoolExecutor(CONCURRENT_REQUESTS, thread_name_prefix="pinecone") as pool:
+        return [future.result() for future in [pool.submit(call, argument) for argument in arguments]]
 
 
 def prepare() -> None:
-    """Import the SDK, which loads its parts when they are first used."""
+    """Import the SDK's lazily loaded modules."""
     for part in ("pinecone.errors", "pinecone.index", "retrieval.network.guard_proxy"):
         importlib.import_module(part)
 
 
 def make(config: Mapping[str, Any], _db: Database, namespace_id: str, dimensions: int) -> PineconeStore:
-    """The namespace's own index. Nothing is dialled yet."""
+    """Return the store of a namespace's index, without a connection."""
     options = settings.load_settings()
     client = PineconeClient(
         config["indexHost"], config["apiKey"], fetch_guard.make_guard(options), options.endpoints.get("PINECONE")

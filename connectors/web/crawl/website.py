@@ -204,7 +204,7 @@ class _Crawl:
             if not self.later:
                 piece = Piece()
                 self._walk.release(piece)
-                self._walk.ask_known()
+                self._walk.queue_known_pages()
                 yield from self._fetched(pool, piece)
             if not self.later:
                 piece = Piece()
@@ -259,7 +259,7 @@ class _Crawl:
         except Retryable as error:
             self._silent += 1
             fails_later = self._walk.fail(page.key, str(error), piece, later=True)
-            if fails_later or (self._silent >= SILENT and not self._walk.is_asked(page.key)):
+            if fails_later or (self._silent >= SILENT and not self._walk.is_unlinked_known(page.key)):
                 self.later = error
         else:
             self._silent = 0

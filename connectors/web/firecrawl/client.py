@@ -12,7 +12,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 from urllib.parse import quote, urlsplit
 
-from connectors.web.scraping_api import TRIES, ScrapeResponse, Service, site_said
+from connectors.web.scraping_api import MAX_TRIES, ScrapeResponse, Service, site_said
 from retrieval.errors import Retryable, Skippable
 
 if TYPE_CHECKING:
@@ -149,7 +149,7 @@ class FirecrawlSession:
             "timeout": PAGE_SECONDS * 1000,
         }
 
-    def _call(self, request: Callable[[Any], T], missing: type[Skippable] = Skippable, tries: int = TRIES) -> T:
+    def _call(self, request: Callable[[Any], T], missing: type[Skippable] = Skippable, tries: int = MAX_TRIES) -> T:
         def once() -> T:
             with self._explained(missing):
                 return request(self._sdk)

@@ -272,7 +272,9 @@ def test_neither_environment_nor_logs_know_the_key(vendor, monkeypatch, caplog):
 
 def test_cohere_is_paced_by_texts_and_not_by_requests(monkeypatch: pytest.MonkeyPatch) -> None:
     # With minutes of six seconds, 2,300 texts in 24 requests exceed the limit of one minute.
-    monkeypatch.setattr(cohere, "REQUEST_LIMITS", replace(cohere.REQUEST_LIMITS, per_minute=cohere.REQUEST_LIMITS.per_minute * 10))
+    monkeypatch.setattr(
+        cohere, "REQUEST_LIMITS", replace(cohere.REQUEST_LIMITS, per_minute=cohere.REQUEST_LIMITS.per_minute * 10)
+    )
     with embedding_server.running("COHERE", minute=6.0) as vendor:
         embedder = make_embedder(vendor, model="embed-english-light-v3.0")
         assert len(embedder.embed([f"text {number}" for number in range(2300)], "document")) == 2300
