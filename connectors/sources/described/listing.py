@@ -245,17 +245,17 @@ class Listing:
                     values = {name: str(read_value(entry, path)) for name, path in stream.fields.items()}
                     yield part.find_ids({**_values(target, entry), **values})
 
-    def _count(self, target: Target) -> int:
+    def _count(self, target: Target) -> int | None:
+        """Return the number of items of a list; None where the credentials may not read it."""
         count, service = target.stream.count, self.names.service
         if count is None:
-            return 0
-        address = self.site.base + fill_address(count.get, target.values)
-        answer = service.get(self.names.tokens, address)
-        total = answer.headers.get(count.header) if count.header else read_field(service.read_json(answer), count.field)
+            return None
         try:
-            return int(total)
-        except (TypeError, ValueError):
-            raise service.unreadable() from None
+            answer = service.get(self.names.tokens, self.site.base + fill_address(count.get, target.values))
+        except (Refused, Skippable):
+            return None
+        total = answer.headers.get(count.header) if count.header else read_field(service.read_json(answer), count.field)
+        return int(total) if str(total).isdecimal() else None
 
     def _cut_groups(
         self, stream: Stream, kept: list[Any], pending: PendingGroup, url: str, skip: str, *, is_last: bool

@@ -85,8 +85,10 @@ class Position:
             return self
         return replace(self, stream=target.number, parent=target.parent, next="", skip="", created=0)
 
-    def count(self, target: Target, total: int) -> Position:
-        """Return this place with the number of items of a list that has ended."""
+    def count(self, target: Target, total: int | None) -> Position:
+        """Return this place with the number of items of a list that has ended; without it nothing is compared."""
+        if total is None:
+            return replace(self, totals={key: value for key, value in self.totals.items() if key != target.mark})
         expected, now = self.totals.get(target.mark, (0, ""))[0] + self.created, datetime.now(UTC).isoformat()
         has_lost = not self.full and target.mark in self.totals and total < expected
         totals = {**self.totals, target.mark: (total, now)}
