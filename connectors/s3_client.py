@@ -1,8 +1,5 @@
-"""A boto3 client that dials through the fetch guard and knows nothing of this machine's own AWS account.
-
-Profiles, AWS_* and proxy variables, instance metadata and the SDK's own retries are all left out: a namespace's
-configuration is everything that decides where its files go.
-"""
+"""boto3 client behind the fetch guard, isolated from the machine's AWS account."""
+# Profiles, AWS_* and proxy variables, instance metadata and retries of the SDK are off.
 
 from __future__ import annotations
 
@@ -42,14 +39,14 @@ from retrieval.network.fetch_guard import Guard
 
 CONNECT_SECONDS, READ_SECONDS = 5, 30
 CONNECTIONS = 16
+# The second try is for a closed connection; other retries are the pipeline's.
 TRIES = 2
-"""The second one is for a connection that the other side had closed; every other retry is the pipeline's."""
 
 
 def make_client(
     storage: Mapping[str, Any], endpoint: str, *, addressing: str, guarded: Guard | None, ca_bundle: str | None
 ) -> Any:
-    """A client for one `fileStorageConfig`; safe to share between threads. `guarded` None: the operator's endpoint."""
+    """Build a thread-safe client for a `fileStorageConfig`; without a guard for the operator's endpoint."""
     session = boto3.Session(botocore_session=_bare())
     client = session.client(
         "s3",
@@ -75,12 +72,13 @@ def _count(parsed_response: Mapping[str, Any] | None = None, **_: Any) -> None:
 
 
 def _stay(params: dict[str, Any], **_: Any) -> None:
-    """Disable the search for the bucket's region: a storage that only ever redirects would loop without end."""
+    """Disable the search for the bucket's region."""
+    # A storage with endless redirects would loop.
     params["context"].setdefault("s3_redirect", {})["redirected"] = True
 
 
 def _config(addressing: str) -> Config:
-    """Plain signed requests, which every store understands: checksums and chunked signatures only where required."""
+    """Build a config with plain signed requests, understood by all stores."""
     return Config(
         signature_version="s3v4",
         s3={"addressing_style": addressing},
@@ -96,7 +94,7 @@ def _config(addressing: str) -> Config:
 
 
 def _bare() -> Session:
-    """A session without configuration files and without any variable of the environment."""
+    """Build a session without configuration files and environment variables."""
     session_variables: Mapping[str, Any] = Session.SESSION_VARIABLES
     nothing = {name: (None, None, default, convert) for name, (_, _, default, convert) in session_variables.items()}
     nothing["config_file"] = nothing["credentials_file"] = (None, None, os.devnull, None)
@@ -104,7 +102,7 @@ def _bare() -> Session:
 
 
 class _Sender:
-    """HTTP sender of the client: the guard dials each of its connections."""
+    """HTTP sender of the client, with connections by the guard."""
 
     # botocore's own sender keeps its pools to itself.
     def __init__(self, guarded: Guard | None, ca_bundle: str | None) -> None:
@@ -114,7 +112,7 @@ class _Sender:
         self._pools.pool_classes_by_scheme = _pool_classes(guarded or Guard(trusting=True))
 
     def send(self, request: AWSPreparedRequest) -> AWSResponse:
-        """Send the request once. An error of botocore, which decides whether it is sent again."""
+        """Send the request once. BotoCoreError for a failure."""
         url = urlsplit(request.url)
         # The path is sent as it was signed: `PoolManager.urlopen` would remove the dots of a key such as `a/../b`.
         target = (url.path or "/") + (f"?{url.query}" if url.query else "")

@@ -1,4 +1,4 @@
-"""Errors of S3-compatible storage as port errors; the storage's own text is never shown."""
+"""Errors of S3-compatible storage as port errors, without text of the storage."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def of_answer(error: ClientError, gone: str) -> StepError:
 
 
 def _not_there(operation: str, gone: str) -> StepError:
-    """A 404 that names no bucket: of reading it is the file's, of writing there is no file that could be missing."""
+    """Return the error for a 404: a missing file for reads, a missing bucket for writes."""
     if operation in {"UploadPart", "CompleteMultipartUpload"}:
         return Retryable("The file storage forgot an upload that was under way: the file is sent again.")
     if operation in {"PutObject", "CreateMultipartUpload"}:
@@ -55,7 +55,7 @@ def _not_there(operation: str, gone: str) -> StepError:
 
 
 def of_transport(error: Exception) -> StepError:
-    """Connection errors: those that a retry may fix, and those that it will not."""
+    """Return the error for a failed connection."""
     inner = getattr(error, "kwargs", {}).get("error")
     if isinstance(inner, BlockedAddress):
         return Fatal(str(inner), field="endpoint")

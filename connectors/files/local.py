@@ -1,4 +1,4 @@
-"""Files in a folder of this machine (or one that all machines mount)."""
+"""Files in a local or mounted folder."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from retrieval.documents.file_keys import check_key
 from retrieval.errors import Fatal, Retryable, Skippable
 from retrieval.settings import Settings
 
+# Suffix of incomplete files.
 PART = ".part"
-"""What the name of a file that is being written ends with."""
 
 
 class LocalFiles:
-    """A `FileStore` below one folder. A file is whole or absent: written aside, flushed to the disk, renamed."""
+    """`FileStore` in a folder, with atomic writes."""
 
     def __init__(self, root: Path) -> None:
         self._root = root
@@ -64,7 +64,7 @@ class LocalFiles:
             self._prune(path.parent)
 
     def keys(self, prefix: str) -> Iterator[str]:
-        """Every key that begins with `prefix`; a file that is being written is none yet."""
+        """Yield the keys with `prefix`, without incomplete files."""
         if self._is_empty():
             raise Retryable(f"The folder of the file store {self._root} is empty: is its disk mounted?")
         top = self._root / prefix.rpartition("/")[0]
@@ -78,7 +78,7 @@ class LocalFiles:
                     yield key
 
     def sizes(self, prefix: str) -> Iterator[tuple[str, int]]:
-        """Keys with the size of each file in bytes; one that goes away meanwhile is left out."""
+        """Yield keys and sizes in bytes, without files deleted during the listing."""
         for key in self.keys(prefix):
             with contextlib.suppress(FileNotFoundError):
                 yield key, (self._root / key).stat().st_size
@@ -92,7 +92,7 @@ class LocalFiles:
             raise Fatal("The folder of the file store cannot be written to.")
 
     def _is_empty(self) -> bool:
-        """Tell whether the folder is empty, as a mount point without its disk is; a folder in use holds its marker."""
+        """Return True for an empty folder, such as a mount point without a disk."""
         try:
             return next(self._root.iterdir(), None) is None
         except OSError:
@@ -102,7 +102,7 @@ class LocalFiles:
         return self._root / check_key(key)
 
     def _prune(self, folder: Path) -> None:
-        """Remove folders that the last deletion has left empty."""
+        """Remove empty folders."""
         with contextlib.suppress(OSError):
             while folder != self._root and folder.is_relative_to(self._root):
                 folder.rmdir()
@@ -110,13 +110,13 @@ class LocalFiles:
 
 
 def _unreadable(error: OSError) -> None:
-    """A folder that went away meanwhile holds nothing; any other that cannot be read is no empty one."""
+    """Raise Retryable for an unreadable folder, except a deleted folder."""
     if not isinstance(error, FileNotFoundError):
         raise Retryable(f"The file store could not read: {error.strerror}.") from error
 
 
 def _create(path: Path) -> BinaryIO:
-    """Open a new file; once more if a deletion beside us has just removed its empty folder."""
+    """Open a new file; retry after a concurrent removal of the folder."""
     for _ in range(3):
         path.parent.mkdir(parents=True, exist_ok=True)
         with contextlib.suppress(FileNotFoundError):
@@ -125,5 +125,5 @@ def _create(path: Path) -> BinaryIO:
 
 
 def make(_config: Mapping[str, Any], settings: Settings) -> LocalFiles:
-    """The folder that the operator chose; a namespace cannot name another."""
+    """Build the store in the operator's folder."""
     return LocalFiles(settings.files)

@@ -1,4 +1,4 @@
-"""HTML for crawls and parsing: decoding, the tree, links and metadata of a page."""
+"""Decoding, parsing, links and metadata of HTML pages."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from connectors.charsets import decoding
 if TYPE_CHECKING:
     from selectolax.lexbor import LexborHTMLParser, LexborNode
 
+# A larger page exceeds the memory of a parser process.
 MAX_PAGE_BYTES = 10 * 1024 * 1024
-"""A larger page takes more memory than a parser process has."""
 HTML = frozenset({"text/html", "application/xhtml+xml"})
 _VALUED = ("max-snippet", "max-image-preview", "max-video-preview", "unavailable_after")
 _REFRESH = re.compile(r"""[;,]\s*(?:url\s*=\s*)?(?:["']([^"']+)|([^"'\s]\S*))""", re.IGNORECASE)
@@ -30,10 +30,7 @@ _SCRIPT_LEAD_LETTERS = 60
 
 @dataclass(frozen=True, slots=True)
 class About:
-    """Metadata of a page. `canonical` is an absolute http(s) URL, or ""; `base`: base address of its links.
-
-    `index`, `follow`: whether its robots `meta` lets it be kept, and its links be followed.
-    """
+    """Metadata of a page, with absolute URLs; `index` and `follow` are permissions of the robots `meta`."""
 
     title: str
     language: str
@@ -49,26 +46,25 @@ def is_html(media_type: str) -> bool:
 
 
 def looks_like(head: bytes) -> bool:
-    """Tell whether a file that begins so is HTML, by the rule of browsers for files without a type."""
+    """Detect HTML by the sniffing rule of browsers."""
     start = head.removeprefix(codecs.BOM_UTF8).lstrip(b" \t\r\n\f").lower()
     start = re.sub(rb"^(<\?xml[^>]*>|<!--.*?-->|\s+)*", b"", start, flags=re.DOTALL)
     return re.match(rb"<(!doctype html|html|head|body|title|script|h1|div|p|table|a|br|meta)[\s>]", start) is not None
 
 
 def decode_page(data: bytes, media_type: str = "") -> str:
-    """The characters of a page, by its header's charset or its own. Never fails."""
+    """Decode a page by the charset of the header or of the page. Never fails."""
     return decoding.decode_text(data, decoding.read_charset(media_type), markup=True)
 
 
 def parse_page(data: bytes, media_type: str = "") -> LexborHTMLParser:
-    """The page as browsers build it."""
     from selectolax.lexbor import LexborHTMLParser
 
     return LexborHTMLParser(decode_page(data, media_type).replace("\0", ""))
 
 
 def select_elements(parsed: LexborHTMLParser, selectors: Sequence[str]) -> list[LexborNode]:
-    """The elements that one of the selectors names, in order, none inside of another. ValueError: bad CSS."""
+    """Return the matching elements in order, without nested matches. ValueError for invalid CSS."""
     from selectolax.lexbor import SelectolaxError
 
     try:
@@ -80,7 +76,6 @@ def select_elements(parsed: LexborHTMLParser, selectors: Sequence[str]) -> list[
 
 
 def is_selector(text: str) -> bool:
-    """Tell whether `select` understands the selector."""
     from selectolax.lexbor import LexborHTMLParser
 
     try:
@@ -100,7 +95,7 @@ def _inside(node: LexborNode, others: dict[int, LexborNode]) -> bool:
 
 
 def read_about(parsed: LexborHTMLParser, url: str) -> About:
-    """`url`: where the page came from."""
+    """Read the metadata of a page from `url`."""
     base = absolute_link(url, _attribute(parsed, "base[href]", "href")) or url
     robots_content = ", ".join(node.attributes.get("content") or "" for node in parsed.css('meta[name="robots" i]'))
     directives = read_robots(robots_content)
@@ -130,7 +125,7 @@ def read_robots(said: str, name: str = "") -> frozenset[str]:
 
 
 def find_links(parsed: LexborHTMLParser, page: About) -> list[str]:
-    """Links of the page: absolute, without fragments, each once, except those marked nofollow."""
+    """Return the absolute links without fragments, duplicates and nofollow links."""
     addresses = {
         absolute_link(page.base, node.attributes.get("href") or ""): None
         for node in parsed.css("a[href], area[href]")
@@ -145,7 +140,7 @@ def find_links(parsed: LexborHTMLParser, page: About) -> list[str]:
 
 
 def find_lead(parsed: LexborHTMLParser, url: str) -> str:
-    """Return the address to which a page next to no text leads on by `meta refresh` or by a script, or ""."""
+    """Return the redirect of a nearly empty page, by `meta refresh` or script, or ""."""
     base = absolute_link(url, _attribute(parsed, "base[href]", "href")) or url
     scripts = "\n".join(node.text() for node in parsed.css("script:not([src])"))
     refresh = next((node.attributes.get("content") or "" for node in parsed.css('meta[http-equiv="refresh" i]')), "")
@@ -161,7 +156,7 @@ def find_lead(parsed: LexborHTMLParser, url: str) -> str:
 
 
 def absolute_link(base: str, href: str) -> str:
-    """The absolute http(s) URL without its fragment, or ""."""
+    """Return the absolute http(s) URL without a fragment, or ""."""
     try:
         url = urljoin(base, re.sub(r"[\t\n\r]", "", href.strip())) if href.strip() else ""
         parts = urlsplit(url)

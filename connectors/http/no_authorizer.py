@@ -1,4 +1,4 @@
-"""An `Authorizer` of connections that have their credentials from a request."""
+"""`Authorizer` for credentials from a request."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ REFUSED: Final = "The service refuses the credentials: send the connection's con
 
 
 class NoAuthorizer:
-    """Refuse to authorize: nothing but another config helps."""
+    """Authorizer that refuses all authorizations."""
 
     pkce = False
 
@@ -27,4 +27,4 @@ class NoAuthorizer:
         raise Fatal(REFUSED)
 
     def revoke(self, tokens: Tokens) -> None:
-        """Keep the credentials as they are: they are the service's own."""
+        """Keep the credentials."""

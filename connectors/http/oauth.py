@@ -1,4 +1,4 @@
-"""OAuth2 code flow of content services: each connector describes its service, one client runs it."""
+"""Run the OAuth2 code flow for all content services."""
 
 from __future__ import annotations
 
@@ -19,25 +19,25 @@ from retrieval.errors import AppRefused, Fatal, Retryable
 from retrieval.ports import Tokens
 from retrieval.settings import Settings
 
+# Seconds for a whole answer.
 SECONDS = 10.0
-"""How long a service may take to answer, in all."""
 
 _ACCEPT = {"Accept": "application/json"}
 _ANSWER_BYTES = 64 * 1024
 _REFUSALS = frozenset({400, 401, 403})
+# Temporary errors of RFC 6749, and rate limits: Microsoft and Google send some with status 400 or 403.
 _PASSING = frozenset({"temporarily_unavailable", "server_error", "rate_limit_exceeded", "rate_limited", "slow_down"})
-"""Errors of the service's own, by RFC 6749, and full rates: Microsoft and Google send some with status 400 or 403."""
 
 
+# Errors that need a new authorization (RFC 6749; the last three are Microsoft's); others concern the app.
 _ENDED = frozenset({"invalid_grant", "access_denied", "interaction_required", "consent_required", "login_required"})
-"""A person has to authorize anew (RFC 6749; the last three Microsoft's). All other refusals are about the app."""
 
+# Tokens before the first exchange.
 NONE = Tokens("")
-"""Before the first exchange there is nothing to carry over."""
 
 
 class Auth(Enum):
-    """Way in which a request identifies the app, or the token it is about."""
+    """Authentication of a token request."""
 
     FORM = "client id and secret in the form"
     BASIC = "a JSON body, client id and secret as Basic"
@@ -47,10 +47,11 @@ class Auth(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Service:
-    """OAuth settings of one content service. `account`: the field of its token answer with the account's id; `nonce`:
-    its tokens come with a signed word (OpenID Connect), which answers this authorization and no other; `rights`: the
-    scopes without which it cannot be read, each with those that include it; `sharing`: the scopes requested instead
-    of `extra` to read item permissions too."""
+    """OAuth settings of a content service."""
+
+    # `account`: field of the token answer with the account's id; `nonce`: tokens are bound to one
+    # authorization (OpenID Connect); `rights`: required scopes, with the scopes that include them; `sharing`: replaces
+    # `extra` to read item permissions.
 
     name: str
     authorize: str
@@ -66,14 +67,14 @@ class Service:
     sharing: Mapping[str, str] = field(default_factory=dict)
 
 
+# Sends a request by a vendor's SDK: returns JSON or None, and raises port errors.
 Send = Callable[["OAuth", str, dict[str, str]], Any]
-"""A vendor's SDK that sends a flow's request to an address: the JSON of a good answer, None without, or our errors."""
 
 
 def make_oauth(
     connector: str, service: Service, app: Mapping[str, Any], settings: Settings, send: Send | None = None
 ) -> OAuth:
-    """The flow of a namespace's app. Where the settings name endpoints, those; an app may bring its own page."""
+    """Build the flow of a namespace's app; the app's page and endpoints of the settings take precedence."""
     endpoints = settings.oauth_endpoints.get(connector)
     authorize = app.get("authorizationUrl") or (endpoints and endpoints.authorize) or service.authorize
     token, revoke = (endpoints and endpoints.token) or service.token, (endpoints and endpoints.revoke) or service.revoke
@@ -82,7 +83,7 @@ def make_oauth(
 
 @dataclass(frozen=True, slots=True)
 class OAuth:
-    """An `Authorizer` over plain HTTP, or by what `send` does. Safe to use from several threads."""
+    """`Authorizer` over plain HTTP, or by `send`; thread-safe."""
 
     service: Service
     client_id: str
@@ -97,11 +98,11 @@ class OAuth:
         return self.service.pkce
 
     def with_sharing(self) -> OAuth:
-        """Same flow, plus the scopes needed to read item permissions."""
+        """Return the flow with the scopes for item permissions."""
         return replace(self, service=replace(self.service, extra={**self.service.extra, **self.service.sharing}))
 
     def authorize_url(self, *, redirect_uri: str, state: str, challenge: str | None) -> str:
-        """The parameters of the base stay, but for those that are ours."""
+        """Build the authorization URL; parameters of the base URL stay unless overridden."""
         own_parameters = {
             **self.service.extra,
             "client_id": self.client_id,
@@ -161,7 +162,7 @@ class OAuth:
         )
 
     def _post(self, url: str, auth: Auth, content: dict[str, str]) -> Any:
-        """The JSON of a good answer, None for a good one without. Fatal: refused; Retryable: anything else."""
+        """Return the JSON of a successful answer, or None; Fatal for a refusal, else Retryable."""
         if self.send is not None:
             return self.send(self, url, content)
         return post_form(self.service.name, url, **self._request(auth, content))
@@ -178,7 +179,7 @@ class OAuth:
 
 
 def post_form(name: str, url: str, **request: Any) -> Any:
-    """The JSON of a good answer, None for a good one without. Fatal: refused; Retryable: anything else."""
+    """Return the JSON of a successful answer, or None; Fatal for a refusal, else Retryable."""
     try:
         with (
             sessions.httpx_client(
@@ -195,10 +196,8 @@ def post_form(name: str, url: str, **request: Any) -> Any:
 
 
 def error_of_refusal(name: str, status: int, body: Any, after: float | None) -> Fatal | Retryable:
-    """Return the error for a failed answer. `body`: its JSON if there is any; `after`: the requested wait in seconds.
-
-    A refusal names its error in a word (RFC 6749); an answer without one is a gateway's, or another API's.
-    """
+    """Return the error for a failed answer, from the JSON body; `after` is the requested wait in seconds."""
+    # A refusal has an error code (RFC 6749); an answer without a code is from a gateway or another API.
     code = (body.get("error") or body.get("code")) if isinstance(body, dict) else None
     if status in _REFUSALS and isinstance(code, str) and code not in _PASSING:
         if code in _ENDED:
@@ -211,7 +210,8 @@ def error_of_refusal(name: str, status: int, body: Any, after: float | None) -> 
 
 
 def _missing(rights: Mapping[str, Sequence[str]], granted: Any) -> str:
-    """The scopes that a person withheld, such as by an unticked box; a service that names none granted all of them."""
+    """Return the withheld scopes."""
+    # A service without `scope` in the answer granted all.
     if not isinstance(granted, str):
         return ""
     granted_scopes = {_scope(scope) for scope in granted.replace(",", " ").split()}
@@ -221,14 +221,15 @@ def _missing(rights: Mapping[str, Sequence[str]], granted: Any) -> str:
 
 
 def _scope(name: str) -> str:
-    """Microsoft names its scopes with and without the address of their API, in any case."""
+    """Normalize a scope."""
+    # Microsoft's scopes come with and without the address of Graph, in any case.
     return name.lower().removeprefix("https://graph.microsoft.com/")
 
 
 def _read(answer: httpx.Response, name: str) -> Any:
-    """The answer's JSON; None for what is too large, too slow or no JSON."""
+    """Return the JSON, or None for an oversized, slow or invalid answer."""
     try:
-        body = responses.read_body(answer.iter_bytes(), most=_ANSWER_BYTES, seconds=SECONDS, service=name)
+        body = responses.read_body(answer.iter_bytes(), max_bytes=_ANSWER_BYTES, seconds=SECONDS, service=name)
         return msgspec.json.decode(body)
     except (TransientError, msgspec.DecodeError, UnicodeError, RecursionError):
         return None

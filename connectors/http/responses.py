@@ -1,7 +1,4 @@
-"""Errors for vendors' answers and failures, and bounds of answers: bytes, total time, pages.
-
-A refusal that is a vendor's own (a scope, a spoilt cursor, no credit) is read where the vendor is.
-"""
+"""Errors for vendors' answers and failures, and limits of bytes, time and pages."""
 
 from __future__ import annotations
 
@@ -21,8 +18,8 @@ if TYPE_CHECKING:
     import requests
 
 
+# Temporary statuses below 500: a request timeout, and "too early".
 PASSING = frozenset({408, 425})
-"""Statuses below 500 that pass by themselves everywhere: a request timeout, and "too early"."""
 BUSY = frozenset({429})
 
 
@@ -35,10 +32,8 @@ def transient_error(
     busy: AbstractSet[int] = frozenset(),
     busy_if_asked: AbstractSet[int] = frozenset(),
 ) -> RateLimited | TransientError | None:
-    """Return RateLimited for 429, TransientError for 408, 425 and 5xx; None for any other answer.
-
-    A vendor's own: more statuses that are `passing` or `busy`, or are `busy_if_asked`, with a Retry-After.
-    """
+    """Return RateLimited for 429, TransientError for 408, 425 and 5xx, else None."""
+    # A vendor's further statuses are `passing` or `busy`, or `busy_if_asked` with a Retry-After.
     delay = retry_after(headers)
     if status in BUSY | busy or (status in busy_if_asked and delay is not None):
         return RateLimited(delay)
@@ -48,17 +43,17 @@ def transient_error(
 
 
 def unreadable_answer(service: str) -> TransientError:
-    """The answer is not what this service answers with."""
+    """Return the error for an unexpected format of an answer."""
     return TransientError(f"{service}'s answer cannot be read; another server may answer at its address.")
 
 
 class AnswerTooLarge(TransientError):
-    """Answer of more bytes than are read: transient, as the next one may be smaller, unless the caller knows better."""
+    """Answer above the limit of bytes; transient, because the next answer may be smaller."""
 
 
 @contextmanager
 def translate_failures(service: str, seconds: float) -> Iterator[None]:
-    """Raise failures of httpx as ours: Timeout for no answer within `seconds`, AnswerTooLarge, else TransientError."""
+    """Translate failures of httpx to Timeout, AnswerTooLarge or TransientError."""
     import httpx
 
     try:
@@ -75,7 +70,8 @@ def translate_failures(service: str, seconds: float) -> Iterator[None]:
 
 @contextmanager
 def reached_by_requests(service: str, seconds: float) -> Iterator[None]:
-    """Raise failures of `requests` as ours. No cause is kept: it may repeat an address that opens a file."""
+    """Translate failures of `requests`."""
+    # Without a cause: the cause may contain a signed address.
     import requests
     from urllib3.exceptions import HTTPError
 
@@ -88,49 +84,46 @@ def reached_by_requests(service: str, seconds: float) -> Iterator[None]:
 
 
 def timeout_error(service: str, seconds: float) -> Timeout:
-    """No answer in time."""
     return Timeout(f"{service} did not answer within {seconds:.0f} s.")
 
 
 def connection_error(service: str) -> TransientError:
-    """No connection, or one that broke off."""
     return TransientError(f"{service} could not be reached, or its answer broke off.")
 
 
 CHUNK_BYTES = 64 * 1024
 READ_SECONDS = 120.0
+# Limit of an answer other than a file; a page of 2000 files has some 2 MB.
 MAX_BODY_BYTES = 64 * 2**20
-"""Of an answer that is no file: what it may take in all, and its bytes. A page of 2000 files has some 2 MB."""
 
 
 class Digest(Protocol):
     def update(self, data: bytes, /) -> None: ...
 
 
-def too_large(most: int, what: str = "The file") -> Skippable:
-    """`what` has more than `most` bytes."""
-    return Skippable(f"{what} is larger than {most / 2**20:,.0f} MiB, the most that is fetched.")
+def too_large(max_bytes: int, subject: str = "The file") -> Skippable:
+    return Skippable(f"{subject} is larger than {max_bytes / 2**20:,.0f} MiB, the most that is fetched.")
 
 
-def iter_within(pieces: Iterable[bytes], seconds: float, service: str, what: str = "its answer") -> Iterator[bytes]:
-    """The pieces as they arrive. Timeout where they have not ended after so long."""
+def iter_within(pieces: Iterable[bytes], seconds: float, service: str, content: str = "its answer") -> Iterator[bytes]:
+    """Yield the pieces. Timeout after `seconds`."""
     ends = time.monotonic() + seconds
     for piece in pieces:
         if time.monotonic() > ends:
-            raise Timeout(f"{service} did not send {what} within {seconds:.0f} s.")
+            raise Timeout(f"{service} did not send {content} within {seconds:.0f} s.")
         yield piece
 
 
 def save_file(
-    pieces: Iterable[bytes], to: Path, *, most: int, seconds: float, service: str, digest: Digest | None = None
+    pieces: Iterable[bytes], to: Path, *, max_bytes: int, seconds: float, service: str, digest: Digest | None = None
 ) -> int:
-    """Write a file as it arrives; its size. Skippable beyond `most` bytes, Timeout beyond `seconds`."""
+    """Write a file and return the size. Skippable beyond `max_bytes`, Timeout beyond `seconds`."""
     size = 0
     with to.open("wb") as file:
         for piece in iter_within(pieces, seconds, service, "the file"):
             size += len(piece)
-            if size > most:
-                raise too_large(most)
+            if size > max_bytes:
+                raise too_large(max_bytes)
             if digest is not None:
                 digest.update(piece)
             file.write(piece)
@@ -138,44 +131,44 @@ def save_file(
 
 
 def read_body(
-    pieces: Iterable[bytes], *, most: int = MAX_BODY_BYTES, seconds: float | None = None, service: str
+    pieces: Iterable[bytes], *, max_bytes: int = MAX_BODY_BYTES, seconds: float | None = None, service: str
 ) -> bytes:
-    """Read a whole answer that is no file. TransientError after READ_SECONDS or beyond `most` bytes."""
+    """Read an answer other than a file. TransientError after READ_SECONDS or beyond `max_bytes`."""
     body = bytearray()
     for piece in iter_within(pieces, READ_SECONDS if seconds is None else seconds, service):
         body += piece
-        if len(body) > most:
+        if len(body) > max_bytes:
             raise TransientError(f"{service}'s answer has no end.")
     return bytes(body)
 
 
 def iter_raw(raw: Any) -> Iterator[bytes]:
-    """Unpack what `requests` receives, as it arrives: waiting for whole pieces of a slow answer may take hours."""
+    """Unpack an answer of `requests` piece by piece."""
+    # Whole chunks of a slow answer may take hours.
     while piece := raw.read1(CHUNK_BYTES, decode_content=True):
         yield piece
 
 
 def buffer_body(answer: requests.Response, service: str) -> None:
-    """Read the whole answer into memory before the SDK does. TransientError as `read_body`."""
+    """Read an answer into memory before the SDK. TransientError as `read_body`."""
     answer.raw = BytesIO(read_body(iter_raw(answer.raw), service=service))
 
 
+# Limit of consecutive pages without anything new.
 IDLE_PAGES: Final = 1000
-"""Pages in a row without anything new that are believed."""
 
 
 class Cursors:
-    """The cursors of one listing. `listing`: what it is called to people, "The vector index's listing"."""
+    """Cursors of a listing; `listing` is the name in messages."""
 
     def __init__(self, listing: str) -> None:
         self._listing = listing
-        self._seen: set[str] = set()
+        self._followed_cursors: set[str] = set()
         self._idle = 0
 
     def follow(self, cursor: str, *, brought: bool) -> None:
-        """Call before each next page. `brought`: whether the last page had anything new. Retryable if the cursor was
-        used before, or if too many pages in a row had nothing new."""
+        """Record the next cursor. Retryable for a repeated cursor or too many pages without news."""
         self._idle = 0 if brought else self._idle + 1
-        if cursor in self._seen or self._idle > IDLE_PAGES:
+        if cursor in self._followed_cursors or self._idle > IDLE_PAGES:
             raise Retryable(f"{self._listing} leads in a circle, or on without anything new: it would never end.")
-        self._seen.add(cursor)
+        self._followed_cursors.add(cursor)

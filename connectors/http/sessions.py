@@ -1,9 +1,5 @@
-"""HTTP clients for vendors: what holds for all of them, whatever their SDK sends with.
-
-Nothing of the surroundings counts: no proxy variables, .netrc, certificate variables or cookies. Redirects are not
-followed, and addresses, which may be signed, are not logged. A vendor's own endpoint is what RETRIEVAL_ENDPOINTS names;
-RETRIEVAL_EGRESS_PROXY takes precedence over all of them.
-"""
+"""HTTP clients for vendors, without proxy variables, .netrc, certificate variables, cookies or redirects."""
+# Addresses may be signed and are not logged. RETRIEVAL_EGRESS_PROXY precedes RETRIEVAL_ENDPOINTS.
 
 from __future__ import annotations
 
@@ -33,18 +29,18 @@ CONNECTIONS = 16
 
 
 def base_url(endpoint: Endpoint | None, default: str) -> str:
-    """The address of a vendor's API without a slash at its end: the operator's, else the vendor's own."""
+    """Return the base URL without a final slash; the operator's precedes `default`."""
     return ((endpoint and endpoint.base_url) or default).rstrip("/")
 
 
 def trusted_certificates(endpoint: Endpoint | None, name: str) -> ssl.SSLContext:
-    """The certificates that are believed at `name`'s endpoint. Fatal if those named for it cannot be read."""
+    """Return the trusted certificates of an endpoint. Fatal for an unreadable bundle."""
     bundle = bundle_of(endpoint, name)
     return _trusted() if bundle is None else ssl.create_default_context(cafile=bundle)
 
 
 def bundle_of(endpoint: Endpoint | None, name: str) -> Path | None:
-    """Certificate bundle for SDKs that take a file; None: the default."""
+    """Return the certificate bundle as a file, or None for the default. Fatal for an unreadable bundle."""
     bundle = endpoint.ca_bundle if endpoint else None
     if bundle is not None:
         try:
@@ -55,16 +51,14 @@ def bundle_of(endpoint: Endpoint | None, name: str) -> Path | None:
 
 
 def quiet_loggers(*loggers: str) -> None:
-    """Only warnings of these libraries, and of httpx."""
+    """Log only warnings of httpx and of these libraries."""
     for name in ("httpx", "httpcore", *loggers):
         logging.getLogger(name).setLevel(logging.WARNING)
 
 
 def httpx_client(verify: ssl.SSLContext, *, seconds: float, most: int | None = None, **more: Any) -> httpx.Client:
-    """Safe to share between threads. `seconds`: without a byte; `more`: of httpx.Client, such as headers.
-
-    most: bytes of an answer, which is read whole and whose body may take `seconds` too (`bounded_answers`).
-    """
+    """Build a thread-safe client; `seconds` limits silence, `most` the bytes of an answer, `more` is httpx's."""
+    # With `most`, an answer is read whole, and `seconds` limits the body too (`bounded_answers`).
     import httpx
 
     quiet_loggers()
@@ -82,7 +76,7 @@ def httpx_client(verify: ssl.SSLContext, *, seconds: float, most: int | None = N
 def vendor_client(
     settings: Settings, vendor: str, default: str, key: str, *, seconds: float, most: int
 ) -> tuple[str, httpx.Client]:
-    """The base URL of a vendor's API, the operator's or its own, and a client that sends this key as a bearer token."""
+    """Return the base URL of a vendor's API, and a client with the key as a bearer token."""
     endpoint = settings.endpoints.get(vendor)
     headers = {"Authorization": f"Bearer {key}", "Accept": "application/json"}
     client = httpx_client(trusted_certificates(endpoint, vendor), seconds=seconds, most=most, headers=headers)
@@ -90,7 +84,7 @@ def vendor_client(
 
 
 def requests_session(endpoint: Endpoint | None, name: str) -> requests.Session:
-    """Safe to share between threads."""
+    """Build a thread-safe session."""
     import requests
 
     class Direct(requests.Session):
@@ -108,23 +102,19 @@ def requests_session(endpoint: Endpoint | None, name: str) -> requests.Session:
 
 
 def no_cookies() -> CookieJar:
-    """A jar that keeps nothing."""
     return CookieJar(policy=DefaultCookiePolicy(allowed_domains=[]))
 
 
 @lru_cache(maxsize=1)
 def _trusted() -> ssl.SSLContext:
-    """Made once: it costs a tenth of a second."""
+    # Cached: takes a tenth of a second.
     import httpx
 
     return httpx.create_ssl_context(trust_env=False)
 
 
 def require_private_without_tls(guard: Guard, url: str, *, title: str, field: str) -> None:
-    """Raise Fatal naming `field` where content, and a key, would be readable on the public internet.
-
-    TransientError where the host name cannot be resolved. `title`: the server in words, such as "reranker".
-    """
+    """Raise Fatal for a public server without TLS, TransientError for an unresolvable host."""
     if url.startswith("https://"):
         return
     try:

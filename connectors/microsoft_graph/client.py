@@ -136,7 +136,7 @@ class Graph:
 
     def _save(self, answer: httpx.Response, target: Path, size: int | None) -> int:
         written = responses.save_file(
-            answer.iter_bytes(), target, most=self._max_file_bytes, seconds=DOWNLOAD_SECONDS, service=self.title
+            answer.iter_bytes(), target, max_bytes=self._max_file_bytes, seconds=DOWNLOAD_SECONDS, service=self.title
         )
         if size is not None and written < size:
             raise TransientError(f"{self.title}'s download broke off after {written:,} of {size:,} bytes.")

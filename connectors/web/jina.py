@@ -1,7 +1,5 @@
-"""Jina's Reader over plain HTTP (https://jina.ai/reader): it opens the page in a browser and hands over its HTML.
-
-HTML, not its Markdown: so our selectors, links, canonical addresses and robots meta tags mean what they always mean.
-"""
+"""Jina's Reader over HTTP (https://jina.ai/reader): HTML of pages in a browser."""
+# HTML instead of Markdown keeps selectors, links, canonical addresses and robots meta tags.
 
 from __future__ import annotations
 
@@ -25,20 +23,20 @@ _WARNING: Final = re.compile(r"returned error (\d{3})")
 
 
 def make(config: Mapping[str, Any], options: Settings) -> Jina:
-    """The Reader under a namespace's key, at the operator's endpoint or at Jina's own."""
+    """Build the scraper with a namespace's key."""
     headers = {"Authorization": f"Bearer {key_of(config)}", "Accept": "application/json", "DNT": "1"}
     return Jina(Service("JINA_READER", TITLE, BASE_URL, headers, options))
 
 
 class Jina:
-    """Jina's Reader. It passes on no version marks of the site, so every fetch is a full one."""
+    """Jina's Reader, without conditional requests."""
 
     def __init__(self, service: Service) -> None:
         self._service = service
         self.close = service.close
 
     def fetch(self, url: str, options: ScrapeOptions, to: Path, *, known_version: str = "") -> RawContent | None:  # noqa: ARG002
-        """Fetch a page, see the port. PDF and Office files arrive as the Markdown that the Reader makes of them."""
+        """Fetch a page, see the port; PDF and Office files arrive as Markdown."""
         address = require_allowed(url, self._service.guard, options)
         with self._service.turn(address):
             answer = self._service.ask(lambda: self._read(address))
@@ -52,11 +50,12 @@ class Jina:
         return scraping_api.markdown_page(_text(answer, "content"), url, to, self._service.most, final, answer)
 
     def check(self) -> None:
-        """Read the smallest page: the Reader has no other call that verifies a key."""
+        """Read a small page to verify the key."""
+        # The Reader has no cheaper call with a key.
         self._service.ask(lambda: self._read(CHECKED))
 
     def _read(self, url: str) -> Mapping[str, Any]:
-        """The `data` of the answer."""
+        """Return the `data` of the answer."""
         headers = {"X-No-Cache": "true"} | ({} if is_file(url) else {"X-Return-Format": "html"})
         answer = self._service.send(
             "POST", f"{self._service.base_url}/", seconds=SECONDS, json={"url": url}, headers=headers

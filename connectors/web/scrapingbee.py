@@ -1,8 +1,5 @@
-"""HTML API of ScrapingBee over HTTP (https://www.scrapingbee.com/documentation/): pages as its browsers see them.
-
-It takes the key in the query only; errors of the site are returned as 404 or 500, with the site's own status in a
-header.
-"""
+"""HTML API of ScrapingBee over HTTP (https://www.scrapingbee.com/documentation/)."""
+# The key is a query parameter; a site's error is a 404 or 500 with the site's status in a header.
 
 from __future__ import annotations
 
@@ -19,17 +16,17 @@ from retrieval.settings import Settings
 
 TITLE: Final = "ScrapingBee"
 BASE_URL: Final = "https://app.scrapingbee.com/api/v1"
+# ScrapingBee's own limit is 140 s.
 SECONDS: Final = 150.0
-"""It tries for up to 140 s itself."""
 
 
 def make(config: Mapping[str, Any], options: Settings) -> ScrapingBee:
-    """The API under a namespace's key, at the operator's endpoint or at ScrapingBee's own."""
+    """Build the scraper with a namespace's key."""
     return ScrapingBee(Service("SCRAPINGBEE", TITLE, BASE_URL, {}, options), key_of(config))
 
 
 class ScrapingBee:
-    """Scripts are run, but for addresses of files, which browsers do not hand over. Every fetch is a whole one."""
+    """Scraper with scripts, except for files; no conditional requests."""
 
     def __init__(self, service: Service, key: str) -> None:
         self._service = service
@@ -37,7 +34,7 @@ class ScrapingBee:
         self.close = service.close
 
     def fetch(self, url: str, options: ScrapeOptions, to: Path, *, known_version: str = "") -> RawContent | None:  # noqa: ARG002
-        """See the port."""
+        """Fetch a page, see the port."""
         address = require_allowed(url, self._service.guard, options)
         with self._service.turn(address):
             answer = self._service.ask(lambda: self._page(address))
@@ -49,7 +46,7 @@ class ScrapingBee:
         return scraping_api.html_page(content, options) if html.is_html(media_type) else content
 
     def check(self) -> None:
-        """Ask how much of the account is used up, which costs nothing."""
+        """Check the account's credit, free of charge."""
         self._service.ask(self._usage)
 
     def _usage(self) -> None:

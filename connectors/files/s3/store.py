@@ -1,4 +1,4 @@
-"""Files in a bucket of any S3-compatible storage: AWS, R2, MinIO, Ceph and others."""
+"""Files in a bucket of S3-compatible storage."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ from retrieval.errors import Fatal, Skippable, StepError
 from retrieval.network import fetch_guard
 from retrieval.settings import Settings
 
+# Prefix of all keys; other objects of the bucket are never touched.
 PREFIX = "retrieval/"
-"""Everything of ours in the bucket begins with it; nothing else in it is ever touched."""
+# Bytes of an upload's part; some stores require equal sizes.
 PART = 8 * 1024 * 1024
-"""Bytes in memory at once. Larger files go up in parts of exactly this size, as some stores require."""
+# Parallel deletions.
 THREADS = 8
-"""Deletions beside each other."""
 _GONE = "The stored file is gone from the file storage; ingest the document again."
 
 
 class S3Files:
-    """A `FileStore` in one bucket, below our own prefix."""
+    """`FileStore` in a bucket, below PREFIX."""
 
     def __init__(self, client: Any, bucket: str) -> None:
         self._client = client
         self._bucket = bucket
 
     def put(self, key: str, chunks: Iterable[bytes]) -> int:
-        """A small file in one request, a larger one in parts, which are given up together if one of them fails."""
+        """Upload in one request, or in parts with an abort after a failure."""
         object_key = self._place(key)
         parts = _parts(chunks)
         first = next(parts, b"")
@@ -52,18 +52,19 @@ class S3Files:
             yield cast("BinaryIO", io.BufferedReader(_Stream(body), 1 << 18))
 
     def delete(self, keys: Sequence[str]) -> None:
-        """One by one: the request for many at once needs a checksum that not every store takes."""
+        """Delete files by single requests."""
+        # The request for several keys needs a checksum that some stores reject.
         places = [self._place(key) for key in keys]
         with ThreadPoolExecutor(THREADS, thread_name_prefix="s3") as pool:
             for _ in pool.map(self._delete, places):
                 pass
 
     def keys(self, prefix: str) -> Iterator[str]:
-        """Every key that begins with `prefix`, a thousand a request; the access key must be allowed to list."""
+        """Yield the keys with `prefix`, a thousand per request."""
         return (key for key, _ in self.sizes(prefix))
 
     def sizes(self, prefix: str) -> Iterator[tuple[str, int]]:
-        """Keys with the size of each file in bytes, by the same requests."""
+        """Yield keys and sizes in bytes."""
         request: dict[str, Any] = {"Bucket": self._bucket, "Prefix": PREFIX + prefix}
         while True:
             with _explained():
@@ -75,7 +76,7 @@ class S3Files:
             request["ContinuationToken"] = token
 
     def check(self) -> None:
-        """Write, read and delete a small file: what the access key must be allowed to do."""
+        """Write, read and delete a small file to check the access key."""
         key = f"check/{secrets.token_hex(8)}"
         try:
             self.put(key, [b"check"])
@@ -114,7 +115,7 @@ class S3Files:
 
 
 class _Stream(io.RawIOBase):
-    """The body of an answer. A connection that breaks off is trouble, never a shorter file."""
+    """Body of an answer; a broken connection is an error, never a shorter file."""
 
     def __init__(self, body: Any) -> None:
         self._body = body
@@ -130,7 +131,7 @@ class _Stream(io.RawIOBase):
 
 
 def make(storage: Mapping[str, Any], settings: Settings) -> S3Files:
-    """The bucket of a namespace. Its endpoint is guarded, unless it is the one that the operator has set."""
+    """Build the store of a namespace; only the operator's endpoint bypasses the guard."""
     from botocore.exceptions import InvalidRegionError
 
     # Imported here so that the first request finds both.
@@ -158,7 +159,7 @@ def make(storage: Mapping[str, Any], settings: Settings) -> S3Files:
 
 
 def _url(endpoint: str) -> str:
-    """Complete an endpoint without a scheme to https. Fatal for one that could be understood as two hosts."""
+    """Complete an endpoint to https. Fatal for an ambiguous host."""
     url = (endpoint if "://" in endpoint else f"https://{endpoint}").rstrip("/")
     try:
         fetch_guard.parse_host_port(url)
@@ -168,7 +169,7 @@ def _url(endpoint: str) -> str:
 
 
 def _parts(chunks: Iterable[bytes]) -> Iterator[bytes]:
-    """Cut the bytes into pieces of PART, the last one shorter."""
+    """Yield pieces of PART bytes; the last may be shorter."""
     buffer = bytearray()
     for chunk in chunks:
         view = memoryview(chunk)
@@ -190,7 +191,7 @@ def _again(begun: Iterable[bytes], rest: Iterator[bytes]) -> Iterator[bytes]:
 
 @contextmanager
 def _explained() -> Iterator[None]:
-    """The SDK's troubles in the words of the ports."""
+    """Translate errors of the SDK."""
     from botocore.exceptions import BotoCoreError, ClientError
 
     from connectors import s3_errors

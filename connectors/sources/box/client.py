@@ -313,7 +313,7 @@ class BoxSession:
     def _save(self, pieces: Iterable[bytes], headers: Mapping[str, str], to: Path) -> Download:
         digest = hashlib.sha1(usedforsecurity=False)
         size = responses.save_file(
-            pieces, to, most=self.max_file_bytes, seconds=DOWNLOAD_SECONDS, service="Box", digest=digest
+            pieces, to, max_bytes=self.max_file_bytes, seconds=DOWNLOAD_SECONDS, service="Box", digest=digest
         )
         media_type = headers.get("Content-Type", "").partition(";")[0].strip()
         return Download(digest.hexdigest(), size, "" if media_type == "application/octet-stream" else media_type)

@@ -87,7 +87,7 @@ class NotionClient:
                     raise Retryable(f"Notion did not give out the file (status {answer.status_code}).")
                 pieces = answer.iter_bytes()
                 return responses.save_file(
-                    pieces, target, most=self.max_file_bytes, seconds=DOWNLOAD_SECONDS, service="Notion"
+                    pieces, target, max_bytes=self.max_file_bytes, seconds=DOWNLOAD_SECONDS, service="Notion"
                 )
         except fetch_guard.BlockedAddress as error:
             raise Skippable("Notion offers the file at an address that this service does not dial.") from error

@@ -172,7 +172,7 @@ def _save(location: Location, storage: Storage, key: str, to: Path, most: int) -
         if stored.size > most:
             raise responses.too_large(most)
         pieces = iter(lambda: stream.read(PIECE), b"")
-        size = responses.save_file(pieces, to, most=most, seconds=SECONDS, service="The storage")
+        size = responses.save_file(pieces, to, max_bytes=most, seconds=SECONDS, service="The storage")
     if stored.size not in {size, UNKNOWN}:
         raise TransientError("The file changed, or its download broke off.")
     item = _item(location, stored)

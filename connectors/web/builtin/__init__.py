@@ -1,1 +1,1 @@
-"""The built-in scraper: pages fetched by this service itself, politely."""
+"""Built-in scraper."""

@@ -1,4 +1,4 @@
-"""The HTTP client for URLs that users name: guarded, bounded, polite; cookies last for a crawl, or for one fetch."""
+"""HTTP client for users' URLs: guarded, limited and polite."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _WINDOWS = {"gzip": zlib.MAX_WBITS | 16, "x-gzip": zlib.MAX_WBITS | 16, "deflate
 
 
 def iter_unpacked(parts: Iterable[bytes], encoding: str) -> Iterator[bytes]:
-    """Unpack the content in pieces of at most 256 KiB. Skippable for an unrequested or broken encoding."""
+    """Unpack content in pieces of at most 256 KiB. Skippable for an unrequested or broken encoding."""
     name = encoding.strip().lower()
     if name in ("", "identity"):
         yield from parts
@@ -72,7 +72,7 @@ def _inflated(parts: Iterable[bytes], window: int) -> Iterator[bytes]:
 
 
 def _has_zlib_header(data: bytes) -> bool:
-    """Tell whether deflated data has the standard's header, which some servers omit."""
+    """Detect the zlib header, omitted by some servers."""
     return len(data) > 1 and data[0] & 15 == 8 and int.from_bytes(data[:2], "big") % 31 == 0
 
 
@@ -88,7 +88,7 @@ class _Host:
 
 
 class Throttle:
-    """Shared by all threads of a process: each worker process keeps its own."""
+    """Limit of requests per host, for all threads of a process."""
 
     def __init__(self, at_once: int, delay: float) -> None:
         self._at_once = at_once
@@ -98,10 +98,8 @@ class Throttle:
 
     @contextmanager
     def turn(self, host: str, delay: float = 0.0) -> Iterator[float]:
-        """Wait for the turn of a host and port (`urls.site_of`) and hold it; yields the seconds waited.
-
-        `delay`: seconds between requests, if the host requires more than our own.
-        """
+        """Hold a request slot of a host and port; yield the seconds of waiting."""
+        # `delay`: the host's minimum of seconds between requests.
         started = time.monotonic()
         entry = self._host(host)
         with entry.room:
@@ -115,7 +113,7 @@ class Throttle:
             yield time.monotonic() - started
 
     def leave_alone(self, host: str, seconds: float) -> None:
-        """Send no request to the host for `seconds`, as its Retry-After requests."""
+        """Pause requests to a host, as in a Retry-After."""
         entry = self._host(host)
         with entry.lock:
             entry.free_at = max(entry.free_at, time.monotonic() + seconds)
@@ -132,12 +130,12 @@ class Throttle:
 log = structlog.get_logger(__name__)
 ANYTHING = "text/html,application/xhtml+xml,application/pdf;q=0.9,*/*;q=0.8"
 TRIES = 3
+# Limit of a wait or try in seconds for a retry here; longer waits are the caller's.
 SHORT_WAIT = 10.0
-"""Seconds of a Retry-After that are waited out here, and that a try may take to be repeated here; else the caller's."""
 _LATER = frozenset({408, 421, 425, 429})
 _MOVED = frozenset({301, 302, 303, 307, 308})
+# Characters that some redirects leave unencoded.
 _UNWRITTEN = re.compile(r"[\x00-\x20\x7f]")
-"""What must be encoded in an address, but is not by all that redirect."""
 MAX_COOKIES = 50
 _NO_REST = frozenset({204, 205, 304})
 
@@ -146,7 +144,7 @@ Check = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class Fetched:
-    """An answer. `url`: where it came from in the end; `size` in bytes, unpacked; `headers` by lower-case name."""
+    """Answer with the final URL, unpacked size in bytes, and headers by lower-case name."""
 
     url: str
     status: int
@@ -156,13 +154,13 @@ class Fetched:
 
     @property
     def media_type(self) -> str:
-        """The content type as it was sent, with its parameters."""
+        """Return the Content-Type with parameters."""
         return self.headers.get("content-type", "").strip()
 
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """Limits of one fetch: bytes unpacked, total seconds (without waiting for a turn), redirects."""
+    """Limits of a fetch: unpacked bytes, seconds without waiting, redirects."""
 
     bytes: int
     seconds: float
@@ -171,22 +169,21 @@ class Bounds:
 
 @dataclass(frozen=True, slots=True)
 class FetchRequest:
-    """Options of a fetch. `check` is called before each address is dialled, also redirects, and may raise Skippable.
+    """Options of a fetch; `check` runs before each address and redirect, and may raise Skippable."""
 
-    `delay`: seconds between requests that the host requires; `cut`: keep the beginning of what is too long.
-    """
+    # `delay`: the host's seconds between requests; `cut`: truncate long content.
 
     headers: Mapping[str, str] = field(default_factory=dict)
     bounds: Bounds | None = None
     check: Check | None = None
     delay: float = 0.0
     cut: bool = False
+    # Cookies of a crawl; None for new cookies in each fetch.
     cookies: CookieJar | None = None
-    """Cookies of a crawl; without them, each fetch has its own."""
 
 
 class WebClient:
-    """Safe to share between threads."""
+    """Thread-safe client for pages."""
 
     def __init__(self, guarded: Guard, manners: Throttle, *, user_agent: str, bounds: Bounds) -> None:
         self.user_agent = user_agent
@@ -196,7 +193,7 @@ class WebClient:
         self._transport = Transport(guarded)
 
     def get(self, url: str, into: BinaryIO, wish: FetchRequest | None = None) -> Fetched:
-        """Fetch `url` into an empty file. Skippable: it cannot be had, with the reason; Retryable: not now."""
+        """Fetch `url` into an empty file. Skippable for a permanent, Retryable for a temporary failure."""
         request = wish or FetchRequest()
         for attempt in range(1, TRIES):
             begun = time.monotonic()
@@ -231,7 +228,7 @@ class WebClient:
         raise Skippable(f"The address leads to more than {bounds.redirects} redirects.")
 
     def _one(self, url: str, into: BinaryIO, wish: FetchRequest, most: int, seconds: float) -> Fetched | str:
-        """The answer, or where it redirects to."""
+        """Return the answer, or the target of a redirect."""
         with _explained(), self._answer(url, wish, seconds) as answer:
             headers = _joined(answer)
             if answer.status_code in _MOVED and "location" in headers:
@@ -246,7 +243,7 @@ class WebClient:
 
     @contextmanager
     def _answer(self, url: str, wish: FetchRequest, seconds: float) -> Iterator[httpx.Response]:
-        """Straight through the transport: no redirects, no proxies, no passwords from files."""
+        """Send a request without redirects, proxies or .netrc."""
         import httpx
 
         from retrieval.network.transport import limit_time
@@ -288,7 +285,7 @@ _REASONS = {
 
 
 def make_client(options: Settings) -> WebClient:
-    """A client after the operator's settings."""
+    """Build a client from the settings."""
     return WebClient(
         fetch_guard.make_guard(options),
         Throttle(options.fetch_host_limit, options.fetch_host_delay),
@@ -299,7 +296,8 @@ def make_client(options: Settings) -> WebClient:
 
 @lru_cache(maxsize=1)
 def shared_client() -> WebClient:
-    """The client of this process, so that its manners hold for all that it fetches."""
+    """Return the client of this process."""
+    # One client, so that the limits per host hold for all fetches.
     return make_client(settings.load_settings())
 
 
@@ -336,7 +334,8 @@ def _write(parts: Iterator[bytes], into: BinaryIO, most: int, cut: bool) -> int:
 
 @contextmanager
 def _explained() -> Iterator[None]:
-    """Errors of the transport as port errors; its own messages may repeat what the site sent."""
+    """Translate errors of the transport to port errors."""
+    # Messages of the transport may repeat content of the site.
     import httpx
 
     try:

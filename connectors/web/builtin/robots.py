@@ -1,4 +1,4 @@
-"""robots.txt (RFC 9309): what a machine may fetch of a site by itself, and how fast."""
+"""Rules and delays of robots.txt (RFC 9309)."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from retrieval.network import urls
 if TYPE_CHECKING:
     from protego import Protego
 
+# The RFC requires at least the first 500 KiB.
 BOUNDS = Bounds(bytes=512 * 1024, seconds=20)
-"""The RFC asks for the first 500 KiB at least."""
 KEPT_SECONDS = 3600.0
 TROUBLE_SECONDS = 60.0
 LONGEST_DELAY = 30.0
@@ -30,7 +30,7 @@ _SITES = 1000
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """Rules of one site. `delay`: seconds between requests, 30 at most; `sitemaps`: as it names them."""
+    """Rules of a site; `delay` is at most 30 seconds."""
 
     name: str
     parsed: Protego | None = None
@@ -49,7 +49,7 @@ class _Site:
 
 
 class Robots:
-    """Kept per site for an hour; safe to share between threads."""
+    """Thread-safe cache of rules, for an hour per site."""
 
     def __init__(self, client: WebClient) -> None:
         self._client = client
@@ -58,8 +58,7 @@ class Robots:
         self._lock = threading.Lock()
 
     def rules(self, url: str) -> Rules:
-        """The rules of the site of `url`. Retryable while robots.txt cannot be read; nothing is fetched from the site
-        until then."""
+        """Return the rules of a site. Retryable for an unreadable robots.txt."""
         try:
             parts = urlsplit(url)
         except ValueError:  # no page can be fetched from there either
@@ -76,7 +75,7 @@ class Robots:
             return site.known
 
     def delay(self, url: str) -> float:
-        """Seconds that the site requests between two requests; 0 if unknown."""
+        """Return the site's seconds between requests; 0 if unknown."""
         try:
             return self.rules(url).delay
         except (StepError, ValueError):
@@ -103,7 +102,7 @@ class Robots:
 
 
 def parse_rules(data: bytes, name: str, media_type: str = "") -> Rules:
-    """The rules for the crawler of that name. `media_type`: of the answer, which may name a charset."""
+    """Parse the rules of the crawler `name`; `media_type` may contain a charset."""
     from protego import Protego
 
     parsed = Protego.parse(decoding.decode_text(data, decoding.read_charset(media_type)))
@@ -117,5 +116,5 @@ def parse_rules(data: bytes, name: str, media_type: str = "") -> Rules:
 
 @lru_cache(maxsize=1)
 def shared_robots() -> Robots:
-    """The rules that this process knows."""
+    """Return the cache of this process."""
     return Robots(clients.shared_client())

@@ -1,4 +1,4 @@
-"""The builtin scraper: fetches pages itself and needs no key. Scripts of pages are not run."""
+"""Built-in scraper without a key and without scripts."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from retrieval.errors import Skippable
 from retrieval.ports import RawContent, ScrapeOptions
 from retrieval.settings import Settings
 
+# Limit of consecutive redirects by pages.
 MAX_LEADS = 5
-"""Pages that lead on by themselves, one after the other."""
 MAX_LEAD_BYTES = 64 * 1024
 _HEAD = 2048
 _FILES = ((b"%PDF-", "application/pdf"), (b"PK\x03\x04", ""), (b"\xd0\xcf\x11\xe0", ""), (b"{\\rtf", "application/rtf"))
@@ -26,20 +26,21 @@ _UNTOLD = frozenset({"", "application/octet-stream", "binary/octet-stream", "app
 
 
 def make(config: Mapping[str, Any], options: Settings) -> Builtin:  # noqa: ARG001 - it has no options of its own
-    """The process' own client and rules, so that manners hold for all namespaces together."""
+    """Build the scraper with the client of this process."""
+    # One client, so that limits per host hold for all namespaces.
     return Builtin(clients.shared_client(), robots_files.shared_robots() if options.fetch_robots else None)
 
 
 class Builtin:
-    """`robots`: whose wishes for a delay are kept; None where the operator turned robots.txt off."""
+    """Scraper with this service's client; `robots` is None with robots.txt disabled."""
 
     def __init__(self, client: WebClient, robots: Robots | None) -> None:
         self._client = client
         self._robots = robots
 
     def fetch(self, url: str, options: ScrapeOptions, to: Path, *, known_version: str = "") -> RawContent | None:
-        """See the port. robots.txt does not restrict the URLs of a list, which a user chose, but its Crawl-delay
-        applies."""
+        """Fetch a page, see the port."""
+        # A user chose the URLs of a list: robots.txt does not restrict them, but its Crawl-delay applies.
         delay = self._robots.delay(url) if self._robots else 0.0
         cookies = CookieJar() if options.cookies is None else options.cookies
         request = FetchRequest(condition_headers(known_version), delay=delay, check=options.check, cookies=cookies)
@@ -64,7 +65,7 @@ class Builtin:
         )
 
     def _get(self, url: str, to: Path, request: FetchRequest, version_url: str) -> Fetched:
-        """Fetch an address; wholly, if the known version is that of another page."""
+        """Fetch an address, unconditionally if the known version is of another page."""
         with to.open("w+b") as into:
             answer = self._client.get(url, into, request)
             if answer.status == 304 and answer.url != version_url:
@@ -72,18 +73,18 @@ class Builtin:
         return answer
 
     def check(self) -> None:
-        """It is part of this service."""
+        """Accept: the scraper is part of this service."""
 
 
 def find_lead(found: Fetched, at: Path) -> str:
-    """Return the address that a page without content of its own leads on to, or ""."""
+    """Return the redirect target of a page without content, or ""."""
     if not 0 < found.size <= MAX_LEAD_BYTES or not html.is_html(detect_media_type(at, found.media_type)):
         return ""
     return html.find_lead(html.parse_page(at.read_bytes(), found.media_type), found.url)
 
 
 def make_content(found: Fetched, url: str, options: ScrapeOptions, at: Path, *, known: str = "") -> RawContent | None:
-    """Content of the document `url` from an answer; None if it is unchanged."""
+    """Return the content of the document `url`, or None if unchanged."""
     if found.status == 304 and known:
         return None
     if found.size == 0:
@@ -94,7 +95,7 @@ def make_content(found: Fetched, url: str, options: ScrapeOptions, at: Path, *, 
 
 
 def detect_media_type(at: Path, named: str) -> str:
-    """The content type: as the site names it, unless the bytes are plainly something else, or it names none."""
+    """Return the site's content type, or the type of the bytes in a clear conflict."""
     with at.open("rb") as file:
         head = file.read(_HEAD)
     bare = named.partition(";")[0].strip().lower()
@@ -108,7 +109,7 @@ def detect_media_type(at: Path, named: str) -> str:
 
 
 def content_version(found: Fetched, asked: str) -> str:
-    """The site's own mark of this content: its ETag, or when it was last modified; and where redirects led to it."""
+    """Return the ETag or modification time, with the redirect target."""
     redirect_mark = f"@{found.url}" if found.url != asked else ""
     for kind, header in (("etag", "etag"), ("modified", "last-modified")):
         mark = found.headers.get(header, "")
@@ -118,12 +119,12 @@ def content_version(found: Fetched, asked: str) -> str:
 
 
 def version_address(known: str, asked: str) -> str:
-    """Address of the page that bore the mark: another's does not count, wherever `asked` leads now."""
+    """Return the address of the versioned page; redirects may change."""
     return known.partition(" ")[0].partition("@")[2] or asked
 
 
 def condition_headers(known: str) -> dict[str, str]:
-    """Headers that request a page only if it differs from the known version."""
+    """Build the headers of a conditional request."""
     kind, _, mark = known.partition(" ")
     header = {"etag": "If-None-Match", "modified": "If-Modified-Since"}.get(kind.partition("@")[0])
     return {header: mark} if header and mark.isascii() and mark.isprintable() else {}

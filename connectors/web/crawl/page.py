@@ -1,4 +1,4 @@
-"""Pages of a crawl: which belong to it, and the links of one."""
+"""Rules of a crawl, and pages with links."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ OTHER_HOST = "It lies on another host than the address that was given."
 TOO_LONG = "Its address is longer than 2048 bytes."
 EXCLUDED = "Its address is excluded by excludePaths."
 NOT_INCLUDED = "Its address holds none of includePaths."
+# Limit of a database index over addresses.
 MAX_URL_BYTES = 2048
-"""What an index over addresses takes."""
 ROBOTS = "The site's robots.txt does not let machines fetch it."
 
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """`hosts`: that of the given address, and where that led; `robots`: None where they are turned off."""
+    """Rules of a crawl; `hosts` has the start's host and redirect, `robots` is None if disabled."""
 
     hosts: set[str]
     include: tuple[str, ...] = ()
@@ -42,12 +42,12 @@ class Rules:
 
     @classmethod
     def of(cls, config: Mapping[str, Any], robots: Robots | None) -> Rules:
-        """Read the rules from an ingestion's config, in the contract's words."""
+        """Read the rules from an ingestion's config."""
         include, exclude = (tuple(config.get(name) or ()) for name in ("includePaths", "excludePaths"))
         return cls({host_of(config["url"])}, include, exclude, robots)
 
     def widen(self, url: str) -> str:
-        """Take the host of `url` for one of the site's from now on. It, if it was none before, else ""."""
+        """Add the host of `url` to the site; return a new host, else ""."""
         name = host_of(url)
         if not name or name in self.hosts:
             return ""
@@ -55,7 +55,7 @@ class Rules:
         return name
 
     def refusal(self, url: str) -> str:
-        """Why not, without looking at robots.txt; "" if it may be taken."""
+        """Return the reason against an address, without robots.txt; "" if allowed."""
         return OTHER_HOST if host_of(url) not in self.hosts else self._refusal(url)
 
     def _refusal(self, url: str) -> str:
@@ -69,20 +69,20 @@ class Rules:
         return not self.include or any(part in url for part in self.include)
 
     def by_robots(self, url: str) -> bool:
-        """Tell whether robots.txt allows the address. Retryable while the site cannot say."""
+        """Check robots.txt. Retryable while robots.txt is unreadable."""
         return self.robots is None or self.robots.rules(url).allowed(url)
 
     def check_host(self, url: str) -> None:
-        """Check a sitemap itself, which is no page: only its host counts."""
+        """Check only the host, for a sitemap."""
         if host_of(url) not in self.hosts:
             raise Skippable(OTHER_HOST)
 
     def check(self, url: str) -> None:
-        """Check an address before it is dialled, also redirects. Skippable with the reason."""
+        """Check an address or redirect before the request. Skippable with the reason."""
         self._require(self.refusal(url), url)
 
     def check_start(self, url: str) -> None:
-        """Check the given address: it may redirect to another host, which is the site's then."""
+        """Check the start address; a redirect adds a host to the site."""
         self._require(self._refusal(url), url)
 
     def _require(self, reason: str, url: str) -> None:
@@ -93,7 +93,7 @@ class Rules:
 
 
 def host_of(url: str) -> str:
-    """Host and port, as they are compared; "" if the address cannot be read."""
+    """Return host and port, normalized; "" for an unreadable address."""
     try:
         parts = urlsplit(url)
         port = parts.port or {"http": 80, "https": 443}.get(parts.scheme, 0)
@@ -106,7 +106,7 @@ def host_of(url: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """`links`: absolute http(s) URLs without fragments, each once, those marked nofollow left out."""
+    """Page with absolute http(s) links, without fragments, duplicates and nofollow links."""
 
     about: About
     links: tuple[str, ...]
@@ -114,7 +114,7 @@ class Page:
 
 
 def read_page(data: bytes, url: str, media_type: str = "") -> Page:
-    """Read an HTML page that came from `url`, redirects followed, with that content type."""
+    """Read an HTML page from the final `url`."""
     parsed = html.parse_page(data, media_type)
     about = html.read_about(parsed, url)
     links = tuple(html.find_links(parsed, about))
@@ -125,7 +125,7 @@ _LINK = re.compile(r"(?<!!)\[[^\]\n]{0,500}\]\(\s*<?([^\s<>()]{1,2048}(?:\([^\s(
 
 
 def read_markdown(data: bytes, url: str) -> Page:
-    """Read absolute http(s) links without fragments, each once; Markdown has no other metadata."""
+    """Read the absolute http(s) links of Markdown, without fragments and duplicates."""
     text = decoding.decode_text(data)
     links = {html.absolute_link(url, match[1]): None for match in _LINK.finditer(text)}
     links.pop("", None)
@@ -133,7 +133,7 @@ def read_markdown(data: bytes, url: str) -> Page:
 
 
 def read_content(raw: RawContent, url: str) -> Page | None:
-    """Read a page that came from `url`; None for a file without links."""
+    """Read a page from `url`; None for a file without links."""
     if html.is_html(raw.media_type) and raw.size <= html.MAX_PAGE_BYTES:
         return read_page(raw.path.read_bytes(), url, raw.media_type)
     if raw.media_type.partition(";")[0].strip() == "text/markdown":
@@ -143,7 +143,7 @@ def read_content(raw: RawContent, url: str) -> Page | None:
 
 @dataclass(frozen=True, slots=True)
 class FetchedPage:
-    """A page that came: the address in the queue, and where that led. `same`: it is the stored version of `url`."""
+    """Fetched page with queued and final address; `same` for the stored version."""
 
     url: str
     final: str
@@ -161,7 +161,7 @@ class FetchedPage:
 
     @property
     def canonical(self) -> str:
-        """The address by which the page names itself."""
+        """Return the canonical address."""
         return page_key(self.page.about.canonical) if self.page and self.page.about.canonical else self.final
 
     @property
@@ -169,7 +169,7 @@ class FetchedPage:
         return "noindex" in self.raw.robots or (self.page is not None and not self.page.about.index)
 
     def mark(self) -> str:
-        """Mark of the main text; of a page without any, and of a file, of the bytes."""
+        """Return the digest of the main text, or of the bytes without text."""
         if self.text.digest:
             return f"text {self.text.digest}"
         return f"sha256 {hashlib.sha256(self.raw.path.read_bytes()).hexdigest()}"

@@ -1,4 +1,4 @@
-"""Main text of a page as crawls compare it, and the signs of a gate: a page that a site answers with for others."""
+"""Main text of a page for comparison, and detection of sign-in and error pages."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ _UNREAD: Final = (
     ' [id*="footer" i], [class*="footer" i], [id*="clock" i], [class*="clock" i], [class*="timestamp" i]'
 )
 _MAIN: Final = "main, [role=main]"
+# Most letters of a sign-in or error page, without forms.
 SHORT_LETTERS: Final = 400
-"""Letters of a gate at most, forms left out."""
 # Words of a title or heading.
 _SIGN_IN: Final = re.compile(
     r"\b(sign(ed)?[ -]?in|log(ged)?[ -]?[io]n|log into|authenticat\w+|password|anmeld\w+|einloggen"
@@ -53,9 +53,9 @@ _UNSTAMPED_LETTERS: Final = 40
 
 @dataclass(frozen=True, slots=True)
 class PageText:
-    """`digest`: of the main text, "" for a page with none. `signs_in`: it has a password field or words of a sign-in;
-    `certainly`: both. `missing`: digest without the page's own address, of a page with words of an error, else "".
-    `is_titled_missing`: these words are in its title."""
+    """Digest of the main text, and signs of a sign-in or error page."""
+
+    # `certainly`: password field and sign-in words; `missing`: digest of an error page without the address.
 
     digest: str = ""
     signs_in: bool = False
@@ -65,7 +65,7 @@ class PageText:
 
 
 def read_text(parsed: LexborHTMLParser, title: str, url: str) -> PageText:
-    """Read the main text of a page; the page loses everything else."""
+    """Read the main text of a page; removes other elements of `parsed`."""
     heading = " ".join([title, *(node.text() for node in parsed.css("h1"))])
     _drop(parsed, _AROUND)
     password = parsed.css_first('input[type="password" i]') is not None
@@ -87,7 +87,7 @@ def read_text(parsed: LexborHTMLParser, title: str, url: str) -> PageText:
 
 
 def says_missing(text: str) -> bool:
-    """Tell whether a title or text has words of a page for missing ones."""
+    """Detect words of an error page."""
     return _MISSING.search(text) is not None
 
 
@@ -102,7 +102,7 @@ def _lines(node: LexborNode) -> list[str]:
 
 
 def _without_stamps(lines: list[str]) -> list[str]:
-    """Mask the time in the first line, and times, counts and tokens in the last two, if there is enough other text."""
+    """Mask times, counts and tokens in the first and last lines of a longer text."""
     last = range(len(lines) - 2, len(lines))
     stamps = {number for number in last if _is_stamp(lines, number, _STAMP)}
     if _is_stamp(lines, 0, _CLOCK):
@@ -117,7 +117,7 @@ def _is_stamp(lines: list[str], number: int, pattern: re.Pattern[str]) -> bool:
 
 
 def _without_address(lines: list[str], url: str) -> list[str]:
-    """Mask the page's own address, parts of it and numbers."""
+    """Mask the page's address, parts of the address and numbers."""
     parts = urlsplit(url)
     path, query = unquote(parts.path), unquote(parts.query)
     names = {url, parts.path, f"{parts.path}?{parts.query}", path, f"{path}?{query}", query, *path.split("/")}

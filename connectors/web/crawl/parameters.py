@@ -1,4 +1,4 @@
-"""Parameters of a site's addresses that change nothing, learned from the pages of a crawl."""
+"""Irrelevant query parameters, learned from the pages of a crawl."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from collections import defaultdict
 from collections.abc import Iterator
 from typing import Final
 
+# Equal texts required before a parameter is dropped, without any different text.
 MIN_TEXTS: Final = 3
-"""Texts that were the same with another value of a parameter, and none was another, from which it is dropped."""
 
 
 class IdleParameters:
-    """Learn which parameters do not matter; used from one thread."""
+    """Learn irrelevant query parameters, in one thread."""
 
     def __init__(self) -> None:
         self._marks = dict[tuple[str, str], str]()
@@ -19,13 +19,13 @@ class IdleParameters:
         self._different = set[str]()
 
     def observe(self, address: str, mark: str) -> None:
-        """Compare a page, by the mark of its text, with those whose addresses differ in one parameter."""
+        """Compare the text's digest with pages that differ in one parameter."""
         self._compare("", address, mark)
         for name, remainder in _each_left_out(address):
             self._compare(name, remainder, mark)
 
     def strip(self, address: str) -> str:
-        """Return the address without parameters that do not matter."""
+        """Return the address without irrelevant parameters."""
         for name, remainder in _each_left_out(address):
             if len(self._equal[name]) >= MIN_TEXTS and name not in self._different:
                 return self.strip(remainder)
@@ -43,7 +43,7 @@ class IdleParameters:
 
 
 def _each_left_out(address: str) -> Iterator[tuple[str, str]]:
-    """Yield each parameter with the address without it."""
+    """Yield the parameters with the address without the parameter."""
     base, _, query = address.partition("?")
     parameters = query.split("&") if query else []
     for name in dict.fromkeys(parameter.partition("=")[0] for parameter in parameters):

@@ -1,4 +1,4 @@
-"""Sitemap files, XML or a line each, read as a stream. Document types, and so entities, are refused."""
+"""Sitemap files, XML or text, read as a stream without document types and entities."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ from retrieval.network.page_identity import page_key
 from retrieval.ports import DiscoveryRequest, FileStore, Page, RawContent, ScrapeOptions, Scraper, SourceItem
 
 log = structlog.get_logger(__name__)
+# Unpacked; the protocol's limit is 50 MB.
 MAX_BYTES = 64 * 1024 * 1024
-"""Unpacked; the protocol's own bound is 50 MB."""
 _PIECE = 64 * 1024
 _MOST_TEXT = 4096
 _LISTED = re.compile(r"https?://", re.IGNORECASE)
@@ -43,7 +43,7 @@ _ROOTS = ("urlset", "sitemapindex")
 
 @dataclass(frozen=True, slots=True)
 class SitemapEntry:
-    """`index`: the address of another sitemap, not of a page."""
+    """Entry of a sitemap; `index` for another sitemap."""
 
     url: str
     modified: str
@@ -77,7 +77,7 @@ class _Reader:
 
 
 def read_sitemap(file: Path, media_type: str = "") -> Iterator[SitemapEntry]:
-    """Its entries in order. Skippable for what is no sitemap, breaks off, unpacks to too much or brings entities."""
+    """Yield the entries in order. Skippable for an invalid, incomplete or oversized sitemap."""
     pieces = _characters(file, media_type)
     first = next(pieces, "").lstrip("\ufeff \t\r\n")  # nothing may stand before XML, but often does
     stream = chain([first], pieces)
@@ -85,7 +85,7 @@ def read_sitemap(file: Path, media_type: str = "") -> Iterator[SitemapEntry]:
 
 
 def _characters(file: Path, media_type: str) -> Iterator[str]:
-    """The file in pieces if it is UTF-8, else as a whole, by the charset that it most likely has."""
+    """Yield UTF-8 in pieces, or the whole file in the detected charset."""
     try:
         decoder = codecs.getincrementaldecoder("utf-8")()
         for piece in _pieces(file):
@@ -168,14 +168,14 @@ def make(scraper: Scraper, _files: FileStore, _db: Database) -> Sitemap:
 
 @dataclass
 class _Found:
-    """Results since the last piece. `passed`: all entries so far, at which a listing continues."""
+    """Results since the last piece; `passed` is the count of entries for the cursor."""
 
     items: list[SourceItem] = field(default_factory=list)
     skipped: dict[str, int] = field(default_factory=dict)
     passed: int = 0
     is_broken: bool = False
+    # Addresses refused by robots.txt.
     refused: set[str] = field(default_factory=set)
-    """Addresses that robots.txt refuses."""
     other_hosts: int = 0
 
     def piece(self, *, done: bool = False) -> Page[SourceItem]:
@@ -185,7 +185,9 @@ class _Found:
 
 
 class Sitemap:
-    """Lists with the service's own client; the pages are fetched with the namespace's scraper."""
+    """Source of a sitemap's pages."""
+
+    # Sitemaps are read by this service's client, pages by the namespace's scraper.
 
     def __init__(self, scraper: Scraper, client: WebClient, robots: robots_files.Robots | None) -> None:
         self._scraper = scraper
@@ -193,7 +195,8 @@ class Sitemap:
         self._robots = robots
 
     def discover(self, request: DiscoveryRequest, cursor: str | None) -> Iterator[Page[SourceItem]]:
-        """Reads the sitemaps again up to the cursor, which costs no page. `lastmod` is the version of a page."""
+        """List pages after the cursor, with `lastmod` as version."""
+        # Sitemaps are read again up to the cursor, without a fetch of pages.
         rules, limit = Rules.of(request.config, self._robots), int(request.config.get("maxLinks") or 1000)
         state, done_entries, taken_keys = _Found(), int(cursor or 0), set[str]()
         for entry, error in self._entries(request.config["url"], rules):
@@ -221,7 +224,7 @@ class Sitemap:
         yield replace(state.piece(done=True), save=end if whole else None)
 
     def fetch(self, item: SourceItem, request: DiscoveryRequest, to: Path) -> RawContent | None:
-        """The page as it is now; None if it is still the item's version. robots.txt binds."""
+        """Fetch a page; None if unchanged."""
         rules = Rules.of(request.config, self._robots)
         rules.widen(item.external_id)
         if not rules.by_robots(item.external_id):
@@ -230,7 +233,7 @@ class Sitemap:
         return self._scraper.fetch(item.external_id, options, to, known_version=item.version)
 
     def iter_pages(self, start: str, rules: Rules) -> Iterator[str]:
-        """Yield the addresses of pages; "" for a sitemap that exists and cannot be read."""
+        """Yield the addresses of pages; "" for an unreadable sitemap."""
         try:
             for entry, error in self._entries(start, rules):
                 if error or not _refusal(rules, page_key(entry.url)):
@@ -241,7 +244,7 @@ class Sitemap:
                 yield ""
 
     def _entries(self, start: str, rules: Rules) -> Iterator[tuple[SitemapEntry, str]]:
-        """Those of pages, in order. A further sitemap that cannot be read is one entry with the reason."""
+        """Yield the entries of pages in order; an unreadable further sitemap is an entry with the reason."""
         queue, seen_keys = deque([start]), {page_key(start)}
         while queue:
             url = queue.popleft()
@@ -260,7 +263,7 @@ class Sitemap:
                 yield SitemapEntry(url, "", index=True), str(error)
 
     def _file(self, url: str, rules: Rules, *, first: bool) -> Iterator[SitemapEntry]:
-        """The first one may lead to another host, which is the site's then."""
+        """Fetch a sitemap; a redirect of the first sitemap adds a host to the site."""
         with tempfile.TemporaryDirectory(prefix="sitemap-") as folder:
             file = Path(folder) / "sitemap"
             with file.open("w+b") as into:
@@ -297,7 +300,7 @@ def make_url_list(scraper: Scraper, _files: FileStore, _db: Database) -> UrlList
 
 
 class UrlList:
-    """Fetches with the namespace's scraper."""
+    """Source of listed pages, with the namespace's scraper."""
 
     def __init__(self, scraper: Scraper) -> None:
         self._scraper = scraper
@@ -307,5 +310,5 @@ class UrlList:
         yield Page((), "", done=True)
 
     def fetch(self, item: SourceItem, request: DiscoveryRequest, to: Path) -> RawContent | None:
-        """The page as it is now; None if it is still the item's version."""
+        """Fetch a page; None if unchanged."""
         return self._scraper.fetch(item.external_id, ScrapeOptions.of(request.config), to, known_version=item.version)

@@ -64,14 +64,14 @@ class Walk:
         start: str,
         rules: Rules,
         limits: Limits,
-        before: Iterable[FrontierPage],
+        frontier_pages: Iterable[FrontierPage],
         probe: Callable[[str], str] = lambda _: "",
-        known: Iterable[KnownPage] = (),
+        known_pages: Iterable[KnownPage] = (),
     ) -> None:
         self.start = page_key(start)
         self.limits = limits
         self._rules = rules
-        pages = list(before) or [FrontierPage(self.start, 0, done=False)]
+        pages = list(frontier_pages) or [FrontierPage(self.start, 0, done=False)]
         self.fresh = pages[0] if len(pages) == 1 and not pages[0].done else None
         self._depths = {page.key: page.depth for page in pages}
         self._done = {page.key for page in pages if page.done}
@@ -79,7 +79,7 @@ class Walk:
         self._tries = {page.key: page.tries for page in pages}
         self._linked_from = {page.key: page.linked_from for page in pages}
         self._names = {page.key: page.linked_from for page in pages if page.key.startswith(_CONTENT_PREFIXES)}
-        self._known = {page.address: page for page in known}
+        self._known_pages = {page.address: page for page in known_pages}
         self._unlinked_known = set[str]()
         self._known_queue = deque[str]()
         self._beyond = set[str]()
@@ -90,12 +90,12 @@ class Walk:
         self._is_partial = bool({_UNREAD_MARK, _DEEPER_MARK} & self._done)
         self._started = set[str]()
         self._postponed = dict[str, list[FetchedPage]]()
-        self.kept = sum(page.kept for page in pages)
+        self.stored_count = sum(page.kept for page in pages)
         self.queue = deque(sorted((page for page in pages if not page.done), key=lambda page: page.depth))
 
     def next(self, in_flight: int) -> FrontierPage | None:
-        """Return the next page to fetch; None without one, or with enough pages in progress."""
-        while self.queue and self.kept + in_flight < self.limits.links:
+        """Return the next page to fetch, or None."""
+        while self.queue and self.stored_count + in_flight < self.limits.links:
             page = self.queue.popleft()
             stripped = self._parameters.strip(page.key)
             if stripped != page.key and (stripped in self._depths or stripped in self._done):
@@ -119,7 +119,7 @@ class Walk:
             self.queue.append(self._add(url, self.limits.depth, "", piece))
 
     def mark_partial(self, piece: Piece) -> None:
-        """Record that the crawl does not know all links, for a resumed crawl too."""
+        """Record unknown links, for a resumed crawl too."""
         if not self._is_partial:
             self._is_partial = True
             piece.change.new_pages.append(FrontierPage(_UNREAD_MARK, 0, done=True))
@@ -135,7 +135,9 @@ class Walk:
     def queue_known_pages(self) -> None:
         """Queue unlinked pages of earlier runs, to check for removals."""
         # Pages in the queue are linked, and not fetched because of maxLinks.
-        unreached = [address for address in self._known if address not in self._done and address not in self._depths]
+        unreached = [
+            address for address in self._known_pages if address not in self._done and address not in self._depths
+        ]
         self._depths.update(dict.fromkeys(unreached, self.limits.depth))
         self._unlinked_known.update(unreached)
         self._known_queue.extend(unreached)
@@ -165,7 +167,9 @@ class Walk:
         """Report an existing, unlinked page as missed, if the crawl knows all links."""
         piece.files.append(fetched.raw.path)
         has_all = not self.queue and not self._is_partial
-        is_whole = has_all and (self._known[fetched.url].same_limits or (self.limits.sitemap and not self._beyond))
+        is_whole = has_all and (
+            self._known_pages[fetched.url].same_limits or (self.limits.sitemap and not self._beyond)
+        )
         if reason := self._gate(fetched, is_repeated=False):
             piece.skip(reason)
             if reason == web_pages.MISSING_REASON:
@@ -186,7 +190,7 @@ class Walk:
 
     def _will_fetch(self, canonical: str, url: str, piece: Piece) -> bool:
         """Queue the canonical address of a page first; False if done or of another site."""
-        if canonical in self._done or not self._is_ours(canonical) or self.kept >= self.limits.links:
+        if canonical in self._done or not self._is_ours(canonical) or self.stored_count >= self.limits.links:
             return False
         if canonical not in self._depths:
             self._add(canonical, self._depths[url], url, piece)
@@ -200,12 +204,12 @@ class Walk:
             piece.skip(reason)
             # A known page may answer with an error page once.
             is_new_copy = reason == web_pages.COPY_REASON and final == url
-            if url in self._known and (is_new_copy or reason == web_pages.MISSING_REASON):
+            if url in self._known_pages and (is_new_copy or reason == web_pages.MISSING_REASON):
                 piece.change.missed[url] = reason
             if reason == web_pages.SIGN_IN_REASON:
                 self._lose_links(url, piece)
         else:
-            self.kept += 1
+            self.stored_count += 1
             piece.change.stored.append(url)
             content = None if fetched.same and final == url else _named(raw, final, raw.version)
             piece.items.append(SourceItem(final, final, raw.media_type, raw.version, content=content))
@@ -239,7 +243,7 @@ class Walk:
         return "" if self._rules.included(fetched.final) else NOT_INCLUDED
 
     def _gate(self, fetched: FetchedPage, *, is_repeated: bool) -> str:
-        """Return the reason for a sign-in page or an error page at the address; "" otherwise."""
+        """Return the reason for a sign-in or error page; "" otherwise."""
         text = fetched.text
         if text.signs_in and (text.certainly or is_repeated or fetched.final != fetched.url):
             return web_pages.SIGN_IN_REASON
@@ -247,14 +251,14 @@ class Walk:
             first = self._missing_pages.setdefault(text.missing, fetched.final)
             if first != fetched.final or self._probe(fetched.final) == text.missing:
                 return web_pages.MISSING_REASON
-            known_page = self._known.get(fetched.url)
+            known_page = self._known_pages.get(fetched.url)
             if known_page and known_page.title and text.is_titled_missing and not says_missing(known_page.title):
                 return web_pages.MISSING_REASON
         return ""
 
     def _lose_links(self, url: str, piece: Piece) -> None:
         """Record that a page's links, followed by earlier runs, are unreadable."""
-        if url == self.start or url in self._known:
+        if url == self.start or url in self._known_pages:
             self.mark_partial(piece)
 
     def skip(self, url: str, reason: str, piece: Piece) -> None:

@@ -1,4 +1,4 @@
-"""Websites: crawls with the scraper of the namespace, and stored versions of pages for conditional requests."""
+"""Websites: crawls with the namespace's scraper, and stored versions for conditional requests."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from retrieval.ports import DiscoveryRequest, FileStore, Page, RawContent, Scope
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """The visible version of a page. `version`: the site's own mark of it."""
+    """Visible version of a page, with the site's version mark."""
 
     version: str
     raw_key: str
@@ -41,7 +41,7 @@ class Stored:
 
 
 class PreviousVersions:
-    """Previous versions of the pages of one scope; safe to share between threads."""
+    """Previous versions of a scope's pages; thread-safe."""
 
     def __init__(self, db: Database, files: FileStore, scope: Scope) -> None:
         self._db = db
@@ -49,7 +49,8 @@ class PreviousVersions:
         self._scope = scope
 
     def fetch(self, scraper: Scraper, url: str, options: ScrapeOptions, to: Path) -> tuple[RawContent | None, bool]:
-        """The page, and whether it is the stored one: its links are read, whatever has changed."""
+        """Return the page, and True for the stored version."""
+        # Links of a stored page are read too.
         stored = self._find(url)
         raw = scraper.fetch(url, options, to, known_version=stored.version if stored else "")
         if raw is not None or stored is None:
@@ -80,14 +81,14 @@ class PreviousVersions:
 
 
 MAX_SITEMAPS = 50
+# Limit of requests for missing pages, to learn the site's error page.
 MAX_PROBES = 3
-"""Addresses that do not exist, fetched to see how a site answers for those."""
 PIECE_PAGES = 32
 PIECE_SECONDS = 2.0
+# Waiting pages per fetch; results keep the order of the walk.
 AHEAD = 2
-"""Pages that wait to be read for each that is fetched: they come back in the order of the walk."""
+# Consecutive failures before a pause until the next try.
 SILENT = 10
-"""Pages in a row that do not answer: then the site is left alone until the next try."""
 
 
 def make(scraper: Scraper, files: FileStore, db: Database) -> Website:
@@ -97,7 +98,7 @@ def make(scraper: Scraper, files: FileStore, db: Database) -> Website:
 
 
 class Website:
-    """Fetches with the namespace's scraper. The frontier is stored in the database together with the pages it found."""
+    """Source of a website's pages; the frontier is saved with the pages."""
 
     def __init__(
         self, scraper: Scraper, db: Database, files: FileStore, robots: robots_files.Robots | None, *, at_once: int
@@ -109,7 +110,7 @@ class Website:
         self._at_once = at_once
 
     def discover(self, request: DiscoveryRequest, cursor: str | None) -> Iterator[Page[SourceItem]]:
-        """The pages with their content. Pages that did not answer are tried again by the next listing."""
+        """List pages with content; the next listing retries failed pages."""
         config = request.config
         depth, links = int(config.get("maxDepth") or 3), int(config.get("maxLinks") or 100)
         limits = Limits(depth, links, sitemap=bool(config.get("useSitemap", True)))
@@ -131,7 +132,7 @@ class Website:
         yield Page((), str(next(numbers)), done=True)
 
     def _listed(self, config: Mapping[str, Any], rules: Rules, limit: int) -> Iterator[str]:
-        """Yield the pages of the sitemaps that robots.txt names, `limit` of each; "" if there may be others."""
+        """Yield at most `limit` pages per sitemap of robots.txt; "" for an incomplete list."""
         if self._robots is None or not config.get("useSitemap", True):
             return
         try:
@@ -146,7 +147,7 @@ class Website:
             yield from islice(reader.iter_pages(address, rules), limit)
 
     def fetch(self, item: SourceItem, request: DiscoveryRequest, to: Path) -> RawContent | None:
-        """One page again, after the crawl; None if it is still the item's version."""
+        """Fetch a page after the crawl; None if unchanged."""
         rules = Rules.of(request.config, self._robots)
         rules.widen(item.external_id)
         options = replace(ScrapeOptions.of(request.config), check=rules.check)
@@ -155,18 +156,18 @@ class Website:
 
 @dataclass(frozen=True, slots=True)
 class Fetching:
-    """Tools that fetch pages, and the folder for them until they are saved."""
+    """Scraper, options and temporary folder of a crawl."""
 
     scraper: Scraper
     earlier: PreviousVersions
     options: ScrapeOptions
     folder: Path
+    # Pages of the site's sitemaps.
     listed: Iterable[str] = ()
-    """Addresses of the site's sitemaps."""
     probes: list[str] = field(default_factory=list)
 
     def probe(self, url: str) -> str:
-        """Fetch a page that does not exist next to `url`. Return its `PageText.missing`; "" if the site says so."""
+        """Fetch a missing page next to `url`; return `PageText.missing`, or "" for an error status."""
         if len(self.probes) == MAX_PROBES:
             return ""
         address = urljoin(url, f"{secrets.token_hex(8)}{PurePosixPath(urlsplit(url).path).suffix}")
@@ -181,8 +182,6 @@ class Fetching:
 
 
 class _Crawl:
-    """One try of a walk."""
-
     def __init__(self, walk: Walk, rules: Rules, fetching: Fetching, at_once: int) -> None:
         self.later: Retryable | None = None
         self._walk = walk
@@ -232,7 +231,7 @@ class _Crawl:
         return piece
 
     def _ask(self, pool: ThreadPoolExecutor) -> bool:
-        """Keep the threads busy. Whether anything is on its way."""
+        """Submit fetches for free threads; return False without pending fetches."""
         while len(self._coming) < self._at_once * (1 + AHEAD) and self._silent < SILENT:
             page = self._walk.next(len(self._coming))
             if page is None:
@@ -266,7 +265,7 @@ class _Crawl:
             self._walk.learn(page.key, raw, piece, same=same)
 
     def _checked(self, page: FrontierPage, raw: RawContent | None) -> RawContent:
-        """A service that fetched for us may have been led elsewhere."""
+        """Check the final address of a scraping service."""
         if raw is None:
             raise Skippable("The site gave no page.")
         if raw.url:
@@ -275,7 +274,7 @@ class _Crawl:
 
     @staticmethod
     def _drop(piece: Piece) -> None:
-        """The page was saved: its files have served."""
+        """Delete the files of a saved piece."""
         for file in piece.files:
             file.unlink(missing_ok=True)
 

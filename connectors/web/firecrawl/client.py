@@ -1,8 +1,5 @@
-"""Firecrawl's responses, reduced to the fields that are read.
-
-The SDK's own sender retries, honours proxy variables and .netrc, and logs; its defaults for pages are not ours:
-`skipTlsVerification` is true there, and pages may be four hours old.
-"""
+"""Firecrawl's API through the SDK, with responses reduced to known fields."""
+# The SDK's sender retries, honours proxy variables and .netrc, and logs; defaults skip TLS checks and cache pages.
 
 from __future__ import annotations
 
@@ -27,7 +24,7 @@ _STATES: Final = ("scraping", "completed", "failed", "cancelled")
 
 
 class SanitizedResponse(ScrapeResponse):
-    """Only what we read of an answer: one word that the SDK does not know would lose it everything beside that word."""
+    """Response reduced to known fields; an unknown value breaks the SDK's parser."""
 
     def json(self) -> Any:
         body = super().json()
@@ -77,8 +74,9 @@ def _error(told: dict[str, Any]) -> dict[str, Any]:
 T = TypeVar("T")
 TITLE: Final = "Firecrawl"
 BASE_URL: Final = "https://api.firecrawl.dev"
+# Time limit of Firecrawl for a page.
 PAGE_SECONDS: Final = 60
-"""How long Firecrawl may work at one page."""
+# Messages by Firecrawl's error codes.
 _REASONS: Final = {
     "SCRAPE_DNS_RESOLUTION_ERROR": "The host name of the address cannot be resolved.",
     "SCRAPE_SSL_ERROR": "The site's certificate is not valid.",
@@ -86,16 +84,15 @@ _REASONS: Final = {
     "SCRAPE_UNSUPPORTED_FILE_ERROR": "Firecrawl reads no files of this kind.",
     "SCRAPE_SITE_ERROR": "The site did not let Firecrawl open the page.",
 }
-"""By Firecrawl's codes for pages that it could not read."""
 _UNREAD: Final = "Firecrawl could not read the page."
 
 
 class NoCrawl(Skippable):
-    """Missing crawl: Firecrawl does not know it, or has forgotten it."""
+    """Unknown or expired crawl."""
 
 
 class FirecrawlSession:
-    """The calls of one key. Safe in many threads."""
+    """Calls with one key; thread-safe."""
 
     def __init__(self, key: str, options: Settings) -> None:
         headers = {"Accept": "application/json", "Authorization": f"Bearer {key}"}
@@ -103,12 +100,13 @@ class FirecrawlSession:
         self._key = key
 
     def scrape(self, url: str, options: ScrapeOptions) -> Document:
-        """Scrape one page now. An error of the site is returned as a page, too: Skippable, or Retryable in the end."""
+        """Scrape a page. Skippable or Retryable for an error of the site."""
         page_options = self._page_options(options)
         return self._call(lambda sdk: _given(sdk.scrape(url, auto_resume=False, **page_options)))
 
     def start(self, url: str, options: ScrapeOptions, **limits: Any) -> str:
-        """Begin a crawl; its id. Sent once: where only the answer was lost, another one would cost again."""
+        """Start a crawl and return the id."""
+        # No retry: a second crawl costs again.
         from firecrawl.v2.types import ScrapeOptions as Wanted
 
         page_options = Wanted(**self._page_options(options, links=True))
@@ -116,7 +114,7 @@ class FirecrawlSession:
         return crawl
 
     def pages(self, crawl: str, following: str = "") -> CrawlJob:
-        """Status of a crawl, with some of its pages. `following`: the `next` of the answer before."""
+        """Return the status and pages of a crawl; `following` is the previous `next`."""
         from firecrawl.v2.types import PaginationConfig
 
         if following:
@@ -125,15 +123,14 @@ class FirecrawlSession:
         return self._call(lambda sdk: sdk.get_crawl_status(quote(crawl, safe=""), single_page), NoCrawl)
 
     def errors(self, crawl: str) -> CrawlErrorsResponse:
-        """The pages of a crawl that could not be read, or that robots.txt forbids."""
+        """Return the unreadable and forbidden pages of a crawl."""
         return self._call(lambda sdk: sdk.get_crawl_errors(quote(crawl, safe="")), NoCrawl)
 
     def cancel(self, crawl: str) -> None:
-        """End a crawl. One that has ended is no error."""
+        """Cancel a crawl; an ended crawl is no error."""
         self._call(lambda sdk: sdk.cancel_crawl(quote(crawl, safe="")), NoCrawl)
 
     def credit(self) -> int:
-        """Remaining credit of the account."""
         return int(self._call(lambda sdk: sdk.get_credit_usage()).remaining_credits)
 
     def _page_options(self, options: ScrapeOptions, *, links: bool = False) -> dict[str, Any]:
@@ -166,7 +163,8 @@ class FirecrawlSession:
 
     @contextmanager
     def _explained(self, missing: type[Skippable]) -> Iterator[None]:
-        """The SDK's troubles in the words of the ports; its own may hold what others sent, and end here."""
+        """Translate errors of the SDK."""
+        # Messages of the SDK may contain content of others.
         from firecrawl.v2.utils.error_handler import FirecrawlError  # type: ignore[import-untyped]
 
         try:
@@ -195,12 +193,12 @@ def _given(page: Document) -> Document:
 
 
 def failure_reason(code: str | None) -> str:
-    """Why a page could not be read, by Firecrawl's code for it."""
+    """Return the message for Firecrawl's error code."""
     return _REASONS.get(code or "", _UNREAD)
 
 
 class _Sender:
-    """Replacement of the SDK's sender: three methods, the same answers, no retries."""
+    """Sender for the SDK, without retries."""
 
     def __init__(self, service: Service) -> None:
         self._service = service
@@ -221,7 +219,7 @@ class _Sender:
 
 
 def pinned_url(base_url: str, endpoint: str) -> str:
-    """URL of an endpoint, or of a `next` link, below the base URL. ValueError for a link that is no URL."""
+    """Build the URL of an endpoint or `next` link below the base URL. ValueError for an invalid link."""
     # The key is sent along: a link decides the path and the query, never the host.
     parts = urlsplit(endpoint)
     path = parts.path.removeprefix(urlsplit(base_url).path) if parts.netloc else parts.path

@@ -1,4 +1,4 @@
-"""Firecrawl: one page, and pages of a website."""
+"""Single pages and crawls by Firecrawl."""
 
 from __future__ import annotations
 
@@ -27,19 +27,19 @@ if TYPE_CHECKING:
 
 
 def make(config: Mapping[str, Any], options: Settings) -> Firecrawl:
-    """Firecrawl under a namespace's key, at the operator's endpoint or at its own."""
+    """Build the scraper with a namespace's key."""
     return Firecrawl(FirecrawlSession(key_of(config), options))
 
 
 class Firecrawl:
-    """The selectors are applied there, as its includeTags and excludeTags. Every fetch is a whole one."""
+    """Scraper with Firecrawl's includeTags and excludeTags for selectors; no conditional requests."""
 
     def __init__(self, client: FirecrawlSession) -> None:
         self.client = client
         self.close = client.service.close
 
     def fetch(self, url: str, options: ScrapeOptions, to: Path, *, known_version: str = "") -> RawContent | None:  # noqa: ARG002
-        """See the port."""
+        """Fetch a page, see the port."""
         service = self.client.service
         address = require_allowed(url, service.guard, options)
         with service.turn(address):
@@ -49,13 +49,13 @@ class Firecrawl:
         return make_content(page, url, to, service.most, final)
 
     def check(self) -> None:
-        """Ask for the account's credit, which costs nothing."""
+        """Check the account's credit, free of charge."""
         if self.client.credit() <= 0:
             raise Fatal(f"The account at {TITLE} has no credit left: add some there.", field=KEY_FIELD)
 
 
-def make_content(page: Document, name: str, to: Path, most: int, final: str) -> RawContent:
-    """A page of an answer as content of the document `name`."""
+def make_content(page: Document, name: str, to: Path, max_bytes: int, final: str) -> RawContent:
+    """Return the content of the document `name`."""
     metadata = page.metadata_typed
     about = {
         "title": metadata.title,
@@ -63,39 +63,40 @@ def make_content(page: Document, name: str, to: Path, most: int, final: str) -> 
         "language": metadata.language,
         "canonicalUrl": metadata.extras.get("canonical"),
     }
-    return scraping_api.markdown_page(page.markdown or "", name, to, most, final, about)
+    return scraping_api.markdown_page(page.markdown or "", name, to, max_bytes, final, about)
 
 
 NAMELESS = "Firecrawl does not say where it lies."
 
 
 class Pages:
-    """Pages of one job run; used from one thread. `hosts`: hosts of the start page; `before`: known pages."""
+    """Pages of a job run, for one thread."""
 
-    def __init__(self, request: DiscoveryRequest, guard: Guard, most: int, before: Iterable[FrontierPage]) -> None:
+    def __init__(
+        self, request: DiscoveryRequest, guard: Guard, max_bytes: int, frontier_pages: Iterable[FrontierPage]
+    ) -> None:
         config = request.config
         self.start = page_key(config["url"])
         self.limits = Limits(int(config.get("maxDepth") or 3), int(config.get("maxLinks") or 100))
         self.rules = Rules.of(config, None)  # robots.txt binds the service that fetches: it tells what was forbidden
         self._guard = guard
-        self._most = most
-        pages = list(before)
+        self._max_bytes = max_bytes
+        pages = list(frontier_pages)
         self._done = {page.key for page in pages if page.done}
         self._depths = {page.key: page.depth for page in pages} | {self.start: 0}
-        self.kept = sum(page.kept for page in pages)
+        self.stored_count = sum(page.kept for page in pages)
         self._names = count()
 
     @property
     def full(self) -> bool:
-        return self.kept >= self.limits.links
+        return self.stored_count >= self.limits.links
 
     @property
     def empty(self) -> bool:
-        """Tell whether no page has arrived."""
         return not self._done
 
     def take(self, pages: Iterable[Document], folder: Path) -> Piece:
-        """The pages of one answer. Those that came with an earlier one are passed over."""
+        """Process the pages of an answer, without duplicates of earlier answers."""
         piece = Piece()
         for page in pages:
             metadata = page.metadata_typed
@@ -107,7 +108,7 @@ class Pages:
         return piece
 
     def complain(self, trouble: CrawlErrorsResponse) -> Piece:
-        """Report unreadable pages, and those that robots.txt forbids."""
+        """Report unreadable and forbidden pages."""
         piece = Piece()
         for error in trouble.errors[: self.limits.seen]:
             url = _address(error.url)
@@ -121,35 +122,35 @@ class Pages:
                 piece.skip(ROBOTS)
         return piece
 
-    def _take(self, page: Document, asked: str, to: Path, piece: Piece) -> None:
+    def _take(self, page: Document, requested_url: str, to: Path, piece: Piece) -> None:
         status = page.metadata_typed.status_code or 200
-        if why := self._refusal(asked) or (web_pages.BEYOND_LIMIT_REASON if self.full else ""):
+        if why := self._refusal(requested_url) or (web_pages.BEYOND_LIMIT_REASON if self.full else ""):
             piece.skip(why)
             self._follow(page.links or (), self.limits.depth, piece)
         elif status >= 400:
-            piece.items.append(SourceItem(asked, asked, error=str(site_said(status))))
+            piece.items.append(SourceItem(requested_url, requested_url, error=str(site_said(status))))
         else:
-            self._follow(page.links or (), self._depths.get(asked), piece)
+            self._follow(page.links or (), self._depths.get(requested_url), piece)
             try:
-                self._judge(page, asked, to, piece)
+                self._judge(page, requested_url, to, piece)
             except Skippable as error:
-                piece.items.append(SourceItem(asked, asked, error=str(error)))
-        self._end(asked, piece)
+                piece.items.append(SourceItem(requested_url, requested_url, error=str(error)))
+        self._end(requested_url, piece)
 
     def _refusal(self, url: str) -> str:
-        """Reason why a page was not requested. The depth of a page without a link to it is unknown."""
+        """Return the reason against a page; a page without a link has no known depth."""
         if self._depths.get(url, 0) > self.limits.depth:
             return web_pages.TOO_DEEP_REASON
         why = self.rules.refusal(url)
         return "" if url == self.start and why == NOT_INCLUDED else why
 
-    def _judge(self, page: Document, asked: str, to: Path, piece: Piece) -> None:
+    def _judge(self, page: Document, requested_url: str, to: Path, piece: Piece) -> None:
         metadata = page.metadata_typed
-        final = _address(metadata.url) or asked
-        if asked == self.start and self.rules.widen(final):
+        final = _address(metadata.url) or requested_url
+        if requested_url == self.start and self.rules.widen(final):
             require_allowed(final, self._guard, ScrapeOptions())
         self.rules.check(final)
-        raw = make_content(page, final, to, self._most, final)
+        raw = make_content(page, final, to, self._max_bytes, final)
         mark = f"sha256 {hashlib.sha256(raw.path.read_bytes()).hexdigest()}"
         if set((metadata.robots or "").lower().replace(",", " ").split()) & {"noindex", "none"}:
             piece.skip(NOT_INDEXED)
@@ -160,13 +161,13 @@ class Pages:
         elif not self.rules.included(final):
             piece.skip(NOT_INCLUDED)
         else:
-            self._keep(raw, asked, piece)
+            self._keep(raw, requested_url, piece)
             self._end(final, piece)
             self._end(mark, piece)
 
-    def _keep(self, raw: RawContent, asked: str, piece: Piece) -> None:
-        self.kept += 1
-        piece.change.stored.append(asked)
+    def _keep(self, raw: RawContent, requested_url: str, piece: Piece) -> None:
+        self.stored_count += 1
+        piece.change.stored.append(requested_url)
         piece.items.append(SourceItem(raw.url, raw.url, raw.media_type, content=raw))
 
     def _end(self, key: str, piece: Piece) -> None:
@@ -176,10 +177,8 @@ class Pages:
             piece.change.ended.append(key)
 
     def _follow(self, links: Iterable[str], depth: int | None, piece: Piece) -> None:
-        """Learn the depth of pages; pages linked only from excluded pages are too deep.
-
-        That is not saved: a next worker may find a shorter way. `depth`: of the page; None if it is not known.
-        """
+        """Learn the depth of linked pages; None for an unknown `depth`."""
+        # Not saved: a next worker may find a shorter path. Pages linked only from excluded pages are too deep.
         if depth is None:
             return
         for link in links:
@@ -193,8 +192,8 @@ class Pages:
                     piece.change.new_pages.append(FrontierPage(url, depth + 1, done=False))
 
 
-def _address(told: object) -> str:
-    """One spelling, without its fragment; "" if it is none."""
-    text = told.encode("utf-8", "replace").decode() if isinstance(told, str) else ""
+def _address(value: object) -> str:
+    """Normalize an address without the fragment; "" if invalid."""
+    text = value.encode("utf-8", "replace").decode() if isinstance(value, str) else ""
     address = html.absolute_link(text, text) if text else ""
     return page_key(address) if address else ""

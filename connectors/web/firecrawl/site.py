@@ -1,4 +1,4 @@
-"""A website crawled by Firecrawl: started once, polled until it ends, resumed by any worker."""
+"""Website crawled by Firecrawl: started once, polled, resumed by any worker."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ if TYPE_CHECKING:
     from firecrawl.v2.types import CrawlJob  # type: ignore[import-untyped]
 
 log = structlog.get_logger(__name__)
+# Seconds between polls; each poll checks for a cancellation of the job run.
 POLL = 2.0
-"""Seconds between two looks at a crawl that has nothing new. A job run's cancellation is seen with each look."""
+# Seconds without a new page until a crawl counts as dead.
 SILENCE = 900.0
-"""Seconds without a new page after which a crawl is taken for dead."""
+# Limit of a finished crawl's answers without a new page.
 BARREN = 50
-"""Answers without a new page that a finished crawl may give."""
 _ENDS = {
     "completed": "",
     "failed": f"{TITLE} gave the crawl up before its end; the pages that it had are ingested.",
@@ -52,10 +52,9 @@ def make(scraper: Scraper, _files: FileStore, db: Database) -> FirecrawlSite:
 
 @dataclass(frozen=True, slots=True)
 class CrawlCursor:
-    """Cursor of a crawl. `began`, `heard`: times of its start and of the last new page (Unix time).
+    """Cursor of a crawl; `began` and `heard` are Unix times of the start and of the last new page."""
 
-    `barren`: answers without a new page, one after the other; `hosts`: the site's, where its start led elsewhere.
-    """
+    # `barren`: consecutive answers without a new page; `hosts`: the site's hosts after redirects of the start.
 
     crawl: str
     began: float
@@ -66,7 +65,7 @@ class CrawlCursor:
 
     @classmethod
     def read(cls, cursor: str | None) -> CrawlCursor | None:
-        """None if no crawl was started here: another scraper's listing has other cursors."""
+        """Read a cursor; None for a cursor of another scraper."""
         return cls(**json.loads(cursor)) if cursor and cursor.startswith("{") else None
 
     def written(self) -> str:
@@ -83,7 +82,7 @@ class CrawlCursor:
 
 
 class FirecrawlSite:
-    """Crawl by Firecrawl; our limits apply to its results, whatever the service did with them."""
+    """Crawl by Firecrawl, with our limits applied to the results."""
 
     def __init__(self, scraper: Firecrawl, db: Database, options: Settings) -> None:
         self._scraper = scraper
@@ -92,7 +91,8 @@ class FirecrawlSite:
         self._options = options
 
     def discover(self, request: DiscoveryRequest, cursor: str | None) -> Iterator[Page[SourceItem]]:
-        """The crawl's id is saved before anything else: a worker that dies pays nothing twice."""
+        """List the pages of a crawl."""
+        # The crawl's id is saved first: a new worker resumes without a second charge.
         position = CrawlCursor.read(cursor)
         state = position or self._started(request)
         try:
@@ -104,7 +104,7 @@ class FirecrawlSite:
             raise
 
     def fetch(self, item: SourceItem, request: DiscoveryRequest, to: Path) -> RawContent | None:
-        """One page again, after the crawl."""
+        """Fetch a page after the crawl."""
         rules = Rules.of(request.config, robots_files.shared_robots() if self._options.fetch_robots else None)
         rules.widen(item.external_id)
         options = replace(ScrapeOptions.of(request.config), check=rules.check)
@@ -138,7 +138,7 @@ class FirecrawlSite:
         yield self._last(request, state, pages, over)
 
     def _over(self, answer: CrawlJob, state: CrawlCursor, pages: Pages) -> str | None:
-        """Notice of the crawl's end, mostly empty; None while it continues."""
+        """Return the notice of an ended crawl, mostly empty; None while running."""
         current = time.time()
         if answer.status in _ENDS and (not answer.next or not answer.data or state.barren > BARREN):
             return _ENDS[answer.status]
@@ -162,7 +162,7 @@ class FirecrawlSite:
         return _page(piece, request, state, done=True)
 
     def _leave(self, request: DiscoveryRequest, crawl: str) -> None:
-        """Cancel the crawl if the job run was cancelled, so that it costs nothing further."""
+        """Cancel the crawl of a cancelled job run, to avoid further cost."""
         try:
             cancelled = batches.is_cancelled(self._db, request.job_run_id)
         except UNAVAILABLE_ERRORS:
@@ -182,7 +182,7 @@ class FirecrawlSite:
 
 
 def _limits(config: Any) -> dict[str, Any]:
-    """The contract's limits in Firecrawl's words: its paths are regular expressions, ours are parts of the address."""
+    """Translate limits to Firecrawl's parameters, with paths as regular expressions."""
     include, exclude = (list(config.get(name) or ()) for name in ("includePaths", "excludePaths"))
     start_is_extra = bool(include) and not Rules.of(config, None).included(config["url"])
     return {
@@ -210,7 +210,7 @@ def _page(piece: Piece, request: DiscoveryRequest, state: CrawlCursor, *, done: 
 
 
 def _drop(piece: Piece) -> None:
-    """The page was saved: its files have served."""
+    """Delete the files of a saved piece."""
     for item in piece.items:
         if item.content:
             item.content.path.unlink(missing_ok=True)

@@ -64,23 +64,23 @@ def test_failures_have_our_own_messages(raised, kind, message):
 
 def test_a_file_is_written_hashed_and_measured(tmp_path):
     digest = hashlib.sha256()
-    size = responses.save_file([b"ab", b"c"], tmp_path / "f", most=3, seconds=10, service="Acme", digest=digest)
+    size = responses.save_file([b"ab", b"c"], tmp_path / "f", max_bytes=3, seconds=10, service="Acme", digest=digest)
     assert (size, (tmp_path / "f").read_bytes()) == (3, b"abc")
     assert digest.digest() == hashlib.sha256(b"abc").digest()
 
 
 def test_a_file_beyond_the_cap_is_left_out_with_the_cap(tmp_path):
     with pytest.raises(Skippable, match="larger than 1 MiB, the most that is fetched"):
-        responses.save_file([b"x" * 2**20, b"x"], tmp_path / "f", most=2**20, seconds=10, service="Acme")
+        responses.save_file([b"x" * 2**20, b"x"], tmp_path / "f", max_bytes=2**20, seconds=10, service="Acme")
 
 
 def test_what_never_ends_is_given_up(tmp_path, monkeypatch):
     clock = iter(range(1000))
     monkeypatch.setattr(responses.time, "monotonic", lambda: next(clock))
     with pytest.raises(Timeout, match=r"Acme did not send the file within 5 s\."):
-        responses.save_file((b"." for _ in range(1000)), tmp_path / "f", most=2**20, seconds=5, service="Acme")
+        responses.save_file((b"." for _ in range(1000)), tmp_path / "f", max_bytes=2**20, seconds=5, service="Acme")
     with pytest.raises(TransientError, match="has no end"):
-        responses.read_body((b"." for _ in range(100)), most=10, seconds=5000, service="Acme")
+        responses.read_body((b"." for _ in range(100)), max_bytes=10, seconds=5000, service="Acme")
 
 
 @contextmanager
