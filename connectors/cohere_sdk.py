@@ -11,14 +11,14 @@ if TYPE_CHECKING:
 
     from retrieval.settings import Settings
 
-PROVIDER: Final = "COHERE"
-TITLE: Final = "Cohere"
+COHERE_PROVIDER: Final = "COHERE"
+COHERE_TITLE: Final = "Cohere"
 BASE_URL: Final = "https://api.cohere.com"
 
 
 def base_url(settings: Settings) -> str:
     """The operator's endpoint, or Cohere's own."""
-    return sessions.base_url(settings.endpoints.get(PROVIDER), BASE_URL)
+    return sessions.base_url(settings.endpoints.get(COHERE_PROVIDER), BASE_URL)
 
 
 def open_client(api_key: str, settings: Settings, *, seconds: float, most: int) -> tuple[Any, httpx.Client]:
@@ -26,8 +26,8 @@ def open_client(api_key: str, settings: Settings, *, seconds: float, most: int) 
     import cohere
 
     sessions.quiet_loggers("cohere")
-    endpoint = settings.endpoints.get(PROVIDER)
-    web = sessions.httpx_client(sessions.trusted_certificates(endpoint, PROVIDER), seconds=seconds, most=most)
+    endpoint = settings.endpoints.get(COHERE_PROVIDER)
+    web = sessions.httpx_client(sessions.trusted_certificates(endpoint, COHERE_PROVIDER), seconds=seconds, most=most)
     client = cohere.ClientV2(
         api_key=api_key,
         base_url=base_url(settings),

@@ -38,9 +38,9 @@ from retrieval.metrics import catalog, counts
 from retrieval.network.fetch_guard import Guard
 
 CONNECT_SECONDS, READ_SECONDS = 5, 30
-CONNECTIONS = 16
+MAX_CONNECTIONS = 16
 # The second try is for a closed connection; other retries are the pipeline's.
-TRIES = 2
+MAX_ATTEMPTS = 2
 
 
 def make_client(
@@ -84,10 +84,10 @@ def _config(addressing: str) -> Config:
         s3={"addressing_style": addressing},
         request_checksum_calculation="when_required",
         response_checksum_validation="when_required",
-        retries={"total_max_attempts": TRIES, "mode": "standard"},
+        retries={"total_max_attempts": MAX_ATTEMPTS, "mode": "standard"},
         connect_timeout=CONNECT_SECONDS,
         read_timeout=READ_SECONDS,
-        max_pool_connections=CONNECTIONS,
+        max_pool_connections=MAX_CONNECTIONS,
         proxies={},
         ignore_configured_endpoint_urls=True,
     )
@@ -108,7 +108,7 @@ class _Sender:
     def __init__(self, guarded: Guard | None, ca_bundle: str | None) -> None:
         trusted = ssl.create_default_context(cafile=ca_bundle) if ca_bundle else trusted_certificates(None, "S3")
         timeout = Timeout(connect=CONNECT_SECONDS, read=READ_SECONDS)
-        self._pools = PoolManager(maxsize=CONNECTIONS, timeout=timeout, ssl_context=trusted)
+        self._pools = PoolManager(maxsize=MAX_CONNECTIONS, timeout=timeout, ssl_context=trusted)
         self._pools.pool_classes_by_scheme = _pool_classes(guarded or Guard(trusting=True))
 
     def send(self, request: AWSPreparedRequest) -> AWSResponse:

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from connectors import cohere_sdk
-from connectors.cohere_sdk import PROVIDER, TITLE
+from connectors.cohere_sdk import COHERE_PROVIDER, COHERE_TITLE
 from connectors.embedders.refusals import classify_refusal
 from connectors.embedders.request_sizing import RequestLimits
 from connectors.embedders.server_limits import ServerLimits
@@ -60,22 +60,22 @@ def make(config: Mapping[str, Any], settings: Settings) -> Embedder:
         except ApiError as error:
             raise _port_error(error, config["apiKey"]) from error
         except httpx.TimeoutException as error:
-            raise timeout_error(TITLE, REQUEST_SECONDS[kind]) from error
+            raise timeout_error(COHERE_TITLE, REQUEST_SECONDS[kind]) from error
         except (httpx.HTTPError, ValueError) as error:
-            raise connection_error(TITLE) from error
+            raise connection_error(COHERE_TITLE) from error
         vectors = getattr(getattr(answer, "embeddings", None), "float_", None)
         if not isinstance(vectors, list):
-            raise TransientError(f"{TITLE}'s answer was no list of vectors.")
+            raise TransientError(f"{COHERE_TITLE}'s answer was no list of vectors.")
         return vectors, 0
 
     return VendorEmbedder(
-        provider=PROVIDER,
-        title=TITLE,
+        provider=COHERE_PROVIDER,
+        title=COHERE_TITLE,
         model=model,
         dimensions=MODEL_DIMENSIONS.get(model),
         max_tokens=MAX_TOKENS.get(model, 512),
         limits=REQUEST_LIMITS,
-        server=ServerLimits(settings.home, PROVIDER, cohere_sdk.base_url(settings), model),
+        server=ServerLimits(settings.home, COHERE_PROVIDER, cohere_sdk.base_url(settings), model),
         send=send,
         close=web.close,
     )
@@ -84,6 +84,6 @@ def make(config: Mapping[str, Any], settings: Settings) -> Embedder:
 def _port_error(error: Any, key: str) -> Exception:
     status = error.status_code
     if status is None or 200 <= status < 300:
-        return TransientError(f"{TITLE}'s answer was not what its API gives.")
+        return TransientError(f"{COHERE_TITLE}'s answer was not what its API gives.")
     headers = {name.lower(): value for name, value in (error.headers or {}).items()}
-    return classify_refusal(TITLE, status, error.body, headers, key=key)
+    return classify_refusal(COHERE_TITLE, status, error.body, headers, key=key)

@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from retrieval.ports import Embedder, Embeddings, TextKind
     from retrieval.settings import Settings
 
-PROVIDER: Final = "ENDPOINT"
-TITLE: Final = "The model server"
+PROVIDER_NAME: Final = "ENDPOINT"
+SERVER_TITLE: Final = "The model server"
 # These texts keep a processor busy for seconds, far below the minute of a request.
 REQUEST_LIMITS: Final = RequestLimits(texts=64, tokens=100_000, concurrent=4)
 # Tokens of a text without a check.
@@ -50,14 +50,14 @@ def make(config: Mapping[str, Any], settings: Settings) -> Embedder:
     url = url if "://" in url else f"https://{url}"
     guard = fetch_guard.make_guard(settings)
     client = sessions.httpx_client(
-        sessions.trusted_certificates(None, PROVIDER),
+        sessions.trusted_certificates(None, PROVIDER_NAME),
         seconds=REQUEST_SECONDS["document"],
         transport=Transport(guard, max_bytes=MAX_RESPONSE_BYTES),
     )
     model, key = config["model"], config.get("apiKey")
-    server = ServerLimits(settings.home, PROVIDER, url, model, config.get("learned"))
+    server = ServerLimits(settings.home, PROVIDER_NAME, url, model, config.get("learned"))
     api = EmbeddingsApi(
-        TITLE, client, server, urls=list_urls(url), key=key, model=model, dimensions=config.get("dimensions")
+        SERVER_TITLE, client, server, urls=list_urls(url), key=key, model=model, dimensions=config.get("dimensions")
     )
     return EndpointEmbedder(config, url, guard, api, server, client.close)
 
@@ -80,8 +80,8 @@ class EndpointEmbedder(VendorEmbedder):
         self._is_private = url.startswith("https://")
         self._guard, self._api, self._max_dimensions = guard, api, config.get("dimensions", MAX_DIMENSIONS)
         super().__init__(
-            provider=PROVIDER,
-            title=TITLE,
+            provider=PROVIDER_NAME,
+            title=SERVER_TITLE,
             model=config["model"],
             dimensions=server.learned.dimensions,
             max_tokens=DEFAULT_MAX_TOKENS,
@@ -123,7 +123,7 @@ class EndpointEmbedder(VendorEmbedder):
         except TextsRefused as refusal:
             raise refusal.error from refusal
         except RateLimited as limited:
-            raise Retryable(f"{TITLE} takes no more requests for now (429).", after=limited.after) from limited
+            raise Retryable(f"{SERVER_TITLE} takes no more requests for now (429).", after=limited.after) from limited
         except Timeout as late:
             raise Retryable(f"{late} It may be loading the model: try again in a moment.") from late
         except TransientError as trouble:

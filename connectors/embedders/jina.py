@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from retrieval.ports import Embedder, TextKind
     from retrieval.settings import Settings
 
-PROVIDER: Final = "JINA"
-TITLE: Final = "Jina AI"
+PROVIDER_NAME: Final = "JINA"
+VENDOR_TITLE: Final = "Jina AI"
 BASE_URL: Final = "https://api.jina.ai/v1"
 MODEL_DIMENSIONS: Final[Mapping[str, int]] = {"jina-embeddings-v3": 1024, "jina-embeddings-v4": 2048}
 # Requests a minute of a paid key. The tokens are well below the limit per minute of the smallest key.
@@ -31,11 +31,16 @@ TASK_NAMES: Final[Mapping[TextKind, str]] = {"document": "retrieval.passage", "q
 def make(config: Mapping[str, Any], settings: Settings) -> Embedder:
     """Return the model of an `embeddingModelConfig`."""
     base, client = sessions.vendor_client(
-        settings, PROVIDER, BASE_URL, config["apiKey"], seconds=REQUEST_SECONDS["document"], most=MAX_RESPONSE_BYTES
+        settings,
+        PROVIDER_NAME,
+        BASE_URL,
+        config["apiKey"],
+        seconds=REQUEST_SECONDS["document"],
+        most=MAX_RESPONSE_BYTES,
     )
     model = config["model"]
-    server = ServerLimits(settings.home, PROVIDER, base, model)
-    api = EmbeddingsApi(TITLE, client, server, urls=[base + OPERATION_PATH], key=config["apiKey"], model=model)
+    server = ServerLimits(settings.home, PROVIDER_NAME, base, model)
+    api = EmbeddingsApi(VENDOR_TITLE, client, server, urls=[base + OPERATION_PATH], key=config["apiKey"], model=model)
 
     def send(texts: Sequence[str], kind: TextKind) -> tuple[list[Any], int]:
         from openai import omit
@@ -45,8 +50,8 @@ def make(config: Mapping[str, Any], settings: Settings) -> Embedder:
         return api.send(texts, REQUEST_SECONDS[kind], extra_fields=extra_fields)
 
     return VendorEmbedder(
-        provider=PROVIDER,
-        title=TITLE,
+        provider=PROVIDER_NAME,
+        title=VENDOR_TITLE,
         model=model,
         dimensions=MODEL_DIMENSIONS.get(model),
         max_tokens=MAX_TOKENS,

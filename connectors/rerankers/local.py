@@ -114,7 +114,7 @@ class CrossEncoder:
         self.rerank("check", ["check"], seconds=60)
 
 
-_FIELDS: Final = {"input_ids": "ids", "attention_mask": "attention_mask", "token_type_ids": "type_ids"}
+_INPUT_FIELDS: Final = {"input_ids": "ids", "attention_mask": "attention_mask", "token_type_ids": "type_ids"}
 
 
 @lru_cache(maxsize=4)
@@ -138,11 +138,11 @@ def _loaded(folder: Path) -> tuple[Any, Any, Mapping[str, str]]:
     except Exception as error:  # the libraries' errors have no common base
         raise Fatal("The files in path are no ONNX graph and tokenizer that can be read.", field=PATH_FIELD) from error
     names = [entry.name for entry in session.get_inputs()]
-    if unknown := set(names) - _FIELDS.keys():
+    if unknown := set(names) - _INPUT_FIELDS.keys():
         raise Fatal(
             f"The graph in path takes {', '.join(sorted(unknown))}, which a cross-encoder has not.", field=PATH_FIELD
         )
-    return tokenizer, session, {name: _FIELDS[name] for name in names}
+    return tokenizer, session, {name: _INPUT_FIELDS[name] for name in names}
 
 
 def _run(session: Any, feeds: Mapping[str, Any]) -> Any:

@@ -14,9 +14,9 @@ from retrieval.errors import Skippable
 from retrieval.ports import RawContent, ScrapeOptions
 from retrieval.settings import Settings
 
-TITLE: Final = "Jina Reader"
+SCRAPER_TITLE: Final = "Jina Reader"
 BASE_URL: Final = "https://r.jina.ai"
-SECONDS: Final = 120.0
+REQUEST_TIMEOUT_SECONDS: Final = 120.0
 HTML: Final = "text/html; charset=utf-8"
 CHECKED: Final = "https://example.com/"
 _WARNING: Final = re.compile(r"returned error (\d{3})")
@@ -25,7 +25,7 @@ _WARNING: Final = re.compile(r"returned error (\d{3})")
 def make(config: Mapping[str, Any], options: Settings) -> Jina:
     """Build the scraper with a namespace's key."""
     headers = {"Authorization": f"Bearer {key_of(config)}", "Accept": "application/json", "DNT": "1"}
-    return Jina(Service("JINA_READER", TITLE, BASE_URL, headers, options))
+    return Jina(Service("JINA_READER", SCRAPER_TITLE, BASE_URL, headers, options))
 
 
 class Jina:
@@ -58,14 +58,16 @@ class Jina:
         """Return the `data` of the answer."""
         headers = {"X-No-Cache": "true"} | ({} if is_file(url) else {"X-Return-Format": "html"})
         answer = self._service.send(
-            "POST", f"{self._service.base_url}/", seconds=SECONDS, json={"url": url}, headers=headers
+            "POST", f"{self._service.base_url}/", seconds=REQUEST_TIMEOUT_SECONDS, json={"url": url}, headers=headers
         )
         return self._understood(answer)
 
     def _understood(self, answer: ScrapeResponse) -> Mapping[str, Any]:
         self._service.refuse(answer.status_code, answer.headers)
         if not answer.ok:
-            raise Skippable(f"{TITLE} could not read the page ({answer.status_code}): it is not there, or not for it.")
+            raise Skippable(
+                f"{SCRAPER_TITLE} could not read the page ({answer.status_code}): it is not there, or not for it."
+            )
         try:
             data = answer.json()["data"]
         except (ValueError, LookupError, TypeError) as error:

@@ -14,15 +14,15 @@ from retrieval.errors import Fatal, Skippable
 from retrieval.ports import RawContent, ScrapeOptions
 from retrieval.settings import Settings
 
-TITLE: Final = "ScrapingBee"
+SCRAPER_TITLE: Final = "ScrapingBee"
 BASE_URL: Final = "https://app.scrapingbee.com/api/v1"
 # ScrapingBee's own limit is 140 s.
-SECONDS: Final = 150.0
+REQUEST_TIMEOUT_SECONDS: Final = 150.0
 
 
 def make(config: Mapping[str, Any], options: Settings) -> ScrapingBee:
     """Build the scraper with a namespace's key."""
-    return ScrapingBee(Service("SCRAPINGBEE", TITLE, BASE_URL, {}, options), key_of(config))
+    return ScrapingBee(Service("SCRAPINGBEE", SCRAPER_TITLE, BASE_URL, {}, options), key_of(config))
 
 
 class ScrapingBee:
@@ -61,7 +61,9 @@ class ScrapingBee:
 
     def _page(self, url: str) -> ScrapeResponse:
         parameters = {"api_key": self._key, "url": url, "render_js": "false" if is_file(url) else "true"}
-        answer = self._service.send("GET", f"{self._service.base_url}/", seconds=SECONDS, params=parameters)
+        answer = self._service.send(
+            "GET", f"{self._service.base_url}/", seconds=REQUEST_TIMEOUT_SECONDS, params=parameters
+        )
         status = answer.headers.get("spb-initial-status-code", "")
         if not answer.ok and status.isdecimal() and int(status) >= 400:
             raise site_said(int(status))
@@ -76,9 +78,9 @@ class ScrapingBee:
         """Error for a refusal: 401 means a wrong key or an account without credit."""
         if answer.status_code == 401:
             raise Fatal(
-                f"{TITLE} refuses the key in {KEY_FIELD}, or its account has no credit left: check both.",
+                f"{SCRAPER_TITLE} refuses the key in {KEY_FIELD}, or its account has no credit left: check both.",
                 field=KEY_FIELD,
             )
         self._service.refuse(answer.status_code, answer.headers)
         if not answer.ok:
-            raise Skippable(f"{TITLE} could not read the page ({answer.status_code}).")
+            raise Skippable(f"{SCRAPER_TITLE} could not read the page ({answer.status_code}).")

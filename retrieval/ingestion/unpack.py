@@ -29,7 +29,7 @@ LEVEL = "archiveDepth"
 """Property of a document that was packed into another: in how many files it lay."""
 ROOT = "archiveRoot"
 """Property of a document that was packed into another: the outermost archive that it lay in."""
-_PIECE = 1 << 20
+_READ_CHUNK_BYTES = 1 << 20
 _UPLOAD = "Split the archive, or upload the files by themselves; the operator can raise {setting}."
 
 
@@ -65,7 +65,7 @@ def _stored(number: int, member: Member, item: Item, scope: Scope, files: FileSt
 
 def _pieces(path: Path, update_hash: Callable[[bytes], None]) -> Iterator[bytes]:
     with path.open("rb") as file:
-        while piece := file.read(_PIECE):
+        while piece := file.read(_READ_CHUNK_BYTES):
             update_hash(piece)
             yield piece
 

@@ -80,7 +80,7 @@ def letter_numeral(number: int) -> str:
     return chr(ord("a") + (number - 1) % 26) * ((number - 1) // 26 + 1)
 
 
-FORMS: dict[str, Callable[[int], str]] = {
+NUMBER_FORMATS: dict[str, Callable[[int], str]] = {
     "lowerLetter": letter_numeral,
     "upperLetter": lambda number: letter_numeral(number).upper(),
     "lowerRoman": roman_numeral,
@@ -91,8 +91,8 @@ FORMS: dict[str, Callable[[int], str]] = {
 
 
 def write_number(number: int, form: str) -> str:
-    """Write a number in one of the `FORMS`; in digits for an unknown form."""
-    return FORMS.get(form, str)(number) if 0 < number < _MAX_NUMERAL else str(number)
+    """Write a number in one of the `NUMBER_FORMATS`; in digits for an unknown form."""
+    return NUMBER_FORMATS.get(form, str)(number) if 0 < number < _MAX_NUMERAL else str(number)
 
 
 class Numbering:

@@ -29,7 +29,7 @@ def read_verbatim(data: bytes, kind: Kind, media_type: str = "") -> Reply:
     return Reply(text=text, title=title, properties={"mimeType": kind.media_type, "fileSize": len(data)})
 
 
-_TOKEN: Final = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\],:]|[^\s{}\[\],:"]+')
+_TOKEN_PATTERN: Final = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\],:]|[^\s{}\[\],:"]+')
 # Texts with longer lines are indented.
 _LINE_CHARACTERS: Final = 1_000
 
@@ -58,7 +58,7 @@ def _indented(text: str) -> str:
     """Yield tokens with each member and element on a separate line."""
     parts: list[str] = []
     depth, empty = 0, False
-    for match in _TOKEN.finditer(text):
+    for match in _TOKEN_PATTERN.finditer(text):
         token = match[0]
         closing = token in ("}", "]")
         depth -= closing

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from retrieval.ports import TokenSource
     from retrieval.settings import Settings
 
-SECONDS: Final = 60.0
+REQUEST_TIMEOUT_SECONDS: Final = 60.0
 MAX_WORDS: Final = 200
 """Characters of a vendor's reason in an error message."""
 _REASONS: Final = ("message", "errorMessages.0", "errors.0.detail", "errors.0.title", "errors.0", "error")
@@ -106,7 +106,7 @@ class Service:
             client = self._client(site)
             signed = {**self.about.headers, **(headers or {}), **_sign(site.edition, secrets)}
             try:
-                with responses.translate_failures(self.about.title, SECONDS):
+                with responses.translate_failures(self.about.title, REQUEST_TIMEOUT_SECONDS):
                     address, _, body = url.partition("\n")
                     kind = {"Content-Type": "application/json"} if body else {}
                     method = "POST" if body else "GET"
@@ -200,7 +200,7 @@ class Service:
             if guarded
             else bounded_answers.bounded_transport()(certificates, max_bytes=responses.MAX_BODY_BYTES)
         )
-        return sessions.httpx_client(certificates, seconds=SECONDS, transport=transport)
+        return sessions.httpx_client(certificates, seconds=REQUEST_TIMEOUT_SECONDS, transport=transport)
 
     def _read_error(self, answer: httpx.Response) -> httpx.Response:
         """Return the answer, as 404 for a missing item. Raises as `_check` for errors that it names."""

@@ -117,7 +117,7 @@ def _session(endpoint: Endpoint | None) -> requests.Session:
     session.hooks["response"].append(_check_response)
     session.adapters.clear()
     for host in _API_HOSTS:
-        session.mount(host, Adapter(pool_connections=len(_API_HOSTS), pool_maxsize=sessions.CONNECTIONS))
+        session.mount(host, Adapter(pool_connections=len(_API_HOSTS), pool_maxsize=sessions.MAX_CONNECTIONS))
     return session
 
 

@@ -114,7 +114,7 @@ def send_token_request(flow: OAuth, url: str, content: dict[str, str]) -> Any:
         BASE_URL,
         sessions.trusted_certificates(None, "NOTION"),
         TOKEN_BYTES,
-        seconds=oauth.SECONDS,
+        seconds=oauth.TOKEN_TIMEOUT_SECONDS,
         route=lambda _path: url,
     )
     send = client.oauth.token if "grant_type" in content else client.oauth.revoke

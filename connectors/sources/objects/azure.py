@@ -22,7 +22,7 @@ from retrieval.settings import Settings
 if TYPE_CHECKING:
     import httpx
 
-TITLE: Final = "Azure Blob Storage"
+VENDOR_TITLE: Final = "Azure Blob Storage"
 VERSION: Final = "2021-12-02"
 FORBIDDEN: Final = "The credentials may not list and read this container, or have expired."
 
@@ -76,7 +76,7 @@ class Container:
             raise Fatal("The account has no such container.") from error
         except NotReadable as error:
             raise Fatal(FORBIDDEN) from error
-        root = parse_xml(body, "EnumerationResults", TITLE)
+        root = parse_xml(body, "EnumerationResults", VENDOR_TITLE)
         entries = root.iterfind("Blobs/*")
         objects = [self._stored(entry) for entry in entries if entry.findtext("Properties/ResourceType") != "directory"]
         is_folder = "delimiter" in request
@@ -101,7 +101,7 @@ def make_container(location: Location, settings: Settings) -> Container:
     sign = (
         _sign_by_key(location.host, names["accountKey"]) if "accountKey" in names else _sign_by_sas(names["sasToken"])
     )
-    return Container(WebClient(TITLE, endpoint, settings, sign, is_unauthorized=_is_unauthorized), location)
+    return Container(WebClient(VENDOR_TITLE, endpoint, settings, sign, is_unauthorized=_is_unauthorized), location)
 
 
 def _is_unauthorized(response: httpx.Response) -> bool:
@@ -154,7 +154,7 @@ def _stored(key: str, size: str | None, etag: str | None, modified: str | None) 
     try:
         return StoredObject(key, int(size or 0), (etag or "").strip('"'), _time(modified))
     except ValueError as error:
-        raise responses.unreadable_answer(TITLE) from error
+        raise responses.unreadable_answer(VENDOR_TITLE) from error
 
 
 def _time(text: str | None) -> datetime | None:

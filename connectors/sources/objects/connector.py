@@ -40,12 +40,12 @@ MAKERS: Final = {
 }
 """Scheme of a URL to what makes its storage from a location and the settings."""
 
-T = TypeVar("T")
+ResultT = TypeVar("ResultT")
 
 POLICY: Final = ServicePolicy("Object storage", per_minute=60_000, burst=1000)
-SECONDS: Final = 600.0
+DOWNLOAD_TIMEOUT_SECONDS: Final = 600.0
 """Seconds that the content of one object may take."""
-PIECE: Final = 1 << 20
+READ_CHUNK_BYTES: Final = 1 << 20
 NAME: Final = 200
 """Characters of a name that is not the key's own."""
 LINKS: Final = "symbolic links"
@@ -138,10 +138,10 @@ def _make_storage(location: Location, settings: Settings) -> Storage:
     return cast("Storage", make_storage(location, settings))
 
 
-def _ask(tokens: TokenSource, request: Callable[[], T]) -> T:
+def _ask(tokens: TokenSource, request: Callable[[], ResultT]) -> ResultT:
     """Ask again what may pass, as for every content service."""
 
-    def ask(_token: str) -> T:
+    def ask(_token: str) -> ResultT:
         try:
             return request()
         except Retryable as error:
@@ -171,8 +171,8 @@ def _save(location: Location, storage: Storage, key: str, to: Path, most: int) -
     with storage.open(key) as (stored, stream):
         if stored.size > most:
             raise responses.too_large(most)
-        pieces = iter(lambda: stream.read(PIECE), b"")
-        size = responses.save_file(pieces, to, max_bytes=most, seconds=SECONDS, service="The storage")
+        pieces = iter(lambda: stream.read(READ_CHUNK_BYTES), b"")
+        size = responses.save_file(pieces, to, max_bytes=most, seconds=DOWNLOAD_TIMEOUT_SECONDS, service="The storage")
     if stored.size not in {size, UNKNOWN}:
         raise TransientError("The file changed, or its download broke off.")
     item = _item(location, stored)

@@ -27,9 +27,9 @@ from retrieval.network import fetch_guard
 from retrieval.network.fetch_guard import Guard
 from retrieval.settings import Settings
 
-TITLE: Final = "The FTP server"
+SERVER_TITLE: Final = "The FTP server"
 PORT: Final = 21
-SECONDS: Final = 30.0
+SOCKET_TIMEOUT_SECONDS: Final = 30.0
 """Seconds that a connection or an answer may take."""
 _KINDS: Final = {"file": "file", "dir": "directory"}
 _ABOVE: Final = frozenset({"cdir", "pdir"})
@@ -49,7 +49,7 @@ class Session(ftplib.FTP_TLS):
     """
 
     def __init__(self, guard: Guard, address: str, port: int, name: str) -> None:
-        super().__init__(timeout=SECONDS, context=sessions.trusted_certificates(None, TITLE))
+        super().__init__(timeout=SOCKET_TIMEOUT_SECONDS, context=sessions.trusted_certificates(None, SERVER_TITLE))
         self._guard, self._address, self._most = guard, address, responses.MAX_BODY_BYTES
         self.host, self.port = name, port
         self.sock = self._dial(port)
@@ -186,8 +186,8 @@ class Session(ftplib.FTP_TLS):
 
     def _dial(self, port: int) -> socket:
         guard = replace(self._guard, extra_ports=frozenset({port}))
-        connection = guard.connect(self._address, port, SECONDS)
-        connection.settimeout(SECONDS)
+        connection = guard.connect(self._address, port, SOCKET_TIMEOUT_SECONDS)
+        connection.settimeout(SOCKET_TIMEOUT_SECONDS)
         return connection
 
 
@@ -230,7 +230,7 @@ def make_ftp(location: Location, settings: Settings) -> Tree:
 
 @contextmanager
 def _explain_failures() -> Iterator[None]:
-    with explain_failures(TITLE, ftplib.Error, ValueError, LookupError):
+    with explain_failures(SERVER_TITLE, ftplib.Error, ValueError, LookupError):
         try:
             yield
         except ssl.SSLCertVerificationError as error:

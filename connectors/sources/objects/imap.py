@@ -30,15 +30,15 @@ from retrieval.network import fetch_guard
 from retrieval.network.fetch_guard import Guard
 from retrieval.settings import Settings
 
-TITLE: Final = "The IMAP server"
+SERVER_TITLE: Final = "The IMAP server"
 PORTS: Final = {"imaps": 993, "imap": 143}
-SECONDS: Final = 60.0
-PIECE: Final = 1 << 20
+SOCKET_TIMEOUT_SECONDS: Final = 60.0
+READ_CHUNK_BYTES: Final = 1 << 20
 SUFFIX: Final = ".eml"
 _EMPTY: Final = frozenset({"\\noselect", "\\nonexistent"})
 _LEFT_OUT: Final = frozenset({"\\all", "\\flagged", "\\junk", "\\trash", "\\drafts"})
 """Folders with the mails of other folders, or with what nobody looks for. The one that the URL names is read."""
-_FIELDS: Final = "(UID FLAGS INTERNALDATE RFC822.SIZE BODY.PEEK[HEADER.FIELDS (SUBJECT)])"
+_FETCH_FIELDS: Final = "(UID FLAGS INTERNALDATE RFC822.SIZE BODY.PEEK[HEADER.FIELDS (SUBJECT)])"
 _KEY: Final = re.compile(r"(?P<folder>.+)/(?P<validity>\d+)\.(?P<uid>\d+)\.eml", re.DOTALL)
 _LIST: Final = re.compile(rb'\((?P<flags>[^)]*)\) (?:"(?P<delimiter>\\?.)"|NIL) (?P<name>.*)', re.DOTALL)
 _SIZE: Final = re.compile(rb"RFC822\.SIZE (\d+)")
@@ -51,13 +51,13 @@ class Session(imaplib.IMAP4):
     def __init__(self, guard: Guard, scheme: str, host: str, port: int) -> None:
         self._guard, self._tls = guard, scheme == "imaps"
         self.most = responses.MAX_BODY_BYTES
-        super().__init__(host, port, SECONDS)
+        super().__init__(host, port, SOCKET_TIMEOUT_SECONDS)
 
     def open(self, host: str = "", port: int = 0, timeout: float | None = None) -> None:
         connection = self._guard.connect(host, port, timeout)
         connection.settimeout(timeout)
         if self._tls:
-            connection = sessions.trusted_certificates(None, TITLE).wrap_socket(connection, server_hostname=host)
+            connection = sessions.trusted_certificates(None, SERVER_TITLE).wrap_socket(connection, server_hostname=host)
         self._connection, self._stream = connection, connection.makefile("rb")
 
     def read(self, size: int) -> bytes:
@@ -209,9 +209,9 @@ class _Mail:
         self._start = 0
 
     def read(self, _size: int = -1) -> bytes:
-        if self._start % PIECE:
+        if self._start % READ_CHUNK_BYTES:
             return b""
-        data = self._session.ask("UID", "FETCH", self._uid, f"(BODY.PEEK[]<{self._start}.{PIECE}>)")
+        data = self._session.ask("UID", "FETCH", self._uid, f"(BODY.PEEK[]<{self._start}.{READ_CHUNK_BYTES}>)")
         piece = next((bytes(part[1]) for part in data if isinstance(part, tuple)), b"")
         self._start += len(piece)
         return piece
@@ -230,7 +230,7 @@ def _explained() -> Iterator[None]:
     except ssl.SSLCertVerificationError as error:
         raise Fatal("The certificate of the IMAP server is not trusted.") from error
     except (imaplib.IMAP4.error, LookupError, OSError) as error:
-        raise responses.connection_error(TITLE) from error
+        raise responses.connection_error(SERVER_TITLE) from error
 
 
 def _read_folder(line: Any, prefix: str) -> tuple[str, str] | None:
@@ -250,7 +250,7 @@ def _read_folder(line: Any, prefix: str) -> tuple[str, str] | None:
 def _read_mails(session: Session, folder: str, validity: str, uids: str) -> list[StoredObject]:
     """Mails of the folder that is selected, in the order of their UIDs."""
     mails = {}
-    data = session.ask("UID", "FETCH", uids, _FIELDS)
+    data = session.ask("UID", "FETCH", uids, _FETCH_FIELDS)
     for part, closing in zip(data, [*data[1:], b""], strict=True):
         if not isinstance(part, tuple):
             continue

@@ -8,25 +8,28 @@ from contextlib import contextmanager, suppress
 from threading import Semaphore
 from typing import Final, Generic, TypeVar
 
-CONNECTIONS: Final = 4
+MAX_CONNECTIONS: Final = 4
 """Connections of one process to a server; servers allow 10 to 15 of a user."""
 
-T = TypeVar("T")
+ConnectionT = TypeVar("ConnectionT")
 
 
-class Pool(Generic[T]):
+class Pool(Generic[ConnectionT]):
     """`answers`: errors by which a server answers, after which a connection is used further."""
 
     def __init__(
-        self, connect: Callable[[], T], close: Callable[[T], object], answers: tuple[type[Exception], ...] = ()
+        self,
+        connect: Callable[[], ConnectionT],
+        close: Callable[[ConnectionT], object],
+        answers: tuple[type[Exception], ...] = (),
     ) -> None:
         self._connect, self._close, self._answers = connect, close, answers
-        self._free = Semaphore(CONNECTIONS)
-        self._idle: list[T] = []
+        self._free = Semaphore(MAX_CONNECTIONS)
+        self._idle: list[ConnectionT] = []
         weakref.finalize(self, _close_all, self._idle, close)
 
     @contextmanager
-    def lease(self) -> Iterator[T]:
+    def lease(self) -> Iterator[ConnectionT]:
         """A connection of this thread's own. One that fails is closed with all idle ones, which may be as old."""
         with self._free:
             connection = self._idle.pop() if self._idle else self._connect()
@@ -42,7 +45,7 @@ class Pool(Generic[T]):
             self._idle.append(connection)
 
 
-def _close_all(connections: list[T], close: Callable[[T], object]) -> None:
+def _close_all(connections: list[ConnectionT], close: Callable[[ConnectionT], object]) -> None:
     while connections:
         with suppress(Exception):
             close(connections.pop())

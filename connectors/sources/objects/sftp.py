@@ -26,9 +26,9 @@ from retrieval.settings import Settings
 if TYPE_CHECKING:
     from paramiko import PKey, SFTPAttributes, SFTPClient, Transport
 
-TITLE: Final = "The SFTP server"
+SERVER_TITLE: Final = "The SFTP server"
 PORT: Final = 22
-SECONDS: Final = 30.0
+SOCKET_TIMEOUT_SECONDS: Final = 30.0
 """Seconds that a connection, its handshake or an answer may take."""
 _KINDS: Final = {stat.S_IFREG: "file", stat.S_IFDIR: "directory"}
 
@@ -92,19 +92,19 @@ class SftpFiles:
             channel = SFTPClient.from_transport(self._transport)
         if channel is None:
             raise TransientError("The SFTP server opens no channel.")
-        channel.get_channel().settimeout(SECONDS)
+        channel.get_channel().settimeout(SOCKET_TIMEOUT_SECONDS)
         return channel
 
     def _connect(self) -> Transport:
         """A connection with an authorized user. Fatal for another key than the config's, and for a refused user."""
         from paramiko import AuthenticationException, Transport
 
-        sock = self._guard.connect(*self._address, SECONDS)
-        sock.settimeout(SECONDS)
+        sock = self._guard.connect(*self._address, SOCKET_TIMEOUT_SECONDS)
+        sock.settimeout(SOCKET_TIMEOUT_SECONDS)
         transport = Transport(sock)
-        transport.banner_timeout = transport.auth_timeout = SECONDS
+        transport.banner_timeout = transport.auth_timeout = SOCKET_TIMEOUT_SECONDS
         try:
-            transport.start_client(timeout=SECONDS)
+            transport.start_client(timeout=SOCKET_TIMEOUT_SECONDS)
             self._check_key(transport.get_remote_server_key())
             names = self._location.credentials
             if key := names.get("privateKey"):
@@ -135,7 +135,7 @@ def make_sftp(location: Location, settings: Settings) -> Tree:
 
     sessions.quiet_loggers("paramiko")
     files = SftpFiles(location, fetch_guard.make_guard(settings, frozenset({PORT})))
-    return Tree(files, location.prefix, files.open, partial(explain_failures, TITLE, SSHException))
+    return Tree(files, location.prefix, files.open, partial(explain_failures, SERVER_TITLE, SSHException))
 
 
 def _read_key(text: str, password: str | None) -> PKey:

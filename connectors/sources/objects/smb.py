@@ -37,11 +37,11 @@ from retrieval.network import fetch_guard
 from retrieval.network.fetch_guard import Guard
 from retrieval.settings import Settings
 
-TITLE: Final = "The SMB server"
+SERVER_TITLE: Final = "The SMB server"
 PORT: Final = 445
-SECONDS: Final = 30
+SOCKET_TIMEOUT_SECONDS: Final = 30
 """Seconds that a connection or an answer may take."""
-PIECE: Final = 4 * MAX_PAYLOAD_SIZE
+READ_CHUNK_BYTES: Final = 4 * MAX_PAYLOAD_SIZE
 _MISSING: Final = (
     exceptions.ObjectNameNotFound,
     exceptions.ObjectPathNotFound,
@@ -61,7 +61,9 @@ class _Connection(Connection):  # type: ignore[misc]
     """A connection whose answers keep no thread waiting, and whose links are not followed."""
 
     def receive(self, request: Any, *options: Any, **named: Any) -> Any:
-        return super().receive(request, *options, **{"timeout": SECONDS, "resolve_symlinks": False, **named})
+        return super().receive(
+            request, *options, **{"timeout": SOCKET_TIMEOUT_SECONDS, "resolve_symlinks": False, **named}
+        )
 
 
 class Share:
@@ -133,7 +135,7 @@ class _Stream:
     def read(self, _size: int = -1) -> bytes:
         if self._start >= self._file.end_of_file:
             return b""
-        piece = bytes(self._file.read(self._start, min(PIECE, self._file.connection.max_read_size)))
+        piece = bytes(self._file.read(self._start, min(READ_CHUNK_BYTES, self._file.connection.max_read_size)))
         self._start += len(piece)
         return piece
 
@@ -170,7 +172,7 @@ def make_share(location: Location, settings: Settings) -> Tree:
     """The files of a location."""
     sessions.quiet_loggers("smbprotocol", "spnego")
     files = SmbFiles(location, fetch_guard.make_guard(settings, frozenset({PORT})))
-    return Tree(files, location.prefix, files.open, partial(explain_failures, TITLE, *_FAILURES))
+    return Tree(files, location.prefix, files.open, partial(explain_failures, SERVER_TITLE, *_FAILURES))
 
 
 def _connect(location: Location, guard: Guard) -> Share:
@@ -184,7 +186,7 @@ def _connect(location: Location, guard: Guard) -> Share:
             raise Fatal("By SMB only a server in a private range that RETRIEVAL_FETCH_ALLOW names can be used.")
         connection = _Connection(uuid.uuid4(), address, port)
         try:
-            connection.connect(timeout=SECONDS)
+            connection.connect(timeout=SOCKET_TIMEOUT_SECONDS)
         except (ValueError, OSError, exceptions.SMBException) as error:
             failure = error
             continue

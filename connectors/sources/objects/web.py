@@ -16,7 +16,7 @@ from retrieval.settings import Settings
 if TYPE_CHECKING:
     import httpx
 
-SECONDS: Final = 30.0
+REQUEST_TIMEOUT_SECONDS: Final = 30.0
 """Seconds without a byte."""
 Sign = Callable[["httpx.Request"], "httpx.Request"]
 UNAUTHORIZED: Final = "The server does not accept these credentials."
@@ -49,7 +49,7 @@ class WebClient:
         limit = max(settings.max_file_bytes + 1, responses.MAX_BODY_BYTES)
         verify = sessions.trusted_certificates(None, title)
         transport = Transport(self._guard, verify=verify, max_bytes=limit)
-        self._client = sessions.httpx_client(verify, seconds=SECONDS, transport=transport, auth=auth)
+        self._client = sessions.httpx_client(verify, seconds=REQUEST_TIMEOUT_SECONDS, transport=transport, auth=auth)
         weakref.finalize(self, self._client.close)
 
     def send(
@@ -79,7 +79,7 @@ class WebClient:
             self._private = True
         url = self.base_url + path
         with (
-            responses.translate_failures(self._title, SECONDS),
+            responses.translate_failures(self._title, REQUEST_TIMEOUT_SECONDS),
             self._client.stream(method, url, content=body, headers=headers) as response,
         ):
             self._check(response)

@@ -15,7 +15,7 @@ from connectors.sources.objects.web import NotReadable, WebClient, parse_xml
 from retrieval.errors import Fatal
 from retrieval.settings import Settings
 
-TITLE: Final = "The WebDAV server"
+SERVER_TITLE: Final = "The WebDAV server"
 _NAMES: Final = ("resourcetype", "getcontentlength", "getlastmodified", "getetag")
 _BODY: Final = (
     '<?xml version="1.0" encoding="utf-8"?><propfind xmlns="DAV:"><prop>'
@@ -42,7 +42,7 @@ class WebdavFiles:
         """The file or folder at a path."""
         entries = self._find(path, "0")
         if len(entries) != 1:
-            raise responses.unreadable_answer(TITLE)
+            raise responses.unreadable_answer(SERVER_TITLE)
         return entries[0]
 
     @contextmanager
@@ -55,7 +55,9 @@ class WebdavFiles:
         response, body = self._client.send("PROPFIND", quote(path), body=_BODY, headers=headers)
         if response.status_code != 207:
             raise Fatal("The server does not speak WebDAV at this URL.")
-        return [_entry(element) for element in parse_xml(body, "{DAV:}multistatus", TITLE).iterfind("{DAV:}response")]
+        return [
+            _entry(element) for element in parse_xml(body, "{DAV:}multistatus", SERVER_TITLE).iterfind("{DAV:}response")
+        ]
 
 
 def make_webdav(location: Location, settings: Settings) -> Tree:
@@ -65,7 +67,7 @@ def make_webdav(location: Location, settings: Settings) -> Tree:
     names = location.credentials
     auth = httpx.BasicAuth(names["user"], names.get("password", "")) if names else None
     scheme = location.scheme.removeprefix("webdav+")
-    files = WebdavFiles(WebClient(TITLE, f"{scheme}://{location.host}", settings, auth))
+    files = WebdavFiles(WebClient(SERVER_TITLE, f"{scheme}://{location.host}", settings, auth))
     return Tree(files, location.prefix, files.open, explain_refusals)
 
 
@@ -99,4 +101,4 @@ def _entry(element: Any) -> dict[str, Any]:
             "modified": parsedate_to_datetime(texts["getlastmodified"]) if texts.get("getlastmodified") else None,
         }
     except ValueError as error:
-        raise responses.unreadable_answer(TITLE) from error
+        raise responses.unreadable_answer(SERVER_TITLE) from error

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from retrieval.network.guard_proxy import Route
     from retrieval.setting_values import Endpoint
 
-SECONDS = 30.0
+REQUEST_TIMEOUT_SECONDS = 30.0
 """How long each step of a request may take."""
 MOST_BYTES = 64 * 2**20
 """Of one answer."""
@@ -51,7 +51,7 @@ class PineconeClient:
     @contextmanager
     def index(self, seconds: float | None = None) -> Iterator[Index]:
         """The SDK's index for one call, which is one request. `seconds`: for each of its steps."""
-        seconds = seconds or SECONDS
+        seconds = seconds or REQUEST_TIMEOUT_SECONDS
         with self._lock:
             if not self._opened:
                 self._require_allowed()

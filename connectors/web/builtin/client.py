@@ -129,7 +129,7 @@ class Throttle:
 
 log = structlog.get_logger(__name__)
 ANYTHING = "text/html,application/xhtml+xml,application/pdf;q=0.9,*/*;q=0.8"
-TRIES = 3
+MAX_ATTEMPTS = 3
 # Limit of a wait or try in seconds for a retry here; longer waits are the caller's.
 SHORT_WAIT = 10.0
 _LATER = frozenset({408, 421, 425, 429})
@@ -195,7 +195,7 @@ class WebClient:
     def get(self, url: str, into: BinaryIO, wish: FetchRequest | None = None) -> Fetched:
         """Fetch `url` into an empty file. Skippable for a permanent, Retryable for a temporary failure."""
         request = wish or FetchRequest()
-        for attempt in range(1, TRIES):
+        for attempt in range(1, MAX_ATTEMPTS):
             begun = time.monotonic()
             try:
                 return self._follow(url, into, request)

@@ -121,13 +121,15 @@ def read_page(data: bytes, url: str, media_type: str = "") -> Page:
     return Page(about, links, read_text(parsed, about.title, url))
 
 
-_LINK = re.compile(r"(?<!!)\[[^\]\n]{0,500}\]\(\s*<?([^\s<>()]{1,2048}(?:\([^\s()]*\))?[^\s<>()]*)>?[^)\n]{0,300}\)")
+_MARKDOWN_LINK = re.compile(
+    r"(?<!!)\[[^\]\n]{0,500}\]\(\s*<?([^\s<>()]{1,2048}(?:\([^\s()]*\))?[^\s<>()]*)>?[^)\n]{0,300}\)"
+)
 
 
 def read_markdown(data: bytes, url: str) -> Page:
     """Read the absolute http(s) links of Markdown, without fragments and duplicates."""
     text = decoding.decode_text(data)
-    links = {html.absolute_link(url, match[1]): None for match in _LINK.finditer(text)}
+    links = {html.absolute_link(url, match[1]): None for match in _MARKDOWN_LINK.finditer(text)}
     links.pop("", None)
     return Page(About("", "", "", "", url), tuple(links))
 

@@ -35,7 +35,7 @@ from retrieval.ports import DiscoveryRequest, FileStore, Page, RawContent, Scrap
 log = structlog.get_logger(__name__)
 # Unpacked; the protocol's limit is 50 MB.
 MAX_BYTES = 64 * 1024 * 1024
-_PIECE = 64 * 1024
+_READ_CHUNK_BYTES = 64 * 1024
 _MOST_TEXT = 4096
 _LISTED = re.compile(r"https?://", re.IGNORECASE)
 _ROOTS = ("urlset", "sitemapindex")
@@ -145,7 +145,7 @@ def _pieces(file: Path) -> Iterator[bytes]:
         plain.seek(0)
         source = cast("BinaryIO", gzip.GzipFile(fileobj=plain)) if packed else plain
         try:
-            while piece := source.read(_PIECE):
+            while piece := source.read(_READ_CHUNK_BYTES):
                 size += len(piece)
                 if size > MAX_BYTES:
                     raise Skippable(f"The sitemap is larger than {MAX_BYTES // 2**20} MiB unpacked.")

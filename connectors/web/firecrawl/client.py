@@ -71,8 +71,8 @@ def _error(told: dict[str, Any]) -> dict[str, Any]:
     return fields | {"id": "", "error": ""}
 
 
-T = TypeVar("T")
-TITLE: Final = "Firecrawl"
+ResultT = TypeVar("ResultT")
+FIRECRAWL_TITLE: Final = "Firecrawl"
 BASE_URL: Final = "https://api.firecrawl.dev"
 # Time limit of Firecrawl for a page.
 PAGE_SECONDS: Final = 60
@@ -96,7 +96,7 @@ class FirecrawlSession:
 
     def __init__(self, key: str, options: Settings) -> None:
         headers = {"Accept": "application/json", "Authorization": f"Bearer {key}"}
-        self.service = Service("FIRECRAWL", TITLE, BASE_URL, headers, options)
+        self.service = Service("FIRECRAWL", FIRECRAWL_TITLE, BASE_URL, headers, options)
         self._key = key
 
     def scrape(self, url: str, options: ScrapeOptions) -> Document:
@@ -146,8 +146,10 @@ class FirecrawlSession:
             "timeout": PAGE_SECONDS * 1000,
         }
 
-    def _call(self, request: Callable[[Any], T], missing: type[Skippable] = Skippable, tries: int = MAX_TRIES) -> T:
-        def once() -> T:
+    def _call(
+        self, request: Callable[[Any], ResultT], missing: type[Skippable] = Skippable, tries: int = MAX_TRIES
+    ) -> ResultT:
+        def once() -> ResultT:
             with self._explained(missing):
                 return request(self._sdk)
 
@@ -171,7 +173,7 @@ class FirecrawlSession:
             yield
         except FirecrawlError as error:
             if error.status_code == 404 and missing is NoCrawl:
-                raise NoCrawl(f"{TITLE} no longer knows the crawl: ingest again.") from None
+                raise NoCrawl(f"{FIRECRAWL_TITLE} no longer knows the crawl: ingest again.") from None
             raise self._meant(error.status_code or 0, str(error.code or ""), error.response) from None
         except (ValueError, TypeError, AttributeError, LookupError):
             raise self.service.unreadable() from None

@@ -12,7 +12,7 @@ from connectors.http import html
 from connectors.web import scraping_api
 from connectors.web.crawl.page import NOT_INCLUDED, ROBOTS, Rules
 from connectors.web.crawl.walk import DUPLICATE, NOT_INDEXED, Limits, Piece
-from connectors.web.firecrawl.client import TITLE, FirecrawlSession, failure_reason
+from connectors.web.firecrawl.client import FIRECRAWL_TITLE, FirecrawlSession, failure_reason
 from connectors.web.scraping_api import KEY_FIELD, key_of, require_allowed, site_said
 from retrieval.errors import Fatal, Skippable
 from retrieval.ingestion.queries.frontier import FrontierPage
@@ -51,7 +51,7 @@ class Firecrawl:
     def check(self) -> None:
         """Check the account's credit, free of charge."""
         if self.client.credit() <= 0:
-            raise Fatal(f"The account at {TITLE} has no credit left: add some there.", field=KEY_FIELD)
+            raise Fatal(f"The account at {FIRECRAWL_TITLE} has no credit left: add some there.", field=KEY_FIELD)
 
 
 def make_content(page: Document, name: str, to: Path, max_bytes: int, final: str) -> RawContent:

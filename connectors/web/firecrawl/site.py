@@ -16,7 +16,7 @@ import structlog
 from connectors.web.builtin import robots as robots_files
 from connectors.web.crawl.page import Rules
 from connectors.web.crawl.walk import Piece
-from connectors.web.firecrawl.client import TITLE, NoCrawl
+from connectors.web.firecrawl.client import FIRECRAWL_TITLE, NoCrawl
 from connectors.web.firecrawl.scraper import Firecrawl, Pages
 from connectors.web.scraping_api import require_allowed
 from retrieval import settings
@@ -39,11 +39,13 @@ SILENCE = 900.0
 BARREN = 50
 _ENDS = {
     "completed": "",
-    "failed": f"{TITLE} gave the crawl up before its end; the pages that it had are ingested.",
-    "cancelled": f"The crawl was ended at {TITLE}; the pages that it had are ingested.",
+    "failed": f"{FIRECRAWL_TITLE} gave the crawl up before its end; the pages that it had are ingested.",
+    "cancelled": f"The crawl was ended at {FIRECRAWL_TITLE}; the pages that it had are ingested.",
 }
-_TOO_LONG = f"{TITLE} had not ended the crawl after {{}}; it was ended there, and the pages that it had are ingested."
-_NOTHING = f"{TITLE} found no page at the address."
+_TOO_LONG = (
+    f"{FIRECRAWL_TITLE} had not ended the crawl after {{}}; it was ended there, and the pages that it had are ingested."
+)
+_NOTHING = f"{FIRECRAWL_TITLE} found no page at the address."
 
 
 def make(scraper: Scraper, _files: FileStore, db: Database) -> FirecrawlSite:

@@ -550,7 +550,7 @@ def test_a_file_that_ftp_sends_slowly_is_given_up_in_time(tmp_path, quick, monke
         storage = Served(tmp_path, server, "ftp", "files")
         storage.put("a.txt", "x" * 1_000_000)
         item = list_items(storage)[0]["a.txt"]
-        monkeypatch.setattr("connectors.sources.objects.connector.SECONDS", 0.2)
+        monkeypatch.setattr("connectors.sources.objects.connector.DOWNLOAD_TIMEOUT_SECONDS", 0.2)
         began = time.monotonic()
         with pytest.raises(Retryable, match="did not send"):
             fetched(storage, item, tmp_path)

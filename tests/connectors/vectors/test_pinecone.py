@@ -250,7 +250,7 @@ def test_an_upsert_waits_for_retry_after(index, store, monkeypatch):
 
 
 def test_a_slow_answer_is_given_up(index, store, monkeypatch):
-    monkeypatch.setattr(pinecone_client, "SECONDS", 0.2)
+    monkeypatch.setattr(pinecone_client, "REQUEST_TIMEOUT_SECONDS", 0.2)
     index.faults.append(("", slow(0.6)))
     with pytest.raises(Retryable, match="in time"):
         list(store.ids(SCOPE, ""))

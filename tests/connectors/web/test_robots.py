@@ -95,7 +95,7 @@ def test_nothing_is_fetched_while_a_site_cannot_say(status, make):
         for _ in range(3):
             with pytest.raises(Retryable, match=r"robots\.txt"):
                 robots.rules(server.url)
-        assert len(server.requests) == clients.TRIES, "asked again at once"
+        assert len(server.requests) == clients.MAX_ATTEMPTS, "asked again at once"
         assert robots.delay(server.url) == 0
 
 

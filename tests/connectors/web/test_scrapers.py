@@ -337,7 +337,7 @@ def test_a_service_that_takes_for_ever_is_left_after_its_time(
             time.sleep(0.1)
         return True
 
-    monkeypatch.setattr(module, "SECONDS", 0.5)
+    monkeypatch.setattr(module, "REQUEST_TIMEOUT_SECONDS", 0.5)
     name, standin = ("JINA_READER", jina_reader) if module is jina else ("SCRAPINGBEE", scrapingbee_standin)
     with standin.running(always=[drip if how == "dripping" else faults.slow(4)]) as server:
         scraper = module.make({"apiKey": server.key}, settings(endpoints={name: Endpoint(base_url=server.base_url)}))

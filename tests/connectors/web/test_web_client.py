@@ -248,7 +248,7 @@ def test_a_length_that_lies_is_a_broken_answer(make):
     with serving(lambda *_: answer(b"short", content_length="500")) as server:
         with pytest.raises(Retryable, match="broke off"):
             make().get(server.url, io.BytesIO())
-        assert len(server.requests) == clients.TRIES
+        assert len(server.requests) == clients.MAX_ATTEMPTS
     with serving(lambda *_: answer(b"long enough", content_length="4")) as server:
         into = io.BytesIO()
         with pytest.raises(Retryable, match="broke off"):
@@ -277,7 +277,7 @@ def drip(*parts):
     ],
 )
 def test_an_answer_that_drips_ends_in_time(parts, make, monkeypatch):
-    monkeypatch.setattr(clients, "TRIES", 1)
+    monkeypatch.setattr(clients, "MAX_ATTEMPTS", 1)
     started = time.monotonic()
     with serving(drip(*parts)) as server:
         with pytest.raises(Retryable, match="in time"):

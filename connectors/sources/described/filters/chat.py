@@ -18,7 +18,7 @@ from jinja2.runtime import Context
 
 Names = Callable[[str, str], str]
 _CODE: Final = re.compile(r"(```.*?```|`[^`\n]+`)", re.DOTALL)
-_TOKEN: Final = re.compile(r"<([^<>\n]+)>")
+_TOKEN_PATTERN: Final = re.compile(r"<([^<>\n]+)>")
 _STYLES: Final = (
     (re.compile(r"(?<![\w*])\*(?=\S)([^*\n]+?)(?<=\S)\*(?![\w*])"), r"**\1**"),
     (re.compile(r"(?<![\w~])~(?=\S)([^~\n]+?)(?<=\S)~(?![\w~])"), r"~~\1~~"),
@@ -51,9 +51,9 @@ def convert_markup(text: str, names: Names) -> str:
     """Return mrkdwn as Markdown; code keeps its characters."""
     parts = _CODE.split(text)
     return "".join(
-        html.unescape(_TOKEN.sub(lambda token: token[1].rpartition("|")[2], part))
+        html.unescape(_TOKEN_PATTERN.sub(lambda token: token[1].rpartition("|")[2], part))
         if number % 2
-        else html.unescape(_TOKEN.sub(lambda token: _read_token(token[1], names), _style(part)))
+        else html.unescape(_TOKEN_PATTERN.sub(lambda token: _read_token(token[1], names), _style(part)))
         for number, part in enumerate(parts)
     )
 
