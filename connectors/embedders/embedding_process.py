@@ -1,7 +1,6 @@
-"""One process that runs the local model for all processes of a worker, so that none of them loads it.
+"""Run the local model in one process for all processes of a worker."""
 
-It answers on a socket in a folder that only this user can open, and to processes that share multiprocessing's key.
-"""
+# It answers on a socket in a folder that only this user can open, and to processes that share multiprocessing's key.
 
 from __future__ import annotations
 
@@ -24,20 +23,20 @@ if TYPE_CHECKING:
 
     from retrieval.ports import Embeddings, TextKind
 
+    # What texts are embedded as; match: scores of all texts after the first one, for that.
     Operation = TextKind | Literal["match"]
-    """What texts are embedded as; match: scores of all texts after the first one, for that."""
     Embed = Callable[[str, Sequence[str], Operation], Embeddings]
 
+# Seconds for which a process waits for a socket that is not there yet, as after a restart.
 CONNECT_SECONDS: Final = 30.0
-"""Seconds for which a process waits for a socket that is not there yet, as after a restart."""
 _ERRORS: Final = (EOFError, OSError, multiprocessing.AuthenticationError)
 
+# The socket that this process asks; None where it runs the model itself.
 _address: str | None = None
-"""The socket that this process asks; None where it runs the model itself."""
 
 
 def use_process(address: str | None) -> None:
-    """Ask the process at this socket from now on; None: run the model in this process."""
+    """Use the process at this socket; None runs the model in this process."""
     global _address  # noqa: PLW0603
     _address = address
 
@@ -47,7 +46,7 @@ def is_used() -> bool:
 
 
 def request_vectors(model: str, texts: Sequence[str], operation: Operation) -> Embeddings:
-    """The vectors, or scores, from the embedding process. Retryable while it is away."""
+    """Return vectors or scores from the embedding process. Retryable while unavailable."""
     try:
         with _connect() as connection:
             connection.send((model, list(texts), operation))
@@ -105,7 +104,7 @@ def _follow_worker() -> None:
 
 
 class EmbeddingProcess:
-    """The worker's side: starts the process, starts it again when it died, and ends it."""
+    """Start, restart and end the process of the local model."""
 
     def __init__(self, forks: ForkServerContext, serve: Callable[[str], None]) -> None:
         self._forks, self._serve = forks, serve
@@ -125,7 +124,6 @@ class EmbeddingProcess:
         return self._process.pid or 0
 
     def join(self) -> None:
-        """Wait until the process has ended."""
         self._process.join()
 
     def address(self) -> str:

@@ -1,8 +1,7 @@
-"""Late interaction: texts scored by the token vectors of a query and of each text.
+"""Score texts by the token vectors of a query and of each text."""
 
-score  = sum over the query's tokens of weight * largest cosine with a token of the text / sum of weights
-weight = ln(1 + rank of the token in the vocabulary, which has frequent words first)
-"""
+# score  = sum over the query's tokens of weight * largest cosine with a token of the text / sum of weights
+# weight = ln(1 + rank of the token in the vocabulary, which has frequent words first)
 
 from __future__ import annotations
 
@@ -16,8 +15,8 @@ if TYPE_CHECKING:
 
     Numbers = npt.NDArray[np.float32]
 
+# The vocabulary's ids of special tokens, signs and letters; "the" is the next one.
 _BEFORE_WORDS: Final = 1995
-"""The vocabulary's ids of special tokens, signs and letters; "the" is the next one."""
 _SMALLEST: Final = np.float32(1e-9)
 
 
@@ -28,10 +27,8 @@ def scale_tokens(vectors: Numbers) -> Numbers:
 
 
 def find_cosines(query: Numbers, tokens: Numbers, lengths: Sequence[int]) -> Numbers:
-    """The largest cosine of each of the query's tokens with those of each text: (texts, query's tokens).
-
-    `query` has length 1; `tokens`: (texts, tokens, dimensions), padded, with a special token at both ends of a text.
-    """
+    """Return the largest cosines (texts, query tokens) of padded unit vectors (texts, tokens, dimensions)."""
+    # Both ends of a text have a special token.
     products = tokens.reshape(-1, tokens.shape[-1]) @ query.T  # one product for all texts: BLAS starts its threads once
     cosines = products.reshape(*tokens.shape[:2], -1)
     cosines /= np.maximum(np.linalg.norm(tokens, axis=-1, keepdims=True), _SMALLEST)
@@ -42,7 +39,7 @@ def find_cosines(query: Numbers, tokens: Numbers, lengths: Sequence[int]) -> Num
 
 
 def weigh_cosines(query_ids: Sequence[int], cosines: Numbers) -> list[float]:
-    """The score of each text, in [0, 1], from the cosines of the query's tokens."""
+    """Return a score in [0, 1] per text from cosines of the query's tokens."""
     if not query_ids:
         return [0.0] * len(cosines)
     weights = np.log1p(np.maximum(np.array(query_ids) - _BEFORE_WORDS, 1))

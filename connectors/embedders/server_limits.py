@@ -19,24 +19,23 @@ class Learned(
 ):
     """Form and limits of one model at one address. None: not known yet."""
 
+    # Most texts of a request.
     texts: int | None = None
-    """Most texts of a request."""
+    # Tokens of the longest text that was accepted whole.
     tokens: int | None = None
-    """Tokens of the longest text that was accepted whole."""
     dimensions: int | None = None
+    # True if the server returns base64 on request.
     base64: bool | None = None
-    """True if the server returns base64 on request."""
+    # True if the server returns vectors of length 1.
     normalized: bool | None = None
-    """True if the server returns vectors of length 1."""
+    # Path of the embeddings operation, relative to the configured URL.
     path: str | None = None
-    """Path of the embeddings operation, relative to the configured URL."""
 
 
 class ServerLimits:
-    """Limits of one model at one address. Safe to use from several threads; the newest of several processes counts.
+    """Limits of one model at one address, thread-safe; `learned`: as stored by the namespace."""
 
-    learned: as the namespace stores it; what later requests have shown is in the home and counts more.
-    """
+    # Later requests' limits are in the home and count more; of several processes the newest counts.
 
     def __init__(
         self, home: Path, provider: str, address: str, model: str, learned: Mapping[str, Any] | None = None
@@ -50,19 +49,19 @@ class ServerLimits:
 
     @property
     def texts(self) -> int | None:
-        """Most texts of a request; None until a request was refused for their number."""
+        """Return the most texts of a request; None before a refusal for their number."""
         return self.learned.texts
 
     def is_untried(self, texts: int) -> bool:
-        """No request as large as this one would be has passed in this process."""
+        """Return True if no request of this size has passed in this process."""
         return min(texts, self.texts or texts) > max(self._passed, self.texts or 0)
 
     def note_passed(self, texts: int) -> None:
-        """Remember, in this process, that a request of so many texts passed."""
+        """Record in this process a passed request of this size."""
         self._passed = max(self._passed, texts)
 
     def reload(self) -> None:
-        """Take over what other processes have stored since."""
+        """Load limits stored by other processes."""
         try:
             stored = msgspec.json.decode(self._path.read_bytes(), type=dict[str, Any])
             with self._lock:
@@ -71,12 +70,14 @@ class ServerLimits:
             return
 
     def start_over(self) -> None:
-        """Forget everything: the server, or its settings, may be others by now."""
+        """Forget all limits."""
+        # The server, or its settings, may be others by now.
         with self._lock:
             self.learned, self._passed = Learned(), 0
 
     def learn(self, **changes: Any) -> None:
-        """Store changes of `Learned`; where the home cannot be written, this process alone knows them."""
+        """Store changes of `Learned`."""
+        # Where the home cannot be written, this process alone knows them.
         with self._lock:
             learned = msgspec.structs.replace(self.learned, **changes)
             if learned == self.learned:

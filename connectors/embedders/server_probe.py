@@ -13,27 +13,27 @@ from connectors.http.retries import RateLimited, TransientError
 if TYPE_CHECKING:
     from retrieval.ports import Embeddings
 
+    # Texts and seconds -> vectors of length 1.
     Embed = Callable[[Sequence[str], float], Embeddings]
-    """Texts and seconds -> vectors of length 1."""
 
+# A request that takes longer is the last of its kind: the next one would take twice as long.
 SLOW_SECONDS: Final = 0.7
-"""A request that takes longer is the last of its kind: the next one would take twice as long."""
+# Tokens of the texts that are tried.
 LENGTHS: Final = (128, 256, 512, 1024, 2048, 4096, 8192)
-"""Tokens of the texts that are tried."""
+# Tokens that models put around a text, and a few more.
 _SPECIALS: Final = 8
-"""Tokens that models put around a text, and a few more."""
+# So near are the vectors of texts whose ends a server has cut off.
 _SAME: Final = 1e-5
-"""So near are the vectors of texts whose ends a server has cut off."""
+# Words that are one token each in common vocabularies.
 _WORDS: Final = (
     "the and of to in is for on that with as was at by from are this be an have not which one you were all her she"
     " there would their we him been has when who will no more if out so up said what its about than into them can"
     " only other time new some could these two may first then do any like my now over such our man me even most made"
 )
-"""Words that are one token each in common vocabularies."""
 
 
 def count_texts(embed: Embed, most: int, end: float) -> int | None:
-    """Texts of a request, at most `most`, doubled as long as they are accepted; None if the server has a rate limit."""
+    """Measure the texts of a request, at most `most`, by doubling; None for a rate limit."""
     passed = 1
     while passed < most:
         began = time.monotonic()
@@ -50,7 +50,7 @@ def count_texts(embed: Embed, most: int, end: float) -> int | None:
 
 
 def measure_text(embed: Embed, end: float) -> int | None:
-    """Tokens of the longest text that is embedded whole; None if the server has a rate limit."""
+    """Measure the tokens of the longest text embedded whole; None for a rate limit."""
     words = random.Random(0).choices(_WORDS.split(), k=LENGTHS[-1])  # noqa: S311 - the same text for every server
     passed = [LENGTHS[0] // 2]
     former = None

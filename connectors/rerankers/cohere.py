@@ -1,7 +1,6 @@
-"""Cohere's rerankers, through the vendor's SDK (its v2 API, docs.cohere.com/reference/rerank).
+"""Cohere's rerankers, through the vendor's SDK (its v2 API, docs.cohere.com/reference/rerank)."""
 
-It advises at most 1,000 documents a request and cuts each off at 4,096 tokens by itself.
-"""
+# It advises at most 1,000 documents a request and cuts each off at 4,096 tokens by itself.
 
 from __future__ import annotations
 
@@ -21,7 +20,7 @@ REQUEST_TIMEOUT_SECONDS: Final = 10.0
 
 
 def make(config: Mapping[str, Any], settings: Settings) -> Reranker:
-    """The model of a `rerankConfig`, at the operator's endpoint or at Cohere's own."""
+    """Return the model of a `rerankConfig`."""
     import httpx
     from cohere.core.api_error import ApiError
 

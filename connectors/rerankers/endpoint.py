@@ -1,10 +1,9 @@
-"""Reranker at a user's address: text-embeddings-inference, vLLM or Infinity.
+"""Reranker at a user's address: text-embeddings-inference, vLLM or Infinity."""
 
-text-embeddings-inference takes `texts` and answers a list of `{index, score}`; vLLM and Infinity take `model` and
-`documents` and answer `results` of `{index, relevance_score}`. A config with a model is tried in the second form first,
-one without in the first; a server that refuses the one gets the other, once. Connections are dialled by the fetch
-guard: a private address needs RETRIEVAL_FETCH_ALLOW.
-"""
+# text-embeddings-inference takes `texts` and answers a list of `{index, score}`; vLLM and Infinity take `model` and
+# `documents` and answer `results` of `{index, relevance_score}`. A config with a model is tried in the second form
+# first, one without in the first; a server that refuses the one gets the other, once. Connections are dialled by the
+# fetch guard: a private address needs RETRIEVAL_FETCH_ALLOW.
 
 from __future__ import annotations
 
@@ -28,15 +27,15 @@ if TYPE_CHECKING:
 
 SERVER_TITLE: Final = "The reranker"
 REQUEST_TIMEOUT_SECONDS: Final = 10.0
+# Texts a request: what text-embeddings-inference takes unless its operator allows more.
 BATCH: Final = 32
-"""Texts a request: what text-embeddings-inference takes unless its operator allows more."""
 _OTHER_FORM: Final = frozenset({400, 422})
 
 Form = Literal["texts", "documents"]
 
 
 def make(config: Mapping[str, Any], settings: Settings) -> Reranker:
-    """The server at the `url` of a `rerankConfig`, which is its base or ends in `/rerank`."""
+    """Return the server at the `url` of a `rerankConfig`, a base URL or one with `/rerank`."""
     url = config["url"].rstrip("/")
     url = url if "://" in url else f"https://{url}"
     url = url if url.endswith("/rerank") else f"{url}/rerank"
@@ -56,7 +55,7 @@ def make(config: Mapping[str, Any], settings: Settings) -> Reranker:
 
 
 class _Asker:
-    """Remembers which form the server takes."""
+    """Client with the server's request form, learned from answers."""
 
     def __init__(self, client: httpx.Client, url: str, model: str | None, guarded: Guard) -> None:
         self._client = client

@@ -20,7 +20,7 @@ REQUEST_TIMEOUT_SECONDS: Final = 10.0
 
 
 def make(config: Mapping[str, Any], settings: Settings) -> Reranker:
-    """The model of a `rerankConfig`, at the operator's endpoint or at Jina's own."""
+    """Return the model of a `rerankConfig`."""
     base, client = sessions.vendor_client(
         settings, PROVIDER_NAME, BASE_URL, config["apiKey"], seconds=REQUEST_TIMEOUT_SECONDS, most=MOST_BYTES
     )

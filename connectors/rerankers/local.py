@@ -1,9 +1,8 @@
-"""Rerankers that run in this process: late interaction by all-MiniLM-L6-v2, or a folder with a cross-encoder.
+"""Rerankers that run in this process: late interaction by all-MiniLM-L6-v2, or a folder with a cross-encoder."""
 
-The folder is below RETRIEVAL_RERANKERS (`rerankers/` in the home by default) and has the layout of model hubs:
-`model.onnx` or `onnx/model.onnx`, and `tokenizer.json`. The graph takes `input_ids` and `attention_mask`,
-`token_type_ids` if it has them, and gives logits of one column (relevance) or two (the second is relevance).
-"""
+# The folder is below RETRIEVAL_RERANKERS (`rerankers/` in the home by default) and has the layout of model hubs:
+# `model.onnx` or `onnx/model.onnx`, and `tokenizer.json`. The graph takes `input_ids` and `attention_mask`,
+# `token_type_ids` if it has them, and gives logits of one column (relevance) or two (the second is relevance).
 
 from __future__ import annotations
 
@@ -25,14 +24,14 @@ if TYPE_CHECKING:
     from retrieval.settings import Settings
 
 PATH_FIELD: Final = "rerankConfig.path"
+# Of query and text together; the text is cut off.
 MAX_TOKENS: Final = 512
-"""Of query and text together; the text is cut off."""
 BATCH: Final = 16
 _GRAPHS: Final = ("model.onnx", "onnx/model.onnx")
 
 
 def make(config: Mapping[str, Any], settings: Settings) -> Reranker:
-    """The cross-encoder in the `path` of a `rerankConfig`, late interaction without one; loaded on first use."""
+    """Return the cross-encoder in `path`, or late interaction without a path; loaded on first use."""
     if "path" not in config:
         from connectors.embedders.local import MiniLM
 
@@ -41,7 +40,8 @@ def make(config: Mapping[str, Any], settings: Settings) -> Reranker:
 
 
 def _folder(root: Path, path: str) -> Path:
-    """`path`, relative to the root or absolute; Fatal outside of the root: clients do not name files of the machine."""
+    """Resolve `path` below the root. Fatal outside."""
+    # Clients do not name files of the machine.
     root = root.absolute()
     folder = Path(os.path.normpath(root / path))
     if not folder.is_relative_to(root) or not folder.resolve().is_relative_to(root.resolve()):
@@ -53,7 +53,7 @@ def _folder(root: Path, path: str) -> Path:
 
 
 class LateInteraction:
-    """Compares the words of query and text in their contexts, whatever model embeds the namespace."""
+    """Reranker by the words of query and text in context."""
 
     weight = 0.25
     max_texts = 20
@@ -71,7 +71,7 @@ class LateInteraction:
 
 
 class CrossEncoder:
-    """Reads query and text together. Safe to use from several threads, which take turns at it."""
+    """Reranker of pairs of query and text, thread-safe."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -119,7 +119,7 @@ _INPUT_FIELDS: Final = {"input_ids": "ids", "attention_mask": "attention_mask", 
 
 @lru_cache(maxsize=4)
 def _loaded(folder: Path) -> tuple[Any, Any, Mapping[str, str]]:
-    """Tokenizer, session, and by the graph's inputs the tokenizer's fields."""
+    """Load the tokenizer, the session and the fields by graph input."""
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")  # its thread pool hangs in a forked child
     import onnxruntime
     from tokenizers import Tokenizer
@@ -146,7 +146,7 @@ def _loaded(folder: Path) -> tuple[Any, Any, Mapping[str, str]]:
 
 
 def _run(session: Any, feeds: Mapping[str, Any]) -> Any:
-    """Logits, a row for each text."""
+    """Return logits, a row per text."""
     try:
         logits = session.run(None, feeds)[0]
         return logits.reshape(len(next(iter(feeds.values()))), -1)
@@ -155,7 +155,7 @@ def _run(session: Any, feeds: Mapping[str, Any]) -> Any:
 
 
 def _relevance(row: Any) -> float:
-    """One column: a logit. Two: not relevant, relevant."""
+    """Convert logits of one column, or of two (irrelevant, relevant)."""
     if len(row) > 2:
         raise Fatal(
             f"The graph in path gives {len(row)} numbers for a text; a reranker gives one or two.", field=PATH_FIELD

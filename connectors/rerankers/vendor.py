@@ -12,19 +12,19 @@ from connectors.http.responses import transient_error, unreadable_answer
 from connectors.http.retries import RateLimited, TransientError
 from retrieval.errors import Fatal, Retryable, Skippable, StepError
 
+# One request: query, texts, seconds -> pairs of a text's number and score. RateLimited, TransientError or Fatal.
 Ask = Callable[[str, Sequence[str], float], "list[tuple[int, float]]"]
-"""One request: query, texts, seconds -> pairs of a text's number and score. RateLimited, TransientError or Fatal."""
 
 KEY_FIELD = "rerankConfig.apiKey"
 CHECK_SECONDS = 4.0
+# Text that every reranker scores: if it fails as well, the vendor is at fault and not a candidate.
 KNOWN_GOOD_TEXT = "check"
-"""Text that every reranker scores: if it fails as well, the vendor is at fault and not a candidate."""
+# Candidates of a request that are isolated as not scorable; with more, the search keeps its order.
 MAX_FAULTS = 3
-"""Candidates of a request that are isolated as not scorable; with more, the search keeps its order."""
+# Of an answer: a number and a score for each of 200 texts have 20 kB.
 MOST_BYTES = 1_000_000
-"""Of an answer: a number and a score for each of 200 texts have 20 kB."""
+# So far outside of [0, 1] a score is a rounding error; further, it is a logit.
 _SLACK = 0.01
-"""So far outside of [0, 1] a score is a rounding error; further, it is a logit."""
 
 
 class VendorReranker:
@@ -56,11 +56,11 @@ class VendorReranker:
         return self._fill([score for part in scores for score in part])
 
     def check(self) -> None:
-        """Raise Fatal or Retryable unless one text can be scored now."""
+        """Score one text. Fatal or Retryable."""
         self._score(KNOWN_GOOD_TEXT, [KNOWN_GOOD_TEXT], time.monotonic() + CHECK_SECONDS)
 
     def _part(self, query: str, texts: Sequence[str], end: float) -> Sequence[float | None]:
-        """Score the texts of one request; None for a text that the vendor fails although it scores others."""
+        """Score the texts of one request; None for a faulty text."""
         try:
             return self._score(query, texts, end)
         except StepError as error:
@@ -73,7 +73,7 @@ class VendorReranker:
             raise Skippable(f"{reason} It scores other texts.") from error
 
     def _scores_known_good(self, end: float) -> bool:
-        """Tell whether the vendor scores a known good text, so that a failure is the fault of other texts."""
+        """Return True if the vendor scores a known good text."""
         try:
             self._score(KNOWN_GOOD_TEXT, [KNOWN_GOOD_TEXT], end)
         except StepError:
@@ -81,7 +81,7 @@ class VendorReranker:
         return True
 
     def _isolate(self, query: str, texts: Sequence[str], end: float, faults: list[str]) -> list[float | None]:
-        """Score the halves of a request that has failed, down to the texts at fault. Skippable for too many of them."""
+        """Score halves of a failed request down to faulty texts. Skippable for too many."""
         if len(texts) == 1:
             faults.extend(texts)
             if len(faults) > MAX_FAULTS:
@@ -96,7 +96,7 @@ class VendorReranker:
         return scores
 
     def _fill(self, scores: Sequence[float | None]) -> list[float]:
-        """Bound the scores, and give texts without one the lowest. Skippable if no text has one."""
+        """Bound the scores; missing scores become the lowest. Skippable without any score."""
         known = [score for score in scores if score is not None]
         if not known:
             raise Skippable(f"{self._title} cannot score these texts. It scores others.")
@@ -128,12 +128,11 @@ class VendorReranker:
 
 
 def logit_to_probability(logit: float) -> float:
-    """A logit as a probability."""
     return 1 / (1 + math.exp(-max(-60.0, min(60.0, logit))))
 
 
 def read_scores(title: str, entries: Any, score: str) -> list[tuple[int, float]]:
-    """Number and score of each entry of an answer; TransientError for what is no such list."""
+    """Return number and score per entry. TransientError for an invalid answer."""
     try:
         scored = [(entry["index"], entry[score]) for entry in entries]
         if not all(type(at) is int and type(value) in {int, float} for at, value in scored):
@@ -144,7 +143,7 @@ def read_scores(title: str, entries: Any, score: str) -> list[tuple[int, float]]
 
 
 def error_of_refusal(title: str, status: int, headers: Mapping[str, str]) -> Exception:
-    """Error for a refusal; the vendor's own words are not shown."""
+    """Return the error for a refusal, without the vendor's words."""
     if error := transient_error(title, status, headers):
         return error
     message, field = _REFUSALS.get(status, _ODD)

@@ -1,1 +1,1 @@
-"""Vector stores: where embeddings are searched."""
+"""Vector stores."""

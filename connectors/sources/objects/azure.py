@@ -28,7 +28,7 @@ FORBIDDEN: Final = "The credentials may not list and read this container, or hav
 
 
 class Container:
-    """A `Storage` in a container. Keys are the names of its blobs behind the container's own name."""
+    """A `Storage` in a container, with blob names as keys."""
 
     def __init__(self, client: WebClient, location: Location) -> None:
         self._client = client
@@ -94,7 +94,6 @@ class Container:
 
 
 def make_container(location: Location, settings: Settings) -> Container:
-    """The container of a location."""
     endpoint = location.endpoint or f"https://{location.host}.blob.core.windows.net"
     endpoint = endpoint if "://" in endpoint else f"https://{endpoint}"
     names = location.credentials

@@ -13,8 +13,8 @@ from retrieval.errors import Fatal, Retryable, Skippable
 from retrieval.network import fetch_guard
 from retrieval.settings import Settings
 
+# Google Cloud Storage takes requests of S3, signed with an HMAC key.
 GOOGLE: Final = "https://storage.googleapis.com"
-"""Google Cloud Storage takes requests of S3, signed with an HMAC key."""
 GONE = "The object is no longer in the bucket."
 _FORBIDDEN = "The access key may not list and read this bucket."
 
@@ -76,7 +76,8 @@ class Bucket:
 
 
 def make_bucket(location: Location, settings: Settings) -> Bucket:
-    """The bucket of a location. Its endpoint is dialled by the guard, unless it is the operator's own."""
+    """Return the bucket of a location."""
+    # The guard dials its endpoint, unless it is the operator's own.
     from connectors import s3_client
 
     is_google = location.scheme == "gs"
@@ -103,7 +104,7 @@ def make_bucket(location: Location, settings: Settings) -> Bucket:
 
 @contextmanager
 def explained() -> Iterator[None]:
-    """Turn errors of the SDK into those of the ports; a refused object is left out alone."""
+    """Translate errors of the SDK to port errors."""
     from botocore.exceptions import BotoCoreError, ClientError
     from urllib3.exceptions import HTTPError
 

@@ -24,6 +24,7 @@ from retrieval.settings import Settings
 if TYPE_CHECKING:
     from retrieval.ports import Authorizer
 
+# Scheme of a URL to what makes its storage from a location and the settings.
 MAKERS: Final = {
     "s3": "bucket:make_bucket",
     "gs": "bucket:make_bucket",
@@ -38,28 +39,27 @@ MAKERS: Final = {
     "imap": "imap:make_mailbox",
     "file": "tree:make_folder",
 }
-"""Scheme of a URL to what makes its storage from a location and the settings."""
 
 ResultT = TypeVar("ResultT")
 
 POLICY: Final = ServicePolicy("Object storage", per_minute=60_000, burst=1000)
+# Seconds that the content of one object may take.
 DOWNLOAD_TIMEOUT_SECONDS: Final = 600.0
-"""Seconds that the content of one object may take."""
 READ_CHUNK_BYTES: Final = 1 << 20
+# Characters of a name that is not the key's own.
 NAME: Final = 200
-"""Characters of a name that is not the key's own."""
 LINKS: Final = "symbolic links"
+# Names of files are bytes: Python reads those that are no UTF-8 in this way, and a URL holds them as they are.
 NAME_ERRORS: Final = "surrogateescape"
-"""Names of files are bytes: Python reads those that are no UTF-8 in this way, and a URL holds them as they are."""
 
 
 def make(_app: Mapping[str, Any], settings: Settings) -> Objects:
-    """The connector of all connections: each has its own location."""
+    """Return the connector of all connections."""
     return Objects(settings)
 
 
 def read_config(config: Mapping[str, Any], settings: Settings) -> Tokens:
-    """Check the `config` of a connection and return it as its tokens. ValueError as in `parse_location`."""
+    """Check and return the `config` of a connection. ValueError as in `parse_location`."""
     location = parse_location(config, settings)
     return Tokens(json.dumps(dict(config)), account=location.root + location.prefix)
 
@@ -70,11 +70,12 @@ class Objects:
 
     settings: Settings
     authorizer: Authorizer = field(default_factory=NoAuthorizer)
+    # By the connection's token: clients keep their connections between calls.
     opened: dict[str, tuple[Location, Storage]] = field(default_factory=dict, repr=False)
-    """By the connection's token: clients keep their connections between calls."""
 
     def iter_changes(self, tokens: TokenSource, cursor: str | None) -> Iterator[Page[SourceItem]]:
-        """List all objects, always: a storage has no feed of changes. The cursor names the last key."""
+        """List all objects; the cursor is the last key."""
+        # A storage has no feed of changes.
         location, storage = self._open(tokens)
         listing = _Listing(storage, _read_position(location, cursor))
         while True:
@@ -113,7 +114,7 @@ class Objects:
 
 
 class _Listing:
-    """A listing that begins again behind its last key after an error."""
+    """Listing that resumes behind the last key after an error."""
 
     def __init__(self, storage: Storage, after: str) -> None:
         self._storage = storage
@@ -132,14 +133,15 @@ class _Listing:
 
 
 def _make_storage(location: Location, settings: Settings) -> Storage:
-    """The storage of a location; its library is imported now."""
+    """Return the storage of a location."""
+    # Its library is imported now.
     module, _, name = MAKERS[location.scheme].partition(":")
     make_storage = getattr(importlib.import_module(f"connectors.sources.objects.{module}"), name)
     return cast("Storage", make_storage(location, settings))
 
 
 def _ask(tokens: TokenSource, request: Callable[[], ResultT]) -> ResultT:
-    """Ask again what may pass, as for every content service."""
+    """Repeat requests after transient errors."""
 
     def ask(_token: str) -> ResultT:
         try:
@@ -151,7 +153,7 @@ def _ask(tokens: TokenSource, request: Callable[[], ResultT]) -> ResultT:
 
 
 def _read_position(location: Location, cursor: str | None) -> str:
-    """The last key that a cursor names; "" for a cursor of another location or version, where all is listed anew."""
+    """Return the cursor's last key; "" for a cursor of another location or version."""
     try:
         position = msgspec.json.decode(cursor or "{}", type=dict[str, str])
     except msgspec.DecodeError:
@@ -212,11 +214,11 @@ def _entry(location: Location, stored: StoredObject) -> FolderEntry:
 
 
 def _key(location: Location, external_id: str) -> str | None:
-    """Key of an object; None if it is in another storage or outside of the prefix."""
+    """Return the key of an object; None outside of the storage or prefix."""
     key = unquote(external_id.removeprefix(location.root), errors=NAME_ERRORS)
     return key if external_id.startswith(location.root) and key.startswith(location.prefix) else None
 
 
 def _readable(path: str) -> str:
-    """Return a path as it is shown: bytes that are no UTF-8 as replacement characters."""
+    """Replace bytes outside of UTF-8 in a displayed path."""
     return path.encode(errors=NAME_ERRORS).decode(errors="replace")

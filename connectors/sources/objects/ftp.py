@@ -1,8 +1,7 @@
-"""FTP, with TLS as `ftps` (RFC 4217), over connections that the guard dials.
+"""FTP, with TLS as `ftps` (RFC 4217), over connections that the guard dials."""
 
-A folder is listed by MLSD (RFC 3659). Servers without it, such as vsftpd and IIS, are read by LIST, which tells no
-exact times: each file's is read by MDTM.
-"""
+# A folder is listed by MLSD (RFC 3659). Servers without it, such as vsftpd and IIS, are read by LIST, which tells no
+# exact times: each file's is read by MDTM.
 
 from __future__ import annotations
 
@@ -29,24 +28,23 @@ from retrieval.settings import Settings
 
 SERVER_TITLE: Final = "The FTP server"
 PORT: Final = 21
+# Seconds that a connection or an answer may take.
 SOCKET_TIMEOUT_SECONDS: Final = 30.0
-"""Seconds that a connection or an answer may take."""
 _KINDS: Final = {"file": "file", "dir": "directory"}
 _ABOVE: Final = frozenset({"cdir", "pdir"})
+# A line of LIST: of `ls -l`, or of `dir` on Windows.
 _LINE: Final = re.compile(
     r"(?P<kind>[a-z-])[rwxstST-]{9}\S? +(?:\S+ +){1,3}(?P<size>\d+) +\w{3} +\d+ +[\d:]+ (?P<name>.+)"
     r"|\d\d-\d\d-\d{2,4} +\d\d:\d\d[AP]M +(?:(?P<folder><DIR>)|(?P<length>\d+)) +(?P<title>.+)"
 )
-"""A line of LIST: of `ls -l`, or of `dir` on Windows."""
 
 Info = dict[str, Any]
 
 
 class Session(ftplib.FTP_TLS):
-    """A connection with an authorized user; `name`: of the server, which its certificate vouches for.
+    """Authorized connection; `name`: of the server, as in the certificate."""
 
-    Data connections go to the same address, whatever address the server names for them.
-    """
+    # Data connections go to the same address, whatever address the server names for them.
 
     def __init__(self, guard: Guard, address: str, port: int, name: str) -> None:
         super().__init__(timeout=SOCKET_TIMEOUT_SECONDS, context=sessions.trusted_certificates(None, SERVER_TITLE))
@@ -101,7 +99,8 @@ class Session(ftplib.FTP_TLS):
             raise EOFError("The answer has no end.")
 
     def ntransfercmd(self, cmd: str, _rest: int | str | None = None) -> tuple[socket, int | None]:
-        """Open a data connection; with TLS it resumes the session of this one, as most servers demand."""
+        """Open a data connection."""
+        # With TLS it resumes the session of this one, as most servers demand.
         _, port = self.makepasv()
         connection = self._dial(port)
         try:
@@ -122,7 +121,7 @@ class Session(ftplib.FTP_TLS):
             raise EOFError(answer)
 
     def list_folder(self, path: str) -> list[Info]:
-        """Entries of a folder. FileNotFoundError, or PermissionError if it is there and may not be read."""
+        """List a folder. FileNotFoundError, or PermissionError for an unreadable folder."""
         try:
             if "MLST" in self.features:
                 return [
@@ -138,7 +137,7 @@ class Session(ftplib.FTP_TLS):
             raise PermissionError(path) from error
 
     def describe(self, path: str) -> Info:
-        """The file or folder at a path. PermissionError if it is listed and may not be read, FileNotFoundError."""
+        """Describe a file or folder. PermissionError or FileNotFoundError."""
         try:
             if "MLST" in self.features:
                 line = self.sendcmd(f"MLST {path}").splitlines()[1].strip()
@@ -153,7 +152,7 @@ class Session(ftplib.FTP_TLS):
             raise FileNotFoundError(path) from error
 
     def _list_plainly(self, path: str) -> list[Info]:
-        """List the folder that was changed to."""
+        """List the current folder."""
         lines: list[str] = []
         answer = self.retrlines("LIST", lines.append)
         if "failed" in answer:  # vsftpd's answer to a folder that it may not open is a success
@@ -192,7 +191,7 @@ class Session(ftplib.FTP_TLS):
 
 
 class FtpFiles:
-    """The files of a server, as `Tree` reads them."""
+    """Files of a server for `Tree`."""
 
     def __init__(self, location: Location, guard: Guard) -> None:
         connect = partial(_connect, location, guard)
@@ -223,7 +222,6 @@ class FtpFiles:
 
 
 def make_ftp(location: Location, settings: Settings) -> Tree:
-    """The files of a location."""
     files = FtpFiles(location, fetch_guard.make_guard(settings, frozenset({PORT})))
     return Tree(files, location.prefix, files.open, _explain_failures)
 
@@ -240,7 +238,7 @@ def _explain_failures() -> Iterator[None]:
 
 
 def _connect(location: Location, guard: Guard) -> Session:
-    """A connection with an authorized user. OSError if no address answers."""
+    """Connect and authorize a user. OSError without an answering address."""
     parts = urlsplit(f"ftp://{location.host}")
     name, port = parts.hostname or "", parts.port or PORT
     if location.scheme == "ftp" and not guard.allows_plainly(name, port):
@@ -262,12 +260,12 @@ def _connect(location: Location, guard: Guard) -> Session:
 
 
 def _require_path_error(error: ftplib.error_perm) -> None:
-    """Raise an error again unless a path is missing, may not be read, or is no folder (RFC 3659, 7.2)."""
+    """Re-raise errors other than missing, unreadable or invalid paths (RFC 3659, 7.2)."""
     if not str(error).startswith(("550", "501")):
         raise error
 
 
 def _info(path: str, facts: Mapping[str, str]) -> Info:
-    """A file in the words of fsspec, from its facts in MLSD."""
+    """Convert facts of MLSD to fsspec's form."""
     kind = _KINDS.get(facts.get("type", "").lower(), "other")
     return {"name": path, "type": kind, "size": int(facts.get("size") or 0), "modify": facts.get("modify")}

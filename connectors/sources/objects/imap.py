@@ -1,8 +1,7 @@
-"""Mailboxes over IMAP (RFC 3501): folders are listed by UID, and mails, which never change, are read in parts.
+"""Mailboxes over IMAP (RFC 3501): folders are listed by UID, and mails, which never change, are read in parts."""
 
-A mail's key is its folder, the folder's UIDVALIDITY and its UID. CONDSTORE would add changes of flags alone;
-a listing, three requests for 1,000 mails, finds new and removed mails without it.
-"""
+# A mail's key is its folder, the folder's UIDVALIDITY and its UID. CONDSTORE would add changes of flags alone;
+# a listing, three requests for 1,000 mails, finds new and removed mails without it.
 
 from __future__ import annotations
 
@@ -36,8 +35,8 @@ SOCKET_TIMEOUT_SECONDS: Final = 60.0
 READ_CHUNK_BYTES: Final = 1 << 20
 SUFFIX: Final = ".eml"
 _EMPTY: Final = frozenset({"\\noselect", "\\nonexistent"})
+# Folders with the mails of other folders, or with what nobody looks for. The one that the URL names is read.
 _LEFT_OUT: Final = frozenset({"\\all", "\\flagged", "\\junk", "\\trash", "\\drafts"})
-"""Folders with the mails of other folders, or with what nobody looks for. The one that the URL names is read."""
 _FETCH_FIELDS: Final = "(UID FLAGS INTERNALDATE RFC822.SIZE BODY.PEEK[HEADER.FIELDS (SUBJECT)])"
 _KEY: Final = re.compile(r"(?P<folder>.+)/(?P<validity>\d+)\.(?P<uid>\d+)\.eml", re.DOTALL)
 _LIST: Final = re.compile(rb'\((?P<flags>[^)]*)\) (?:"(?P<delimiter>\\?.)"|NIL) (?P<name>.*)', re.DOTALL)
@@ -46,7 +45,7 @@ _UID: Final = re.compile(rb"\bUID (\d+)")
 
 
 class Session(imaplib.IMAP4):
-    """A connection of the guard. `most`: bytes that the answers to one command may have."""
+    """Connection of the guard; `most`: bytes of a command's answers."""
 
     def __init__(self, guard: Guard, scheme: str, host: str, port: int) -> None:
         self._guard, self._tls = guard, scheme == "imaps"
@@ -77,7 +76,7 @@ class Session(imaplib.IMAP4):
         self._connection.close()
 
     def ask(self, name: str, *arguments: str) -> list[Any]:
-        """Send a command and return the data of its answer. LookupError for NO, imaplib's errors for trouble."""
+        """Send a command and return the data. LookupError for NO, imaplib's errors for failures."""
         self.most = responses.MAX_BODY_BYTES
         kind = "FETCH" if name == "UID" else name
         self.response(kind)
@@ -124,7 +123,7 @@ class Mailbox:
         return Batch([*entries, *batch.objects], batch.last)
 
     def _read_batch(self, name: str, after: str) -> Batch:
-        """Mails of a folder behind a key; none of a folder that was deleted since it was listed."""
+        """Return mails behind a key; none for a deleted folder."""
         with self._session() as session:
             validity = self._select(session, name)
             if validity is None:
@@ -149,14 +148,14 @@ class Mailbox:
             return self._find(session, key)
 
     def _find(self, session: Session, key: str) -> StoredObject | None:
-        """Open a mail's folder and read the server's description of the mail."""
+        """Select a mail's folder and describe the mail."""
         parts = _KEY.fullmatch(key)
         if parts is None or self._select(session, parts["folder"]) != parts["validity"]:
             return None
         return next(iter(_read_mails(session, parts["folder"], parts["validity"], parts["uid"])), None)
 
     def _select(self, session: Session, name: str) -> str | None:
-        """Open a folder for reading and return its UIDVALIDITY; None if it is no longer there."""
+        """Select a folder for reading; return UIDVALIDITY, or None for a missing folder."""
         if name not in self._folders and name not in self._list_folders(session):
             return None
         try:
@@ -171,7 +170,7 @@ class Mailbox:
         return str(int(validity))
 
     def _list_folders(self, session: Session) -> dict[str, str]:
-        """Folders below the prefix, and their names as the server spells them. Fatal without any: each user has one."""
+        """Return folders below the prefix with the server's names. Fatal without any."""
         folders = dict(filter(None, (_read_folder(line, self._prefix) for line in session.ask("LIST", '""', "*"))))
         if not folders:
             raise Fatal("The mailbox has no such folder.")
@@ -185,7 +184,7 @@ class Mailbox:
 
 
 def _connect(location: Location, guard: Guard) -> Session:
-    """A connection with an authorized user."""
+    """Connect and authorize a user."""
     parts = urlsplit(f"{location.scheme}://{location.host}")
     address = parts.hostname or "", parts.port or PORTS[location.scheme]
     if location.scheme == "imap" and not guard.allows_plainly(*address):
@@ -202,7 +201,9 @@ def _connect(location: Location, guard: Guard) -> Session:
 
 
 class _Mail:
-    """A mail in pieces, whatever size is requested. Its size is not relied on: some servers estimate it."""
+    """Stream of a mail in pieces."""
+
+    # Its size is not relied on: some servers estimate it.
 
     def __init__(self, session: Session, key: str) -> None:
         self._session, self._uid = session, cast("re.Match[str]", _KEY.fullmatch(key))["uid"]
@@ -218,13 +219,12 @@ class _Mail:
 
 
 def make_mailbox(location: Location, settings: Settings) -> Mailbox:
-    """The mailbox of a location."""
     return Mailbox(location, fetch_guard.make_guard(settings, frozenset(PORTS.values())))
 
 
 @contextmanager
 def _explained() -> Iterator[None]:
-    """Turn failures into those of the ports."""
+    """Translate failures to port errors."""
     try:
         yield
     except ssl.SSLCertVerificationError as error:
@@ -234,7 +234,7 @@ def _explained() -> Iterator[None]:
 
 
 def _read_folder(line: Any, prefix: str) -> tuple[str, str] | None:
-    """Name of a folder with `/` between its parts, and as the server spells it; None if it is not read."""
+    """Return a folder's name with `/` and the server's spelling; None for an excluded folder."""
     text = line[0] if isinstance(line, tuple) else line
     if text is None or (parts := _LIST.match(text)) is None:
         return None
@@ -248,7 +248,7 @@ def _read_folder(line: Any, prefix: str) -> tuple[str, str] | None:
 
 
 def _read_mails(session: Session, folder: str, validity: str, uids: str) -> list[StoredObject]:
-    """Mails of the folder that is selected, in the order of their UIDs."""
+    """Return mails of the selected folder, by UID."""
     mails = {}
     data = session.ask("UID", "FETCH", uids, _FETCH_FIELDS)
     for part, closing in zip(data, [*data[1:], b""], strict=True):
@@ -289,7 +289,7 @@ def _text(subject: str) -> str:
 
 
 def _decode_name(spelled: bytes) -> str:
-    """Read a folder's name in modified UTF-7 (RFC 3501, 5.1.3), or UTF-8."""
+    """Decode a folder's name from modified UTF-7 (RFC 3501, 5.1.3) or UTF-8."""
 
     def decode(match: re.Match[str]) -> str:
         if not match[1]:

@@ -1,4 +1,4 @@
-"""Location of a storage, read from the `config` of its connection: URL, endpoint and credentials."""
+"""Location of a storage: URL, endpoint and credentials from a connection's `config`."""
 
 from __future__ import annotations
 
@@ -38,19 +38,19 @@ class Location:
 
     @property
     def root(self) -> str:
-        """URL of everything in it, the same for each connection to it: `external_id`s begin with this."""
+        """Return the stable root URL; `external_id`s begin with this."""
         if self.scheme == "s3" and self.endpoint:
             return f"{self.endpoint.rstrip('/')}/{self.host}/"
         return f"{self.scheme}://{self.host}/"
 
     @property
     def page_root(self) -> str:
-        """URL of everything in it for people, who open it in a browser."""
+        """Return the root URL for browsers."""
         return self.root.removeprefix("webdav+")
 
 
 def parse_location(config: Mapping[str, Any], settings: Settings) -> Location:
-    """Read a location. ValueError for one that cannot be used: its arguments are the field and what is wrong."""
+    """Parse a location. ValueError with the field and the reason."""
     url = str(config.get("url") or "")
     if len(url) > 2048 or _CONTROL.search(url) or "\\" in url:
         raise ValueError("url", "must be a URL of at most 2048 characters without control characters or backslashes")
@@ -86,7 +86,7 @@ def parse_location(config: Mapping[str, Any], settings: Settings) -> Location:
 
 
 def open_location(token: str, settings: Settings) -> Location:
-    """Read the location that a connection stores. Fatal if it may no longer be used."""
+    """Return the stored location of a connection. Fatal for a forbidden location."""
     try:
         return parse_location(json.loads(token), settings)
     except ValueError as error:

@@ -1,4 +1,4 @@
-"""Connections to one server, each used by one thread at a time."""
+"""Pool of connections to one server."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from contextlib import contextmanager, suppress
 from threading import Semaphore
 from typing import Final, Generic, TypeVar
 
+# Connections of one process to a server; servers allow 10 to 15 of a user.
 MAX_CONNECTIONS: Final = 4
-"""Connections of one process to a server; servers allow 10 to 15 of a user."""
 
 ConnectionT = TypeVar("ConnectionT")
 
 
 class Pool(Generic[ConnectionT]):
-    """`answers`: errors by which a server answers, after which a connection is used further."""
+    """Pool of connections; `answers`: errors that keep a connection usable."""
 
     def __init__(
         self,
@@ -30,7 +30,8 @@ class Pool(Generic[ConnectionT]):
 
     @contextmanager
     def lease(self) -> Iterator[ConnectionT]:
-        """A connection of this thread's own. One that fails is closed with all idle ones, which may be as old."""
+        """Lease a connection to this thread."""
+        # One that fails is closed with all idle ones, which may be as old.
         with self._free:
             connection = self._idle.pop() if self._idle else self._connect()
             try:

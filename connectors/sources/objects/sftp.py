@@ -1,4 +1,4 @@
-"""SFTP over a connection that the guard dials, to a server whose key the connection's config names."""
+"""SFTP over a connection of the guard, to a server with the config's host key."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ if TYPE_CHECKING:
 
 SERVER_TITLE: Final = "The SFTP server"
 PORT: Final = 22
+# Seconds that a connection, its handshake or an answer may take.
 SOCKET_TIMEOUT_SECONDS: Final = 30.0
-"""Seconds that a connection, its handshake or an answer may take."""
 _KINDS: Final = {stat.S_IFREG: "file", stat.S_IFDIR: "directory"}
 
 
 class SftpFiles:
-    """The files of a server, as `Tree` reads them. Channels are kept: each is used by one thread at a time."""
+    """Files of a server for `Tree`."""
 
     def __init__(self, location: Location, guard: Guard) -> None:
         parts = urlsplit(f"sftp://{location.host}")
@@ -68,7 +68,7 @@ class SftpFiles:
 
     @contextmanager
     def _channel(self) -> Iterator[SFTPClient]:
-        """A channel of this thread's own; one that failed in any way but an answer is closed."""
+        """Lease a channel to this thread; closed after a failure other than an answer."""
         channel = self._take()
         try:
             yield channel
@@ -96,7 +96,7 @@ class SftpFiles:
         return channel
 
     def _connect(self) -> Transport:
-        """A connection with an authorized user. Fatal for another key than the config's, and for a refused user."""
+        """Connect and authorize a user. Fatal for a wrong host key or a refused user."""
         from paramiko import AuthenticationException, Transport
 
         sock = self._guard.connect(*self._address, SOCKET_TIMEOUT_SECONDS)
@@ -130,7 +130,6 @@ class SftpFiles:
 
 
 def make_sftp(location: Location, settings: Settings) -> Tree:
-    """The files of a location."""
     from paramiko import SSHException
 
     sessions.quiet_loggers("paramiko")
@@ -148,7 +147,7 @@ def _read_key(text: str, password: str | None) -> PKey:
 
 
 def _info(path: str, entry: SFTPAttributes) -> dict[str, Any]:
-    """A file in the words of fsspec."""
+    """Convert a file to fsspec's form."""
     mode = entry.st_mode or 0
     return {
         "name": path,

@@ -1,8 +1,7 @@
-"""SMB 2 and 3, of shares in private networks: signed, or encrypted where the server demands it.
+"""SMB 2 and 3, of shares in private networks: signed, or encrypted where the server demands it."""
 
-The client is connected to an address that the guard resolved. Referrals of DFS, which lead to other servers, are not
-followed.
-"""
+# The client is connected to an address that the guard resolved. Referrals of DFS, which lead to other servers, are not
+# followed.
 
 from __future__ import annotations
 
@@ -39,8 +38,8 @@ from retrieval.settings import Settings
 
 SERVER_TITLE: Final = "The SMB server"
 PORT: Final = 445
+# Seconds that a connection or an answer may take.
 SOCKET_TIMEOUT_SECONDS: Final = 30
-"""Seconds that a connection or an answer may take."""
 READ_CHUNK_BYTES: Final = 4 * MAX_PAYLOAD_SIZE
 _MISSING: Final = (
     exceptions.ObjectNameNotFound,
@@ -52,13 +51,13 @@ _MISSING: Final = (
 )
 _BUSY: Final = (exceptions.InsufficientResources, exceptions.InsuffServerResources, exceptions.RequestNotAccepted)
 _FAILURES: Final = (exceptions.SMBException, ValueError, LookupError)
+# Bit of the tags of links, by which they differ from files that are stored in another way (MS-FSCC 2.1.2.1).
 _LINK: Final = 0x20000000
-"""Bit of the tags of links, by which they differ from files that are stored in another way (MS-FSCC 2.1.2.1)."""
 _DFS: Final = 0x8000000A
 
 
 class _Connection(Connection):  # type: ignore[misc]
-    """A connection whose answers keep no thread waiting, and whose links are not followed."""
+    """Connection with bounded waits, without followed links."""
 
     def receive(self, request: Any, *options: Any, **named: Any) -> Any:
         return super().receive(
@@ -67,7 +66,7 @@ class _Connection(Connection):  # type: ignore[misc]
 
 
 class Share:
-    """A share that an authorized user is connected to. Paths begin with its name."""
+    """Share of an authorized user; paths begin with the share's name."""
 
     def __init__(self, connection: Connection, session: Session, host: str, name: str) -> None:
         self._connection = connection
@@ -79,7 +78,7 @@ class Share:
         self._connection.disconnect(close=False)
 
     def list_folder(self, path: str, pattern: str = "*") -> list[dict[str, Any]]:
-        """Entries of a folder whose names match. FileNotFoundError, NotADirectoryError, or PermissionError."""
+        """List matching entries of a folder. FileNotFoundError, NotADirectoryError or PermissionError."""
         kind, structures = FileInformationClass.FILE_ID_FULL_DIRECTORY_INFORMATION, []
         access, options = DirectoryAccessMask.FILE_LIST_DIRECTORY, CreateOptions.FILE_DIRECTORY_FILE
         end = suppress(exceptions.NoMoreFiles, exceptions.NoSuchFile)
@@ -89,7 +88,7 @@ class Share:
         return [_info(path, structure) for structure in structures]
 
     def describe(self, path: str) -> dict[str, Any]:
-        """The file, folder or link at a path. FileNotFoundError, also for a name in other letter case."""
+        """Describe a file, folder or link. FileNotFoundError, also for other letter case."""
         folder, _, name = path.rstrip("/").rpartition("/")
         _require_names(name)
         if not folder:
@@ -126,7 +125,7 @@ class Share:
 
 
 class _Stream:
-    """Content of a file in pieces, whatever size is requested."""
+    """Stream of a file's content in pieces."""
 
     def __init__(self, file: Open) -> None:
         self._file = file
@@ -141,7 +140,7 @@ class _Stream:
 
 
 class SmbFiles:
-    """The files of a share, as `Tree` reads them."""
+    """Files of a share for `Tree`."""
 
     def __init__(self, location: Location, guard: Guard) -> None:
         answers = (FileNotFoundError, NotADirectoryError, PermissionError)
@@ -169,14 +168,13 @@ class SmbFiles:
 
 
 def make_share(location: Location, settings: Settings) -> Tree:
-    """The files of a location."""
     sessions.quiet_loggers("smbprotocol", "spnego")
     files = SmbFiles(location, fetch_guard.make_guard(settings, frozenset({PORT})))
     return Tree(files, location.prefix, files.open, partial(explain_failures, SERVER_TITLE, *_FAILURES))
 
 
 def _connect(location: Location, guard: Guard) -> Share:
-    """A connection to the share of the location. OSError if no address answers."""
+    """Connect to the share of the location. OSError without an answering address."""
     parts = urlsplit(f"smb://{location.host}")
     host, port = parts.hostname or "", parts.port or PORT
     failure: Exception = OSError("The name leads nowhere.")
@@ -199,7 +197,8 @@ def _connect(location: Location, guard: Guard) -> Share:
 
 
 def _sign_in(connection: Connection, location: Location, host: str) -> Share:
-    """Authorize the user by NTLM: Kerberos would ask servers that the guard does not know."""
+    """Authorize the user by NTLM."""
+    # Kerberos would ask servers that the guard does not know.
     names = location.credentials
     session = Session(
         connection,
@@ -227,13 +226,15 @@ def _sign_in(connection: Connection, location: Location, host: str) -> Share:
 
 
 def _require_names(path: str) -> None:
-    """Raise FileNotFoundError for a backslash, which no name has: it would lead to another folder."""
+    """Raise FileNotFoundError for a backslash."""
+    # No name has one: it would lead to another folder.
     if "\\" in path:
         raise FileNotFoundError(path)
 
 
 def _info(folder: str, structure: Any) -> dict[str, Any]:
-    """A file in the words of fsspec. `ea_size` of a reparse point is its tag (MS-FSCC 2.4.18)."""
+    """Convert a file to fsspec's form."""
+    # `ea_size` of a reparse point is its tag (MS-FSCC 2.4.18).
     attributes, tag = structure["file_attributes"], structure["ea_size"].get_value()
     is_link = attributes.has_flag(FileAttributes.FILE_ATTRIBUTE_REPARSE_POINT) and (tag & _LINK or tag == _DFS)
     return {

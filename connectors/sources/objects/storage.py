@@ -1,8 +1,7 @@
-"""The port of storages: list objects in the order of their keys, list a folder, open and look up an object.
+"""The port of storages: list objects in the order of their keys, list a folder, open and look up an object."""
 
-A storage is a small class with these four methods, made by the scheme of its URL in `connector.py`. The order lets a
-listing go on behind any key in another process; no cursor of a server is kept, and none can expire.
-"""
+# A storage is a small class with these four methods, made by the scheme of its URL in `connector.py`. The order lets a
+# listing go on behind any key in another process; no cursor of a server is kept, and none can expire.
 
 from __future__ import annotations
 
@@ -12,12 +11,12 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import BinaryIO, Final, Protocol
 
+# Objects of one page of a listing, which S3 sends in one answer.
 BATCH: Final = 1000
-"""Objects of one page of a listing, which S3 sends in one answer."""
 
 
+# Size of an object whose end is told by its storage alone.
 UNKNOWN: Final = -1
-"""Size of an object whose end is told by its storage alone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +38,7 @@ class StoredObject:
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Objects that follow each other. `last`: where the next batch begins, None at the end."""
+    """Consecutive objects; `last`: start of the next batch, None at the end."""
 
     objects: Sequence[StoredObject]
     last: str | None
@@ -50,17 +49,17 @@ class Storage(Protocol):
     """A storage below its prefix. Raises only Retryable, Fatal or Skippable; TransientError is asked again."""
 
     def list_objects(self, after: str) -> Iterator[Batch]:
-        """Batches of the objects behind a key, all for ""."""
+        """Yield batches of objects behind a key; all for ""."""
         ...
 
     def list_folder(self, folder: str, after: str) -> Batch:
-        """A batch of the entries of a folder: "" or a key that ends in `/`."""
+        """Return a batch of entries of a folder, "" or a key with a final `/`."""
         ...
 
     def open(self, key: str) -> AbstractContextManager[tuple[StoredObject, BinaryIO]]:
-        """An object with a stream of its content. Skippable if it is missing."""
+        """Open an object as a stream. Skippable for a missing object."""
         ...
 
     def find(self, key: str) -> StoredObject | None:
-        """The object as it is now; None if there is none."""
+        """Return the current object, or None."""
         ...

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from connectors.sources.objects.location import Location
     from retrieval.settings import Settings
 
+# Folders within each other; a server whose links lead in a circle has more.
 DEPTH: Final = 100
-"""Folders within each other; a server whose links lead in a circle has more."""
 GONE: Final = "The file is no longer there."
 REFUSED: Final = "The file may not be read with these credentials."
 _TIMES: Final = ("mtime", "modified", "modify")
@@ -109,7 +109,7 @@ class Tree:
         return entry if isinstance(entry, StoredObject) and not entry.key.endswith("/") else None
 
     def _walk(self, folder: str, after: tuple[str, ...], depth: int) -> Iterator[StoredObject | str]:
-        """Files below a folder whose parts follow `after`, depth first; the path of a link that is left out."""
+        """Yield files below a folder behind `after`, depth first, and paths of skipped links."""
         if depth > DEPTH:
             raise Fatal(f"The folders are nested more than {DEPTH} deep.")
         for entry in self._read_folder(folder):
@@ -124,7 +124,7 @@ class Tree:
                 yield from self._walk(entry.key, after if parts == after[: len(parts)] else (), depth + 1)
 
     def _read_folder(self, folder: str) -> Iterator[StoredObject | str]:
-        """Entries of a folder by name; none of one that vanished after it was listed."""
+        """Return entries by name; none for a vanished folder."""
         try:
             with self._errors():
                 infos = self._files.ls(f"/{folder.rstrip('/')}")
@@ -143,12 +143,14 @@ class Tree:
 
 
 def _is_below(key: str) -> bool:
-    """Tell whether a path leads down only, so that one below the prefix stays there: callers send it."""
+    """Return True for a path without upward steps."""
+    # Callers send it.
     return "\0" not in key and not {".", ".."} & set(key.split("/"))
 
 
 def _is_in(folder: str, key: str) -> bool:
-    """Tell whether a key is directly in a folder: servers also list the folder itself, or what is above it."""
+    """Return True for a direct child of a folder."""
+    # Servers also list the folder itself, or what is above it.
     above, _, name = key.rpartition("/")
     return above == folder and name not in {"", ".", ".."}
 
@@ -177,7 +179,8 @@ def _modified(info: Mapping[str, Any]) -> datetime | None:
 
 
 def make_folder(location: Location, _settings: Settings) -> Tree:
-    """A folder of this machine. Links on the way to it are followed once, when it is opened, and none below it."""
+    """Return a folder of this machine."""
+    # Links on the way to it are followed once, when it is opened, and none below it.
     folder = f"/{location.prefix.rstrip('/')}"
     real_folder = os.path.realpath(folder)
 
@@ -214,7 +217,8 @@ class _LocalFiles:
 
 @contextmanager
 def open_local(path: str) -> Iterator[BinaryIO]:
-    """A regular file of this machine at exactly this path: no link leads out of a folder that is allowed."""
+    """Open a regular file at exactly this path."""
+    # No link leads out of a folder that is allowed.
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError as error:
@@ -228,7 +232,8 @@ def open_local(path: str) -> Iterator[BinaryIO]:
 
 @contextmanager
 def local_errors() -> Iterator[None]:
-    """Errors of a folder: a part that may not be read ends the listing, which would look like a removal otherwise."""
+    """Translate errors of a folder."""
+    # A part that may not be read ends the listing: it would look like a removal otherwise.
     try:
         yield
     except (FileNotFoundError, NotADirectoryError):

@@ -16,18 +16,18 @@ from retrieval.settings import Settings
 if TYPE_CHECKING:
     import httpx
 
+# Seconds without a byte.
 REQUEST_TIMEOUT_SECONDS: Final = 30.0
-"""Seconds without a byte."""
 Sign = Callable[["httpx.Request"], "httpx.Request"]
 UNAUTHORIZED: Final = "The server does not accept these credentials."
 
 
 class NotReadable(Exception):
-    """403: what is named may not be read with these credentials."""
+    """403: unreadable with these credentials."""
 
 
 class Refused(Fatal):
-    """400: the server does not take the request."""
+    """400: refused request."""
 
 
 class WebClient:
@@ -61,7 +61,7 @@ class WebClient:
 
     @contextmanager
     def stream(self, path: str, headers: Mapping[str, str] | None = None) -> Iterator[tuple[httpx.Response, BinaryIO]]:
-        """A response with a stream of its body. Skippable for what is missing or may not be read."""
+        """Open a response as a stream. Skippable for a missing or unreadable resource."""
         try:
             with self._open("GET", path, None, headers) as response:
                 yield response, cast("BinaryIO", _Body(response))
@@ -101,7 +101,7 @@ class WebClient:
 
 
 class _Body:
-    """The pieces of a response as they arrive, whatever size is requested."""
+    """Stream of a response's pieces."""
 
     def __init__(self, response: httpx.Response) -> None:
         self._pieces = response.iter_raw()
@@ -111,7 +111,7 @@ class _Body:
 
 
 def parse_xml(body: bytes, tag: str, title: str) -> Any:  # lxml has no public name for the type of an element
-    """The root of an answer in XML. TransientError for anything but a `tag`."""
+    """Return the root of an XML answer. TransientError for anything but a `tag`."""
     from lxml import etree
 
     try:

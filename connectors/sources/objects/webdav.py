@@ -25,13 +25,14 @@ _BODY: Final = (
 
 
 class WebdavFiles:
-    """The files of a server, as `Tree` reads them."""
+    """Files of a server for `Tree`."""
 
     def __init__(self, client: WebClient) -> None:
         self._client = client
 
     def ls(self, path: str) -> list[dict[str, Any]]:
-        """Entries of a folder. Fatal if the answer does not name the folder itself: its paths are of another place."""
+        """List a folder. Fatal for an answer without the folder itself."""
+        # Its paths are of another place.
         entries = self._find(path.rstrip("/") + "/", "1")
         folder = path.strip("/")
         if folder not in {entry["name"] for entry in entries}:
@@ -61,7 +62,6 @@ class WebdavFiles:
 
 
 def make_webdav(location: Location, settings: Settings) -> Tree:
-    """The files of a location."""
     import httpx
 
     names = location.credentials
@@ -73,7 +73,8 @@ def make_webdav(location: Location, settings: Settings) -> Tree:
 
 @contextmanager
 def explain_refusals() -> Iterator[None]:
-    """Turn a refused folder into an error that ends the listing, which would look like a removal otherwise."""
+    """Translate a refused folder to an error."""
+    # The listing ends: a gap would look like a removal otherwise.
     try:
         yield
     except NotReadable as error:
@@ -81,7 +82,7 @@ def explain_refusals() -> Iterator[None]:
 
 
 def _entry(element: Any) -> dict[str, Any]:
-    """A resource in the words of fsspec. TransientError without a path."""
+    """Convert a resource to fsspec's form. TransientError without a path."""
     properties = {
         name: part
         for propstat in element.iterfind("{DAV:}propstat")

@@ -1,4 +1,4 @@
-"""Pinecone's SDK: its requests go through the guard's proxy, once each, and its errors are port errors."""
+"""Pinecone's SDK through the guard's proxy, with port errors."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ if TYPE_CHECKING:
     from retrieval.network.guard_proxy import Route
     from retrieval.setting_values import Endpoint
 
+# How long each step of a request may take.
 REQUEST_TIMEOUT_SECONDS = 30.0
-"""How long each step of a request may take."""
+# Of one answer.
 MOST_BYTES = 64 * 2**20
-"""Of one answer."""
 
 
 class NotThere(Fatal):
-    """404: the host knows no such namespace, or is no index at all."""
+    """404: unknown namespace or index."""
 
 
 class Throttled(Retryable):
@@ -37,7 +37,7 @@ class Throttled(Retryable):
 
 
 class PineconeClient:
-    """One index, by Pinecone's SDK. Safe in many threads."""
+    """Client of one index, thread-safe."""
 
     def __init__(self, host: str, key: str, guard: Guard, endpoint: Endpoint | None = None) -> None:
         text = host.strip()
@@ -50,7 +50,7 @@ class PineconeClient:
 
     @contextmanager
     def index(self, seconds: float | None = None) -> Iterator[Index]:
-        """The SDK's index for one call, which is one request. `seconds`: for each of its steps."""
+        """Return the SDK's index for one request; `seconds`: per step."""
         seconds = seconds or REQUEST_TIMEOUT_SECONDS
         with self._lock:
             if not self._opened:
@@ -62,7 +62,8 @@ class PineconeClient:
             yield index
 
     def _require_allowed(self) -> None:
-        """Fatal for addresses that are never dialled. Without TLS the key would be readable on the public internet."""
+        """Raise Fatal for forbidden addresses."""
+        # Without TLS the key would be readable on the public internet.
         try:
             host, port = fetch_guard.parse_host_port(self._url)
             infos = self._guard.resolve(host, port)
@@ -96,7 +97,7 @@ class PineconeClient:
 
 @contextmanager
 def _counted() -> Iterator[None]:
-    """One request, by what came of it."""
+    """Count one request by outcome."""
     outcome = "refused"
     try:
         yield
@@ -116,7 +117,7 @@ def _counted() -> Iterator[None]:
 
 @contextmanager
 def _explained(route: Route) -> Iterator[None]:
-    """Failures of a call as port errors; none of the server's own words are passed on."""
+    """Translate failures of a call to port errors, without the server's words."""
     from pinecone import errors
 
     try:
@@ -135,7 +136,7 @@ def _explained(route: Route) -> Iterator[None]:
 
 
 def _of_failure(failure: Exception) -> Exception:
-    """The port error of a request that the proxy could not send, or whose answer it did not pass on."""
+    """Return the port error of a failed proxy request."""
     import httpx
 
     from retrieval.network.guard_proxy import ServerUnavailable

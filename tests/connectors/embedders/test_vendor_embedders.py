@@ -246,7 +246,7 @@ def test_a_request_never_holds_more_tokens_than_it_may_in_the_end(openai_server,
 
 def test_requests_run_concurrently(openai_server, monkeypatch):
     openai_server.delay = 0.2
-    monkeypatch.setattr("connectors.embedders.openai.LIMITS", RequestLimits(texts=10, tokens=None))
+    monkeypatch.setattr("connectors.embedders.openai.REQUEST_LIMITS", RequestLimits(texts=10, tokens=None))
     embedder = make_embedder(openai_server)
     embedder.embed([f"text {number}" for number in range(160)], "document")
     assert openai_server.busiest >= 6
