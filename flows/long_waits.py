@@ -16,9 +16,9 @@ from retrieval.jobs.queries.batches import Lease
 
 log = structlog.get_logger()
 
-# Retries of a task, and their total delay.
+# Retries of a task after 1, 2, 4 and 8 s; a vendor's longer wait would use them all up.
 MAX_RETRIES: Final = 4
-RETRY_SECONDS: Final = 60.0
+RETRY_SECONDS: Final = 15.0
 # Total wait of a step for a vendor or for disk space.
 MAX_WAIT_SECONDS: Final = 600.0
 FULL_DISK_SECONDS: Final = 10.0

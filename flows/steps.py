@@ -235,7 +235,9 @@ class Discovery(Work):
     def list_documents(self) -> None:
         """Store the source's list page by page."""
         source = self._fetched_source()
-        discovering.record_listing(self.db, self.lease, self.listing, source, self.files, goes_on=self.should_continue)
+        discovering.record_listing(
+            self.db, self.lease, self.listing, source, self.files, should_continue=self.should_continue
+        )
 
 
 @contextmanager
@@ -323,7 +325,13 @@ def fetch(work: Work, _after: Predecessors = None) -> TaskResult:
     with record_step("fetch", work) as report:
         run_documents.start_window(work.db, work.lease, work.window)
         fetching.fetch_documents(
-            work.db, work.lease, work.window, work.files, work.identity, work.source, goes_on=work.should_continue
+            work.db,
+            work.lease,
+            work.window,
+            work.files,
+            work.identity,
+            work.source,
+            should_continue=work.should_continue,
         )
     return report.task_result()
 

@@ -115,7 +115,7 @@ class DocumentParser:
 
     def parse(self, raw: RawContent, ocr: OcrStrategy, keep_waiting: Callable[[], bool] = never_interrupt) -> Parsed:
         """Return the file as Markdown. Skippable, with the cause and advice, for an unreadable file; Interrupted if
-        `goes_on` returns False during the wait for a child.
+        `keep_waiting` returns False during the wait for a child.
         """
         try:
             reply = self._read_plain_text(raw)

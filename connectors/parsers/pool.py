@@ -264,7 +264,7 @@ class ChildPool:
         self._children: set[ParserChild] = set()
 
     def run(self, task: Task, keep_waiting: Callable[[], bool] = never_interrupt) -> Reply:
-        """Read a file in a child of the pool. Interrupted if `goes_on` returns False during the wait for a child."""
+        """Read a file in a child. Interrupted if `keep_waiting` returns False during the wait for a child."""
         with ExitStack() as lane_stack:
             lane_stack.enter_context(_lane_slot(self._quick_lane, keep_waiting))
             with suppress(_SlowLaneFull), self._borrow_child() as child:

@@ -92,7 +92,7 @@ class DocumentShelf:
         return text
 
     def search(self, query: str, client: RetrievalClient | None = None, **options: Any) -> SearchResults:
-        """Return the best chunks of the default request."""
+        """Return the best chunks of a hybrid search with equal weights."""
         return (client or self.client).search(self.namespace, query, top_k=CHUNKS_PER_QUESTION, hybrid=True, **options)
 
     def rank_answers(self, questions: Sequence[str], is_answer: Callable[[int, Any], bool]) -> list[int | None]:

@@ -30,7 +30,7 @@ def record_listing(
     source: Source,
     files: FileStore | None = None,
     *,
-    goes_on: Callable[[], bool] = lambda: True,
+    should_continue: Callable[[], bool] = lambda: True,
 ) -> None:
     """Record the source's listing from the last saved page on; safe to repeat. Retryable if the listing breaks off."""
     with db.transaction() as connection:
@@ -42,7 +42,7 @@ def record_listing(
             stack.callback(pages.close)
         for page in pages:
             contents = {} if run.picks else listed_content.store_content(db, lease, run.number, page.items, files)
-            if not _record_page(db, lease, run, page, contents) or page.done or not goes_on():
+            if not _record_page(db, lease, run, page, contents) or page.done or not should_continue():
                 return
     raise Retryable("The listing broke off before its end.")
 

@@ -68,12 +68,12 @@ def download_documents(
     files: FileStore,
     source: Source,
     *,
-    goes_on: Callable[[], bool] = lambda: True,
+    should_continue: Callable[[], bool] = lambda: True,
 ) -> None:
     """Download documents concurrently; permanent errors fail one document, Retryable is raised after the others."""
 
     def fetch(download: PendingDownload) -> str | Retryable | None:
-        if not goes_on():
+        if not should_continue():
             return None
         try:
             _fetch_document(db, lease, download, files, source)

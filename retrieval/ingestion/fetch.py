@@ -33,7 +33,7 @@ def fetch_documents(
     embedding: Mapping[str, Any],
     source: Source | None = None,
     *,
-    goes_on: Callable[[], bool] = lambda: True,
+    should_continue: Callable[[], bool] = lambda: True,
 ) -> None:
     """Fetch the content of a window's documents. `embedding`: provider, model, dimensions and parser address, part of
     the fingerprint."""
@@ -41,7 +41,7 @@ def fetch_documents(
     if source is not None:
         try:
             accepted = run_documents.items_at_stage(db, lease, window, Stage.ACCEPTED)
-            download.download_documents(db, lease, accepted, files, source, goes_on=goes_on)
+            download.download_documents(db, lease, accepted, files, source, should_continue=should_continue)
         except Retryable as error:  # those that are there go on, whatever becomes of the others
             # Downloaded documents continue; the error is raised at the end.
             retryable = error

@@ -76,7 +76,7 @@ class _FileReader:
     lease: Lease
     files: FileStore
     parser: Parser
-    goes_on: Callable[[], bool]
+    should_continue: Callable[[], bool]
     ring: KeyRing
 
     def read(self, item: Item) -> ParsedItem:
@@ -115,7 +115,7 @@ class _FileReader:
             with self.files.open(raw_key) as stream, path.open("wb") as file:
                 shutil.copyfileobj(stream, file, 1 << 20)
             raw = RawContent(path, item.name, item.media_type, path.stat().st_size, page=item.page, password=password)
-            parsed = self.parser.parse(raw, item.ocr, self.goes_on)
+            parsed = self.parser.parse(raw, item.ocr, self.should_continue)
             unpack.refuse_too_many(self.db, item, parsed.members)
             return parsed, unpack.store_members(item, parsed, self.lease.scope, self.files)
 
@@ -126,14 +126,14 @@ def parse_documents(
     window: Sequence[DocumentKey],
     files: FileStore,
     parser: Parser,
-    goes_on: Callable[[], bool] = lambda: True,
+    should_continue: Callable[[], bool] = lambda: True,
     *,
     ring: KeyRing,
 ) -> None:
     """Parse fetched files of a window concurrently; an unreadable file fails, the others continue."""
     fetched = run_documents.items_at_stage(db, lease, window, Stage.FETCHED)
     retryable_errors: list[Retryable] = []
-    reader = _FileReader(db, lease, files, parser, goes_on, ring)
+    reader = _FileReader(db, lease, files, parser, should_continue, ring)
 
     def read_or_refuse(item: Item) -> ParsedItem | None:
         try:

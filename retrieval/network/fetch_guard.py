@@ -99,7 +99,7 @@ class Guard:
     extra_ports: frozenset[int] = frozenset()
 
     def resolve(self, host: str, port: int) -> list[ResolvedAddress]:
-        """Resolve and check all addresses. Raises Blocked for any refused address, OSError for a failed lookup."""
+        """Resolve and check all addresses. Raises BlockedAddress for a refused address, OSError for a failed lookup."""
         if self.trusting:
             return [(family, address) for family, _, _, _, address in _lookup_host(host, port)]
         if port not in self.extra_ports:
@@ -147,7 +147,7 @@ class Guard:
         return self.proxy if self.proxy and _is_public(ip_address(address.partition("%")[0])) else None
 
     def check_url(self, url: str) -> None:
-        """Raise Blocked for a refused URL, Retryable for a failed lookup."""
+        """Raise BlockedAddress for a refused URL, Retryable for a failed lookup."""
         host, port = parse_host_port(url)
         try:
             self.resolve(host, port)
@@ -155,7 +155,7 @@ class Guard:
             raise Retryable("The host name of the address cannot be looked up now.") from error
 
     def allows_plainly(self, host: str, port: int) -> bool:
-        """Check that the name resolves only to allowed ranges. Raises Blocked and OSError."""
+        """Check that the name resolves only to allowed ranges. Raises BlockedAddress and OSError."""
         resolved = [ip_address(socket_address[0]) for _, socket_address in self.resolve(host, port)]
         return all(any(address in network for network in self.allowed) for address in resolved)
 
@@ -245,7 +245,7 @@ def _lookup_host(name: str, port: int) -> list[Any]:
 
 
 def parse_host_port(url: str) -> tuple[str, int]:
-    """Parse host and port of an http or https URL. Raises Blocked for ambiguous hosts."""
+    """Parse host and port of an http or https URL. Raises BlockedAddress for ambiguous hosts."""
     if re.search(r"[\x00-\x20\x7f-\x9f\\]", url):
         raise BlockedAddress("The address holds spaces, control characters or backslashes.")
     try:
@@ -263,7 +263,7 @@ def parse_host_port(url: str) -> tuple[str, int]:
 
 
 def canonical_host(host: str) -> str:
-    """Normalize a name or address for lookup. Raises Blocked for irregular numbers."""
+    """Normalize a name or address for lookup. Raises BlockedAddress for irregular numbers."""
     name = host.strip("[]") if host.startswith("[") else host
     if ":" in name:
         return str(_parse_address(name))
@@ -281,7 +281,7 @@ def canonical_host(host: str) -> str:
 
 
 def check_port(port: int) -> None:
-    """Raise Blocked for ports of other services."""
+    """Raise BlockedAddress for ports of other services."""
     if port not in _WEB_PORTS and (not 1024 <= port <= 65535 or port in _NON_WEB_PORTS):
         raise BlockedAddress("The port of the address is not one of a web server: 80, 443 or above 1023.")
 

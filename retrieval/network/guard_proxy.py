@@ -68,7 +68,7 @@ class Route:
         return hmac.compare_digest(secret.encode(), self._secret.encode())
 
     def send(self, method: str, path: str, headers: dict[str, str], content: bytes) -> httpx.Response:
-        """Send a request and read the response. Raises httpx.HTTPError, Blocked or Unavailable."""
+        """Send a request and read the response. Raises httpx.HTTPError, BlockedAddress or Unavailable."""
         url, extensions = f"{self._base_url}{path}", {"timeout": self._timeouts}
         request = httpx.Request(method, url, headers=headers, content=content, extensions=extensions)
         with limit_time(EXCHANGE_SECONDS):

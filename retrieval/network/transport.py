@@ -122,7 +122,7 @@ class _ResponseBody(httpx.SyncByteStream):
         self._answer.close()
 
 
-# Errors have the same names in both libraries. Others, such as `Blocked`, pass unchanged.
+# Errors have the same names in both libraries. Others, such as `BlockedAddress`, pass unchanged.
 _HTTPCORE_ERRORS = (
     httpcore.TimeoutException,
     httpcore.NetworkError,

@@ -218,8 +218,8 @@ class Page(Generic[ItemT]):
 class Parser(Protocol):
     """Converter of files to Markdown. Raises Skippable with cause and advice."""
 
-    def parse(self, raw: RawContent, ocr: OcrStrategy, goes_on: Callable[[], bool] = ...) -> Parsed:
-        """Parse a file. Raises Interrupted after `goes_on` returns False."""
+    def parse(self, raw: RawContent, ocr: OcrStrategy, should_continue: Callable[[], bool] = ...) -> Parsed:
+        """Parse a file. Raises Interrupted after `should_continue` returns False."""
         ...
 
     def warm(self, files: Iterable[tuple[str, str]]) -> None:

@@ -37,7 +37,7 @@ def require_url(guard: Guard, url: str) -> None:
 
 
 def check_url(guard: Guard, url: str) -> None:
-    """Raise Blocked with the reason for a forbidden URL, Retryable for a failed host lookup."""
+    """Raise BlockedAddress with the reason for a forbidden URL, Retryable for a failed host lookup."""
     guard.check_url(url)
     host, port = parse_host_port(url)
     if url.lower().startswith("http://") and not guard.allows_plainly(host, port):

@@ -127,14 +127,24 @@ def test_a_listing_stops_after_its_page_and_goes_on_from_there_in_another_batch(
     lease = claim_batch(space, "URLS_LIST")
     (listing,) = listings.pending_listings(db, lease)
     discover.record_listing(
-        db, lease, listing, source, registry.make_file_store(space.config), goes_on=lambda: len(source.asked) < 3
+        db,
+        lease,
+        listing,
+        source,
+        registry.make_file_store(space.config),
+        should_continue=lambda: len(source.asked) < 3,
     )
     assert batches.return_runs(db, lease) == 1
     assert space.run(run).status != "COMPLETED"
     lease = claim_batch(space, "URLS_LIST")
     (listing,) = listings.pending_listings(db, lease)
     discover.record_listing(
-        db, lease, listing, source, registry.make_file_store(space.config), goes_on=lambda: len(source.asked) < 5
+        db,
+        lease,
+        listing,
+        source,
+        registry.make_file_store(space.config),
+        should_continue=lambda: len(source.asked) < 5,
     )
     assert source.asked == [0, 1, 2, 3, 4]
 
@@ -145,7 +155,7 @@ def test_what_was_not_begun_is_fetched_in_another_batch_and_nothing_twice(db, sp
     files = registry.make_file_store(space.config)
     lease = claim_batch(space, "URLS_LIST")
     (listing,) = listings.pending_listings(db, lease)
-    discover.record_listing(db, lease, listing, source, files, goes_on=lambda: len(source.asked) < 20)
+    discover.record_listing(db, lease, listing, source, files, should_continue=lambda: len(source.asked) < 20)
     fetched_before = _fetch(db, lease, files, source, lambda: len(source.fetched) < 4)
     assert 4 <= fetched_before < 20
     batches.return_runs(db, lease)
@@ -153,12 +163,12 @@ def test_what_was_not_begun_is_fetched_in_another_batch_and_nothing_twice(db, sp
     assert len(source.fetched) == len(set(source.fetched)) == 20
 
 
-def _fetch(db, lease, files, source, goes_on):
+def _fetch(db, lease, files, source, should_continue):
     from retrieval.ingestion.queries import run_documents
 
     for window in run_documents.list_windows(db, lease, documents=64, size=1 << 24):
         run_documents.start_window(db, lease, window)
-        fetch.fetch_documents(db, lease, window, files, {"provider": "LOCAL"}, source, goes_on=goes_on)
+        fetch.fetch_documents(db, lease, window, files, {"provider": "LOCAL"}, source, should_continue=should_continue)
     return len(source.fetched)
 
 

@@ -93,7 +93,13 @@ def test_a_step_goes_on_soon_after_a_full_disk_has_room(space, monkeypatch):
 
 @pytest.mark.parametrize(
     ("error", "is_retried"),
-    [(Retryable("x"), True), (Retryable("x", after=1), True), (Retryable("x", after=300), False), (Fatal("x"), False)],
+    [
+        (Retryable("x"), True),
+        (Retryable("x", after=1), True),
+        (Retryable("x", after=30), False),
+        (Retryable("x", after=300), False),
+        (Fatal("x"), False),
+    ],
 )
 def test_what_asks_for_a_long_wait_is_not_tried_at_once(error, is_retried):
     state = Failed(data=error)

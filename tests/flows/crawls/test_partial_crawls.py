@@ -185,8 +185,8 @@ def test_a_crawl_that_is_resumed_after_its_last_page_counts_one_miss(space, site
     del site.pages["/owls"]
     run = accept(space, "WEBSITE", url=f"{site.url}/")
     discovery = listing(space)
-    goes_on = iter([True, True, False])
-    discovery.should_continue = lambda: next(goes_on, True)
+    should_continue = iter([True, True, False])
+    discovery.should_continue = lambda: next(should_continue, True)
     site.asked.clear()
     for _ in range(2):
         steps.discover(discovery)

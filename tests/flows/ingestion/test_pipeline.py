@@ -225,7 +225,7 @@ def test_a_document_deleted_in_flight_stays_deleted(house):
 
 def test_one_unreadable_file_fails_alone_with_its_reason(house):
     class Parser:
-        def parse(self, raw, ocr, goes_on):
+        def parse(self, raw, ocr, should_continue):
             if raw.name == "bad.pdf":
                 raise Skippable("The PDF is damaged; export it again.")
             return parse.Parsed("readable text", "title")

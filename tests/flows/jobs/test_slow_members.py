@@ -24,10 +24,10 @@ class Held:
         self.released = threading.Event()
         self._parser = registry.make_parser()
 
-    def parse(self, raw, ocr, goes_on):
+    def parse(self, raw, ocr, should_continue):
         if raw.name.startswith("slow"):
             assert self.released.wait(SECONDS * 2)
-        return self._parser.parse(raw, ocr, goes_on)
+        return self._parser.parse(raw, ocr, should_continue)
 
     def warm(self, files):
         self._parser.warm(files)
