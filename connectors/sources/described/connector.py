@@ -1,8 +1,4 @@
-"""Engine of described services: lists by page, follows changes by time, fetches content.
-
-Once a day everything is listed, so that deletions are found; in between, streams with a change field list
-changes alone.
-"""
+"""Engine of described services: lists by page, follows changes by time, fetches content."""
 
 from __future__ import annotations
 
@@ -41,7 +37,7 @@ MAX_KNOWN_LISTS: Final = 5
 
 
 def make_described(name: str, settings: Settings) -> Described:
-    """The connector of all connections to a described service."""
+    """Return the connector of a described service."""
     return make_connector(name, read_description(name), settings)
 
 
@@ -52,12 +48,12 @@ def make_connector(name: str, about: Description, settings: Settings) -> Describ
 
 
 def read_config(name: str, config: Mapping[str, Any], settings: Settings) -> Tokens:
-    """Check the `config` of a connection. ValueError with the field and what is wrong."""
+    """Check the `config` of a connection. ValueError with field and reason."""
     return check_config(name, read_description(name), config, settings)
 
 
 def check_config(name: str, about: Description, config: Mapping[str, Any], settings: Settings) -> Tokens:
-    """Check the `config` of a connection to a description. ValueError with the field and what is wrong."""
+    """Check the `config` against a description. ValueError with field and reason."""
     url = str(config.get("url") or "").partition("#")[0].rstrip("/")
     try:
         require_url(url, ("https", "http"))
@@ -77,7 +73,7 @@ def check_config(name: str, about: Description, config: Mapping[str, Any], setti
 
 @dataclass(frozen=True, slots=True)
 class Described:
-    """A `Connector`. `max_bytes`: bytes that one document may have."""
+    """A `Connector`; `max_bytes`: limit of a document."""
 
     about: Description
     service: Service
@@ -93,11 +89,11 @@ class Described:
             yield from self._list(tokens, site, Path(folder)).iter_pages(cursor)
 
     def with_choice(self, choice: SyncFilter) -> Described:
-        """Leave out lists that ids of the choice leave out; their items are out of reach then."""
+        """Exclude lists by ids of the choice; their items become unreachable."""
         return replace(self, choice=choice)
 
     def browse(self, tokens: TokenSource, parent: str | None, cursor: str | None) -> FolderPage:
-        """List parents, such as channels, and lists without them as folders; then the items of one, by page."""
+        """List parents and lists as folders, or the items of a folder, by page."""
         listing = self._list(tokens, self.service.find_site(tokens.token()))
         targets = {target.parent or target.stream.name: target for target in listing.find_targets()}
         if parent is None:
@@ -146,7 +142,7 @@ class Described:
     def _is_kept(
         self, tokens: TokenSource, site: Site, stream: Stream, values: Mapping[str, str], answer: httpx.Response
     ) -> bool:
-        """Tell if an answer to the request for an item's existence shows it as one that lists name."""
+        """Check the answer to an existence request for a listed item."""
         keep, list_name, number = stream.exists.keep, *stream.exists.entry.rpartition(".")[::2]
         if stream.group:
             return any(ContentReader(self._names(tokens, site)).list_group(stream, values, answer))
@@ -160,7 +156,7 @@ class Described:
         return is_item
 
     def access(self, tokens: TokenSource, external_id: str) -> SourceAccess:
-        """Return the access list of an item. Skippable, with the reason, if the service does not report it."""
+        """Return the access list of an item. Skippable with the reason for unreported access."""
         site, stream, values = self._find(tokens, external_id)
         if stream.permissions is None:
             raise Skippable(f"The permissions of {self.about.title} are not read.")
@@ -170,7 +166,7 @@ class Described:
         return reader.read(values)
 
     def version(self, tokens: TokenSource, external_id: str) -> str:
-        """Return the version that a list would name now; "" where it cannot be read."""
+        """Return the version as in a list; "" if unreadable."""
         try:
             site, stream, values = self._find(tokens, external_id)
             address = stream.relist or (stream.content.get if stream.group else stream.exists.get)
@@ -217,7 +213,7 @@ class Described:
         return Listing(names, items, streams, self._choose(streams), self.choice)
 
     def _choose(self, streams: Sequence[Stream]) -> list[Stream]:
-        """Return the streams that the choice does not leave out by their name; all if it leaves none."""
+        """Return the streams within the choice, or all."""
         names, include = {stream.name for stream in streams}, {entry.get("id") for entry in self.choice.include}
         chosen = names & include if include <= names and include else names
         chosen -= {entry.get("id") for entry in self.choice.exclude}

@@ -1,4 +1,4 @@
-"""Text of an item: its template or fields, with comments below, from its own answer or that of a list."""
+"""Text of an item: template or fields, then comments."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ MISSING: Final = "It is no longer there, or may not be read with these credentia
 
 @dataclass(frozen=True, slots=True)
 class ContentReader:
-    """Reads texts in the name of a connection."""
+    """Reader of texts of a connection."""
 
     names: NameReader
 
     def read_answer(self, stream: Stream, values: Mapping[str, str], answer: httpx.Response) -> bytes:
-        """Return the text of an item from the answer to its own request. Skippable if it is not there."""
+        """Return the text of an item from the answer to a request. Skippable for a missing item."""
         content, service = stream.content, self.names.service
         if content.pages and not content.raw:
             return b"".join(self._read_pages(answer, content.pages))
@@ -50,7 +50,7 @@ class ContentReader:
         return self._join(stream, values, entry, answer)
 
     def read_entries(self, stream: Stream, values: Mapping[str, str], entries: Sequence[Any]) -> bytes:
-        """Return the text of an item from its entries in a list. Skippable without entries."""
+        """Return the text of an item from list entries. Skippable without entries."""
         if not entries:
             raise Skippable(MISSING)
         if not stream.group:
@@ -61,7 +61,7 @@ class ContentReader:
         return "\n\n".join(filter(None, [self.render(stream.content.text, ordered[0], values), *parts])).encode()
 
     def list_group(self, stream: Stream, values: Mapping[str, str], answer: httpx.Response) -> Iterator[Any]:
-        """Yield the entries of a group from the answer to its own request, and the pages behind it."""
+        """Yield the entries of a group from the answer, and the following pages."""
         service, pages = self.names.service, Cursors(f"{self.names.service.about.title}'s list")
         for _ in range(COMMENT_PAGES):
             entries = service.read_list(answer, stream.content.entries)
@@ -118,7 +118,7 @@ class ContentReader:
                 )
 
     def is_complete(self, content: Content, entry: Any) -> bool:
-        """Tell if the text of an entry of a list needs no request."""
+        """Check if the text of a list entry needs no request."""
         return content.in_list and not any(
             _find_listed(comments, entry) is None for comments in content.comment_lists if comments.get
         )
@@ -126,7 +126,7 @@ class ContentReader:
     def _comments(
         self, comments: Comments, values: Mapping[str, str], entry: Any, answer: httpx.Response | None
     ) -> Iterator[dict[str, Any]]:
-        """Yield the comments that the item has, that follow it in its answer, or have a list of their own."""
+        """Yield the comments in the item, in the answer or in separate lists."""
         service = self.names.service
         if (listed := _find_listed(comments, entry)) is not None:
             yield from (comment for comment in listed if is_kept(comment, comments.keep, values))
@@ -159,7 +159,7 @@ class ContentReader:
 
 
 def _find_listed(comments: Comments, entry: Any) -> list[Any] | None:
-    """Return the comments that an item has; None where they have to be requested."""
+    """Return the comments of an item; None for comments to request."""
     count = read_field(entry, comments.count) if comments.count else None
     if comments.count and not count:
         return []
@@ -170,7 +170,7 @@ def _find_listed(comments: Comments, entry: Any) -> list[Any] | None:
 
 
 def split_groups(stream: Stream, entries: Sequence[Any]) -> list[list[Any]]:
-    """Split entries into items: each its own, or those in a row with the same value of the group."""
+    """Split entries into items, or into groups of consecutive entries."""
     if stream.group is None:
         return [[entry] for entry in entries]
     by = stream.group.by

@@ -17,20 +17,22 @@ from connectors.sources.described.permission_layers import Paging, Permissions
 
 
 class Limit(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Answer that means a used-up quota, beside 429: its `status`, with a `header` whose value matches the pattern
-    `value`, and the pattern `body` in its text, where they are named. Its wait is that of Retry-After, else of the
-    header or field `seconds`, else until the time of the header `until`, as Unix time or ISO 8601."""
+    """Answer to requests beyond a quota, besides 429."""
 
     status: int
+    # Header whose value matches the pattern `value`.
     header: str = ""
     value: str = ".*"
+    # Pattern of the text.
     body: str = ""
+    # Header or field with the seconds to wait, after Retry-After.
     seconds: str = ""
+    # Header with the end of the wait, as Unix time or ISO 8601.
     until: str = ""
 
 
 class Rate(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Requests that are sent in a minute and at once, and the answers of the service to more."""
+    """Requests per minute and at once, and the service's answers to more."""
 
     per_minute: float = 600
     burst: int = 10
@@ -38,17 +40,20 @@ class Rate(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Edition(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Edition of a service, such as its cloud. `url`: pattern of a connection's URL, whose groups are names in
-    templates; `api`: base of all requests, which the fetch guard dials if it begins with a group; `headers` and
-    `basic`: credentials of each request, where `basic` is the text that is encoded; `public`: whether it is also read
-    without credentials; `rest`: pattern of what may follow the URL in an address of a browser."""
+    """Edition of a service, such as its cloud."""
 
+    # Pattern of a connection's URL; its groups are names in templates.
     url: str
+    # Base of all requests; the fetch guard checks a host from a group.
     api: str
     name: str = ""
+    # Credentials of each request, by header.
     headers: Mapping[str, str] = {}
+    # Text of basic authentication, before encoding.
     basic: str = ""
+    # Readable without credentials too.
     public: bool = False
+    # Pattern of the rest of an address in a browser.
     rest: str = "[/?#].*"
 
     @property
@@ -58,17 +63,17 @@ class Edition(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Comments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """List of comments below the body: in the answer itself, or in that of `get`, which is not sent where the field
-    `count` is 0. `text`: template of one of them; without it the field `body` below the field `author`. `listed`:
-    field of the item with the first of them; `get` is sent only where `count` is larger, or the item has the field
-    `more`."""
+    """List of comments below the body."""
 
     body: str = ""
+    # Template of a comment; without a template `body` stands below `author`.
     text: str = ""
+    # Field of the item with the first comments; `get` is sent only for a larger `count` or a field `more`.
     listed: str = ""
     more: str = ""
     items: str = ""
     author: str = ""
+    # Request for the comments, not sent for a `count` of 0; without a request the answer itself has the comments.
     get: str = ""
     count: str = ""
     keep: Mapping[str, str] = {}
@@ -76,30 +81,30 @@ class Comments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Content(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Request for the content of an item: the field `body` of its JSON below the heading `title`, or all of it, which
-    then has pages up to an empty one, where `pages` names their query parameter. `keep`: fields of JSON that is taken,
-    as in the list.
-
-    `text`: template of the text above the comments, over the fields of the item; `entry`: field with the item in the
-    answer, `entries` with those of a group; `in_list`: the list has all that the text needs, unless its comments have
-    to be requested; `more`: further lists of comments; `raw`: request for more text, with `pages`; `file`: the answer
-    is a file, at another host where it is redirected, of the type of the item's field `type_field`.
-    """
+    """Request for the content of an item."""
 
     get: str
     media_type: str
+    # Template of the text above the comments, over the fields of the item.
     text: str = ""
+    # Field with the item in the answer; `entries`: fields with the items of a group.
     entry: str = ""
     entries: str = ""
+    # The list holds the whole text, except comments to request.
     in_list: bool = False
+    # Field below the heading `title`; without a field the whole answer, in `pages` up to an empty page.
     body: str = ""
     title: str = ""
     accept: str = ""
     pages: str = ""
+    # Request for more text, with `pages`.
     raw: str = ""
+    # Fields of accepted JSON, as in the list.
     keep: Mapping[str, str] = {}
     comments: Comments | None = None
+    # Further lists of comments.
     more: tuple[Comments, ...] = ()
+    # The answer is a file of the type in `type_field`, possibly at another host after a redirect.
     file: bool = False
     type_field: str = ""
 
@@ -110,8 +115,7 @@ class Content(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Exists(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Request for the existence of an item: its answer, or the field `entry` of it, has the fields `keep`, and the
-    version as in the list."""
+    """Request for the existence of an item, by the fields `keep` of the answer or of the field `entry`."""
 
     get: str
     entry: str = ""
@@ -119,48 +123,51 @@ class Exists(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Parents(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """List of the parents of items, such as channels, read anew by each run. `fields`: names in templates and their
-    fields of a parent, the first of which is its id; `path`: template of its path in a choice; `left_out`: the reason
-    that is counted for those without the fields `keep`; `otherwise`: list where the service has no such `list`."""
+    """List of the parents of items, such as channels, read anew by each run."""
 
     list: str
+    # Template names and the parent's fields; the first is the id.
     fields: Mapping[str, str]
+    # Template of the path in a choice.
     path: str
     query: Mapping[str, str] = {}
     items: str = ""
     paging: Paging = Paging()
     keep: Mapping[str, str] = {}
+    # Reason counted for parents without the fields `keep`.
     left_out: str = ""
+    # List of services without `list`.
     otherwise: str = ""
 
 
 class LookUp(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Names by id, as the filter of templates that has the look-up's name. `list`: all of them, in `items` by `key`;
-    `get`: one that the list does not have, by its {id}, in the field `entry`; `gets`: that of an edition; `value`:
-    expression of a name."""
+    """Names by id, a filter of templates."""
 
+    # Expression of a name.
     value: str
+    # All names, in `items` by `key`.
     list: str = ""
     items: str = ""
     key: str = "id"
     paging: Paging = Paging()
+    # Request for a name by {id}, in the field `entry`; `gets`: requests by edition.
     get: str = ""
     gets: Mapping[str, str] = {}
     entry: str = ""
 
 
 class Group(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Entries that follow each other and have the same value of the expression `by` are one item, whose fields are the
-    first one's; `newest_first`: the list is, and the text is not."""
+    """Consecutive entries with one value of the expression `by` as one item with the first entry's fields."""
 
     by: str
+    # Order of the list; the text begins with the oldest.
     newest_first: bool = False
 
 
 class Count(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Request for the number of items in a list, in the `field` or the `header` of its answer. Where it is lower than
-    that of the listing before and the items with a later time `created` let expect, everything is listed."""
+    """Request for the number of items in a list."""
 
+    # A lower number than expected from the previous listing and from later `created` times lists everything.
     get: str
     created: str
     field: str = ""
@@ -168,90 +175,96 @@ class Count(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Changes(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One list of the changed items of all parents, whose entries have the parent's id in the field `parent`. Parents
-    that were not listed before have their own list."""
+    """One list of the changed items of all parents; new parents are listed separately."""
 
     list: str
+    # Field with the id of the parent.
     parent: str
     query: Mapping[str, str] = {}
 
 
 class Recent(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Items whose content is read by each run, since nothing in the list changes with it: those whose field `time` is
-    within these `days`."""
+    """Items read by each run, for changes without a trace in the list."""
 
+    # Field with a time within the last `days`.
     time: str
     days: float
 
 
 class Stream(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """List of items. `edition`: the one that has it, "" for all; `items`: field of the list in the answer; `since`:
-    query of a list of changes, with {time}, {unix} or {minutes} of the listing before, or `since_list` that list;
-    `conditional`: a list of one page is requested with the ETag of the answer before; `newest`: field with the time of
-    the last change of a list that begins with the newest; `incomplete`: field that is true where items are left out;
-    `empty`: statuses of a list without items; `expired`: of a page that is too old; `keep`: patterns of fields of items
-    that are taken; `relist`: list of one item alone, whose version it reads again, if `exists` does not have that;
-    `fields`: names in templates, and their fields of an item; `version`: field that changes with the content, all of
-    the entry without it; `link`: address that people open, if it is not the `id`.
-
-    `parents`: the parents that have a list each, all of them or those whose field `changed` is later than `changed_lag`
-    minutes before the last listing; `only_changes`: a list for changes; `within`: the stream whose lists hold these
-    items as well, in the field `each` of its entries, which they have as `above`; `reread`: items are requested again,
-    by the fields `reread_by` in the place of `fields`; `group`: entries that are one item. A field with `|` is an
-    expression of templates, as is `item_name`."""
+    """List of items; a field with `|` is an expression of templates."""
 
     name: str
+    # Template of external ids.
     id: str
+    # Template names and the item's fields.
     fields: Mapping[str, str]
     item_name: str
     path: str
     content: Content
     exists: Exists
     list: str = ""
+    # Parents with a list each.
     parents: str = ""
+    # Stream whose entries hold these items in the field `each`; the entry is `above`.
     within: str = ""
     group: Group | None = None
     recent: Recent | None = None
     each: str = ""
+    # Items are requested again, by the fields `reread_by`.
     reread: bool = False
     reread_by: Mapping[str, str] = {}
+    # A list for changes only.
     only_changes: bool = False
+    # Only parents with this field later than `changed_lag` minutes before the last listing.
     changed: str = ""
     changed_lag: int = 0
     changes: Changes | None = None
     count: Count | None = None
+    # Field of the version; the whole entry without a field.
     version: str = ""
+    # Address for people, other than `id`.
     link: str = ""
+    # Edition of the list, "" for all.
     edition: str = ""
     query: Mapping[str, str] = {}
+    # Field of the list in the answer.
     items: str = ""
+    # Query of a list of changes, with {time}, {unix} or {minutes} of the previous listing.
     since: Mapping[str, str] = {}
     since_list: str = ""
+    # A list of one page is requested with the ETag of the previous answer.
     conditional: bool = False
+    # Field with the time of the last change, in a list from the newest.
     newest: str = ""
     paging: Paging = Paging()
+    # Field of an answer without all items.
     incomplete: str = ""
+    # Statuses of a list without items.
     empty: tuple[int, ...] = ()
+    # Statuses of an expired page.
     expired: tuple[int, ...] = (404, 410, 422)
+    # Patterns of the fields of accepted items.
     keep: Mapping[str, str] = {}
     properties: Mapping[str, str] = {}
     permissions: Permissions | None = None
+    # List of a single item, for a version absent from `exists`.
     relist: str = ""
 
     @property
     def is_whole(self) -> bool:
-        """Tell if every run lists all items."""
+        """Every run lists all items."""
         return not (self.since or self.since_list or self.newest or self.changes or self.changed)
 
     def find_unnamed(self, entry: Mapping[str, Any]) -> str | None:
-        """Return a field of the id that an item lacks, or that is no name; None if it has all."""
+        """Return a missing or invalid field of the id; None for a complete item."""
         for name in find_names(self.id) & self.fields.keys():
             if (value := read_value(entry, self.fields[name])) == "" or not isinstance(value, str | int):
                 return self.fields[name]
         return None
 
     def id_pattern(self, location: Mapping[str, str]) -> str:
-        """Return the pattern of external ids, whose groups are the names that the location does not have."""
+        """Return the pattern of external ids, with groups for names absent from the location."""
         pieces = split_template(self.id)
         pattern = re.escape(pieces[0])
         for name, tail in zip(pieces[1::3], pieces[3::3], strict=True):
@@ -271,9 +284,9 @@ class Stream(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
 
 
 class Errors(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Errors of a service that answers 200 to everything: the `field` with their name, and the names that mean a
-    refused credential, a missing item, an endpoint that was removed and a rate limit."""
+    """Errors of a service with status 200 for everything."""
 
+    # Field with the name of the error.
     field: str
     unauthorized: tuple[str, ...] = ()
     missing: tuple[str, ...] = ()
@@ -282,28 +295,29 @@ class Errors(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Description(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A service. `missing`: statuses of an item that no longer exists; `example`: URL of a connection; `remedies`: the
-    sentence that follows an error, by the error's name or status; `revision`: end of all versions, which reads
-    everything again where it is another."""
+    """A service."""
 
     title: str
     account: str
     documents: str
+    # URL of a connection.
     example: str
     editions: tuple[Edition, ...]
     streams: tuple[Stream, ...]
     headers: Mapping[str, str] = {}
     rate: Rate = Rate()
     errors: Errors | None = None
+    # Statuses of a missing item.
     missing: tuple[int, ...] = (404, 410)
     parents: Mapping[str, Parents] = {}
     look_ups: Mapping[str, LookUp] = {}
+    # End of all versions; a new revision reads everything again.
     revision: str = ""
+    # Sentence after an error, by name or status.
     remedies: Mapping[str, str] = {}
 
     def find_edition(self, url: str) -> tuple[Edition, dict[str, str]] | None:
-        """Return the edition of a connection's URL, or of a longer address, with the values of its groups; `url` is the
-        part that counts."""
+        """Return the edition of a connection's URL or of a longer address, with the values of its groups."""
         for is_longer in (False, True):
             for edition in self.editions:
                 pattern = f"(?P<url>{edition.url})" + (f"(?:{edition.rest})" if is_longer else "")
@@ -320,7 +334,7 @@ def read_description(name: str) -> Description:
 
 
 def parse_description(text: str) -> Description:
-    """Read a description in YAML. ValueError for one that is not valid."""
+    """Parse a description in YAML. ValueError for an invalid description."""
     import yaml
 
     try:
@@ -333,7 +347,7 @@ def parse_description(text: str) -> Description:
 
 
 def _check_names(about: Description, stream: Stream) -> None:
-    """Raise ValueError for a template with a name that neither the fields nor the URL have."""
+    """Raise ValueError for a template name absent from fields and URL."""
     content, exists = stream.content, stream.exists
     templates = [
         stream.count.get if stream.count else "",
@@ -359,7 +373,7 @@ def _check_names(about: Description, stream: Stream) -> None:
 
 
 def read_info(name: str) -> ConnectorInfo:
-    """Words for people about a described service."""
+    """Return the texts of a described service."""
     about = read_description(name)
     return ConnectorInfo(
         title=about.title,

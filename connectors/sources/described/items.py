@@ -1,4 +1,4 @@
-"""Items of lists: id, name, version and properties of an entry, with the content that the list has."""
+"""Items of lists: id, name, version and properties of an entry, with listed content."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ MAX_NAME_LENGTH: Final = 200
 
 @dataclass(frozen=True, slots=True)
 class ItemMaker:
-    """Makes items in the name of a connection. `folder`: of files with listed contents, None for no contents."""
+    """Maker of a connection's items; `folder`: of listed contents, or None."""
 
     content: ContentReader
     folder: Path | None = None
 
     def request_entry(self, stream: Stream, values: Mapping[str, str], entry: Any) -> Any:
-        """Return the entry as the request for its content has it; None where it is no more."""
+        """Request the entry as for the content; None for a missing item."""
         fields = stream.reread_by or stream.fields
         names = {**values, **{name: str(read_value(entry, path)) for name, path in fields.items()}}
         service = self.content.names.service
@@ -40,7 +40,7 @@ class ItemMaker:
         return read_field(service.read_json(answer), stream.content.entry) or None
 
     def make_item(self, stream: Stream, values: Mapping[str, str], entries: Sequence[Any]) -> SourceItem:
-        """Return the item of an entry, or of a group's entries, with the content that the list has."""
+        """Return the item of an entry or group, with listed content."""
         entry, location = _first(stream, entries), values
         name = self._name(stream, values, entry)
         if (unnamed := stream.find_unnamed(entry)) is not None:
@@ -71,7 +71,7 @@ class ItemMaker:
     def _add_content(
         self, stream: Stream, values: Mapping[str, str], entries: Sequence[Any], item: SourceItem
     ) -> SourceItem:
-        """Return the item with its version, and its content where the list has it or nothing in the list changes."""
+        """Return the item with the version, and with listed content."""
         entry, data = _first(stream, entries), None
         version = _version(stream, entry) + self.content.names.service.about.revision
         try:
@@ -111,7 +111,7 @@ def _version(stream: Stream, entry: Any) -> str:
 
 
 def _is_read_anew(stream: Stream, entry: Any) -> bool:
-    """Tell if only the text of an item shows its changes."""
+    """Check if changes show only in the item's text."""
     if stream.content.text and not stream.version:
         return True
     recent = stream.recent

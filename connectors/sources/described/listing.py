@@ -31,12 +31,12 @@ MAX_PATTERNS: Final = 500
 
 
 class ExpiredPage(Exception):
-    """The service no longer has the page at which a listing was to continue."""
+    """The page of the cursor has expired at the service."""
 
 
 @dataclass(slots=True)
 class PendingGroup:
-    """Group whose end is on the next page. `url`: the page on which it begins; `key`: its value."""
+    """Group continued on the next page; `url`: first page, `key`: value."""
 
     entries: list[Any] = field(default_factory=list)
     url: str = ""
@@ -45,7 +45,7 @@ class PendingGroup:
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """Lists in the name of a connection. `streams`: of its edition; `chosen`: those that a choice takes."""
+    """Lists of a connection; `streams`: of the edition, `chosen`: of the choice."""
 
     names: NameReader
     items: ItemMaker
@@ -61,7 +61,7 @@ class Listing:
         return self.names.site
 
     def iter_pages(self, cursor: str | None) -> Iterator[Page[SourceItem]]:
-        """List pages from a cursor on; everything where the page of the cursor has expired."""
+        """List pages from a cursor, or everything after an expired page."""
         position = Position.read_cursor(cursor, self.site.location["url"], len(self.streams)).begin()
         try:
             yield from self._iter_pages(position)
@@ -79,7 +79,7 @@ class Listing:
         ]
 
     def find_list(self, stream: Stream, values: Mapping[str, str]) -> Target | None:
-        """Return the list of an item with these values; None if its parent is not chosen, or is no more."""
+        """Return the list of an item with these values; None without a chosen parent."""
         parents = self.names.service.about.parents.get(stream.parents)
         key = values[next(iter(parents.fields))] if parents else ""
         head = stream.within or stream.name
@@ -150,7 +150,7 @@ class Listing:
         )
 
     def _select(self, targets: Sequence[Target], position: Position) -> Iterator[Target]:
-        """Yield the lists to request: of parents with changes only those, or one list of the changes of all."""
+        """Yield the lists to request: of changed parents, or one list of all changes."""
         since, selected = position.changed_after, set[str]()
         for target in targets:
             stream = target.stream
@@ -171,7 +171,7 @@ class Listing:
     def _iter_list(
         self, target: Target, position: Position, *, whole: bool
     ) -> Iterator[tuple[list[SourceItem], Position]]:
-        """Yield the items of each page of a list, with the position behind it; without `next` on the last."""
+        """Yield the items of each page, with the next position; without `next` on the last."""
         stream, service, ids = target.stream, self.names.service, set[str]()
         is_new = bool(target.parent) and not stream.is_whole and target.mark not in position.parents
         changed_after = None if is_new else position.changed_after
@@ -235,7 +235,7 @@ class Listing:
     def _patterns(
         self, target: Target, entries: Sequence[Any], changed_after: datetime | None, *, is_last: bool
     ) -> Iterator[str]:
-        """Yield patterns of ids that this page, or the list that ends with it, names in full."""
+        """Yield patterns of ids listed in full up to this page."""
         stream = target.stream
         if is_last and changed_after is not None and (stream.is_whole or stream.changed):
             yield from (part.find_ids(target.values) for part in self._parts(stream))
@@ -246,7 +246,7 @@ class Listing:
                     yield part.find_ids({**_values(target, entry), **values})
 
     def _count(self, target: Target) -> int | None:
-        """Return the number of items of a list; None where the credentials may not read it."""
+        """Return the number of items of a list; None without permission to read the number."""
         count, service = target.stream.count, self.names.service
         if count is None:
             return None
@@ -260,7 +260,7 @@ class Listing:
     def _cut_groups(
         self, stream: Stream, kept: list[Any], pending: PendingGroup, url: str, skip: str, *, is_last: bool
     ) -> list[list[Any]]:
-        """Return the groups that end on this page; the one that may go on is `pending`."""
+        """Return the complete groups of this page; an incomplete last group is `pending`."""
         by = stream.group.by if stream.group else ""
         groups = split_groups(stream, [*pending.entries, *kept])
         while skip and groups and str(read_value(groups[0][0], by)) != skip:
@@ -316,7 +316,7 @@ class Listing:
         return {stream.name, *(item.name for item in self.streams if item.within == stream.name)}
 
     def _parts(self, stream: Stream) -> list[Stream]:
-        """Return the chosen streams whose items a stream's lists hold."""
+        """Return the chosen streams within a stream's lists."""
         names = self._companions(stream)
         return [item for item in self.chosen if item.name in names]
 
@@ -359,20 +359,19 @@ def _find_parent(target: Target, entry: Any) -> str:
 
 
 def _values(target: Target, entry: Any) -> Mapping[str, str]:
-    """Return the values of templates for an entry: those of its parent."""
+    """Return template values of an entry: the parent's."""
     return target.parents.get(_find_parent(target, entry), target.values) if target.parents else target.values
 
 
 def _count_created(stream: Stream, entries: Sequence[Any], target: Target, position: Position) -> int:
-    """Return the number of entries that are later than the last count."""
+    """Return the number of entries after the last count."""
     counted_at = templates.read_moment(position.totals.get(target.mark, (0, ""))[1])
     times = [templates.read_moment(read_value(entry, stream.count.created)) for entry in entries if stream.count]
     return sum(1 for time in times if time and counted_at and time > counted_at)
 
 
 def _ends_before(stream: Stream, entries: Sequence[Any], changed_after: datetime | None) -> bool:
-    """Tell if a list that begins with the newest item has reached items of the last listing; times that cannot be
-    read do not count."""
+    """Check for items of the last listing in a list from the newest; unreadable times do not count."""
     if not stream.newest or changed_after is None or not entries:
         return False
     times = [templates.read_moment(read_field(entry, stream.newest)) for entry in entries]

@@ -1,4 +1,4 @@
-"""Description of who may see an item: the layers of limits that a user has to pass, and paging of lists."""
+"""Description of the access of an item: layers of limits, and paging of lists."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Principals(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Open(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Request whose answer has the fields `when` if everybody passes, or everybody in the `group` if it has a name."""
+    """Request for openness: everybody passes, or the `group`, for an answer with the fields `when`."""
 
     get: str
     when: Mapping[str, str]

@@ -1,7 +1,4 @@
-"""Access lists of items of described services, from the layers of limits that a description names.
-
-An item is open only where an answer has the fields that say so; all else is denied.
-"""
+"""Access lists of items of described services, from layers of limits."""
 
 from __future__ import annotations
 
@@ -32,8 +29,7 @@ PAGES: Final = 100
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    """Those who pass a limit: e-mail addresses of users by their ids, "" where the service does not tell; ids of
-    groups."""
+    """Principals within a limit: e-mail addresses by user id, "" for hidden addresses; group ids."""
 
     users: Mapping[str, str]
     groups: frozenset[str]
@@ -41,8 +37,7 @@ class Limit:
 
 @dataclass(frozen=True, slots=True)
 class Answers:
-    """Answers, and refusals, that are the same for all items of a connection: each is requested by one thread, and
-    again after FRESH_SECONDS and for a new listing."""
+    """Shared answers and refusals of a connection, renewed after FRESH_SECONDS and for a new listing."""
 
     values: dict[tuple[str, str], tuple[float, Any]] = field(default_factory=dict)
     locks: dict[tuple[str, str], Lock] = field(default_factory=dict)
@@ -68,14 +63,13 @@ class Answers:
 
 @lru_cache(maxsize=1)
 def share_answers() -> Answers:
-    """Answers of this process: a connector is made anew for each step and window of a run."""
+    """Return the answers of this process, shared by connectors of several steps."""
     return Answers()
 
 
 @dataclass(frozen=True, slots=True)
 class AccessReader:
-    """Reads access lists in the name of a connection. `item_fields`: names of the item's own fields;
-    `require_endpoint`: raises Retired where the address of a refusal is refused for other items too."""
+    """Reader of a connection's access lists; `require_endpoint` raises Retired for an address refused for all items."""
 
     service: Service
     tokens: TokenSource
@@ -86,7 +80,7 @@ class AccessReader:
     require_endpoint: Callable[[str, Mapping[str, str], Refused], None]
 
     def read(self, values: Mapping[str, str]) -> SourceAccess:
-        """Return the access list of an item. Skippable, with the reason, if the service does not report it."""
+        """Return the access list of an item. Skippable with the reason for unreported access."""
         limits = list(self._limits(dict(values)))
         if not limits:
             return SourceAccess(public=True)
@@ -126,8 +120,7 @@ class AccessReader:
             values |= {name: str(read_field(documents[0], source)) for name, source in layer.fields.items()}
 
     def _parents(self, layer: Layer, values: Mapping[str, str]) -> Iterator[Sequence[Any]]:
-        """Yield the layer's answers for each parent. Skippable if a parent limits the item in a way that the service
-        does not report."""
+        """Yield the layer's answers for each parent. Skippable for a parent with an unreported limit."""
         above = layer.above
         if above is None:
             return
@@ -158,7 +151,7 @@ class AccessReader:
                     yield key, entry
 
     def _lists(self, principals: Principals | None, documents: Sequence[Any]) -> Iterator[list[Any]]:
-        """Yield the lists of users or groups. Skippable where an answer has none."""
+        """Yield the lists of users or groups. Skippable without lists."""
         for document in documents if principals else ():
             entries = read_field(document, principals.items) if principals else ()
             if not isinstance(entries, list):
@@ -166,8 +159,7 @@ class AccessReader:
             yield entries
 
     def _find_address(self, principals: Principals, key: str, entry: Any) -> str | None:
-        """Return the e-mail address of a user, "" where the service does not tell it; None for one that is not
-        active."""
+        """Return the e-mail address of a user, "" for a hidden address; None for an inactive user."""
         if principals.look_up:
             try:
                 entry = self._load(fill_address(principals.look_up, {"id": key}), None)[0]
@@ -179,7 +171,7 @@ class AccessReader:
         return address if isinstance(address, str) and "@" in address else ""
 
     def _members(self, group: str) -> Mapping[str, str]:
-        """Return the users of a group; none if the service does not report them."""
+        """Return the users of a group; none for an unreported group."""
         if self.about.members is None:
             return {}
         try:
@@ -212,8 +204,7 @@ class AccessReader:
         return documents
 
     def _request(self, url: str, layer: Layer | None, check: Callable[[Refused], None]) -> list[Any]:
-        """Return all pages of an answer. Skippable where the credentials may not read it, Retired where the endpoint
-        was removed."""
+        """Return all pages of an answer. Skippable without permission, Retired for a removed endpoint."""
         address, pages, documents = self.site.base + url, Cursors("The list of permissions"), list[Any]()
         for _ in range(PAGES):
             try:
@@ -246,13 +237,13 @@ def _require_answered(refused: Refused) -> None:
 
 
 def _require_present(refused: Refused) -> None:
-    """Raise Retired for 410 of an address that names no item: nothing was deleted there but the address."""
+    """Raise Retired for 410 of an address without an item."""
     if refused.status == 410:
         raise refused.retire()
 
 
 def _split(documents: Sequence[Any], path: str) -> Iterator[Sequence[Any]]:
-    """Yield the documents of each limit: those of the answer, or each object in a field of it."""
+    """Yield the documents of each limit: the answer, or each object of a field."""
     if not path:
         yield documents
         return

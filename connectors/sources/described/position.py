@@ -1,4 +1,4 @@
-"""Places of a listing: the cursor between its pages, and the lists that it requests."""
+"""Positions of a listing: the cursor between pages, and the requested lists."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Position:
 
     @classmethod
     def read_cursor(cls, cursor: str | None, url: str, streams: int) -> Position:
-        """Return the place that a cursor names, the start for that of another address or version."""
+        """Return the position of a cursor, or the start for another address or version."""
         try:
             position = msgspec.json.decode(cursor or "{}", type=Position)
         except msgspec.DecodeError:
@@ -55,7 +55,7 @@ class Position:
         return position if position.url == url and position.stream < streams and position.is_valid else cls(url)
 
     def begin(self) -> Position:
-        """Return the start of the next listing, or this place of one that has begun."""
+        """Return the start of the next listing, or this position of an unfinished listing."""
         if self.began:
             return self
         began = datetime.now(UTC).isoformat()
@@ -63,7 +63,7 @@ class Position:
         return replace(self, began=began, full_at=began if full else self.full_at, stream=0, next="", full=full)
 
     def end(self, parents: Sequence[str]) -> Position:
-        """Return the start of the next listing behind this one."""
+        """Return the start of the next listing."""
         return Position(
             self.url,
             since=self.began,
@@ -74,19 +74,19 @@ class Position:
         )
 
     def begin_full(self) -> Position:
-        """Return the start of a full listing in the place of this one."""
+        """Return the start of a full listing."""
         return replace(
             self, full=True, full_at=self.began, stream=0, parent="", next="", skip="", patterns=(), has_lost=False
         )
 
     def enter(self, target: Target) -> Position:
-        """Return the place at the start of a list, or this place within it."""
+        """Return the position at the start of a list, or this position within the list."""
         if (self.stream, self.parent) == (target.number, target.parent):
             return self
         return replace(self, stream=target.number, parent=target.parent, next="", skip="", created=0)
 
     def count(self, target: Target, total: int | None) -> Position:
-        """Return this place with the number of items of a list that has ended; without it nothing is compared."""
+        """Return this position with the number of items of a finished list."""
         if total is None:
             return replace(self, totals={key: value for key, value in self.totals.items() if key != target.mark})
         expected, now = self.totals.get(target.mark, (0, ""))[0] + self.created, datetime.now(UTC).isoformat()
@@ -96,7 +96,7 @@ class Position:
 
     @property
     def is_valid(self) -> bool:
-        """Tell if a listing can continue from this cursor."""
+        """Check if a listing can continue from this cursor."""
         try:
             times = [datetime.fromisoformat(time) for time in (self.since, self.full_at, self.began) if time]
         except ValueError:
@@ -105,7 +105,7 @@ class Position:
 
     @property
     def changed_after(self) -> datetime | None:
-        """Time from which on changes are listed; None where everything is."""
+        """Start time of listed changes; None for a full list."""
         return None if self.full else datetime.fromisoformat(self.since) - OVERLAP
 
     def __str__(self) -> str:
@@ -128,5 +128,5 @@ class Target:
 
     @property
     def mark(self) -> str:
-        """Mark of the list in a cursor."""
+        """Key of the list in a cursor."""
         return hashlib.sha256(f"{self.stream.name}/{self.parent}".encode()).hexdigest()[:10]

@@ -38,14 +38,14 @@ BUSY_SECONDS: Final = 60.0
 
 
 class Refused(Fatal):
-    """A request that a service refuses with `status`, for the reason `words`."""
+    """Request refused with `status`, for the reason `words`."""
 
     def __init__(self, message: str, *, title: str, status: int = 0, words: str = "") -> None:
         super().__init__(message)
         self.title, self.status, self.words = title, status, words
 
     def retire(self) -> Retired:
-        """Return the error for an endpoint that refuses every item."""
+        """Return the error for an endpoint refused for every item."""
         reason = f"{self.status}: {self.words}" if self.words else str(self.status)
         return Retired(
             f"{self.title} no longer answers at an address that the connector requests, for items that exist as well"
@@ -54,13 +54,12 @@ class Refused(Fatal):
 
 
 class Retired(Fatal):
-    """An endpoint that a service has removed, or refuses for every item: it says nothing about an item."""
+    """Endpoint removed by the service, or refused for every item; no statement about an item."""
 
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """Edition that a connection names, with the values of its URL and the base of its requests. Those to a site whose
-    host the URL names are `guarded`."""
+    """Edition of a connection, with the URL's values and the base of requests; `guarded` for a host from the URL."""
 
     edition: Edition
     location: dict[str, str]
@@ -70,7 +69,7 @@ class Site:
 
 @dataclass(frozen=True, slots=True, weakref_slot=True)
 class Service:
-    """A described service, spoken to with the credentials of a connection. Its clients are closed with it."""
+    """Client of a described service with the credentials of a connection."""
 
     name: str
     about: Description
@@ -79,7 +78,7 @@ class Service:
     clients: dict[bool, httpx.Client] = field(default_factory=dict, repr=False)
 
     def find_site(self, token: str) -> Site:
-        """Return what a connection reads. Fatal if its URL cannot be read."""
+        """Return the site of a connection. Fatal for an unreadable URL."""
         url = json.loads(token)["url"]
         if (site := open_site(self.name, self.about, url, self.settings)) is None:
             raise Fatal("The connection's URL cannot be read: send its config again.")
@@ -94,12 +93,8 @@ class Service:
         headers: Mapping[str, str] | None = None,
         is_file: bool = False,
     ) -> httpx.Response:
-        """Send a request, with further lines of the `url` as the body of a POST. The address of a file may be at
-        another host, which gets no credentials.
-
-        Fatal for any status but 200 and those that are `passing` on to the caller, Skippable for an answer that is too
-        large.
-        """
+        """Send a request. Fatal for statuses except 200 and `passing`, Skippable for a large answer."""
+        # Lines of `url` after the first are the body of a POST. A file at another host gets no credentials.
 
         def ask(token: str) -> httpx.Response:
             site, secrets = self.find_site(token), json.loads(token).get("credentials") or {}
@@ -129,7 +124,7 @@ class Service:
         return answer
 
     def refusal(self, answer: httpx.Response) -> Refused:
-        """Return the error for an answer that is not 200."""
+        """Return the error for a status other than 200."""
         title, status = self.about.title, answer.status_code
         words = _read_words(answer)
         reason = f" It says: {words}" if status == 410 and words else ""
@@ -140,8 +135,7 @@ class Service:
         return Refused(message, title=title, status=status, words=words)
 
     def read_json(self, answer: httpx.Response) -> Any:
-        """Read the answer; halves of surrogate pairs, which no encoding knows, are replaced. Retryable if it is no
-        JSON."""
+        """Parse the answer as JSON. Retryable for other content."""
         try:
             document = answer.json()
             if _SURROGATE.search(answer.content):
@@ -152,7 +146,7 @@ class Service:
         return document
 
     def read_list(self, answer: httpx.Response, name: str) -> list[Any]:
-        """Return the objects in a field of the answer, or the answer. Retryable if it is no list of objects."""
+        """Return the objects in a field of the answer. Retryable without a list of objects."""
         document = self.read_json(answer)
         entries = read_field(document, name) if name else document
         if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
@@ -160,7 +154,7 @@ class Service:
         return entries
 
     def next_page(self, paging: Paging, site: Site, answer: httpx.Response, entries: Sequence[Any]) -> str:
-        """Return the URL of the next page, "" on the last one. Credentials are sent to the service's address alone."""
+        """Return the URL of the next page, or ""; credentials go only to the service's address."""
         import httpx
 
         if answer.status_code != 200 or paging == Paging():
@@ -174,11 +168,11 @@ class Service:
         return following
 
     def unreadable(self) -> Retryable:
-        """Return the error for an answer that is not what this service answers with."""
+        """Return the error for an unexpected answer."""
         return Retryable(str(responses.unreadable_answer(self.about.title)))
 
     def _client(self, site: Site) -> httpx.Client:
-        """Return the client for a site. Fatal where the credentials would be readable on the public internet."""
+        """Return the client for a site. Fatal for credentials in clear text on the public internet."""
         if site.guarded:
             guard = fetch_guard.make_guard(self.settings)
             sessions.require_private_without_tls(guard, site.base, title=self.about.title, field="config.url")
@@ -203,7 +197,7 @@ class Service:
         return sessions.httpx_client(certificates, seconds=REQUEST_TIMEOUT_SECONDS, transport=transport)
 
     def _read_error(self, answer: httpx.Response) -> httpx.Response:
-        """Return the answer, as 404 for a missing item. Raises as `_check` for errors that it names."""
+        """Return the answer, with 404 for a missing item. Raises as `_check` for named errors."""
         import httpx
 
         names, title = self.about.errors, self.about.title
@@ -233,7 +227,7 @@ class Service:
 
 
 def _read_words(answer: httpx.Response) -> str:
-    """Return the reason in a refusal, at most MAX_WORDS printable characters; "" where it has none."""
+    """Return the reason of a refusal, at most MAX_WORDS printable characters, or ""."""
     try:
         document = answer.json()
     except (ValueError, RecursionError):
@@ -244,8 +238,7 @@ def _read_words(answer: httpx.Response) -> str:
 
 
 def find_wait(rate: Rate, answer: httpx.Response) -> float | None:
-    """Return the seconds to wait after an answer of a declared limit, BUSY_SECONDS if it has none; None for
-    other answers."""
+    """Return the wait after an answer of a declared limit, by default BUSY_SECONDS; None for other answers."""
     limits = [limit for limit in rate.limits if limit.status == answer.status_code and _is_reached(limit, answer)]
     if not limits:
         return None
@@ -265,7 +258,7 @@ def _is_reached(limit: Limit, answer: httpx.Response) -> bool:
 
 
 def _read_moment(text: str) -> float:
-    """Return a Unix time, from one of ISO 8601 too; 0 for another text."""
+    """Parse Unix time or ISO 8601; 0 for other text."""
     try:
         return float(text) if text.isdecimal() else datetime.fromisoformat(text).timestamp()
     except ValueError:
@@ -273,7 +266,7 @@ def _read_moment(text: str) -> float:
 
 
 def _read_seconds(answer: httpx.Response, name: str) -> float:
-    """Return the number in a header or field; 0 if there is none."""
+    """Return the number of a header or field, or 0."""
     try:
         number = float(answer.headers.get(name) or read_field(answer.json(), name))
     except (ValueError, TypeError, RecursionError):
@@ -282,8 +275,7 @@ def _read_seconds(answer: httpx.Response, name: str) -> float:
 
 
 def open_site(name: str, about: Description, url: str, settings: Settings) -> Site | None:
-    """Read a connection's URL; None if it names no edition of the service. The operator's endpoint takes the place of
-    the vendor's API, and is trusted."""
+    """Read a connection's URL; None for no edition of the service."""
     if (parsed := about.find_edition(url)) is None:
         return None
     edition, location = parsed
@@ -295,7 +287,7 @@ def open_site(name: str, about: Description, url: str, settings: Settings) -> Si
 
 
 def check_address(site: Site, settings: Settings) -> None:
-    """Raise ValueError for an address that the guard refuses; a name that cannot be looked up now is no reason."""
+    """Raise ValueError for a refused address; a failed lookup is no reason."""
     if not site.guarded:
         return
     guard = fetch_guard.make_guard(settings)
@@ -309,7 +301,7 @@ def check_address(site: Site, settings: Settings) -> None:
 
 
 def _sign(edition: Edition, secrets: Mapping[str, str]) -> dict[str, str]:
-    """Return the headers with the credentials, none for a connection without them."""
+    """Return the headers with the credentials, empty for a connection without credentials."""
     if not secrets:
         return {}
     headers = {name: fill_text(text, secrets) for name, text in edition.headers.items()}

@@ -24,27 +24,27 @@ TemplateFault: Final = (TemplateError, TypeError, ValueError, AttributeError, Lo
 
 
 class FieldEnvironment(ImmutableSandboxedEnvironment):
-    """Environment in which names after a dot are fields of JSON, never methods."""
+    """Environment with fields of JSON after a dot, never methods."""
 
     def getattr(self, obj: Any, attribute: str) -> Any:
-        """Return a field of an object; undefined where there is none."""
+        """Return a field of an object, or undefined."""
         if isinstance(obj, Mapping):
             value = obj.get(attribute)
             return self.undefined(name=attribute) if value is None else value
         return self.undefined(name=attribute) if obj is None else super().getattr(obj, attribute)
 
     def getitem(self, obj: Any, argument: Any) -> Any:
-        """Return an entry of a list or a field of an object; undefined where there is none."""
+        """Return a list entry or a field, or undefined."""
         return self.getattr(obj, argument) if isinstance(argument, str) else super().getitem(obj, argument)
 
 
 def render(text: str, values: Mapping[str, Any], names: NamesById | None = None, look_ups: Sequence[str] = ()) -> str:
-    """Fill a template. `names`: of the filters that `look_ups` lists. Raises one of TemplateFault."""
+    """Fill a template; `names`: look-up filters. Raises TemplateFault."""
     return _compile(text, tuple(look_ups)).render({**values, "_names": names}).strip()
 
 
 def evaluate(expression: str, item: Any) -> Any:
-    """Return the value of an expression over the fields of an item; "" where it has none or cannot be computed."""
+    """Return the value of an expression over an item's fields, or ""."""
     with suppress(*TemplateFault):
         value = _compile_expression(expression)(**item)
         return "" if value is None else value
@@ -52,13 +52,13 @@ def evaluate(expression: str, item: Any) -> Any:
 
 
 def format_date(value: Any, pattern: str = "%-d %B %Y") -> str:
-    """Format a time of ISO 8601 or Unix time, in UTC; other text stays."""
+    """Format ISO 8601 or Unix time in UTC; other text stays."""
     moment = read_moment(value)
     return moment.strftime(pattern) if moment else str(value or "")
 
 
 def read_moment(value: Any) -> datetime | None:
-    """Return a time of ISO 8601 or Unix time, in seconds or milliseconds; None for another value."""
+    """Parse ISO 8601 or Unix time, in seconds or milliseconds; None for other values."""
     if not value:
         return None
     try:
