@@ -48,7 +48,7 @@ class Session(ftplib.FTP_TLS):
 
     def __init__(self, guard: Guard, address: str, port: int, name: str) -> None:
         super().__init__(timeout=SOCKET_TIMEOUT_SECONDS, context=sessions.trusted_certificates(None, SERVER_TITLE))
-        self._guard, self._address, self._most = guard, address, responses.MAX_BODY_BYTES
+        self._guard, self._address, self._max_bytes = guard, address, responses.MAX_BODY_BYTES
         self.host, self.port = name, port
         self.sock = self._dial(port)
         self.af = AF_INET if ip_address(address).version == 4 else AF_INET6
@@ -76,7 +76,7 @@ class Session(ftplib.FTP_TLS):
             self.sendcmd("OPTS UTF8 ON")
 
     def putline(self, line: str) -> None:
-        self._most = responses.MAX_BODY_BYTES
+        self._max_bytes = responses.MAX_BODY_BYTES
         super().putline(line)
 
     def getline(self) -> str:
@@ -94,8 +94,8 @@ class Session(ftplib.FTP_TLS):
 
     def _count(self, line: str) -> None:
         """Raise an error for an answer of more bytes than one may have."""
-        self._most -= len(line)
-        if self._most < 0:
+        self._max_bytes -= len(line)
+        if self._max_bytes < 0:
             raise EOFError("The answer has no end.")
 
     def ntransfercmd(self, cmd: str, _rest: int | str | None = None) -> tuple[socket, int | None]:
