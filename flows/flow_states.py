@@ -88,7 +88,7 @@ async def _claim_dispatched(db: Database, batch_id: str, attempt: int, *, second
 
 
 async def _claim_retry(batch_id: str, *, seconds: float) -> Lease | None:
-    """Claim the failed documents of a flow run retried in Prefect."""
+    """Claim the failed documents of a flow run retried in Prefect; None for connections, left to the dispatcher."""
     db, run = context.open_database(), _flow_run_id()
     if run is None or not await _has_ended_before(run):
         return None

@@ -43,7 +43,8 @@ async def run_ingestion(batch_id: str, attempt: int) -> State[None]:
     async with flow_states.claim_batch(batch_id, attempt, retries_documents=True) as batch:
         if (run := batch.run) is not None:
             await ingest_documents(run)
-            batch.report = partial(report_outcome, run, await run.close_batch())
+            handed_back = await run.close_batch()
+            batch.report = partial(report_outcome, run, handed_back)
     return batch.state
 
 
@@ -98,7 +99,8 @@ async def discover_documents(run: RunContext) -> list[StepResult]:
 class WindowScheduler:
     """Yield windows of open documents, at most `MAX_WINDOWS` at once, until none is open or the time slice ends."""
 
-    # Unpacked documents and joining job runs follow. A document that crashed its process runs last, in its own window.
+    # Documents from archives, and job runs that join the batch, get later windows. A document that crashed its process
+    # runs last, in its own window.
 
     def __init__(self, run: RunContext) -> None:
         self._run = run
@@ -107,7 +109,7 @@ class WindowScheduler:
         self._running_windows: dict[asyncio.Task[None], tuple[Work, report.ProgressBar | None]] = {}
         self._bar: report.ProgressBar | None = None
         self._listed_at = 0.0
-        self._is_stale = True
+        self._must_list = True
 
     async def __aenter__(self) -> Self:
         return self
@@ -128,7 +130,7 @@ class WindowScheduler:
             if not run.should_continue():
                 self._waiting_windows.clear()
             elif (
-                self._is_stale and not self._waiting_windows
+                self._must_list and not self._waiting_windows
             ) or time.monotonic() > self._listed_at + SLOW_FILE_SECONDS:
                 await self._list_new_windows()
             if self._waiting_windows and len(self._running_windows) < MAX_WINDOWS:
@@ -158,7 +160,7 @@ class WindowScheduler:
         bar = report.ProgressBar(run.namespace, sum(map(len, new_windows)))
         self._waiting_windows.extend((window, bar) for window in new_windows if window)
         self._listed_keys.update(*new_windows)
-        self._listed_at, self._is_stale = time.monotonic(), False
+        self._listed_at, self._must_list = time.monotonic(), False
 
     def _next_suspect(self) -> DocumentKey | None:
         suspects = poison.list_suspects(self._run.db, self._run.lease)
@@ -178,7 +180,7 @@ class WindowScheduler:
         ended, _ = await asyncio.wait(
             self._running_windows, timeout=SLOW_FILE_SECONDS, return_when=asyncio.FIRST_COMPLETED
         )
-        self._is_stale = self._is_stale or bool(ended)
+        self._must_list = self._must_list or bool(ended)
         for task in ended:
             window, bar = self._running_windows.pop(task)
             try:

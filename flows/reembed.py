@@ -66,7 +66,6 @@ async def _report_outcome(run: RunContext, *, swapped: bool | None) -> State[Non
 async def rebuild_documents(run: RunContext) -> bool | None:
     """Embed documents until all are current, then swap; False after a failure or refusal, None to continue later."""
     # Documents that arrive during the evaluation are embedded, but not evaluated again.
-    # Documents that arrive during the evaluation are embedded, but not evaluated again.
     db, ring, lease = run.db, run.keys, run.lease
     language = settings.load_settings().keyword_language
     passed = False

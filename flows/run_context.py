@@ -68,6 +68,7 @@ class RunContext:
 
     def should_continue(self) -> bool:
         """Check if the batch may start another document, page or window."""
+        # An open circuit breaker does not count: documents of other vendors continue.
         return not self.is_early and not self.time_slice.is_over()
 
     def make_work(self, window: Sequence[DocumentKey]) -> Work:
@@ -88,7 +89,7 @@ class RunContext:
         return Discovery(self.db, self.keys, self.lease, listing, self.should_continue, self.circuits)
 
     async def hand_back(self) -> int:
-        """Suspend the flow run until unfinished job runs have a turn; return their number."""
+        """Return unfinished job runs to the queue and suspend the flow run; 0 if a person suspended the flow run."""
         if suspension.is_suspended(self.db, self.lease):
             suspension.leave_suspended(self.db, self.lease)
             self.is_suspended = True
@@ -188,7 +189,6 @@ class Intake:
 
     async def _rename_flow_run(self) -> None:
         """Name the flow run after the batch's job runs."""
-        # The name shows which job runs a cancellation in Prefect ends: all of the batch.
         # The name shows which job runs a cancellation in Prefect ends: all of the batch.
         flow_run = FlowRunContext.get()
         if flow_run is None or flow_run.flow_run is None:

@@ -53,7 +53,7 @@ class StepReport:
         self.wait_seconds = 0.0
 
     def wait_after(self, error: StepError, seconds: float = 0.0) -> None:
-        """End the step with waiting documents; repeat it after `seconds`, 0 for another flow run."""
+        """Leave the documents open; repeat the step after `seconds`, or in a later flow run for 0."""
         self.error, self.is_waiting, self.wait_seconds = error, True, seconds
 
     def task_result(self) -> TaskResult:

@@ -50,10 +50,6 @@ class Work:
     # ends the step early. With `circuits`, steps of a flow run fail documents themselves; without, they raise the
     # error.
 
-    # `config` replaces the namespace's own. `should_continue` is called before each download and each long file; False
-    # ends the step early. With `circuits`, steps of a flow run fail documents themselves; without, they raise the
-    # error.
-
     # Not a dataclass: Prefect would look for inputs in its fields.
 
     def __init__(
@@ -109,7 +105,7 @@ class Work:
         run_documents.fail_items(self.db, self.lease, dict.fromkeys(self.window, str(error)))
 
     def fail_remaining(self, step: str, error: Retryable) -> None:
-        """Fail documents before the step, without a wait for a circuit breaker."""
+        """Fail open documents before the step, except those that wait for a circuit breaker."""
         keys = run_documents.list_unfinished(self.db, self.lease, self.window, step)
         reasons = {
             key: _exhausted_message(step, error.errors_by_key.get(key, error))
@@ -266,7 +262,7 @@ def record_step(step: str, work: Work) -> Iterator[StepReport]:
 
 
 def settle_error(work: Work, error: StepError, report: StepReport) -> None:
-    """Fail the documents of a step's error or let them wait; raise errors for Prefect or the flow."""
+    """Let documents wait (Unavailable), retry (Retryable), fail all (Fatal) or raise other errors."""
     is_listing = isinstance(work, Discovery)
     if isinstance(error, Superseded) or not (is_listing or isinstance(error, Retryable | Fatal)):
         raise error
@@ -288,7 +284,9 @@ def settle_error(work: Work, error: StepError, report: StepReport) -> None:
 
 def _exhausted_message(step: str, error: Retryable) -> str:
     attempts = f"It was tried {MAX_RETRIES + 1} times; retry when the cause is gone."
-    later = f"It asks to wait for {(error.after or 0) / 60:,.0f} minutes: retry after that."
+    seconds = error.after or 0
+    wait = f"{seconds:,.0f} seconds" if seconds < 120 else f"{seconds / 60:,.0f} minutes"
+    later = f"It asks to wait for {wait}: retry after that."
     return f"{step}: {error} {attempts if is_soon(error) else later}"
 
 

@@ -66,7 +66,7 @@ def name_task(step: Task[StepParams, ResultT], label: str, source: str = "") -> 
 
 
 async def run_step(step: StepTask, work: Work, predecessors: Predecessors = None) -> Predecessors:
-    """Run a step as a task and settle job runs; return the result, or `predecessors` without open documents."""
+    """Run a step as a task, then cancel documents of cancelled job runs and complete finished job runs."""
     # A step that waits for a vendor or for disk space is repeated as another task.
     if not work.has_work_for(step.name):
         return predecessors

@@ -164,7 +164,6 @@ class WarmWorker(BaseWorker[WarmConfiguration, WarmVariables, WarmResult]):
     async def get_and_submit_flow_runs(self) -> list[FlowRun]:
         """Take flow runs from the pool; a retried run waits for the former process to end."""
         # Until then, Prefect's limiter raises RuntimeError, which would end the worker.
-        # Until then, Prefect's limiter raises RuntimeError, which would end the worker.
         try:
             return await super().get_and_submit_flow_runs()
         except RuntimeError:

@@ -40,6 +40,7 @@ PAGES_NOT_RUN = {
     "deploy/helm/retrieval/README.md": "needs a cluster; tests/deploy reads the chart",
     "docs/adding-a-connector.md": "changes the project; tests/architecture/test_guide.py carries it out",
     "docs/connectors/objects.md": "needs a bucket; tests/connectors/sources/test_objects.py has one",
+    "docs/connectors/custom.md": "needs a service; tests/connectors/sources/test_described_custom.py has a stand-in",
     "docs/connectors/github.md": "needs a token; tests/connectors/sources/test_described.py has a stand-in",
     "docs/operations.md": "needs systemd, containers and machines; tests/deploy and test_guides.py read it",
     "docs/reliability.md": "runs tests of an hour",

@@ -21,6 +21,7 @@ COMMANDS = [
     *("backup FOLDER/b", "restore FOLDER/b", "export ns FOLDER/e.tar", "import FOLDER/none.tar"),
     *("search hello", "ingest FOLDER/file", "retry ijr_1", "runs", "documents", "documents delete d --yes"),
     *("namespaces", "namespaces create n", "namespaces delete n --yes", "eval FOLDER/file"),
+    "source check FOLDER/file",
 ]
 PASSWORD = "s3cr3t"
 MALFORMED = {

@@ -23,11 +23,9 @@ _ROMAN_NUMERALS = (
     (9, "ix"), (5, "v"), (4, "iv"), (1, "i"),
 )  # fmt: skip
 # Larger numbers are written in digits.
-# Larger numbers are written in digits.
 _MAX_NUMERAL = 30_000
 
 
-# Piece of Markdown, and True for a list item.
 # Piece of Markdown, and True for a list item.
 Block = tuple[str, bool]
 

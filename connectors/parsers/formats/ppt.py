@@ -38,7 +38,6 @@ _GROUP_CONTAINER, _SHAPE_CONTAINER, _FRAME_ATOM, _CHILD_ANCHOR, _SHAPE_OPTIONS, 
 # Property of table shape groups.
 _TABLE_PROPERTY = 0x039F
 # Placeholder types: titles, and dates, numbers and pictures of slides.
-# Placeholder types: titles, and dates, numbers and pictures of slides.
 _TITLE_PLACEHOLDERS, _FURNITURE_PLACEHOLDERS = frozenset({13, 15, 17}), frozenset({7, 8, 9, 10, 11})
 # Text types: titles, and texts with bulleted paragraphs.
 # Text types: titles, and texts with bullets.
@@ -51,7 +50,6 @@ _STYLE_FIELDS = (
     (0x400, 2), (_TABS_BEFORE, 2), (0x10000, 2), (0xE0000, 2), (0x200000, 2),
 )  # fmt: skip
 _MAX_DEPTH = 30
-# Year of an unset date.
 # Year of an unset date.
 _UNSET_YEAR = 1601
 

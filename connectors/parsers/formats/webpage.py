@@ -41,7 +41,6 @@ _SCRIPT_SELECTOR = 'script[src], script[type="module"], body script:not([type])'
 _ANY_SCRIPT_SELECTOR = 'script:not([type*="json" i])'
 _UNSEEN_SELECTOR = "script, style, noscript, template"
 # Maximum letters of an application shell, such as `Loading …`, before its scripts run.
-# Maximum letters of an application shell, such as `Loading …`, before its scripts run.
 _MAX_SHELL_LETTERS = 60
 _EMPTY_PAGE = "The page holds no text."
 _SCRIPTED_PAGE = (

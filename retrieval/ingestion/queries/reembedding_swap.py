@@ -79,7 +79,6 @@ def swap_generations(
 ) -> bool:
     """Make every shadow visible; False, without changes, if a shadow is missing or outdated."""
     # Readers see the old or the new state; writers wait a few seconds.
-    # Readers see the old or the new state; writers wait a few seconds.
     values = {"run": job_run_id, "namespace": lease.scope.namespace}
     with db.transaction() as connection:
         connection.execute(UNLIMITED_TRANSACTION)

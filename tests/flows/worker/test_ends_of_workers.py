@@ -14,11 +14,11 @@ pytestmark = pytest.mark.service
 FAILS = """
 import asyncio, time
 from connectors import registry
-from flows.worker.run_process import FORKS
+from flows.worker.run_process import FORK_CONTEXT
 
 if __name__ == "__main__":
-    with registry.make_embedding_process(FORKS):
-        FORKS.Process(target=time.sleep, args=(600,), daemon=True).start()
+    with registry.make_embedding_process(FORK_CONTEXT):
+        FORK_CONTEXT.Process(target=time.sleep, args=(600,), daemon=True).start()
         raise RuntimeError("whatever it is")
 """
 

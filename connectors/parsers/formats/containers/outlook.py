@@ -27,7 +27,6 @@ _DATA_STREAM = "__substg1.0_37010102"
 _PROPERTIES_STREAM = "__properties_version1.0"
 _SENT_PROPERTY = 0x00390040
 # Code pages of the message's 8-bit texts, and of its HTML.
-# Code pages of the message's 8-bit texts, and of its HTML.
 _TEXT_CODE_PAGE, _HTML_CODE_PAGE = 0x3FFD0003, 0x3FDE0003
 _MAX_DEPTH = 8
 _TOO_DEEP = f"It lies more than {_MAX_DEPTH} messages deep. Save the inner message by itself and upload that."
