@@ -52,6 +52,14 @@ def failure_lever(error: Exception, pool_name: str) -> Lever:
     return Lever(f"Prefect's server answers with an error ({status}): nothing new begins until it is repaired.")
 
 
+def _translate_missing_pool(error: Exception) -> Exception:
+    """Return ObjectNotFound for a 404, else the error."""
+    # Of a deleted pool, Prefect's client translates the 404 of the pool, but not that of its workers.
+    if isinstance(error, PrefectHTTPStatusError) and error.response.status_code == HTTPStatus.NOT_FOUND:
+        return ObjectNotFound(error)
+    return error
+
+
 async def read_levers(client: PrefectClient, pool_name: str) -> list[Lever]:
     """Read the levers in effect, and Prefect's slowness."""
     names = DeploymentFilter(name=DeploymentFilterName(any_=list(FLOW_NAMES.values())))
@@ -69,7 +77,7 @@ async def read_levers(client: PrefectClient, pool_name: str) -> list[Lever]:
                 deadline.wait_for(client.read_flow_runs(flow_run_filter=paused, limit=MAX_PAUSED_RUNS))
             )
     except ExceptionGroup as errors:
-        raise errors.exceptions[0] from None
+        raise _translate_missing_pool(errors.exceptions[0]) from None
     levers = [*_pool_levers(pool.result()), *_queue_levers(queues.result()), *_deployment_levers(deployments.result())]
     if not any(worker.status == WorkerStatus.ONLINE for worker in workers.result()):
         is_stock = pool.result().type in STOCK_POOL_TYPES

@@ -142,6 +142,14 @@ def test_a_pool_that_is_missing_or_of_another_type_is_refused(shop, kind, reason
     assert asyncio.run(read_pool()) == shop.pool.name
 
 
+def test_a_deleted_pool_is_missing_whichever_call_of_prefect_answers_first(shop, process_pool):
+    shop.pool.client.delete_work_pool(process_pool)
+    for _ in range(30):
+        with pytest.raises(ObjectNotFound):
+            asyncio.run(read_reasons(process_pool))
+    shop.pool.client.create_work_pool(WorkPoolCreate(name=process_pool, type="process"))
+
+
 def test_a_dispatcher_follows_the_deployments_to_another_pool_and_back(shop, process_pool, monkeypatch):
     # The process pool has no worker and is deleted at the end.
     monkeypatch.setattr(dispatcher, "BUSY_LEVERS_CHECK_SECONDS", 0.01)
