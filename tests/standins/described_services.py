@@ -89,7 +89,8 @@ class GitLabGroup(DescribedService):
     """https://docs.gitlab.com/api/groups/#list-projects (path_with_namespace, last_activity_at),
     https://docs.gitlab.com/api/issues/#list-group-issues (references.full)
 
-    `projects`: by path, each as `GitLab` has one; `active`: when something changed in them.
+    `projects`: by path, each as `GitLab` has one; `active`: when something changed in them; `listed_projects`: those
+    that the list of the group names, None for all.
     """
 
     connector, config_url, hosted = "GITLAB", "{base}/acme", True
@@ -98,6 +99,7 @@ class GitLabGroup(DescribedService):
         super().__init__()
         self.projects: dict[str, GitLab] = {}
         self.active: dict[str, datetime] = {}
+        self.listed_projects: set[str] | None = None
 
     def add(self, path: str) -> GitLab:
         self.projects[path], self.active[path] = GitLab(), START
@@ -108,13 +110,17 @@ class GitLabGroup(DescribedService):
         maker = GitLab()
         maker.page, maker.base = self.page, self.base
         if kind == "projects":
-            project = self.projects[unquote(name)]
+            project = self.projects.get(unquote(name))
+            if project is None:
+                return handler.reply(404, {"message": "404 Project Not Found"})
             project.page, project.base = self.page, self.base
             return project.answer_place(handler, path, query, "/".join(rest))
         assert (kind, name) == ("groups", "acme")
         if rest == ["projects"]:
             entries = [
-                {"path_with_namespace": path, "last_activity_at": _stamp(self.active[path])} for path in self.projects
+                {"path_with_namespace": path, "last_activity_at": _stamp(self.active[path])}
+                for path in self.projects
+                if self.listed_projects is None or path in self.listed_projects
             ]
             return maker.list_page(handler, path, query, entries)
         sign = "#" if rest == ["issues"] else "!"

@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from retrieval.ports import Authorizer
     from retrieval.settings import Settings
 
+MOVED: Final = (301, 302, 307, 308)
+"""Statuses of items of a parent that has moved out of the list."""
 MAX_KNOWN_LISTS: Final = 5
 """Lists that are requested for items to compare with a missing one."""
 
@@ -128,12 +130,17 @@ class Described:
         except Skippable:
             return True
         exists = stream.exists
-        if stream.parents and self._list(tokens, site).find_list(stream, values) is None:
-            return True
+        listing, missing = self._list(tokens, site), self.about.missing
+        if stream.parents and listing.find_list(stream, values) is None:
+            if listing.has_parent(stream, values):  # not chosen, or left by the app
+                return True
+            missing = (*missing, *MOVED)  # one incomplete list of parents proves nothing
         try:
-            answer = self.service.get(tokens, site.base + fill_address(exists.get, values), passing=self.about.missing)
+            answer = self.service.get(tokens, site.base + fill_address(exists.get, values), passing=missing)
         except Skippable:  # it is there, and large
             return False
+        if answer.status_code in MOVED and answer.status_code in missing:
+            return True
         if answer.status_code in self.about.missing:
             self._check_endpoint(tokens, site, stream).require(exists.get, values, answer)
             return True

@@ -86,6 +86,13 @@ class Listing:
         targets = (target for target in self.find_targets() if target.stream.name == head and target.parent == key)
         return next(targets, None)
 
+    def has_parent(self, stream: Stream, values: Mapping[str, str]) -> bool:
+        """Check if the service lists the parent of an item, chosen or not."""
+        parents = self.names.service.about.parents[stream.parents]
+        name, field_name = next(iter(parents.fields.items()))
+        entries = self._parent_entries(stream, parents)
+        return any(str(read_value(entry, field_name)) == values[name] for entry in entries)
+
     def list_page(self, target: Target, url: str = "") -> tuple[list[SourceItem], str]:
         """Return the items on a page of a list, the first one without `url`, and the address of the next page."""
         stream = target.stream
@@ -122,11 +129,10 @@ class Listing:
         if not position.full and not set(position.parents) <= set(marks):
             position = position.begin_full()  # items of a lost parent are removed
         whole = position.full or all(target.stream.is_whole for target in targets)
-        remaining = [
-            target
-            for target in self._select(targets, position)
-            if (target.number, target.parent) >= (position.stream, position.parent)
-        ]
+        # In the order of cursors: a list of all changes before the lists of new parents.
+        selected = sorted(self._select(targets, position), key=lambda target: (target.number, target.parent))
+        reached_at = position.stream, position.parent
+        remaining = [target for target in selected if (target.number, target.parent) >= reached_at]
         items: list[SourceItem] = []
         for target, following in zip(remaining, [*remaining[1:], None], strict=False):
             for items, reached in self._iter_list(target, position.enter(target), whole=whole):
@@ -228,7 +234,7 @@ class Listing:
 
     def _reread(self, stream: Stream, target: Target, entries: Sequence[Any]) -> list[Any]:
         fields = stream.reread_by or stream.fields
-        ids = {read_value(entry, next(iter(fields.values()))): entry for entry in entries}
+        ids = {str(read_value(entry, next(iter(fields.values())))): entry for entry in entries}
         current = [self.items.request_entry(stream, target.values, entry) for entry in ids.values()]
         return [entry for entry in current if entry]
 
@@ -280,12 +286,7 @@ class Listing:
             yield Target(number, stream, location)
             return
         parents, targets = about.parents[stream.parents], list[Target]()
-        import httpx
-
-        query = {name: fill_known(text, location) for name, text in parents.query.items()}
-        address = self.site.base + fill_address(parents.list, location)
-        url = str(httpx.URL(address, params=query)) if query else address
-        for entry in self._parent_entries(stream, parents, url):
+        for entry in self._parent_entries(stream, parents):
             if not is_kept(entry, parents.keep, location):
                 if parents.left_out:
                     self.left_out[parents.left_out] = self.left_out.get(parents.left_out, 0) + 1
@@ -301,13 +302,18 @@ class Listing:
             if not self.choice or self.choice.may_hold(subject, ids=has_other_ids):
                 yield target
 
-    def _parent_entries(self, stream: Stream, parents: Parents, url: str) -> list[Any]:
+    def _parent_entries(self, stream: Stream, parents: Parents) -> list[Any]:
+        import httpx
+
+        location = self.site.location
+        query = {name: fill_known(text, location) for name, text in parents.query.items()}
+        address = self.site.base + fill_address(parents.list, location)
+        url = str(httpx.URL(address, params=query)) if query else address
         try:
             return self.names.list_entries(url, parents.items, parents.paging)
         except Refused as error:
             if not parents.otherwise or error.status not in self.names.service.about.missing:
                 raise
-        location = self.site.location
         self.fallbacks.add(stream.parents)
         address = url.replace(fill_address(parents.list, location), fill_address(parents.otherwise, location), 1)
         return self.names.list_entries(address, parents.items, parents.paging)
