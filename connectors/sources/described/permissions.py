@@ -57,8 +57,10 @@ class Answers:
             return value
 
     def forget(self, connection: str) -> None:
-        for key in [key for key in self.values if key[0] == connection]:
+        # Copies of the keys: other connections add theirs in other threads.
+        for key in [key for key in {*list(self.values), *list(self.locks)} if key[0] == connection]:
             self.values.pop(key, None)
+            self.locks.pop(key, None)
 
 
 @lru_cache(maxsize=1)

@@ -40,13 +40,14 @@ class FieldEnvironment(ImmutableSandboxedEnvironment):
 
 def render(text: str, values: Mapping[str, Any], names: NamesById | None = None, look_ups: Sequence[str] = ()) -> str:
     """Fill a template; `names`: look-up filters. Raises TemplateFault."""
-    return _compile(text, tuple(look_ups)).render({**values, "_names": names}).strip()
+    return compile_template(text, tuple(look_ups)).render({**values, "_names": names}).strip()
 
 
 def evaluate(expression: str, item: Any) -> Any:
     """Return the value of an expression over an item's fields, or ""."""
     with suppress(*TemplateFault):
-        value = _compile_expression(expression)(**item)
+        # Not by keywords: fields may have any name, such as `self`.
+        value = compile_expression(expression)(item)
         return "" if value is None else value
     return ""
 
@@ -64,11 +65,10 @@ def read_moment(value: Any) -> datetime | None:
     try:
         number = float(value)
     except (TypeError, ValueError):
-        try:
+        with suppress(ValueError, OverflowError):
             moment = datetime.fromisoformat(str(value))
-        except ValueError:
-            return None
-        return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).astimezone(UTC)
+            return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).astimezone(UTC)
+        return None
     with suppress(ValueError, OverflowError, OSError):
         return datetime.fromtimestamp(number / 1000 if number > MILLISECONDS else number, UTC)
     return None
@@ -101,10 +101,12 @@ def _environment(look_ups: tuple[str, ...]) -> Environment:
 
 
 @lru_cache(maxsize=512)
-def _compile(text: str, look_ups: tuple[str, ...]) -> Template:
+def compile_template(text: str, look_ups: tuple[str, ...]) -> Template:
+    """Compile a template. Raises TemplateError."""
     return _environment(look_ups).from_string(text)
 
 
 @lru_cache(maxsize=512)
-def _compile_expression(expression: str) -> Callable[..., Any]:
+def compile_expression(expression: str) -> Callable[..., Any]:
+    """Compile an expression. Raises TemplateError."""
     return _environment(()).compile_expression(expression)

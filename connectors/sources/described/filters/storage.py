@@ -18,7 +18,9 @@ from lxml import etree
 Names = Callable[[str, str], str]
 MAX_DEPTH: Final = 200
 """Levels of elements within elements that are read."""
-_NAMED: Final = re.compile(r"<!\[CDATA\[.*?\]\]>|&(?!(?:amp|lt|gt|quot|apos);)([A-Za-z][A-Za-z0-9]*);", re.DOTALL)
+_NAMED: Final = re.compile(
+    r"<!\[CDATA\[.*?(?:\]\]>|\Z)|&(?!(?:amp|lt|gt|quot|apos);)([A-Za-z][A-Za-z0-9]*);", re.DOTALL
+)
 _PANELS: Final = {"info": "Info", "note": "Note", "tip": "Tip", "warning": "Warning", "panel": ""}
 _CODE: Final = {"code", "noformat"}
 _HIDDEN: Final = {"toc", "children", "recently-updated", "pagetree", "anchor", "contributors", "profile", "gallery"}
