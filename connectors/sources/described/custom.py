@@ -12,6 +12,7 @@ from connectors.http.no_authorizer import NoAuthorizer
 from connectors.info import ConnectorInfo
 from connectors.sources.described.connector import Described, check_config, make_connector
 from connectors.sources.described.description import Description, parse_description
+from connectors.sources.described.syntax import check_syntax
 from retrieval.errors import Fatal
 from retrieval.ports import FolderPage, Page, RawContent, SourceAccess, SourceItem, Tokens, TokenSource
 from retrieval.sync_filter import SYNC_EVERYTHING, SyncFilter
@@ -45,6 +46,7 @@ def load_description(file: Path) -> Description:
     """Read a description of the operator. ValueError with the file and the problem."""
     try:
         about = parse_description(file.read_text(encoding="utf-8"))
+        check_syntax(about)
     except (OSError, ValueError) as error:
         raise ValueError(f"{file.name}: {error}") from error
     if about.find_edition(about.example) is None:

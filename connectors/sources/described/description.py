@@ -307,6 +307,8 @@ class Description(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     headers: Mapping[str, str] = {}
     rate: Rate = Rate()
     errors: Errors | None = None
+    # Headers of answers to refused credentials whose status is another than 401, and patterns in their values.
+    refused: Mapping[str, str] = {}
     # Statuses of a missing item.
     missing: tuple[int, ...] = (404, 410)
     parents: Mapping[str, Parents] = {}
@@ -339,15 +341,20 @@ def parse_description(text: str) -> Description:
 
     try:
         about = msgspec.convert(yaml.safe_load(text), Description)
-    except (yaml.YAMLError, msgspec.ValidationError) as error:
+        for stream in about.streams:
+            _check_names(about, stream)
+    except (yaml.YAMLError, msgspec.ValidationError, re.error) as error:
         raise ValueError(str(error)) from error
-    for stream in about.streams:
-        _check_names(about, stream)
+    except RecursionError as error:
+        raise ValueError("is nested too deeply, or within itself") from error
     return about
 
 
 def _check_names(about: Description, stream: Stream) -> None:
-    """Raise ValueError for a template name absent from fields and URL."""
+    """Raise ValueError for a template name absent from fields and URL, and for an unknown list."""
+    for name, known in ((stream.parents, set(about.parents)), (stream.within, {item.name for item in about.streams})):
+        if name and name not in known:
+            raise ValueError(f"{about.title}: {stream.name} names {name}, which is not described.")
     content, exists = stream.content, stream.exists
     templates = [
         stream.count.get if stream.count else "",

@@ -32,7 +32,7 @@ MAX_WORDS: Final = 200
 """Characters of a vendor's reason in an error message."""
 _REASONS: Final = ("message", "errorMessages.0", "errors.0.detail", "errors.0.title", "errors.0", "error")
 """Fields in which services explain a refusal."""
-_SURROGATE: Final = re.compile(rb"\\u[dD][89a-fA-F]")
+_SURROGATE: Final = re.compile(rb"\\u[dD][89a-fA-F]|\xed[\xa0-\xbf]")
 BUSY_SECONDS: Final = 60.0
 """Pause after a rate limit that does not say its end."""
 
@@ -106,8 +106,10 @@ class Service:
                     kind = {"Content-Type": "application/json"} if body else {}
                     method = "POST" if body else "GET"
                     answer = client.request(method, address, headers={**signed, **kind}, content=body or None)
+                    if secrets and _is_refused(self.about, answer):
+                        raise Unauthorized
                     if is_file and answer.has_redirect_location:
-                        answer = self._client_of(guarded=True).get(answer.url.join(answer.headers["location"]))
+                        return self._download(answer)
             except responses.AnswerTooLarge as error:
                 most = f"{responses.MAX_BODY_BYTES / 2**20:,.1f} MiB".replace(".0 ", " ")
                 raise Skippable(
@@ -171,6 +173,23 @@ class Service:
         """Return the error for an unexpected answer."""
         return Retryable(str(responses.unreadable_answer(self.about.title)))
 
+    def _download(self, answer: httpx.Response) -> httpx.Response:
+        """Request a file at its redirected address without credentials. Skippable for a refusal."""
+        import httpx
+
+        try:
+            url = answer.url.join(answer.headers["location"])
+            if url.scheme not in {"https", "http"}:
+                raise Skippable(f"{self.about.title} redirects the file to an address that is not requested.")
+            file = self._client_of(guarded=True).get(url)
+        except (fetch_guard.BlockedAddress, httpx.InvalidURL) as error:
+            raise Skippable(f"{self.about.title} redirects the file to an address that is not requested.") from error
+        if trouble := responses.transient_error(self.about.title, file.status_code, file.headers):
+            raise trouble
+        if file.status_code != 200:  # another host says nothing about the credentials
+            raise Skippable(f"The address to which {self.about.title} redirects the file answers {file.status_code}.")
+        return file
+
     def _client(self, site: Site) -> httpx.Client:
         """Return the client for a site. Fatal for credentials in clear text on the public internet."""
         if site.guarded:
@@ -224,6 +243,10 @@ class Service:
             raise RateLimited(seconds)
         if error := responses.transient_error(self.about.title, status, answer.headers):
             raise error
+
+
+def _is_refused(about: Description, answer: httpx.Response) -> bool:
+    return any(re.search(pattern, answer.headers.get(name, "")) for name, pattern in about.refused.items())
 
 
 def _read_words(answer: httpx.Response) -> str:
