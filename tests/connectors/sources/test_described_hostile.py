@@ -1,0 +1,239 @@
+"""Described services that answer wrongly or with hostile values: nothing is removed, and no text takes long."""
+
+from __future__ import annotations
+
+import threading
+import time
+
+import pytest
+
+from connectors import registry
+from connectors.http import retries
+from connectors.sources.described import custom, description, fields, permissions, syntax, templates
+from connectors.sources.described.filters import storage
+from retrieval.errors import Fatal, Skippable
+from retrieval.ports import SourceItem
+from retrieval.settings import Settings
+from retrieval.sources import DESCRIBED_SOURCES
+from retrieval.sync_filter import SyncFilter
+from tests.connectors.sources.test_described import Tokens, listed, opened, pages
+from tests.connectors.sources.test_described_custom import NOTES
+from tests.standins import described_services, github
+from tests.standins.slack import Channel, days_ago
+
+
+@pytest.fixture
+def account(request, monkeypatch):
+    monkeypatch.setattr(retries, "FIRST_PAUSE_SECONDS", 0.01)
+    with described_services.serving(request.param) as made:
+        yield made
+
+
+@pytest.fixture
+def hub(monkeypatch):
+    monkeypatch.setattr(retries, "FIRST_PAUSE_SECONDS", 0.01)
+    with github.serving() as made:
+        yield made
+
+
+def serve(name):
+    return pytest.mark.parametrize("account", [name], indirect=True)
+
+
+@serve("SLACK")
+def test_messages_stay_when_the_list_of_channels_names_none(account):
+    account.channels["C0ENGINE"] = Channel("eng-search")
+    day = account.post("New day", days_ago(2), channel="C0ENGINE")
+    thread = account.put("Shall we?", "Yes.")
+    ids = list(listed(account)[0])
+    assert any(day.partition(".")[0] in listed(account)[0][name].properties["url"] for name in ids)
+    list_channels, account._list_channels = account._list_channels, lambda _query: {"channels": []}
+    items, last = listed(account)
+    assert (items, last.whole) == ({}, True)
+    connector, tokens = opened(account)
+    assert [connector.is_deleted(tokens, name) for name in ids] == [False] * len(ids)
+    account.delete(thread)
+    assert connector.is_deleted(tokens, account.locate(thread))
+    account._list_channels = list_channels
+    listed(account)
+    chosen = connector.with_choice(SyncFilter(exclude=({"path": "eng-search"},)))
+    assert {chosen.is_deleted(tokens, name) for name in ids if "C0ENGINE" in name} == {True}
+
+
+@serve("GITLAB_GROUP")
+def test_issues_of_a_project_are_deleted_only_when_the_service_does_not_find_them(account):
+    for path in ("acme/handbook", "acme/search"):
+        account.add(path).put("Owls", "They hunt at night.")
+    listed(account)
+    projects = account.projects
+    account.listed_projects = {"acme/search"}
+    listed(account)
+    connector, tokens = opened(account)
+    issue = f"{account.base}/acme/handbook/-/issues/1"
+    assert not connector.is_deleted(tokens, issue)
+    account.fault = lambda request: redirect if "acme%2Fhandbook" in request else None
+    assert connector.is_deleted(tokens, issue)
+    account.fault = lambda _request: None
+    del projects["acme/handbook"]
+    assert connector.is_deleted(tokens, issue)
+
+
+def redirect(handler):
+    handler.reply(301, {"message": "Moved"}, {"Location": "/api/v4/projects/7/issues/1"})
+    return True
+
+
+@serve("GITLAB_GROUP")
+def test_changes_are_listed_after_a_crash_within_the_list_of_a_new_project(account):
+    old = account.add("acme/handbook")
+    old.put("Owls", "They hunt at night.")
+    _, last = listed(account)
+    new = account.add("acme/added")
+    for number in range(4):
+        new.put(f"Issue {number}", "text")
+    old.change("1", "They sleep by day.")
+    account.page = 2
+    expected = set(listed(account, last.cursor)[0])
+    assert f"{account.base}/acme/handbook/-/issues/1" in expected
+    cursors = [last.cursor, *(page.cursor for page in pages(account, last.cursor))][:-1]
+    for number in range(1, len(cursors)):
+        before = pages(account, last.cursor)[:number]
+        items = {item.external_id for page in before for item in page.items}
+        items |= set(listed(account, before[-1].cursor)[0])
+        assert items == expected
+
+
+@pytest.mark.parametrize("name", ["JIRA", "CONFLUENCE"])
+def test_an_expired_token_is_refused_although_lists_answer_anonymously(name, monkeypatch):
+    """https://support.atlassian.com/jira/kb/jira-cloud-jql-search-rest-api-returns-200-ok-without-api-token/"""
+    monkeypatch.setattr(retries, "FIRST_PAUSE_SECONDS", 0.01)
+    with described_services.serving(name) as account:
+        key = account.put("Owls", "They hunt at night.")
+        listed(account)
+        account.fault = lambda _request: answer_anonymously
+        connector, tokens = opened(account)
+        with pytest.raises(Fatal):
+            list(connector.iter_changes(tokens, None))
+        assert tokens.failed
+        with pytest.raises(Fatal):
+            connector.is_deleted(tokens, account.locate(key))
+
+
+def answer_anonymously(handler):
+    is_list = "search" in handler.path
+    headers = {"X-Seraph-LoginReason": "AUTHENTICATED_FAILED"}
+    empty = {"issues": [], "results": [], "total": 0, "count": 0, "totalSize": 0, "isLast": True}
+    handler.reply(200 if is_list else 404, empty if is_list else {}, headers)
+    return True
+
+
+@pytest.mark.parametrize("text", ["<![CDATA[" * 100_000, "&a" * 300_000, "<a" * 100_000])
+def test_markup_of_a_page_is_read_in_linear_time(text):
+    began = time.monotonic()
+    storage.convert_storage(text, lambda _kind, key: key)
+    assert time.monotonic() - began < 4
+
+
+@pytest.mark.parametrize("value", ["0001-01-01T00:00:00+01:00", "9999-12-31T23:59:59-01:00", "nan", "1e400", True])
+def test_a_time_beyond_the_calendar_is_no_time(value):
+    assert templates.read_moment(value) is None or value is True
+
+
+def test_a_field_named_self_does_not_empty_expressions():
+    assert fields.read_value({"self": "https://example.com/7", "name": "Owl"}, "name | lower") == "owl"
+
+
+def test_half_a_character_in_a_title_fails_no_listing(hub):
+    hub.put_issue("Owls", "They hunt at night.")
+
+    def answer(handler):
+        handler.reply(200, b'[{"number": 7, "title": "a\xed\xa0\x80b", "body": "c\xed\xa0\x80d"}]')
+        return True
+
+    hub.fault = lambda request: answer if request.endswith("/issues") else None
+    items, _ = listed(hub)
+    assert [item.name for item in items.values() if "/issues/7" in item.external_id] == ["a\ufffdb"]
+
+
+def test_two_connections_share_answers_at_once():
+    answers, errors, ends = permissions.Answers(), [], time.monotonic() + 1.0
+
+    def fill(name):
+        number = 0
+        while time.monotonic() < ends:
+            answers.keep(name, str(number := number + 1), lambda: 1)
+
+    def forget():
+        try:
+            while time.monotonic() < ends:
+                answers.forget("a")
+        except RuntimeError as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=fill, args=("b",)), threading.Thread(target=forget)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert errors == []
+    answers.keep("a", "1", lambda: 1)
+    answers.forget("a")
+    assert not any(key[0] == "a" for key in (*answers.values, *answers.locks))
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("[^/?#]+)/(?P<notebook>", "[^/?#]+/(?P<notebook>"),
+        ("    fields: {id: id}", "    fields: {id: id}\n    parents: boards"),
+        ("    fields: {id: id}", "    fields: {id: id}\n    keep: {kind: '['}"),
+        ("{{ title }}: {{ text }}", "{{ title }: {{ text }}"),
+        ("{{ title }}: {{ text }}", "{{ title | colour }}"),
+        ("item_name: title", "item_name: 'title | | lower'"),
+        ("    fields: {id: id}", "    fields: {id: id}\n    within: boards"),
+    ],
+)
+def test_a_malformed_description_is_refused_with_the_problem(old, new, tmp_path):
+    assert old in NOTES
+    (file := tmp_path / "notes.yaml").write_text(NOTES.replace(old, new, 1))
+    with pytest.raises(ValueError, match=r"notes\.yaml: \S"):
+        custom.load_description(file)
+
+
+@pytest.mark.parametrize("name", DESCRIBED_SOURCES)
+def test_patterns_and_templates_of_every_description_can_be_read(name):
+    syntax.check_syntax(description.read_description(name))
+
+
+@pytest.mark.parametrize(
+    ("location", "problem"),
+    [
+        ("http://169.254.169.254/latest", "not requested"),
+        ("file:///etc/passwd", "not requested"),
+        ("http://[", "not requested"),
+        ("{base}/unauthorized", "answers 401"),
+        ("{base}/moved", "answers 302"),
+    ],
+)
+@serve("CONFLUENCE")
+def test_a_download_redirected_to_a_refused_address_fails_only_the_file(account, location, problem, tmp_path):
+    account.put("Owls", "They hunt at night.")
+    seen = []
+
+    def answer(handler):
+        seen.append(dict(handler.headers))
+        is_first = "download" in handler.path
+        code = 302 if is_first or "moved" in handler.path else 401
+        handler.reply(code, {}, {"Location": location.format(base=account.base) if is_first else "/moved"})
+        return True
+
+    page = account.locate("1")
+    settings = Settings(_env_file=None, endpoints=account.settings.endpoints, fetch_allow="127.0.0.0/8")
+    connector, tokens = registry.make_connector("CONFLUENCE", {}, settings), Tokens(account)
+    account.fault = lambda _request: answer
+    site = page.partition("/pages/")[0]
+    item = SourceItem(f"{site}/download/attachments/1/owl.txt?attachment=att1", "owl.txt", "text/plain")
+    with pytest.raises(Skippable, match=problem):
+        connector.fetch(tokens, item, tmp_path / "owl.txt")
+    assert tokens.failed == ""
+    assert [bool(headers.get("authorization") or headers.get("Authorization")) for headers in seen[1:]] in ([], [False])
