@@ -104,6 +104,8 @@ def test_a_worker_that_is_killed_at_any_page_loses_and_doubles_nothing(space, ac
     run, _ = kill_at_each_page(space)
     assert (run.status, run.failed) == ("COMPLETED", [])
     documents_after = documents(space)
-    assert documents_before.keys() - documents_after.keys() <= {account.locate(keys[4])}
+    # Internal notes of a ticket are a document with the ticket's address and a query; they leave with it.
+    deleted = account.locate(keys[4])
+    assert {name.partition("?notes=")[0] for name in documents_before.keys() - documents_after.keys()} <= {deleted}
     changed = {name for name in documents_after if documents_after[name] != documents_before[name]}
     assert changed == {account.locate(keys[1])}
