@@ -67,7 +67,7 @@ class InputFault(Exception):
 class Bucket:
     """Token bucket with pauses. Thread-safe."""
 
-    # A request may cost several tokens. A cheap one overtakes expensive ones: an ingestion does not delay queries.
+    # A request may cost several tokens. A cheap request overtakes expensive ones: an ingestion does not delay queries.
 
     def __init__(self, per_minute: float, burst: int) -> None:
         self._rate = per_minute / 60
@@ -91,6 +91,10 @@ class Bucket:
                 return 0.0
             return (cost - self._tokens) / self._rate
 
+    @property
+    def is_paused(self) -> bool:
+        return time.monotonic() < self._free_at
+
     def pause(self, seconds: float) -> None:
         """Pause all requests; a longer pause in progress stays."""
         with self._lock:
@@ -110,7 +114,7 @@ class Retries:
 
     def call(self, request: Callable[[], ResultT], known_good: Callable[[], object] | None = None) -> ResultT:
         """Repeat `request` until success. Retryable after the budget, Unavailable with an open circuit, InputFault if
-        the vendor answers only the `known_good` request."""
+        the vendor answers only the `known_good` request; other exceptions of `request` pass at once."""
         end = time.monotonic() + self.seconds
         circuit = breaker_watch.current_circuit()
         failed = busy = 0
@@ -158,10 +162,11 @@ class Retries:
         """Wait for tokens of the bucket. Retryable beyond `end`."""
         while wait := self.bucket.take(cost):
             if time.monotonic() + wait > end:
-                raise Retryable(
-                    f"{self.vendor} takes no more requests for now (429): its rate limit for this key is used up.",
-                    after=wait,
-                )
+                if self.bucket.is_paused:
+                    message = f"{self.vendor} takes no more requests for now (429): its rate limit is used up."
+                else:
+                    message = f"Too many requests to {self.vendor} are waiting for this service's own rate limit."
+                raise Retryable(message, after=wait)
             time.sleep(wait)
 
 
@@ -285,7 +290,7 @@ class ServicePolicy:
     tries: int = 4
 
     def call(self, tokens: TokenSource, request: Callable[[str], ResultT]) -> ResultT:
-        """Call `request` with an access token, with retries."""
+        """Call `request` with an access token, with retries. Retryable after the budget, Fatal if unauthorized."""
         retries = Retries(self.service, self._bucket(tokens.connection_id), self.seconds, self.tries)
         return retries.call(lambda: self._call_with_token(tokens, request))
 
