@@ -75,7 +75,7 @@ _KINDS: Final = (("w", "weight"), ("b", "bias"))
 
 
 class WordTable:
-    """Read vectors of words, with positions added, from the wheel's file."""
+    """Vectors of words, with positions added, from the wheel's file."""
 
     def __init__(self, file: E5File) -> None:
         self._file = file

@@ -1,6 +1,7 @@
 """Run the local model in one process for all processes of a worker."""
 
-# It answers on a socket in a folder that only this user can open, and to processes that share multiprocessing's key.
+# The process listens on a socket in a folder that only this user can open, and answers processes that share the key of
+# multiprocessing.
 
 from __future__ import annotations
 
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
     from retrieval.ports import Embeddings, TextKind
 
-    # What texts are embedded as; match: scores of all texts after the first one, for that.
+    # `match`: the first text is a query; the answer has scores of the others.
     Operation = TextKind | Literal["match"]
     Embed = Callable[[str, Sequence[str], Operation], Embeddings]
 
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 CONNECT_SECONDS: Final = 30.0
 _ERRORS: Final = (EOFError, OSError, multiprocessing.AuthenticationError)
 
-# The socket that this process asks; None where it runs the model itself.
+# Socket of the embedding process; None if this process runs the model.
 _address: str | None = None
 
 

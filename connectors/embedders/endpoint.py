@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 PROVIDER_NAME: Final = "ENDPOINT"
 SERVER_TITLE: Final = "The model server"
-# These texts keep a processor busy for seconds, far below the minute of a request.
+# 64 texts keep a processor busy for seconds, far below the minute of a request.
 REQUEST_LIMITS: Final = RequestLimits(texts=64, tokens=100_000, concurrent=4)
 # Tokens of a text without a check.
 DEFAULT_MAX_TOKENS: Final = 512
@@ -45,7 +45,7 @@ _UNIT_TOLERANCE: Final = 1e-3
 
 
 def make(config: Mapping[str, Any], settings: Settings) -> Embedder:
-    """Return the server at the `url` of an `embeddingModelConfig`, a base URL or one with `/embeddings`."""
+    """Return the model at the `url` of an `embeddingModelConfig`, a base URL or one with `/embeddings`."""
     url = config["url"].rstrip("/")
     url = url if "://" in url else f"https://{url}"
     guard = fetch_guard.make_guard(settings)
@@ -98,7 +98,7 @@ class EndpointEmbedder(VendorEmbedder):
         return self._cut(vectors), counted
 
     def _require_private(self) -> None:
-        """Fatal for an unencrypted address on the public internet."""
+        """Raise Fatal for an unencrypted address on the public internet."""
         if not self._is_private:
             sessions.require_private_without_tls(self._guard, self.url, title="model server", field=URL_FIELD)
             self._is_private = True

@@ -8,11 +8,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from connectors.embedders.openai_protocol import OPERATION_PATH, EmbeddingsApi
+from connectors.embedders.openai_protocol import open_vendor_api
 from connectors.embedders.request_sizing import RequestLimits
-from connectors.embedders.server_limits import ServerLimits
-from connectors.embedders.vendor_embedder import MAX_RESPONSE_BYTES, REQUEST_SECONDS, VendorEmbedder
-from connectors.http import sessions
+from connectors.embedders.vendor_embedder import REQUEST_SECONDS, VendorEmbedder
 
 if TYPE_CHECKING:
     from retrieval.ports import Embedder, TextKind
@@ -30,17 +28,8 @@ TASK_NAMES: Final[Mapping[TextKind, str]] = {"document": "retrieval.passage", "q
 
 def make(config: Mapping[str, Any], settings: Settings) -> Embedder:
     """Return the model of an `embeddingModelConfig`."""
-    base, client = sessions.vendor_client(
-        settings,
-        PROVIDER_NAME,
-        BASE_URL,
-        config["apiKey"],
-        seconds=REQUEST_SECONDS["document"],
-        most=MAX_RESPONSE_BYTES,
-    )
+    api, server, client = open_vendor_api(PROVIDER_NAME, VENDOR_TITLE, BASE_URL, config, settings)
     model = config["model"]
-    server = ServerLimits(settings.home, PROVIDER_NAME, base, model)
-    api = EmbeddingsApi(VENDOR_TITLE, client, server, urls=[base + OPERATION_PATH], key=config["apiKey"], model=model)
 
     def send(texts: Sequence[str], kind: TextKind) -> tuple[list[Any], int]:
         from openai import omit

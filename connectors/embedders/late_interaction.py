@@ -28,18 +28,18 @@ def scale_tokens(vectors: Numbers) -> Numbers:
 
 def find_cosines(query: Numbers, tokens: Numbers, lengths: Sequence[int]) -> Numbers:
     """Return the largest cosines (texts, query tokens) of padded unit vectors (texts, tokens, dimensions)."""
-    # Both ends of a text have a special token.
     products = tokens.reshape(-1, tokens.shape[-1]) @ query.T  # one product for all texts: BLAS starts its threads once
     cosines = products.reshape(*tokens.shape[:2], -1)
     cosines /= np.maximum(np.linalg.norm(tokens, axis=-1, keepdims=True), _SMALLEST)
     places = np.arange(tokens.shape[1])
+    # Both ends of a text have a special token.
     is_word = (places > 0) & (places < np.array(lengths)[:, None] - 1)
     best: Numbers = np.where(is_word[..., None], cosines, np.float32(0)).max(axis=1)
     return best
 
 
 def weigh_cosines(query_ids: Sequence[int], cosines: Numbers) -> list[float]:
-    """Return a score in [0, 1] per text from cosines of the query's tokens."""
+    """Return a score in [0, 1] per text from cosines of the query's tokens; 0 without tokens."""
     if not query_ids:
         return [0.0] * len(cosines)
     weights = np.log1p(np.maximum(np.array(query_ids) - _BEFORE_WORDS, 1))

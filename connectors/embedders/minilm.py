@@ -3,9 +3,9 @@
 # The network is BERT with 6 layers, 12 heads and 384 dimensions; mean pooling and L2 normalisation are part of the
 # graph. Attention, layer normalisation and GELU are ONNX Runtime's own fused operators (domain `com.microsoft`).
 #
-# Both read the same graph file. On a processor with bfloat16 (AMX or AVX512-BF16) OpenVINO embeds two to three times
-# the chunks a CPU second with vectors that differ by 3e-5 in their cosine; elsewhere it gains too little for its
-# memory.
+# OpenVINO and ONNX Runtime read the same graph file. On a processor with bfloat16 (AMX or AVX512-BF16) OpenVINO embeds
+# two to three times the chunks a CPU second with vectors that differ by 3e-5 in their cosine; elsewhere it gains too
+# little for its memory.
 
 from __future__ import annotations
 
@@ -45,7 +45,8 @@ _FUSED = "com.microsoft"
 
 
 def ensure_weights(weights: Path, folder: Path, precision: Precision) -> Path:
-    """Return the graph's file in `folder`, built if missing; safe for concurrent processes."""
+    """Return the graph's file in `folder`, built if missing; safe for concurrent processes. Fatal for unexpected
+    weights."""
     target = folder / f"all-MiniLM-L6-v2.{precision}.v{VERSION}.onnx"
     return ensure_graph(target, lambda: build_graph(read_weights(weights)), precision)
 
@@ -213,12 +214,12 @@ class Network(Protocol):
     """Loaded network, thread-safe."""
 
     def run(self, feeds: Feeds, output: int = VECTORS) -> Embeddings:
-        """Return unit vectors (texts, 384) of one batch. Retryable."""
+        """Return the vectors (texts, 384) or TOKENS (texts, tokens, 384) of one batch. Retryable for a failure."""
         ...
 
 
 def choose_runtime(choice: RuntimeChoice) -> Runtime:
-    """Return the runtime for a setting; `auto` is OpenVINO on processors with bfloat16."""
+    """Return the runtime for a setting; `auto` is OpenVINO on processors with bfloat16. Fatal if unusable."""
     if choice == "auto":
         return "openvino" if _BF16 in _openvino_capabilities() else "onnxruntime"
     if choice == "openvino" and not _openvino_capabilities():
@@ -235,7 +236,7 @@ def load_network(runtime: Runtime, ensure_file: Callable[[], Path], threads: int
         raise Retryable(f"The local model could not be written or read: {error}.") from error
 
 
-# OpenVINO fills its table of types at the first use, in which two threads would wait for each other forever.
+# OpenVINO fills its table of types at the first use: two threads would wait for each other forever.
 _FIRST_USE: Final = threading.Lock()
 
 
@@ -266,7 +267,7 @@ def _openvino(path: Path, threads: int) -> Network:
         model = openvino.Core().compile_model(str(path), "CPU", settings)
     except RuntimeError as error:
         raise _broken(path) from error
-    # Alone: where two threads make the first run of a process, OpenVINO's bindings may wait for each other for ever.
+    # The first run is here, in one thread: two in OpenVINO's bindings may wait for each other forever.
     network = _OpenVinoNetwork(model)
     network.run({port.any_name: _ones(port) for port in model.inputs})
     return network
@@ -319,7 +320,8 @@ class _OnnxNetwork:
 
 
 def _onnx_errors() -> tuple[type[Exception], ...]:
-    """ONNX Runtime's exceptions have no common base but Exception; these are the ones for a file or a run."""
+    """Return ONNX Runtime's exceptions of a file or a run."""
+    # Their only common base is Exception.
     from onnxruntime.capi import onnxruntime_pybind11_state as state
 
     names = ("Fail", "InvalidProtobuf", "InvalidGraph", "InvalidArgument", "RuntimeException", "NoSuchFile")

@@ -7,11 +7,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from connectors.embedders.openai_protocol import OPERATION_PATH, EmbeddingsApi
+from connectors.embedders.openai_protocol import open_vendor_api
 from connectors.embedders.request_sizing import RequestLimits
-from connectors.embedders.server_limits import ServerLimits
-from connectors.embedders.vendor_embedder import MAX_RESPONSE_BYTES, REQUEST_SECONDS, VendorEmbedder
-from connectors.http import sessions
+from connectors.embedders.vendor_embedder import VendorEmbedder
 
 if TYPE_CHECKING:
     from retrieval.ports import Embedder
@@ -31,17 +29,8 @@ MAX_TOKENS: Final = 8191
 
 def make(config: Mapping[str, Any], settings: Settings) -> Embedder:
     """Return the model of an `embeddingModelConfig`."""
-    base, client = sessions.vendor_client(
-        settings,
-        PROVIDER_NAME,
-        BASE_URL,
-        config["apiKey"],
-        seconds=REQUEST_SECONDS["document"],
-        most=MAX_RESPONSE_BYTES,
-    )
+    api, server, client = open_vendor_api(PROVIDER_NAME, VENDOR_TITLE, BASE_URL, config, settings)
     model = config["model"]
-    server = ServerLimits(settings.home, PROVIDER_NAME, base, model)
-    api = EmbeddingsApi(VENDOR_TITLE, client, server, urls=[base + OPERATION_PATH], key=config["apiKey"], model=model)
     return VendorEmbedder(
         provider=PROVIDER_NAME,
         title=VENDOR_TITLE,

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any, Final
 import httpx
 
 from connectors.embedders.refusals import TextsRefused, classify_refusal, words_of_error
-from connectors.embedders.vendor_embedder import REQUEST_SECONDS
+from connectors.embedders.server_limits import ServerLimits
+from connectors.embedders.vendor_embedder import MAX_RESPONSE_BYTES, REQUEST_SECONDS
 from connectors.http import sessions
 from connectors.http.responses import translate_failures
 from connectors.http.retries import TransientError
@@ -21,8 +22,8 @@ from retrieval.network.fetch_guard import BlockedAddress
 from retrieval.network.transport import limit_time
 
 if TYPE_CHECKING:
-    from connectors.embedders.server_limits import ServerLimits
     from retrieval.ports import TextKind
+    from retrieval.settings import Settings
 
 URL_FIELD: Final = "embeddingModelConfig.url"
 OPERATION_PATH: Final = "/embeddings"
@@ -41,6 +42,24 @@ SENT_HEADERS: Final = frozenset(
         "x-stainless-raw-response",
     }
 )
+
+
+def open_vendor_api(
+    provider: str, title: str, default_url: str, config: Mapping[str, Any], settings: Settings
+) -> tuple[EmbeddingsApi, ServerLimits, httpx.Client]:
+    """Return the API of a vendor's model with its limits, and the HTTP client to close."""
+    base, client = sessions.vendor_client(
+        settings,
+        provider,
+        default_url,
+        config["apiKey"],
+        seconds=REQUEST_SECONDS["document"],
+        most=MAX_RESPONSE_BYTES,
+    )
+    model = config["model"]
+    server = ServerLimits(settings.home, provider, base, model)
+    api = EmbeddingsApi(title, client, server, urls=[base + OPERATION_PATH], key=config["apiKey"], model=model)
+    return api, server, client
 
 
 class NoSuchPath(Fatal):

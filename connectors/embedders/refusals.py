@@ -32,7 +32,7 @@ class TextsRefused(Exception):
 
 
 def classify_refusal(title: str, status: int, body: Any, headers: Mapping[str, str], *, key: str) -> Exception:
-    """Return RateLimited, TransientError, TextsRefused or Fatal for an answer that is not 200, without the `key`."""
+    """Return RateLimited, TransientError, TextsRefused or Fatal for a status other than 200, without the `key`."""
     text = str(body)
     if "insufficient_quota" in text:
         status = 402

@@ -28,14 +28,14 @@ class Learned(
     base64: bool | None = None
     # True if the server returns vectors of length 1.
     normalized: bool | None = None
-    # Path of the embeddings operation, relative to the configured URL.
+    # Path of the operation's URL, such as `/v1/embeddings`.
     path: str | None = None
 
 
 class ServerLimits:
     """Limits of one model at one address, thread-safe; `learned`: as stored by the namespace."""
 
-    # Later requests' limits are in the home and count more; of several processes the newest counts.
+    # Limits learnt by requests are stored in the home and precede those of the namespace; the last writer wins.
 
     def __init__(
         self, home: Path, provider: str, address: str, model: str, learned: Mapping[str, Any] | None = None
@@ -49,7 +49,7 @@ class ServerLimits:
 
     @property
     def texts(self) -> int | None:
-        """Return the most texts of a request; None before a refusal for their number."""
+        """Return the most texts of a request; None if not learnt."""
         return self.learned.texts
 
     def is_untried(self, texts: int) -> bool:
@@ -71,13 +71,12 @@ class ServerLimits:
 
     def start_over(self) -> None:
         """Forget all limits."""
-        # The server, or its settings, may be others by now.
+        # The server or its settings may have changed.
         with self._lock:
             self.learned, self._passed = Learned(), 0
 
     def learn(self, **changes: Any) -> None:
         """Store changes of `Learned`."""
-        # Where the home cannot be written, this process alone knows them.
         with self._lock:
             learned = msgspec.structs.replace(self.learned, **changes)
             if learned == self.learned:
@@ -89,5 +88,5 @@ class ServerLimits:
                 new = self._path.with_suffix(f".{threading.get_native_id()}.new")
                 new.write_bytes(msgspec.json.encode(learned))
                 new.replace(self._path)
-            except OSError as error:
+            except OSError as error:  # the changes last as long as this process
                 log.warning("embedding_server.not_stored", path=str(self._path), why=error.strerror)

@@ -16,13 +16,13 @@ if TYPE_CHECKING:
     # Texts and seconds -> vectors of length 1.
     Embed = Callable[[Sequence[str], float], Embeddings]
 
-# A request that takes longer is the last of its kind: the next one would take twice as long.
+# No larger request follows a slower one, because it would take twice as long.
 SLOW_SECONDS: Final = 0.7
-# Tokens of the texts that are tried.
+# Tokens of the probed texts.
 LENGTHS: Final = (128, 256, 512, 1024, 2048, 4096, 8192)
 # Tokens that models put around a text, and a few more.
 _SPECIALS: Final = 8
-# So near are the vectors of texts whose ends a server has cut off.
+# A smaller cosine distance of two texts of different lengths means that the server cut both off.
 _SAME: Final = 1e-5
 # Words that are one token each in common vocabularies.
 _WORDS: Final = (

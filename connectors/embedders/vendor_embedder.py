@@ -118,7 +118,8 @@ class VendorEmbedder:
         return self._dimensions
 
     def embed(self, texts: Sequence[str], kind: TextKind) -> Embeddings:
-        """Return a vector of length 1 per text. NotEmbedded, with the other vectors, for faulty texts."""
+        """Return a vector of length 1 per text. NotEmbedded, with the other vectors, for faulty texts; Retryable or
+        Fatal for the vendor."""
         import numpy as np
 
         if not texts:
@@ -175,8 +176,6 @@ class VendorEmbedder:
 
     def _embed_in_parts(self, texts: list[str], kind: TextKind) -> _Result:
         """Send requests, and halve the size after a refusal or failure until success."""
-        # The server's limits remember a refused size, but neither a single long text, which is cut, nor a single
-        # faulty one, which is skipped.
         limit = min(len(texts), self._server.texts or len(texts))
         size, start, largest, too_many, is_isolating = limit, 0, 0, False, False
         result = _Result([], {})
@@ -211,6 +210,7 @@ class VendorEmbedder:
                 size, too_many, is_isolating = 2, False, True
             size = size if is_bounded else limit
             start += len(part)
+        # Not for a single long text, which is cut, nor for a single faulty one, which is skipped.
         if too_many:
             self._server.learn(texts=largest)
         self._server.note_passed(largest)
