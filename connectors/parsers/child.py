@@ -1,6 +1,6 @@
 """Confined child process: reads one file per request on stdin, until stdin closes. Started by
-`connectors.parsers.pool` as `python -m connectors.parsers.child MEMORY_BYTES FILE_BYTES GIVEN MADE [PROGRAM]`;
-reads below GIVEN, writes below MADE, may start PROGRAM.
+`connectors.parsers.pool` as `python -m connectors.parsers.child MEMORY_BYTES FILE_BYTES INPUT OUTPUT [PROGRAM]`;
+reads below INPUT, writes below OUTPUT, may start PROGRAM.
 """
 
 from __future__ import annotations

@@ -99,10 +99,9 @@ class Task(msgspec.Struct, frozen=True):
 
 class Reply(msgspec.Struct, frozen=True):
     """Result of a task: `refusal` for the user with `detail` for the log, or text and properties. `again`: retry may
-    succeed. `spent`: replace the child. `pictured`: pages to recognise in a `pdf` or image of `count` pages.
-    `following`: first page of the next window, or 0. `landlock`: in the first reply, the confining version, or 0.
-    `picture`: drawn page as PNG, empty if blank. `listing`: the text is only the member list. `qualities`: per
-    page.
+    succeed. `spent`: replace the child. `ocr_pages`: numbers of the pages that need OCR, in a `pdf` or image of `count`
+    pages. `following`: first page of the next window, or 0. `landlock`: in the first reply, the confining version, or
+    0. `picture`: drawn page as PNG, empty if blank. `listing`: the text is only the member list. `qualities`: per page.
     """
 
     refusal: str = ""
@@ -113,7 +112,7 @@ class Reply(msgspec.Struct, frozen=True):
     pages: tuple[int, ...] = ()
     properties: dict[str, str | int] = {}
     spent: bool = False
-    pictured: tuple[int, ...] = ()
+    ocr_pages: tuple[int, ...] = ()
     count: int = 0
     pdf: bool = False
     members: tuple[Packed, ...] = ()
@@ -180,6 +179,6 @@ def _join_replies(parts: Sequence[Reply]) -> Reply:
         parts[0],
         text="".join(part.text for part in parts),
         pages=tuple(pages),
-        pictured=tuple(page for part in parts for page in part.pictured),
+        ocr_pages=tuple(page for part in parts for page in part.ocr_pages),
         qualities=tuple(quality for part in parts for quality in part.qualities),
     )

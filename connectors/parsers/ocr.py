@@ -1,4 +1,4 @@
-"""OCR of pages without text, in parallel, merged at their positions in the document."""
+"""OCR of pages with no or unreliable text, in parallel, merged at their positions in the document."""
 
 from __future__ import annotations
 
@@ -30,17 +30,17 @@ class TextRecognition:
     max_pages: int
 
     def recognise_pages(self, task: Task, reply: Reply, external: ExternalParser | None = None) -> Reply:
-        """Add text and quality of the pictured pages. `external`: recognises instead of the local engines."""
-        if len(reply.pictured) > self.max_pages:
+        """Add text and quality of the pages that need OCR. `external`: recognises instead of the local engines."""
+        if len(reply.ocr_pages) > self.max_pages:
             raise Skippable(
-                f"The file has {len(reply.pictured):,} pages to recognise; at most {self.max_pages:,} are. "
+                f"The file has {len(reply.ocr_pages):,} pages to recognise; at most {self.max_pages:,} are. "
                 "Split it into smaller files and upload those."
             )
         if external is None:
             self._refuse_scripts()
         with ThreadPoolExecutor(self.pool.size, thread_name_prefix="recognise") as threads:
-            answers = list(threads.map(lambda page: self._recognise_page(task, reply, page, external), reply.pictured))
-        return merge_reply(reply, dict(zip(reply.pictured, answers, strict=True)))
+            answers = list(threads.map(lambda page: self._recognise_page(task, reply, page, external), reply.ocr_pages))
+        return merge_reply(reply, dict(zip(reply.ocr_pages, answers, strict=True)))
 
     def unsupported_languages(self) -> tuple[str, ...]:
         """Return the configured languages unknown to the packaged engine, if that one reads."""
@@ -98,7 +98,7 @@ def merge_reply(reply: Reply, recognised: Mapping[int, Reply]) -> Reply:
     qualities = {quality.page: quality for quality in reply.qualities}
     for page, answer in recognised.items():
         qualities[page] = _combine_qualities(qualities.get(page), answer.qualities[0])
-    return msgspec.structs.replace(reply, text=text, pages=pages, pictured=(), qualities=tuple(qualities.values()))
+    return msgspec.structs.replace(reply, text=text, pages=pages, ocr_pages=(), qualities=tuple(qualities.values()))
 
 
 def _combine_qualities(layer: PageQuality | None, picture: PageQuality) -> PageQuality:

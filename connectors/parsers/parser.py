@@ -167,8 +167,8 @@ class DocumentParser:
         reply = messages.read_following(self._run_task(task, keep_waiting), task, self._run_task, beside=self.pool.size)
         if self.external is not None and ocr is OcrStrategy.BASIC_PARSER and reply.pdf:
             unread = tuple(quality.page for quality in reply.qualities if quality.unread and quality.page)
-            reply = msgspec.structs.replace(reply, pictured=unread)
-        if task.ocr and reply.pictured and self._recognition is not None:
+            reply = msgspec.structs.replace(reply, ocr_pages=unread)
+        if task.ocr and reply.ocr_pages and self._recognition is not None:
             reply = self._recognition.recognise_pages(task, reply, self.external)
         return reply
 

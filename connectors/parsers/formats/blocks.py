@@ -151,7 +151,7 @@ class Numbering:
         return form or attribute_value(next(level.iter(f"{_W_NS}numFmt"), None)) or "decimal"
 
     def _list_state(self, number: str) -> tuple[str, dict[int, Element], dict[int, int]]:
-        """Return the counter key of the list, its levels, and the levels to restart."""
+        """Return the counter key of the list, its levels, and the start numbers of restarted levels."""
         if number in self._levels:
             return self._levels[number]
         node = self._lists.get(number)
@@ -183,7 +183,6 @@ def _start_number(level: Element) -> int:
 Bounds = tuple[int, int, int, int]
 Boxed = tuple[str, Bounds]
 NOWHERE: Bounds = (0, 0, 0, 0)
-# Maximum overlap of separate boxes, as a share of the smaller one.
 # Boxes that overlap by a smaller share of the smaller box count as neighbours.
 _MAX_OVERLAP_SHARE = 0.1
 

@@ -73,7 +73,6 @@ _CODE_PATTERN = re.compile(r"[0-9A-Fa-f]{1,4}")
 _HEADING_STYLE = re.compile(r"heading ([1-9])")
 _MAX_HEADING_LEVEL = 6
 _MAX_NARROW_TWIPS = 230
-# Maximum of columns skipped at the start of a row.
 # Columns skipped at the start of a row, at most.
 _MAX_SKIPPED_COLUMNS = 100
 
@@ -320,7 +319,7 @@ def _sign_text(part: Element) -> str:
 
 
 def _is_unseen(paragraph: Element) -> bool:
-    """Check for a deleted or hidden empty paragraph, without line and list number."""
+    """Check for a deleted or hidden paragraph mark; without words, the paragraph has no line and no list number."""
     mark = paragraph.find(f"{_W_NS}pPr/{_W_NS}rPr")
     return mark is not None and (mark.find(f"{_W_NS}del") is not None or is_on(mark.find(f"{_W_NS}vanish")))
 

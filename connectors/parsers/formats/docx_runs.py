@@ -91,7 +91,7 @@ class NoteNumbers:
 def _merge_form(form: Form, properties: Element) -> Form:
     """Apply the properties of a run to a form."""
     script = _SCRIPT_POSITIONS.get(attribute_value(properties.find(f"{_W_NS}vertAlign")), form.script)
-    # Text is also raised by points; at its full size it is a matter of layout.
+    # Text raised by points is a script only with a size; at the usual size it is a matter of layout.
     raised = whole_number(attribute_value(properties.find(f"{_W_NS}position")))
     if raised and not script and properties.find(f"{_W_NS}sz") is not None:
         script = 1 if raised > 0 else -1

@@ -27,6 +27,7 @@ def grid_markdown(
     texts, grid = _lay_out_cells(rows)
     columns = _merge_columns(grid, texts, {*narrow} - _exclusive_columns(grid, texts, narrow))
     lines: list[tuple[int, list[str]]] = []
+    # A merged cell repeats in each row that it covers, a header in each column too. A full-width cell is a title.
     in_header = True
     for number, row in enumerate(grid):
         cells = [next((row[at] for at in column if texts[row[at]]), _BLANK_CELL) for column in columns]
@@ -60,8 +61,6 @@ def _split_at_nested(lines: Sequence[tuple[int, list[str]]], nested: Mapping[int
         yield render_table(header, body)
 
 
-# Columns without a dividing row are one. Merged cells repeat in each covered row and headed column; a full-width
-# cell is a title.
 def _lay_out_cells(rows: Iterable[Iterable[Cell]]) -> tuple[list[str], list[list[int]]]:
     """Return cell texts, the last blank, and the cell number at each grid position."""
     texts: list[str] = []

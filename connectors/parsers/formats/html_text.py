@@ -132,9 +132,8 @@ def html_markdown(root: LexborNode) -> str:
     return strip_invisible("\n\n".join(block.text for block in _Writer(root).blocks()))
 
 
-# Pages may be nested thousands of levels deep, beyond Python's recursion limit.
 class _Writer:
-    """Traverses elements iteratively."""
+    """Writes the elements of a page."""
 
     def __init__(self, root: LexborNode) -> None:
         self._root = root
@@ -143,6 +142,7 @@ class _Writer:
         self._forms: list[tuple[int, Form]] = []
 
     def blocks(self) -> list[_Block]:
+        # Without recursion: pages may be nested thousands of levels deep, beyond Python's limit.
         node: LexborNode | None = self._root
         while node is not None:
             entered = self._open_element(node)
@@ -234,7 +234,7 @@ def _element_form(tag: str, attributes: dict[str, str | None]) -> Form | None:
         return form
     if match[2]:
         return inline_forms.STRUCK
-    # In the cell of a table it places a whole block.
+    # In a table cell, vertical-align places the whole block.
     return (
         None if tag in _FRAME_TAGS or tag in _BLOCK_TAGS else inline_forms.RAISED if match[1] else inline_forms.LOWERED
     )

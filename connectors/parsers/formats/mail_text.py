@@ -84,7 +84,6 @@ def _format_value(parameters: str, value: str) -> str:
 
 
 _HEADER_LABELS = {"subject": "Subject", "from": "From", "to": "To", "cc": "CC", "date": "Date"}
-# Maximum letters of a text about programs without HTML.
 # A longer plain text is more than a hint to programs without HTML.
 _MAX_HINT_LETTERS = 300
 _HTML_LENGTH_FACTOR = 4

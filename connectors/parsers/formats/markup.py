@@ -36,10 +36,10 @@ _SCRIPT_FORMS: Final = {
 _RESTORED_SPACE: Final = str.maketrans({"\0": "\n", "\x01": "  "})
 
 
-# Entities may refer to files outside.
 def read_xml(kind: Kind, path: Path, task: Task) -> Document:
     """Return the text of elements, without expansion of entities. Skippable if damaged."""
     source = detect.text_of(path.read_bytes(), task.media_type, markup=True)
+    # Entities may refer to files outside.
     parser = etree.XMLParser(
         recover=True, resolve_entities=False, no_network=True, huge_tree=True, remove_comments=True, remove_pis=True
     )
@@ -47,7 +47,7 @@ def read_xml(kind: Kind, path: Path, task: Task) -> Document:
         root = etree.fromstring(_DECLARATION_PATTERN.sub("", source).encode(), parser)
     except etree.XMLSyntaxError as error:
         raise document.damaged_file(kind) from error
-    # A parser that recovers keeps what it has read by then and drops the rest.
+    # With `recover`, the parser keeps the part before such an error and drops the rest.
     errors = (etree.XMLSyntaxError(entry.message, entry.type, entry.line, entry.column) for entry in parser.error_log)
     lost = next((error for error in errors if xml.is_out_of_memory(error) or xml.is_too_deep(error)), None)
     if root is None or lost:

@@ -53,7 +53,7 @@ SKIPPED_NAMES: Final = _split_names(
     "script stylesheet object-id indexterm excelworkbook worksheetoptions officedocumentsettings documentproperties"
 )
 STRUCTURAL_NAMES: Final = SKIPPED_NAMES | TABLE_NAMES | LIST_NAMES | VERBATIM_NAMES | TITLE_NAMES | {"label"}
-# Their text may be a page of HTML, in feeds and site maps.
+# Elements with a text that may be a page of HTML, in feeds and site maps.
 PAGE_NAMES: Final = _split_names("description content encoded summary body abstract")
 UNLABELLED_NAMES: Final = PROSE_NAMES | PAGE_NAMES
 DRAWING_NAMES: Final = _split_names("svg")

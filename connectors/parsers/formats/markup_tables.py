@@ -15,7 +15,7 @@ _EXCEL_COLUMNS: Final = 16_384
 
 
 def read_rows(table: Any, cell_text: Callable[[Any], str]) -> list[list[grids.Cell]]:
-    """Return the cells of an HTML or CALS table; [] for other elements."""
+    """Return the cells of an HTML, CALS or Excel 2003 table; [] for other elements."""
     rows = [
         row
         for row in table.iter(etree.Element)
@@ -27,8 +27,8 @@ def read_rows(table: Any, cell_text: Callable[[Any], str]) -> list[list[grids.Ce
     ):
         names[column.get("colname", str(number))] = number
     grid: list[list[grids.Cell]] = []
-    covered: dict[int, int] = {}
     # By column: number of the first row that no cell from above covers.
+    covered: dict[int, int] = {}
     for row in rows:
         cells: list[grids.Cell] = []
         column, number = 0, len(grid)

@@ -36,7 +36,6 @@ def _write_scripts(parts: Sequence[str]) -> str:
     return f"{grouped(parts[0])}{subscript(parts[1])}{superscript(parts[2])}"
 
 
-# By element: number of parts and writer.
 # Required number of parts and writer, by element.
 _ELEMENT_WRITERS: dict[str, tuple[int, Callable[[Sequence[str]], str]]] = {
     "msup": (2, lambda parts: f"{grouped(parts[0])}{superscript(parts[1])}"),

@@ -16,7 +16,6 @@ from typing import Any, Final, Literal, NamedTuple
 Show = Callable[[float], str]
 Token = tuple[str, str]
 
-# Codes of formats identified by number only. Dates with locale-dependent order are in ISO 8601.
 # Built-in formats have no code in files. Dates with locale-dependent order are ISO 8601.
 BUILT_IN: Final = {
     1: "0", 2: "0.00", 3: "#,##0", 4: "#,##0.00", **dict.fromkeys((5, 6), "$#,##0;-$#,##0"),
@@ -42,7 +41,6 @@ _COMPARISONS: Final[dict[str, Callable[[Any, Any], Any]]] = {
 }  # fmt: skip
 _DAY_SECONDS: Final = 86_400
 _EPOCH_STARTS: Final = {1900: datetime(1899, 12, 30), 1904: datetime(1904, 1, 1)}  # noqa: DTZ001 - no place, no zone
-# Larger numbers exceed the precision of spreadsheets.
 # Spreadsheets keep 15 digits.
 _MAX_EXACT: Final = 1e15
 
@@ -74,8 +72,10 @@ def of_code(code: str, epoch: int = 1900) -> Format:
     number = partial(
         _section_by_condition if any(section.applies for section in numbers) else _section_by_sign, numbers
     )
-    alone = len(numbers) == 1 and not numbers[0].applies
-    return Format(numbers[0].show if alone else number, partial(_write_text, texts[0].tokens) if texts else _keep_text)
+    is_single = len(numbers) == 1 and not numbers[0].applies
+    return Format(
+        numbers[0].show if is_single else number, partial(_write_text, texts[0].tokens) if texts else _keep_text
+    )
 
 
 def format_general(value: float) -> str:
@@ -97,7 +97,7 @@ def _keep_text(text: str) -> str:
 
 
 def serial_of_date(moment: datetime) -> float:
-    """Return the serial number of a date and time in a workbook."""
+    """Return the serial number of a date and time, in days since 1899-12-30."""
     return (moment.replace(tzinfo=None) - _EPOCH_STARTS[1900]) / timedelta(days=1)
 
 
@@ -203,17 +203,17 @@ def _decimal_writer(tokens: Sequence[Token]) -> Show:
     )
 
 
-# A fifth of the time of the general writer.
 def _write_plain(lead: str, tail: str, width: str, decimals: int, factor: float, value: float) -> str:
     """Format a number with adjacent digits, the usual case."""
+    # Takes a fifth of the time of `_decimal_writer`'s general case.
     size = abs(value) * factor
     digits = f"{math.nextafter(size, math.inf) if size < _MAX_EXACT else size:{width}.{decimals}f}"
     return f"-{lead}{digits}{tail}" if value < 0 else f"{lead}{digits}{tail}"
 
 
-# The float of 2.675 is slightly below.
 def _round_half_up(size: float, decimals: int) -> str:
     """Round half up by decimal digits."""
+    # The float of 2.675 is slightly below: the next larger float rounds up.
     return f"{math.nextafter(size, math.inf) if size < _MAX_EXACT else size:.{decimals}f}"
 
 

@@ -15,7 +15,6 @@ from connectors.parsers.formats.blocks import render_table, table_cell
 from connectors.parsers.inline_forms import Form, write_forms
 
 # Returns the cell texts of a reference such as `Sales!$B$2:$B$9`.
-# Return the cell texts of a reference such as `Sales!$B$2:$B$9`.
 LookUp = Callable[[str], list[str]]
 MOST_POINTS = 100_000
 _CHART_NS = "{http://schemas.openxmlformats.org/drawingml/2006/chart}"
@@ -185,12 +184,10 @@ R = "{http://schemas.openxmlformats.org/officeDocument/2006/relationships}"
 MC = "{http://schemas.openxmlformats.org/markup-compatibility/2006}"
 _CHART_TAG = "{http://schemas.openxmlformats.org/drawingml/2006/chart}chart"
 _DIAGRAM_TAG = "{http://schemas.openxmlformats.org/drawingml/2006/diagram}relIds"
-# Namespaces of ISO's strict variant, with the same elements.
 # ISO's strict variant uses other namespaces for the same elements.
 _STRICT_NS = re.compile(rb"http://purl\.oclc\.org/ooxml/(\w+)/(\w+)")
 
 
-# Type (last word) and target of each relation of a part, by id.
 # Type, by its last word, and target of each relation by id.
 Relations = dict[str, tuple[str, str]]
 

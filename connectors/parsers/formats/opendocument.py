@@ -78,13 +78,13 @@ def read_document(kind: Kind, path: Path, _task: Task) -> Document:
     return Document(text, pages=tuple(pages), page_count=len(parts), **about)
 
 
-# Texts number by common styles. Those of slides are large and repeated in the slides.
 class _Reader:
     """Reads the content of one document and counts list numbers. `styled`: read common styles."""
 
     def __init__(self, archive: zipfile.ZipFile, *, styled: bool) -> None:
         self._archive = archive
         self._content = xml.read_root(archive, "content.xml")
+        # Texts number their lists by common styles; those of slides are large and repeated in the slides.
         self._styles = xml.read_root(archive, "styles.xml") if styled and "styles.xml" in archive.namelist() else None
         roots = [root for root in (self._styles, self._content) if root is not None]
         self._titles = {"Title"} | {

@@ -60,7 +60,7 @@ def read_document(path: Path, task: Task) -> Reply:
         title=clean_name(metadata.get("Title", "")) or detect.first_heading(text),
         pages=starts,
         properties=_document_properties(path, count, metadata, text),
-        pictured=tuple(number for number, page in layers.items() if page.pictured),
+        ocr_pages=tuple(number for number, page in layers.items() if page.needs_ocr),
         count=count,
         pdf=True,
         qualities=tuple(_page_quality(page, pages_markdown.get(number)) for number, page in layers.items()),
@@ -74,7 +74,7 @@ def _read_layer(document: Any, number: int) -> TextLayer:
     try:
         return layer.read_layer(document, number)
     except pypdfium2.PdfiumError:
-        return TextLayer("", (), trust.unreadable_page(number, "The page is damaged."), pictured=False)
+        return TextLayer("", (), trust.unreadable_page(number, "The page is damaged."), needs_ocr=False)
 
 
 def _page_quality(page: TextLayer, page_markdown: PageMarkdown | None) -> PageQuality:

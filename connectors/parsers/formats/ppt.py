@@ -35,15 +35,12 @@ _GROUP_CONTAINER, _SHAPE_CONTAINER, _FRAME_ATOM, _CHILD_ANCHOR, _SHAPE_OPTIONS, 
     0xF122,
 )
 # Property of a group of shapes that forms a table.
-# Property of table shape groups.
 _TABLE_PROPERTY = 0x039F
 # Placeholder types: titles, and dates, numbers and pictures of slides.
 _TITLE_PLACEHOLDERS, _FURNITURE_PLACEHOLDERS = frozenset({13, 15, 17}), frozenset({7, 8, 9, 10, 11})
 # Text types: titles, and texts with bulleted paragraphs.
-# Text types: titles, and texts with bullets.
 _TITLE_TEXTS, _BULLETED_TEXTS = frozenset({0, 6}), frozenset({1, 7, 8})
 _TABS_BEFORE, _TAB_STOPS = 0x8000, 0x100000
-# Fields of a paragraph style in order ([MS-PPT] 2.9.20): flag bits and size.
 # Paragraph style fields in order ([MS-PPT] 2.9.20): mask bits and size.
 _STYLE_FIELDS = (
     (0xF, 2), (0x80, 2), (0x10, 2), (0x40, 2), (0x20, 4), (0x800, 2), (0x1000, 2), (0x2000, 2), (0x4000, 2), (0x100, 2),

@@ -22,7 +22,6 @@ _MAIN_PART = "ppt/presentation.xml"
 _TITLE_PLACEHOLDERS = ("title", "ctrTitle")
 _FURNITURE_PLACEHOLDERS = frozenset({"sldNum", "dt", "hdr", "sldImg"})
 # Placeholders with bulleted paragraphs by default.
-# Placeholders with bullets by default.
 _BULLETED_PLACEHOLDERS = frozenset({"body", "obj", ""})
 _NUMBER_FORMS = {
     "arabic": "decimal",

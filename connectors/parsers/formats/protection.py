@@ -13,10 +13,9 @@ from retrieval.errors import Skippable
 
 
 @contextmanager
-# Archive members are decrypted by their reader.
 def open_copy(path: Path, kind: Kind, password: str) -> Iterator[Path]:
     """Yield an unprotected temporary copy, or the file without protection. Skippable for a wrong password."""
-    # Members of archives are opened during their reading.
+    # The reader of an archive decrypts its members.
     with tempfile.TemporaryDirectory() as folder:
         copy = Path(folder) / "raw"
         if kind is detect.PDF:

@@ -44,13 +44,12 @@ if TYPE_CHECKING:
     from PIL.Image import Image
 
 
-# Below this confidence of tesseract, from an unknown script or hard picture, the packaged engine reads too.
 # Below this confidence, Tesseract lacks the script or the picture is hard; the packaged engine reads instead.
 SURE = 0.6
 
 
-def read_pictured(task: Task, wanted: Recognise) -> Reply:
-    """Return the text of the page or picture and its quality; "" for no trustworthy text."""
+def recognise_page(task: Task, wanted: Recognise) -> Reply:
+    """Return the text of the page or picture and its quality, "" for no trustworthy text; or the drawn page."""
     dots = ocr_engines.TESSERACT_DOTS if wanted.program else ocr_engines.PACKAGED_DOTS
     path = Path(task.path)
     image = images.render_page(path, wanted.page, dots) if wanted.pdf else images.read_frame(path, wanted.page)
@@ -78,7 +77,6 @@ def _recognise_image(image: Image, wanted: Recognise) -> RecognisedText:
 
 _TEXT_ENDINGS = (".xml", ".rels", ".xhtml", ".html", ".htm", ".opf", ".ncx")
 _MAX_MEMBERS = 20_000
-# Containers without text.
 # Containers without other text.
 _LISTED_KINDS = (detect.ZIP, detect.SIGNED, detect.MBOX)
 # Readers that use a library.
@@ -129,7 +127,7 @@ def _read_document(task: Task) -> Reply:
 
         return webpage.read_page(task, task.page)
     if task.recognise is not None:
-        return read_pictured(task, task.recognise)
+        return recognise_page(task, task.recognise)
     path = Path(task.path)
     if task.draw is not None:
         from connectors.parsers.pdf import images
@@ -233,7 +231,7 @@ def _read_image(path: Path, *, ocr: bool) -> Reply:
         )
     count, media_type = images.count_frames(path), images.image_media_type(path)
     properties: dict[str, str | int] = {"mimeType": media_type, "fileSize": path.stat().st_size, "pageCount": count}
-    return Reply(properties=properties, pictured=tuple(range(1, count + 1)), count=count)
+    return Reply(properties=properties, ocr_pages=tuple(range(1, count + 1)), count=count)
 
 
 def _inspect_container(kind: Kind, path: Path, task: Task) -> Kind:

@@ -21,7 +21,6 @@ _TOKEN_PATTERN = re.compile(
     rb"\\([a-zA-Z]{1,32})(-?\d{1,10})? ?|\\'([0-9a-fA-F]{2})|\\([^a-zA-Z])|([{}])|[\r\n]+|([^\\{}\r\n]+)", re.DOTALL
 )
 
-# By character set of fonts.
 # Code pages of font character sets.
 _FONT_CODE_PAGES = {
     128: "cp932", 129: "cp949", 130: "johab", 134: "gbk", 136: "cp950", 161: "cp1253", 162: "cp1254", 163: "cp1258",
@@ -43,10 +42,8 @@ _IGNORED_GROUPS = frozenset((
 _NOTE_LABELS = {"footnote": "Footnote", "annotation": "Comment"} | dict.fromkeys(
     ("header", "headerl", "headerr", "headerf", "footer", "footerl", "footerr", "footerf"), ""
 )
-# Groups read despite their mark as optional (`\*`).
-# Groups to read despite their mark as optional for older programs.
+# Groups to read despite their mark as optional for older programs (`\*`).
 _OPTIONAL_GROUPS = frozenset(("shpinst", "shptxt", "result", "annotation", "listtext", "pntext", "fldrslt"))
-# Control words with a value of the state.
 # Control words that set a state value.
 _VALUE_WORDS = {"f": "font", "uc": "fallback", "s": "style", "ilvl": "depth"}
 _SWITCH_WORDS = {"intbl": "in_table", "deleted": "deleted", "v": "hidden"}

@@ -94,7 +94,7 @@ def _join_paragraphs(cues: list[_Cue]) -> Iterator[str]:
         ):
             yield f"[{_format_clock(start)}] {''.join(words)}"
             start, speaker, words = cue.seconds, "", []
-        # Captions that roll repeat the lines before.
+        # Rolling captions repeat the previous lines.
         lines = cue.text.split("\n")
         text = " ".join(line for line in lines if line not in previous)
         previous = frozenset(lines)

@@ -34,7 +34,6 @@ _BUTTON_SELECTOR = "button, [role=button], input[type=button], input[type=submit
 _BLOCK_TAGS = frozenset({"ul", "ol", "dl", "div", "section", "table", "tbody", "tr", "td", "p", "center", "map"})
 _PROSE_TAGS = frozenset({"p", "h1", "h2", "h3", "h4", "h5", "h6", "pre", "blockquote", "table", "article", "main"})
 _MIN_MENU_LINKS = 4
-# Minimum share of link text in a menu.
 # Blocks with some links and at least this share of link text are menus.
 _MIN_MENU_SHARE = 0.6
 _SCRIPT_SELECTOR = 'script[src], script[type="module"], body script:not([type])'
@@ -47,7 +46,6 @@ _SCRIPTED_PAGE = (
     "The page holds no text but scripts that fill it in a browser (an application shell). BUILTIN does not run"
     " scripts: ingest it with a webScraperConfig whose provider does, such as FIRECRAWL."
 )
-# Minimum share of the page's text without menus for its articles, or trafilatura's result, as main text.
 # Articles, or trafilatura's result, with at least this share of the text without menus are the main text.
 _MIN_ARTICLE_SHARE = 1 / 3
 
@@ -103,7 +101,6 @@ def _page_text(parsed: LexborHTMLParser, page: Page, *, shell: bool) -> str:
     return text
 
 
-# The share of link text decides, not the length: a page of one sentence has a longer menu.
 def _main_text(parsed: LexborHTMLParser) -> str:
     """Return the marked main part, else the articles, else the text without menus."""
     # The share of link text decides, not the length: on a page of one sentence the menu is longer.
@@ -196,9 +193,9 @@ def _trafilatura_text(page: str) -> str:
     return tidy_markdown(text or "")
 
 
-# Addresses add nothing to search.
 def _nodes_markdown(nodes: list[LexborNode]) -> str:
     """Render nodes with words of links but without addresses."""
+    # Addresses add nothing to search.
     for node in nodes:
         node.unwrap_tags(["a"])
     return "\n\n".join(filter(None, map(html_text.html_markdown, nodes)))

@@ -46,8 +46,8 @@ class TextLayer:
     text: str
     added_texts: tuple[str, ...]
     quality: PageQuality
-    # The page shows more than its text, so OCR may find more.
-    pictured: bool
+    # The page shows more than its text, or the text is unreadable.
+    needs_ocr: bool
     scripts: tuple[Script, ...] = ()
     sideways: tuple[SidewaysText, ...] = ()
 
@@ -67,14 +67,16 @@ def read_layer(document: Any, number: int) -> TextLayer:
         scripts = () if quality.unread else find_scripts(words)
         sideways = find_sideways(page, words)
         legible = sum(map(str.isalnum, text))
-        pictured = legible < _MIN_LAYER_LETTERS and _shows_more(page, legible)
+        shows_more = legible < _MIN_LAYER_LETTERS and _shows_more(page, legible)
         added = tuple(dict.fromkeys(filter(None, _annotation_texts(document.formenv, page))))
     finally:
         words.close()
         page.close()
-    if not text.strip() and pictured:
+    if not text.strip() and shows_more:
         quality = trust.unreadable_page(number, trust.PICTURES_ONLY)
-    return TextLayer(detect.make_storable(text).strip(), added, quality, pictured or quality.unread, scripts, sideways)
+    return TextLayer(
+        detect.make_storable(text).strip(), added, quality, shows_more or quality.unread, scripts, sideways
+    )
 
 
 def _clean_text(words: Any) -> str:

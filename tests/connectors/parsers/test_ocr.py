@@ -90,7 +90,7 @@ def mixed() -> bytes:
 
 
 @pytest.mark.slow
-def test_only_the_pictured_pages_of_a_mixed_pdf_are_recognised_and_stand_at_their_place(
+def test_only_pages_of_a_mixed_pdf_that_need_ocr_are_recognised_and_stand_at_their_place(
     save: Save, mixed: bytes
 ) -> None:
     parsed = document_parser().parse(save("mixed.pdf", mixed), OcrStrategy.STANDARD_OCR)
@@ -213,7 +213,7 @@ def test_languages_are_not_refused_without_a_working_tesseract(
     require_languages(["klingon"])
 
 
-def test_too_many_pictured_pages_are_refused_before_any_is_recognised(
+def test_too_many_pages_that_need_ocr_are_refused_before_any_is_recognised(
     save: Save, with_program: Callable[..., DocumentParser]
 ) -> None:
     page = picture("words")

@@ -208,7 +208,7 @@ def test_columns_of_prose_in_frames_are_read_one_after_the_other(tmp_path: Path)
 
 
 def layer(text: str, *added: str) -> TextLayer:
-    return TextLayer(text, added, PageQuality(1, 1.0), pictured=False)
+    return TextLayer(text, added, PageQuality(1, 1.0), needs_ocr=False)
 
 
 def test_a_line_that_was_lost_is_put_after_its_page() -> None:

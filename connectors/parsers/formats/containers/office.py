@@ -29,7 +29,6 @@ _NATIVE_STREAM = "\x01Ole10Native"
 _FORMULA_STREAM = "Equation Native"
 _DOCUMENT_STREAMS = {"WordDocument": "doc", "Workbook": "xls", "Book": "xls", "PowerPoint Document": "ppt"}
 _OUTLOOK_STREAM = "__properties_version1.0"
-# Streams with the bare file.
 # Streams with the unchanged bytes of a file.
 _PLAIN_STREAMS = ("Package", "CONTENTS", "Contents", "EmbeddedOdf")
 _UNKNOWN_PROGRAM = "It is an object of a program whose files are not read. Upload it as a file of a kind that is taken."
@@ -69,8 +68,8 @@ def stored_object(file: olefile.OleFileIO) -> Iterator[Part]:
         yield files_within(file, f"{storage}/", storage.rpartition("/")[2])
 
 
-# [MS-DOC] 2.1.7 keeps objects in ObjectPool, [MS-XLS] 2.1.5 in storages with the prefix MBD.
 def _holds_object(entry: list[str], depth: int) -> bool:
+    # [MS-DOC] 2.1.7 keeps objects in ObjectPool, [MS-XLS] 2.1.5 in storages with the prefix MBD.
     parent = entry[: depth - 1]
     in_pool = parent == ["ObjectPool"]
     return in_pool or (not parent and entry[0].startswith("MBD"))

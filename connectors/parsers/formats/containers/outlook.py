@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     import olefile
 
 _ATTACHMENT_STORAGE = "__attach_version1.0_"
-# Storage of an embedded message or object.
 # Storage of a message or another object within a message.
 _OBJECT_STORAGE = "__substg1.0_3701000D"
 _DATA_STREAM = "__substg1.0_37010102"
@@ -148,7 +147,6 @@ def _item_lines(file: olefile.OleFileIO, storage: str) -> list[str]:
     return outlook_items.item_lines(_read_text(file, storage, "001A"), properties)
 
 
-# Entries have 16 bytes. Their header is longer in the outermost message.
 def _sent_date(file: olefile.OleFileIO, storage: str) -> str:
     """Return the date of sending."""
     if ticks := _read_number(file, storage, _SENT_PROPERTY):
@@ -168,6 +166,7 @@ def _read_number(file: olefile.OleFileIO, storage: str, name: int) -> int:
 
 def _fixed_property(file: olefile.OleFileIO, storage: str, name: int) -> int | None:
     """Return a property of fixed size; None if absent (2.4)."""
+    # Entries have 16 bytes, after a header that is longer in the outermost message.
     entries = _read_stream(file, f"{storage}/{_PROPERTIES_STREAM}".lstrip("/"))[24 if storage else 32 :]
     values = (
         value for kind, _, value in struct.iter_unpack("<IIQ", entries[: len(entries) // 16 * 16]) if kind == name
