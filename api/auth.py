@@ -104,7 +104,7 @@ class Authenticator:
         self._addresses = AddressCounts(db)
 
     async def authenticate(self, credentials: Credentials) -> tuple[RateStatus, Caller | ServiceError]:
-        """Return the rate to report, and the caller or the error: 401 before 429."""
+        """Return the rate to report, and the caller or the error: above a limit 429, for an invalid key by address."""
         if credentials.api_key is None:
             return await self._refuse_address(credentials.address)
         if self._tokens is not None and is_token(credentials.api_key):

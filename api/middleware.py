@@ -49,7 +49,7 @@ _OPEN_PATHS = re.compile(rf"/v1/oauth/|{FILES_PATH}[^/]+/(?:{'|'.join(FileKind)}
 # Paths outside /v1 that need a key.
 CLOSED_PATHS = frozenset({"/metrics", MCP_PATH})
 _PROBE_PATHS = frozenset({"/health", "/ready"})
-# These answer without key and database; other paths outside /v1 are counted by address.
+# Paths that answer without key and database; others outside /v1 are counted by address.
 _UNCOUNTED_PATHS = _PROBE_PATHS | {"/", "/docs", "/openapi.json"}
 DEFAULT_HEADERS = ((b"cache-control", b"no-store"), (b"x-content-type-options", b"nosniff"))
 _PREFLIGHT_BODY = b'{"success":true,"message":"This site may call the API.","data":null}'

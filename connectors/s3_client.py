@@ -104,7 +104,7 @@ def _bare() -> Session:
 class _Sender:
     """HTTP sender of the client, with connections by the guard."""
 
-    # botocore's own sender keeps its pools to itself.
+    # botocore's own sender has no public way to replace its connection pools.
     def __init__(self, guarded: Guard | None, ca_bundle: str | None) -> None:
         trusted = ssl.create_default_context(cafile=ca_bundle) if ca_bundle else trusted_certificates(None, "S3")
         timeout = Timeout(connect=CONNECT_SECONDS, read=READ_SECONDS)

@@ -73,7 +73,7 @@ class SecurityHeaders:
 
 def _add_secure(headers: MutableHeaders) -> None:
     """Add Secure to cookies."""
-    # They hold the person's token; Streamlit does not set it.
+    # Cookies hold the person's token, and Streamlit does not mark them as secure.
     cookies = headers.getlist("set-cookie")
     del headers["set-cookie"]
     for cookie in cookies:

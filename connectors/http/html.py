@@ -125,7 +125,7 @@ def read_robots(said: str, name: str = "") -> frozenset[str]:
 
 
 def find_links(parsed: LexborHTMLParser, page: About) -> list[str]:
-    """Return the absolute links without fragments, duplicates and nofollow links."""
+    """Return the absolute links without fragments, duplicates and nofollow links; none of a nofollow page."""
     addresses = {
         absolute_link(page.base, node.attributes.get("href") or ""): None
         for node in parsed.css("a[href], area[href]")
@@ -156,7 +156,7 @@ def find_lead(parsed: LexborHTMLParser, url: str) -> str:
 
 
 def absolute_link(base: str, href: str) -> str:
-    """Return the absolute http(s) URL without a fragment, or ""."""
+    """Return the absolute http(s) URL without a fragment; "" if invalid or above 2048 characters."""
     try:
         url = urljoin(base, re.sub(r"[\t\n\r]", "", href.strip())) if href.strip() else ""
         parts = urlsplit(url)

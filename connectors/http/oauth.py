@@ -50,8 +50,8 @@ class Service:
     """OAuth settings of a content service."""
 
     # `account`: field of the token answer with the account's id; `nonce`: tokens are bound to one
-    # authorization (OpenID Connect); `rights`: required scopes, with the scopes that include them; `sharing`: replaces
-    # `extra` to read item permissions.
+    # authorization (OpenID Connect); `rights`: required scopes, with the scopes that include them; `sharing`: overrides
+    # entries of `extra` to read item permissions.
 
     name: str
     authorize: str
@@ -74,7 +74,7 @@ Send = Callable[["OAuth", str, dict[str, str]], Any]
 def make_oauth(
     connector: str, service: Service, app: Mapping[str, Any], settings: Settings, send: Send | None = None
 ) -> OAuth:
-    """Build the flow of a namespace's app; the app's page and endpoints of the settings take precedence."""
+    """Build the flow of a namespace's app; the app's authorizationUrl and endpoints of the settings precede."""
     endpoints = settings.oauth_endpoints.get(connector)
     authorize = app.get("authorizationUrl") or (endpoints and endpoints.authorize) or service.authorize
     token, revoke = (endpoints and endpoints.token) or service.token, (endpoints and endpoints.revoke) or service.revoke

@@ -70,8 +70,8 @@ def translate_failures(service: str, seconds: float) -> Iterator[None]:
 
 @contextmanager
 def reached_by_requests(service: str, seconds: float) -> Iterator[None]:
-    """Translate failures of `requests`."""
-    # Without a cause: the cause may contain a signed address.
+    """Translate failures of `requests` to Timeout or TransientError."""
+    # Raised `from None`: the cause may contain a signed address.
     import requests
     from urllib3.exceptions import HTTPError
 
@@ -133,7 +133,8 @@ def save_file(
 def read_body(
     pieces: Iterable[bytes], *, max_bytes: int = MAX_BODY_BYTES, seconds: float | None = None, service: str
 ) -> bytes:
-    """Read an answer other than a file. TransientError after READ_SECONDS or beyond `max_bytes`."""
+    """Read an answer other than a file. Timeout after `seconds` (default READ_SECONDS), TransientError beyond
+    `max_bytes`."""
     body = bytearray()
     for piece in iter_within(pieces, READ_SECONDS if seconds is None else seconds, service):
         body += piece
@@ -144,13 +145,13 @@ def read_body(
 
 def iter_raw(raw: Any) -> Iterator[bytes]:
     """Unpack an answer of `requests` piece by piece."""
-    # Whole chunks of a slow answer may take hours.
+    # `read1` returns the bytes at hand: a full chunk of a slow answer may take hours.
     while piece := raw.read1(CHUNK_BYTES, decode_content=True):
         yield piece
 
 
 def buffer_body(answer: requests.Response, service: str) -> None:
-    """Read an answer into memory before the SDK. TransientError as `read_body`."""
+    """Read an answer into memory before the SDK. TransientError as in `read_body`."""
     answer.raw = BytesIO(read_body(iter_raw(answer.raw), service=service))
 
 

@@ -114,7 +114,8 @@ def _trusted() -> ssl.SSLContext:
 
 
 def require_private_without_tls(guard: Guard, url: str, *, title: str, field: str) -> None:
-    """Raise Fatal for a public server without TLS, TransientError for an unresolvable host."""
+    """Raise Fatal for a blocked address or one without TLS outside RETRIEVAL_FETCH_ALLOW, TransientError for an
+    unresolvable host."""
     if url.startswith("https://"):
         return
     try:

@@ -1,6 +1,6 @@
 """Cohere's rerankers, through the vendor's SDK (its v2 API, docs.cohere.com/reference/rerank)."""
 
-# It advises at most 1,000 documents a request and cuts each off at 4,096 tokens by itself.
+# Cohere advises at most 1,000 documents a request and cuts each off at 4,096 tokens.
 
 from __future__ import annotations
 

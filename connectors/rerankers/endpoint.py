@@ -1,9 +1,9 @@
 """Reranker at a user's address: text-embeddings-inference, vLLM or Infinity."""
 
 # text-embeddings-inference takes `texts` and answers a list of `{index, score}`; vLLM and Infinity take `model` and
-# `documents` and answer `results` of `{index, relevance_score}`. A config with a model is tried in the second form
-# first, one without in the first; a server that refuses the one gets the other, once. Connections are dialled by the
-# fetch guard: a private address needs RETRIEVAL_FETCH_ALLOW.
+# `documents` and answer `results` of `{index, relevance_score}`. Requests begin with the form of `documents` if the
+# config has a model, else with that of `texts`; after a refusal the other form is tried once. The fetch guard opens
+# connections: a private address needs RETRIEVAL_FETCH_ALLOW.
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 SERVER_TITLE: Final = "The reranker"
 REQUEST_TIMEOUT_SECONDS: Final = 10.0
-# Texts a request: what text-embeddings-inference takes unless its operator allows more.
+# Texts of a request: the default limit of text-embeddings-inference.
 BATCH: Final = 32
 _OTHER_FORM: Final = frozenset({400, 422})
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from retrieval.settings import Settings
 
 PATH_FIELD: Final = "rerankConfig.path"
-# Of query and text together; the text is cut off.
+# Limit of query and text together; the text is cut off.
 MAX_TOKENS: Final = 512
 BATCH: Final = 16
 _GRAPHS: Final = ("model.onnx", "onnx/model.onnx")
@@ -62,7 +62,7 @@ class LateInteraction:
         self._model = model
 
     def rerank(self, query: str, texts: Sequence[str], *, seconds: float) -> Sequence[float]:
-        """See `retrieval.ports.Reranker`; Retryable once the time is up."""
+        """See `retrieval.ports.Reranker`; Retryable after `seconds`."""
         return self._model.match(query, texts, seconds=seconds)
 
     def check(self) -> None:
@@ -78,7 +78,7 @@ class CrossEncoder:
         self._turn = threading.Lock()
 
     def rerank(self, query: str, texts: Sequence[str], *, seconds: float) -> Sequence[float]:
-        """See `retrieval.ports.Reranker`; Retryable once the time is up."""
+        """See `retrieval.ports.Reranker`; Retryable after `seconds`."""
         import numpy as np
 
         end = time.monotonic() + seconds

@@ -21,9 +21,9 @@ CHECK_SECONDS = 4.0
 KNOWN_GOOD_TEXT = "check"
 # Candidates of a request that are isolated as not scorable; with more, the search keeps its order.
 MAX_FAULTS = 3
-# Of an answer: a number and a score for each of 200 texts have 20 kB.
+# Limit of an answer; the numbers and scores of 200 texts have 20 kB.
 MOST_BYTES = 1_000_000
-# So far outside of [0, 1] a score is a rounding error; further, it is a logit.
+# A score up to this far outside of [0, 1] is a rounding error; beyond, it is a logit.
 _SLACK = 0.01
 
 
@@ -44,7 +44,7 @@ class VendorReranker:
         return f"<{self._title}>"
 
     def rerank(self, query: str, texts: Sequence[str], *, seconds: float) -> Sequence[float]:
-        """See `retrieval.ports.Reranker`."""
+        """See `retrieval.ports.Reranker`. Retryable, Fatal, or Skippable for texts that cannot be scored."""
         if not texts:
             return []
         end = time.monotonic() + seconds
@@ -96,7 +96,7 @@ class VendorReranker:
         return scores
 
     def _fill(self, scores: Sequence[float | None]) -> list[float]:
-        """Bound the scores; missing scores become the lowest. Skippable without any score."""
+        """Convert scores to [0, 1]; missing scores become the lowest. Skippable without any score."""
         known = [score for score in scores if score is not None]
         if not known:
             raise Skippable(f"{self._title} cannot score these texts. It scores others.")

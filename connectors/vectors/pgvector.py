@@ -56,8 +56,8 @@ _SELECT_IDS: LiteralString = """
 _SELECT_MISFITS: LiteralString = """
     select id from vectors where partition_id = %(partition)s and vector_dims(values) <> %(dimensions)s
 """
-# Checked for each vector from the index, until top_k matched. Without `offset 0` PostgreSQL would make a join of it,
-# read the index to the end (`hnsw.max_scan_tuples`) and sort.
+# Checked for each vector from the index, until top_k matched. Without `offset 0` PostgreSQL would turn the subquery
+# into a join, read the index to the end (`hnsw.max_scan_tuples`) and sort.
 _EACH_DOCUMENT: LiteralString = """
     and exists (select from documents d where d.id = v.document_id and d.partition_id = {partition}
                 and d.deleted_at is null and """
@@ -174,8 +174,8 @@ class PgVectorStore:
 
     def drop(self, scope: Scope) -> None:
         """Delete all vectors of the scope and the index."""
-        # Deletes in batches: a stopped call can be repeated.
         self.drop_index(scope)
+        # In batches: a stopped call can be repeated.
         while part := list(islice(self.ids(scope, ""), _ID_BATCH_SIZE)):
             self.delete(scope, part)
 
@@ -210,7 +210,7 @@ class PgVectorStore:
                 self._drop(connection, int(partition.id))
 
     def _drop(self, connection: Connection[Any], partition: int) -> None:
-        # Building an index of another partition locks the table for long: do not wait.
+        # The build of another partition's index locks the table for long: a short timeout.
         _set_timeouts(connection, statement=DROP_SECONDS, lock=DROP_LOCK_SECONDS)
         connection.execute(f"drop index concurrently if exists {self._index(partition)}".encode())
 

@@ -104,7 +104,8 @@ class Service:
         return self._throttle.turn(urls.site_of(url), delay)
 
     def send(self, method: str, url: str, *, seconds: float, **options: Any) -> ScrapeResponse:
-        """Send one request. TransientError for a broken connection, Retryable after `seconds`."""
+        """Send one request. TransientError for a broken connection, Retryable after `seconds`, Skippable for too many
+        bytes, Fatal for an invalid endpoint."""
         import httpx
 
         try:
@@ -153,7 +154,7 @@ _REFUSAL_MESSAGES = {
 
 
 def key_of(config: Mapping[str, Any]) -> str:
-    """Return the key of a webScraperConfig without surrounding white space."""
+    """Return the key of a webScraperConfig without surrounding white space. Fatal for characters that no key has."""
     key = str(config.get("apiKey") or "").strip()
     if not key or not key.isascii() or not key.isprintable():
         raise Fatal(f"The key in {KEY_FIELD} holds characters that no such key has: check it.", field=KEY_FIELD)
@@ -197,7 +198,7 @@ _PROPERTY_LENGTHS = {"title": 300, "description": 300, "language": 35, "canonica
 
 
 def file_page(data: bytes, name: str, to: Path, most: int, media_type: str, url: str) -> RawContent:
-    """Write content of at most `most` bytes to `to`; `url` is the final address, or ""."""
+    """Write content to `to`; `url` is the final address, or "". Skippable without bytes or above `most`."""
     if not data:
         raise Skippable("The site gave no page.")
     if len(data) > most:
@@ -212,7 +213,7 @@ def html_page(made: RawContent, options: ScrapeOptions) -> RawContent:
 
 
 def markdown_page(text: str, name: str, to: Path, most: int, url: str, metadata: Mapping[str, Any]) -> RawContent:
-    """Write Markdown of a page, with metadata by the contract's names."""
+    """Write Markdown of a page, with metadata by the contract's names. Skippable without text or above `most` bytes."""
     if not text.strip():
         raise Skippable("The page holds no text, or no element that includeSelectors name.")
     content = file_page(text.encode("utf-8", "replace"), name, to, most, "text/markdown", url)

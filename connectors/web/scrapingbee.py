@@ -75,7 +75,8 @@ class ScrapingBee:
         return answer
 
     def _refuse(self, answer: ScrapeResponse) -> None:
-        """Error for a refusal: 401 means a wrong key or an account without credit."""
+        """Raise the error for a refusal."""
+        # 401 means a wrong key or an account without credit.
         if answer.status_code == 401:
             raise Fatal(
                 f"{SCRAPER_TITLE} refuses the key in {KEY_FIELD}, or its account has no credit left: check both.",

@@ -19,7 +19,7 @@ from ui.parts.labels import (
 from ui.parts.widgets import escape_markdown
 
 SCHEDULE_PAGE_SIZE = 50
-# Their job runs can be repeated here; connections have their own interval.
+# Sources whose job runs a schedule can repeat; connections have an interval instead.
 WEB_SOURCES = ("WEBSITE", "SITEMAP", "URLS_LIST")
 
 

@@ -76,7 +76,7 @@ class S3Files:
             request["ContinuationToken"] = token
 
     def check(self) -> None:
-        """Write, read and delete a small file to check the access key."""
+        """Write, read and delete a small file to check the access key. Fatal unless the bytes come back."""
         key = f"check/{secrets.token_hex(8)}"
         try:
             self.put(key, [b"check"])
@@ -134,7 +134,7 @@ def make(storage: Mapping[str, Any], settings: Settings) -> S3Files:
     """Build the store of a namespace; only the operator's endpoint bypasses the guard."""
     from botocore.exceptions import InvalidRegionError
 
-    # Imported here so that the first request finds both.
+    # `_explained` needs s3_errors in each request: it is loaded before the first one.
     from connectors import (
         s3_client,
         s3_errors,  # noqa: F401

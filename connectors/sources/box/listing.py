@@ -149,7 +149,7 @@ class BoxListing:
             return box_files.as_source_item(self.client.read_file(self.tokens, file_id))
         except (NotFound, Forbidden) as error:
             if isinstance(error, NotFound) and not is_removed:
-                # Its folder was deleted, or Box no longer answers for files: a full listing finds out.
+                # The file's folder was deleted, or Box no longer answers for files: a full listing shows which.
                 raise FullListingRequired from error
             return SourceItem(file_id, "", deleted=True)
 

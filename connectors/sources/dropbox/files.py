@@ -178,6 +178,6 @@ def _refusal(error: Any) -> Exception:
 
 
 def _lookup_reason(error: Any) -> str:
-    """Return the reason of a refusal among `_LOOKUPS`, "" for others."""
+    """Return the reason of a refusal among `_LOOKUP_MESSAGES`, "" for others."""
     about = error.get_path() if error.is_path() else None
     return next((name for name in _LOOKUP_MESSAGES if about is not None and getattr(about, f"is_{name}")()), "")

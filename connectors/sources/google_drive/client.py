@@ -190,7 +190,7 @@ def iterate_pages(read_page: Callable[[str | None], Answer]) -> Iterator[Answer]
 
 def _check_answer(answer: Answer, collection: str) -> None:
     """Raise an error for an incomplete answer, or one without the requested field."""
-    # It must not count as an empty listing. Permissions are checked by their caller: they concern one file.
+    # Such an answer must not count as an empty listing. Permissions, of one file, are checked by the caller.
     if (collection not in answer and collection != "permissions") or (
         collection == "changes" and not answer.keys() & {"nextPageToken", "newStartPageToken"}
     ):

@@ -143,7 +143,7 @@ def send_token_request(flow: OAuth, url: str, content: dict[str, str]) -> Any:
 
 def _id_token_subject(answer: Mapping[str, Any]) -> str | None:
     """Return the subject of the id token (OpenID Connect)."""
-    # It comes from the token endpoint: no check of the signature is needed.
+    # The token came from the token endpoint: its signature needs no check.
     try:
         claims = str(answer["id_token"]).split(".")[1]
         subject = json.loads(base64.urlsafe_b64decode(claims + "=" * (-len(claims) % 4)))["sub"]

@@ -56,8 +56,8 @@ def list_children(send: RequestSender, paths: Paths, parent: str | None, cursor:
 
 def _list_top_level(send: RequestSender, paths: Paths, cursor: str | None) -> FolderPage:
     """List shared items without a shared parent, and rows that are databases."""
-    # Notion's search has no levels: a page of it may hold no top-level item. No query of the parent lists a database
-    # among rows.
+    # Notion's search has no levels: a page of results may hold no top-level item. A database among rows is listed
+    # here, because no query of its parent lists it.
     answer = send(lambda client, token: client.search(auth=token, page_size=RESULTS_PER_REQUEST, start_cursor=cursor))
     entries: dict[str, FolderEntry] = {}
     for result in answer.get("results") or ():

@@ -69,7 +69,7 @@ def row_lines(page: Answer, send: RequestSender) -> str:
 
 
 def _read_relation(page: Answer, relation: Mapping[str, Any], send: RequestSender) -> Mapping[str, Any]:
-    """Return all entries of a relation, at most 100 for each of `RELATED` requests."""
+    """Return the entries of a relation, at most 100 for each of MAX_RELATION_REQUESTS requests."""
     # A page contains only the first 25.
     items: list[Any] = []
     at: str | None = None

@@ -149,7 +149,7 @@ def _stored_of_headers(key: str, headers: Mapping[str, str]) -> StoredObject:
 
 
 def _stored(key: str, size: str | None, etag: str | None, modified: str | None) -> StoredObject:
-    """TransientError for values that cannot be read."""
+    """Return the object. TransientError for unreadable values."""
     try:
         return StoredObject(key, int(size or 0), (etag or "").strip('"'), _time(modified))
     except ValueError as error:

@@ -76,8 +76,7 @@ class Bucket:
 
 
 def make_bucket(location: Location, settings: Settings) -> Bucket:
-    """Return the bucket of a location."""
-    # The guard dials its endpoint, unless it is the operator's own.
+    """Return the bucket of a location. Fatal for an unusable endpoint or region."""
     from connectors import s3_client
 
     is_google = location.scheme == "gs"
@@ -85,6 +84,7 @@ def make_bucket(location: Location, settings: Settings) -> Bucket:
     endpoint = location.endpoint or (GOOGLE if is_google else f"https://s3.{region}.amazonaws.com")
     endpoint = endpoint if "://" in endpoint else f"https://{endpoint}"
     configured = settings.endpoints.get("S3")
+    # Only the operator's own endpoint may have an address that the guard forbids.
     trusted = configured is not None and (configured.base_url or "").rstrip("/") == endpoint
     try:
         fetch_guard.parse_host_port(endpoint)

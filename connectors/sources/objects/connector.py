@@ -24,7 +24,7 @@ from retrieval.settings import Settings
 if TYPE_CHECKING:
     from retrieval.ports import Authorizer
 
-# Scheme of a URL to what makes its storage from a location and the settings.
+# Module and function that make the storage, by the scheme of the URL.
 MAKERS: Final = {
     "s3": "bucket:make_bucket",
     "gs": "bucket:make_bucket",
@@ -46,7 +46,7 @@ POLICY: Final = ServicePolicy("Object storage", per_minute=60_000, burst=1000)
 # Seconds that the content of one object may take.
 DOWNLOAD_TIMEOUT_SECONDS: Final = 600.0
 READ_CHUNK_BYTES: Final = 1 << 20
-# Characters of a name that is not the key's own.
+# Characters of a name from the storage, such as a mail's subject.
 NAME: Final = 200
 LINKS: Final = "symbolic links"
 # Names of files are bytes: Python reads those that are no UTF-8 in this way, and a URL holds them as they are.
@@ -85,7 +85,7 @@ class Objects:
                 return
 
     def browse(self, tokens: TokenSource, parent: str | None, cursor: str | None) -> FolderPage:
-        """List a folder; ids of folders are their paths."""
+        """List a folder; ids of folders are their paths. Skippable for a missing folder."""
         location, storage = self._open(tokens)
         folder = f"{location.prefix}{parent.strip('/')}/" if parent else location.prefix
         batch = _ask(tokens, lambda: storage.list_folder(folder, cursor or ""))
@@ -134,14 +134,14 @@ class _Listing:
 
 def _make_storage(location: Location, settings: Settings) -> Storage:
     """Return the storage of a location."""
-    # Its library is imported now.
+    # Libraries of storages that no connection uses are not imported.
     module, _, name = MAKERS[location.scheme].partition(":")
     make_storage = getattr(importlib.import_module(f"connectors.sources.objects.{module}"), name)
     return cast("Storage", make_storage(location, settings))
 
 
 def _ask(tokens: TokenSource, request: Callable[[], ResultT]) -> ResultT:
-    """Repeat requests after transient errors."""
+    """Repeat requests after transient and Retryable errors."""
 
     def ask(_token: str) -> ResultT:
         try:

@@ -1,7 +1,7 @@
 """FTP, with TLS as `ftps` (RFC 4217), over connections that the guard dials."""
 
-# A folder is listed by MLSD (RFC 3659). Servers without it, such as vsftpd and IIS, are read by LIST, which tells no
-# exact times: each file's is read by MDTM.
+# A folder is listed by MLSD (RFC 3659). Servers without MLSD, such as vsftpd and IIS, are read by LIST; LIST has no
+# exact times, so MDTM reads each file's time.
 
 from __future__ import annotations
 
@@ -42,9 +42,7 @@ Info = dict[str, Any]
 
 
 class Session(ftplib.FTP_TLS):
-    """Authorized connection; `name`: of the server, as in the certificate."""
-
-    # Data connections go to the same address, whatever address the server names for them.
+    """Connection to a server; `name`: of the server, as in the certificate."""
 
     def __init__(self, guard: Guard, address: str, port: int, name: str) -> None:
         super().__init__(timeout=SOCKET_TIMEOUT_SECONDS, context=sessions.trusted_certificates(None, SERVER_TITLE))
@@ -93,19 +91,20 @@ class Session(ftplib.FTP_TLS):
         return super().retrlines(cmd, read)
 
     def _count(self, line: str) -> None:
-        """Raise an error for an answer of more bytes than one may have."""
+        """Raise EOFError for an answer above the limit of bytes."""
         self._max_bytes -= len(line)
         if self._max_bytes < 0:
             raise EOFError("The answer has no end.")
 
     def ntransfercmd(self, cmd: str, _rest: int | str | None = None) -> tuple[socket, int | None]:
         """Open a data connection."""
-        # With TLS it resumes the session of this one, as most servers demand.
+        # To the address of this connection, never to another one that the server names.
         _, port = self.makepasv()
         connection = self._dial(port)
         try:
             self._begin_transfer(cmd)
             if isinstance(self.sock, ssl.SSLSocket):
+                # Most servers demand that a data connection resumes the TLS session.
                 session = self.sock.session
                 connection = self.context.wrap_socket(connection, server_hostname=self.host, session=session)
         except BaseException:
@@ -198,12 +197,12 @@ class FtpFiles:
         self._pool = Pool(connect, Session.close, (FileNotFoundError, PermissionError))
 
     def ls(self, path: str) -> Sequence[Mapping[str, Any]]:
-        """Entries of a folder."""
+        """List a folder."""
         with self._pool.lease() as session:
             return session.list_folder(path)
 
     def info(self, path: str) -> Mapping[str, Any]:
-        """The file, folder or link at a path."""
+        """Describe the file, folder or link at a path."""
         with self._pool.lease() as session:
             return session.describe(path)
 

@@ -35,7 +35,7 @@ SOCKET_TIMEOUT_SECONDS: Final = 60.0
 READ_CHUNK_BYTES: Final = 1 << 20
 SUFFIX: Final = ".eml"
 _EMPTY: Final = frozenset({"\\noselect", "\\nonexistent"})
-# Folders with the mails of other folders, or with what nobody looks for. The one that the URL names is read.
+# Folders with mails of other folders, junk, or unsent and deleted mails. One that the URL names is read.
 _LEFT_OUT: Final = frozenset({"\\all", "\\flagged", "\\junk", "\\trash", "\\drafts"})
 _FETCH_FIELDS: Final = "(UID FLAGS INTERNALDATE RFC822.SIZE BODY.PEEK[HEADER.FIELDS (SUBJECT)])"
 _KEY: Final = re.compile(r"(?P<folder>.+)/(?P<validity>\d+)\.(?P<uid>\d+)\.eml", re.DOTALL)
@@ -45,7 +45,7 @@ _UID: Final = re.compile(rb"\bUID (\d+)")
 
 
 class Session(imaplib.IMAP4):
-    """Connection of the guard; `most`: bytes of a command's answers."""
+    """Connection by the guard; `most`: remaining bytes of a command's answers."""
 
     def __init__(self, guard: Guard, scheme: str, host: str, port: int) -> None:
         self._guard, self._tls = guard, scheme == "imaps"
@@ -141,6 +141,7 @@ class Mailbox:
         with self._session() as session:
             if (stored := self._find(session, key)) is None:
                 raise Skippable(GONE)
+            # Some servers estimate the size of a mail.
             yield replace(stored, size=UNKNOWN), cast("BinaryIO", _Mail(session, key))
 
     def find(self, key: str) -> StoredObject | None:
@@ -202,8 +203,6 @@ def _connect(location: Location, guard: Guard) -> Session:
 
 class _Mail:
     """Stream of a mail in pieces."""
-
-    # Its size is not relied on: some servers estimate it.
 
     def __init__(self, session: Session, key: str) -> None:
         self._session, self._uid = session, cast("re.Match[str]", _KEY.fullmatch(key))["uid"]

@@ -31,7 +31,6 @@ class Pool(Generic[ConnectionT]):
     @contextmanager
     def lease(self) -> Iterator[ConnectionT]:
         """Lease a connection to this thread."""
-        # One that fails is closed with all idle ones, which may be as old.
         with self._free:
             connection = self._idle.pop() if self._idle else self._connect()
             try:
@@ -39,6 +38,7 @@ class Pool(Generic[ConnectionT]):
             except self._answers:
                 self._idle.append(connection)
                 raise
+            # A failed connection is closed with all idle ones, which may be as old.
             except BaseException:
                 self._idle.append(connection)
                 _close_all(self._idle, self._close)

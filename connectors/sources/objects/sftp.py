@@ -46,12 +46,12 @@ class SftpFiles:
         self._idle: list[SFTPClient] = []
 
     def ls(self, path: str) -> Sequence[Mapping[str, Any]]:
-        """Entries of a folder."""
+        """List a folder."""
         with self._channel() as channel:
             return [_info(f"{path.rstrip('/')}/{entry.filename}", entry) for entry in channel.listdir_attr(path)]
 
     def info(self, path: str) -> Mapping[str, Any]:
-        """The file, folder or link at a path."""
+        """Describe the file, folder or link at a path."""
         with self._channel() as channel:
             return _info(path, channel.lstat(path))
 

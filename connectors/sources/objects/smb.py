@@ -88,7 +88,7 @@ class Share:
         return [_info(path, structure) for structure in structures]
 
     def describe(self, path: str) -> dict[str, Any]:
-        """Describe a file, folder or link. FileNotFoundError, also for other letter case."""
+        """Describe a file, folder or link. FileNotFoundError, also for a name in other letter case."""
         folder, _, name = path.rstrip("/").rpartition("/")
         _require_names(name)
         if not folder:
@@ -147,12 +147,12 @@ class SmbFiles:
         self._pool = Pool(partial(_connect, location, guard), Share.close, answers)
 
     def ls(self, path: str) -> Sequence[Mapping[str, Any]]:
-        """Entries of a folder."""
+        """List a folder."""
         with self._pool.lease() as share:
             return share.list_folder(path)
 
     def info(self, path: str) -> Mapping[str, Any]:
-        """The file, folder or link at a path."""
+        """Describe the file, folder or link at a path."""
         with self._pool.lease() as share:
             return share.describe(path)
 
@@ -198,8 +198,8 @@ def _connect(location: Location, guard: Guard) -> Share:
 
 def _sign_in(connection: Connection, location: Location, host: str) -> Share:
     """Authorize the user by NTLM."""
-    # Kerberos would ask servers that the guard does not know.
     names = location.credentials
+    # Not by Kerberos, which would connect to servers that the guard does not know.
     session = Session(
         connection,
         names["user"],
@@ -227,7 +227,7 @@ def _sign_in(connection: Connection, location: Location, host: str) -> Share:
 
 def _require_names(path: str) -> None:
     """Raise FileNotFoundError for a backslash."""
-    # No name has one: it would lead to another folder.
+    # No name has a backslash, which would lead to another folder.
     if "\\" in path:
         raise FileNotFoundError(path)
 

@@ -1,7 +1,7 @@
 """The port of storages: list objects in the order of their keys, list a folder, open and look up an object."""
 
-# A storage is a small class with these four methods, made by the scheme of its URL in `connector.py`. The order lets a
-# listing go on behind any key in another process; no cursor of a server is kept, and none can expire.
+# A storage is a small class with these four methods, made by the scheme of its URL in `connector.py`. By the order, a
+# listing resumes behind any key in another process, without a server's cursor that could expire.
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from typing import BinaryIO, Final, Protocol
 BATCH: Final = 1000
 
 
-# Size of an object whose end is told by its storage alone.
+# Size of an object if the storage only estimates it; the stream's end decides.
 UNKNOWN: Final = -1
 
 
@@ -46,7 +46,8 @@ class Batch:
 
 
 class Storage(Protocol):
-    """A storage below its prefix. Raises only Retryable, Fatal or Skippable; TransientError is asked again."""
+    """A storage below its prefix. Raises only Retryable, Fatal, Skippable, or a TransientError or RateLimited that the
+    connector repeats."""
 
     def list_objects(self, after: str) -> Iterator[Batch]:
         """Yield batches of objects behind a key; all for ""."""

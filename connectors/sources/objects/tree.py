@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from connectors.sources.objects.location import Location
     from retrieval.settings import Settings
 
-# Folders within each other; a server whose links lead in a circle has more.
+# Limit of nested folders; links in a circle nest without end.
 DEPTH: Final = 100
 GONE: Final = "The file is no longer there."
 REFUSED: Final = "The file may not be read with these credentials."
@@ -30,15 +30,16 @@ Errors = Callable[[], AbstractContextManager[None]]
 
 @contextmanager
 def explain_failures(service: str, *failures: type[Exception]) -> Iterator[None]:
-    """Turn failures of a server into those of the ports: a folder that may not be read ends the listing.
+    """Translate failures of a server to port errors, except FileNotFoundError and NotADirectoryError.
 
-    `failures`: exceptions of the library by which a connection or an answer broke off, beside OSError and EOFError.
+    `failures`: exceptions of the library for a broken connection or answer, in addition to OSError and EOFError.
     """
     broken: tuple[type[Exception], ...] = (OSError, EOFError, *failures)
     try:
         yield
     except (FileNotFoundError, NotADirectoryError, Skippable):
         raise
+    # An unreadable folder ends the listing: a gap would look like a removal.
     except PermissionError as error:
         raise Fatal("A folder below that of the connection may not be read by this user.") from error
     except UnicodeDecodeError as error:
@@ -144,7 +145,7 @@ class Tree:
 
 def _is_below(key: str) -> bool:
     """Return True for a path without upward steps."""
-    # Callers send it.
+    # Clients send the path.
     return "\0" not in key and not {".", ".."} & set(key.split("/"))
 
 
@@ -180,8 +181,8 @@ def _modified(info: Mapping[str, Any]) -> datetime | None:
 
 def make_folder(location: Location, _settings: Settings) -> Tree:
     """Return a folder of this machine."""
-    # Links on the way to it are followed once, when it is opened, and none below it.
     folder = f"/{location.prefix.rstrip('/')}"
+    # Links above the folder are followed once, here; links below it never.
     real_folder = os.path.realpath(folder)
 
     def find_place(path: str) -> str:
@@ -232,12 +233,12 @@ def open_local(path: str) -> Iterator[BinaryIO]:
 
 @contextmanager
 def local_errors() -> Iterator[None]:
-    """Translate errors of a folder."""
-    # A part that may not be read ends the listing: it would look like a removal otherwise.
+    """Translate errors of a folder to Fatal or TransientError, except FileNotFoundError and NotADirectoryError."""
     try:
         yield
     except (FileNotFoundError, NotADirectoryError):
         raise
+    # An unreadable folder ends the listing: a gap would look like a removal.
     except PermissionError as error:
         raise Fatal("A folder below that of the connection may not be read by the service.") from error
     except OSError as error:

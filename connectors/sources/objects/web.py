@@ -31,7 +31,7 @@ class Refused(Fatal):
 
 
 class WebClient:
-    """A client of one server. `title`: the server in words. Raises only what ports may, and the two of `send`."""
+    """Client of one server; `title`: name in messages. Raises port errors, and the two of `send`."""
 
     def __init__(
         self,

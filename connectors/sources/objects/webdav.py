@@ -32,15 +32,15 @@ class WebdavFiles:
 
     def ls(self, path: str) -> list[dict[str, Any]]:
         """List a folder. Fatal for an answer without the folder itself."""
-        # Its paths are of another place.
         entries = self._find(path.rstrip("/") + "/", "1")
         folder = path.strip("/")
+        # Without the folder, the paths of the answer are relative to another one.
         if folder not in {entry["name"] for entry in entries}:
             raise Fatal("The WebDAV server lists another folder than the one that was requested.")
         return [entry for entry in entries if entry["name"] != folder]
 
     def info(self, path: str) -> dict[str, Any]:
-        """The file or folder at a path."""
+        """Describe the file or folder at a path."""
         entries = self._find(path, "0")
         if len(entries) != 1:
             raise responses.unreadable_answer(SERVER_TITLE)
@@ -73,8 +73,8 @@ def make_webdav(location: Location, settings: Settings) -> Tree:
 
 @contextmanager
 def explain_refusals() -> Iterator[None]:
-    """Translate a refused folder to an error."""
-    # The listing ends: a gap would look like a removal otherwise.
+    """Translate a refused folder to Fatal."""
+    # The listing ends: a gap would look like a removal.
     try:
         yield
     except NotReadable as error:

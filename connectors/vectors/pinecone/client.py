@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from retrieval.network.guard_proxy import Route
     from retrieval.setting_values import Endpoint
 
-# How long each step of a request may take.
+# Limit of each step of a request.
 REQUEST_TIMEOUT_SECONDS = 30.0
-# Of one answer.
+# Limit of an answer.
 MOST_BYTES = 64 * 2**20
 
 
@@ -50,7 +50,7 @@ class PineconeClient:
 
     @contextmanager
     def index(self, seconds: float | None = None) -> Iterator[Index]:
-        """Return the SDK's index for one request; `seconds`: per step."""
+        """Yield the SDK's index for one request; `seconds`: limit per step. NotThere, Throttled, Retryable or Fatal."""
         seconds = seconds or REQUEST_TIMEOUT_SECONDS
         with self._lock:
             if not self._opened:

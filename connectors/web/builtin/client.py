@@ -39,7 +39,8 @@ _WINDOWS = {"gzip": zlib.MAX_WBITS | 16, "x-gzip": zlib.MAX_WBITS | 16, "deflate
 
 
 def iter_unpacked(parts: Iterable[bytes], encoding: str) -> Iterator[bytes]:
-    """Unpack content in pieces of at most 256 KiB. Skippable for an unrequested or broken encoding."""
+    """Unpack content in pieces of at most 256 KiB. Skippable for an unrequested or broken encoding, Retryable for an
+    early end."""
     name = encoding.strip().lower()
     if name in ("", "identity"):
         yield from parts
@@ -98,8 +99,8 @@ class Throttle:
 
     @contextmanager
     def turn(self, host: str, delay: float = 0.0) -> Iterator[float]:
-        """Hold a request slot of a host and port; yield the seconds of waiting."""
-        # `delay`: the host's minimum of seconds between requests.
+        """Hold a request slot of a host and port, at least `delay` seconds after the last one; yield the seconds of
+        waiting. Retryable for a wait above LONGEST_WAIT."""
         started = time.monotonic()
         entry = self._host(host)
         with entry.room:

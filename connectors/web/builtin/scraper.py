@@ -84,7 +84,7 @@ def find_lead(found: Fetched, at: Path) -> str:
 
 
 def make_content(found: Fetched, url: str, options: ScrapeOptions, at: Path, *, known: str = "") -> RawContent | None:
-    """Return the content of the document `url`, or None if unchanged."""
+    """Return the content of the document `url`, or None if unchanged. Skippable for an empty answer."""
     if found.status == 304 and known:
         return None
     if found.size == 0:
@@ -109,7 +109,7 @@ def detect_media_type(at: Path, named: str) -> str:
 
 
 def content_version(found: Fetched, asked: str) -> str:
-    """Return the ETag or modification time, with the redirect target."""
+    """Return the ETag or modification time, with the redirect target; "" without both."""
     redirect_mark = f"@{found.url}" if found.url != asked else ""
     for kind, header in (("etag", "etag"), ("modified", "last-modified")):
         mark = found.headers.get(header, "")
@@ -119,7 +119,7 @@ def content_version(found: Fetched, asked: str) -> str:
 
 
 def version_address(known: str, asked: str) -> str:
-    """Return the address of the versioned page; redirects may change."""
+    """Return the final address at which the known version was read; redirects may have changed since."""
     return known.partition(" ")[0].partition("@")[2] or asked
 
 

@@ -33,7 +33,7 @@ ROBOTS = "The site's robots.txt does not let machines fetch it."
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """Rules of a crawl; `hosts` has the start's host and redirect, `robots` is None if disabled."""
+    """Rules of a crawl; `hosts`: of the start address and its redirect, `robots`: None if robots.txt is ignored."""
 
     hosts: set[str]
     include: tuple[str, ...] = ()
@@ -73,7 +73,7 @@ class Rules:
         return self.robots is None or self.robots.rules(url).allowed(url)
 
     def check_host(self, url: str) -> None:
-        """Check only the host, for a sitemap."""
+        """Check only the host, for a sitemap. Skippable for another host."""
         if host_of(url) not in self.hosts:
             raise Skippable(OTHER_HOST)
 
@@ -82,7 +82,7 @@ class Rules:
         self._require(self.refusal(url), url)
 
     def check_start(self, url: str) -> None:
-        """Check the start address; a redirect adds a host to the site."""
+        """Check the start address or a redirect of it, on any host. Skippable with the reason."""
         self._require(self._refusal(url), url)
 
     def _require(self, reason: str, url: str) -> None:
@@ -171,7 +171,7 @@ class FetchedPage:
         return "noindex" in self.raw.robots or (self.page is not None and not self.page.about.index)
 
     def mark(self) -> str:
-        """Return the digest of the main text, or of the bytes without text."""
+        """Return the digest of the main text, or else of the bytes."""
         if self.text.digest:
             return f"text {self.text.digest}"
         return f"sha256 {hashlib.sha256(self.raw.path.read_bytes()).hexdigest()}"

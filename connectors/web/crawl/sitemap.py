@@ -196,7 +196,6 @@ class Sitemap:
 
     def discover(self, request: DiscoveryRequest, cursor: str | None) -> Iterator[Page[SourceItem]]:
         """List pages after the cursor, with `lastmod` as version."""
-        # Sitemaps are read again up to the cursor, without a fetch of pages.
         rules, limit = Rules.of(request.config, self._robots), int(request.config.get("maxLinks") or 1000)
         state, done_entries, taken_keys = _Found(), int(cursor or 0), set[str]()
         for entry, error in self._entries(request.config["url"], rules):
@@ -210,6 +209,7 @@ class Sitemap:
             if not reason and fresh:
                 taken_keys.add(url)
             state.passed += 1
+            # A resumed listing reads the sitemaps again, but skips the entries up to the cursor.
             if state.passed > done_entries:
                 _sort(state, entry, url, error=error, reason=reason, fresh=fresh)
             if len(taken_keys) >= limit:
@@ -306,7 +306,7 @@ class UrlList:
         self._scraper = scraper
 
     def discover(self, _request: DiscoveryRequest, _cursor: str | None) -> Iterator[Page[SourceItem]]:
-        """Yield nothing: a list is complete when it is accepted."""
+        """Yield no items: the listed addresses became items when the list was accepted."""
         yield Page((), "", done=True)
 
     def fetch(self, item: SourceItem, request: DiscoveryRequest, to: Path) -> RawContent | None:

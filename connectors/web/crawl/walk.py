@@ -107,7 +107,6 @@ class Walk:
 
     def add_listed(self, addresses: Iterable[str], piece: Piece) -> None:
         """Queue unlinked pages of the sitemaps; "" stands for an unreadable sitemap."""
-        # Links of these pages are beyond the depth.
         for address in addresses:
             url = self._parameters.strip(address)
             if url in self._depths or url in self._done:
@@ -116,6 +115,7 @@ class Walk:
                 self.mark_partial(piece)
                 continue
             self._beyond.discard(url)
+            # At the largest depth, so their links are not followed.
             self.queue.append(self._add(url, self.limits.depth, "", piece))
 
     def mark_partial(self, piece: Piece) -> None:
@@ -125,7 +125,7 @@ class Walk:
             piece.change.new_pages.append(FrontierPage(_UNREAD_MARK, 0, done=True))
 
     def report_limits(self, piece: Piece) -> None:
-        """Count known pages without a fetch."""
+        """Record how many known pages were not fetched, by reason."""
         waiting = {page.key for page in self.queue} - self._done - self._started
         beyond = {url for url in self._beyond if url not in self._done and url not in self._depths}
         for reason, pages in ((web_pages.BEYOND_LIMIT_REASON, waiting), (web_pages.TOO_DEEP_REASON, beyond)):
@@ -189,7 +189,7 @@ class Walk:
             self._judge(fetched, piece)
 
     def _will_fetch(self, canonical: str, url: str, piece: Piece) -> bool:
-        """Queue the canonical address of a page first; False if done or of another site."""
+        """Queue the canonical address of a page first; False if done, of another site or above maxLinks."""
         if canonical in self._done or not self._is_ours(canonical) or self.stored_count >= self.limits.links:
             return False
         if canonical not in self._depths:
@@ -270,7 +270,7 @@ class Walk:
 
     def fail(self, url: str, reason: str, piece: Piece, *, later: bool = False) -> bool:
         """Record a failed page; True for another try, possible only with `later`."""
-        # The next crawl fetches a known page again.
+        # No further try: the next crawl fetches a known page again.
         if self.is_unlinked_known(url):
             piece.skip(reason)
             if reason in (GONE_PAGE, MISSING_PAGE):

@@ -50,11 +50,11 @@ class PreviousVersions:
 
     def fetch(self, scraper: Scraper, url: str, options: ScrapeOptions, to: Path) -> tuple[RawContent | None, bool]:
         """Return the page, and True for the stored version."""
-        # Links of a stored page are read too.
         stored = self._find(url)
         raw = scraper.fetch(url, options, to, known_version=stored.version if stored else "")
         if raw is not None or stored is None:
             return raw, False
+        # The stored file of an unchanged page, because the crawl follows its links.
         try:
             return self._bring(stored, url, to), True
         except Skippable:  # its file was lost

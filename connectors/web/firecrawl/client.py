@@ -114,7 +114,7 @@ class FirecrawlSession:
         return crawl
 
     def pages(self, crawl: str, following: str = "") -> CrawlJob:
-        """Return the status and pages of a crawl; `following` is the previous `next`."""
+        """Return the status and pages of a crawl; `following` is the previous `next`. NoCrawl if unknown or expired."""
         from firecrawl.v2.types import PaginationConfig
 
         if following:
@@ -123,11 +123,11 @@ class FirecrawlSession:
         return self._call(lambda sdk: sdk.get_crawl_status(quote(crawl, safe=""), single_page), NoCrawl)
 
     def errors(self, crawl: str) -> CrawlErrorsResponse:
-        """Return the unreadable and forbidden pages of a crawl."""
+        """Return the unreadable and forbidden pages of a crawl. NoCrawl if unknown or expired."""
         return self._call(lambda sdk: sdk.get_crawl_errors(quote(crawl, safe="")), NoCrawl)
 
     def cancel(self, crawl: str) -> None:
-        """Cancel a crawl; an ended crawl is no error."""
+        """Cancel a crawl. NoCrawl if unknown or expired."""
         self._call(lambda sdk: sdk.cancel_crawl(quote(crawl, safe="")), NoCrawl)
 
     def credit(self) -> int:

@@ -94,10 +94,10 @@ class FirecrawlSite:
 
     def discover(self, request: DiscoveryRequest, cursor: str | None) -> Iterator[Page[SourceItem]]:
         """List the pages of a crawl."""
-        # The crawl's id is saved first: a new worker resumes without a second charge.
         position = CrawlCursor.read(cursor)
         state = position or self._started(request)
         try:
+            # The crawl's id is saved first: a new worker resumes without a second charge.
             if not position:
                 yield Page((), state.written(), done=False)
             yield from self._followed(request, state)
