@@ -28,6 +28,7 @@ Phase = Literal["starting", "ready", "stopping"]
 # For a damaged file that may be lost.
 RECREATE_REMEDY = "Delete it, and `retrieval up` makes another one."
 _MAX_PORT_STEPS = 20
+_MAX_PORT = 65535
 RoleState = Literal["waiting", "starting", "up", "stalled", "restarting", "done", "stopped"]
 
 
@@ -129,19 +130,19 @@ def read_service(home: Path) -> dict[str, Any]:
 def settle_ports(
     addresses: Mapping[str, tuple[str, int]], movable: Collection[str] = (), claims: ExitStack | None = None
 ) -> dict[str, int]:
-    """Return a port by setting name, given (host, port) and 0 for a free port; raise LocalError for a taken port."""
-    # `movable` settings use one of the next ports if theirs is taken. `claims` reserves the ports against other
-    # starting instances until closed.
+    """Return an openable port by setting name, given (host, port) and 0 for a free port; raise LocalError."""
+    # `movable` settings use one of the next ports if theirs is taken; other errors are raised for their own port.
+    # `claims` reserves the ports against other starting instances until closed.
     ports = {}
     with ExitStack() as stack:
         for name, (host, port) in addresses.items():
-            candidates = range(port, port + 1 + _MAX_PORT_STEPS) if name in movable and port else [port, port]
-            for candidate in candidates[:-1]:
-                with suppress(LocalError):
+            last_port = min(port + _MAX_PORT_STEPS, _MAX_PORT) if name in movable and port else port
+            for candidate in range(port, last_port):
+                with suppress(_PortTaken):
                     ports[name] = _bind_port(stack, name, host, candidate, claims)
                     break
             else:
-                ports[name] = _bind_port(stack, name, host, candidates[-1], claims)
+                ports[name] = _bind_port(stack, name, host, last_port, claims)
     return ports
 
 
@@ -163,8 +164,13 @@ def port_settings(addresses: Mapping[str, str | None]) -> dict[str, str]:
     return {f"RETRIEVAL_{name.upper()}_PORT": str(port) for name, port in ports.items() if port}
 
 
+class _PortTaken(LocalError):
+    """Another program listens at the port, or another starting instance has claimed it."""
+
+
 def _bind_port(stack: ExitStack, name: str, host: str, port: int, claims: ExitStack | None) -> int:
-    """Bind a port until all are settled, so that two roles never get the same one."""
+    """Bind a port until all are settled; raise _PortTaken, or LocalError for other errors."""
+    # Bound until then, so that two roles never get the same port.
     probe = stack.enter_context(socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_STREAM))
     probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
@@ -174,13 +180,13 @@ def _bind_port(stack: ExitStack, name: str, host: str, port: int, claims: ExitSt
         if claims is not None and sys.platform == "linux":
             _claim_port(claims, bound)
     except OSError as error:
-        reasons = {
-            errno.EADDRINUSE: "is taken by another program",
-            errno.EACCES: "needs rights that this user does not have",
-        }
-        reason = reasons.get(error.errno or 0, f"cannot be opened ({error.strerror})")
         advice = f"set {name} to another port, or to 0 for any free one"
-        raise LocalError(f"Port {port} on {host} {reason}: {advice}.") from error
+        if error.errno == errno.EADDRINUSE:
+            raise _PortTaken(f"Port {port} on {host} is taken by another program: {advice}.") from error
+        if error.errno == errno.EACCES:
+            raise LocalError(f"Port {port} on {host} needs rights that this user does not have: {advice}.") from error
+        host_setting = name.removesuffix("_PORT") + "_HOST"
+        raise LocalError(f"Port {port} on {host} cannot be opened: {error.strerror}; check {host_setting}.") from error
     return bound
 
 

@@ -14,7 +14,7 @@ import time
 import tomllib
 from argparse import Namespace
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
@@ -78,6 +78,21 @@ def test_a_default_port_that_is_taken_gives_way_to_the_next() -> None:
         port = listener.getsockname()[1]
         moved = instance.settle_ports({"A": ("127.0.0.1", port)}, movable=["A"])["A"]
     assert port < moved <= port + 20
+
+
+def test_a_wrong_host_is_named_with_its_own_port() -> None:
+    # An address of another machine (RFC 5737): no other port helps.
+    with pytest.raises(LocalError, match=r"^Port 8080 on 203\.0\.113\.1 cannot be opened: .*; check A_HOST\.$"):
+        instance.settle_ports({"A_PORT": ("203.0.113.1", 8080)}, movable=["A_PORT"])
+
+
+def test_the_last_port_has_no_next_one() -> None:
+    with socket.socket() as listener:
+        with suppress(OSError):  # another program may have it, which is the same
+            listener.bind(("127.0.0.1", 65535))
+            listener.listen()
+        with pytest.raises(LocalError, match=r"^Port 65535 on 127\.0\.0\.1 is taken"):
+            instance.settle_ports({"A": ("127.0.0.1", 65535)}, movable=["A"])
 
 
 def test_instances_that_start_at_the_same_time_get_different_ports() -> None:
