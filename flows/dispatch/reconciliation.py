@@ -52,6 +52,13 @@ LOSS_WEIGHTS = {
     Action.LOST: poison_detection.LOSS_BLAME,
     Action.DIED: poison_detection.DEATH_BLAME,
 }
+# Log events of a person's actions; other actions recover the batch.
+PERSON_EVENTS = {
+    Action.CANCEL: "batch.cancelled",
+    Action.END_BY_HAND: "batch.cancelled",
+    Action.SUSPEND: "batch.suspended",
+    Action.RESUME: "batch.resumed",
+}
 # Final states set by this service, not by a person.
 SERVICE_STATE_NAMES = frozenset({AWAY_STATE, REFUSED_STATE, SUPERSEDED_STATE})
 # Prefect's own workers may have to pull an image before the flow run starts.
@@ -65,7 +72,7 @@ ENGINE_FAILURE_PREFIX = "Flow run encountered an exception"
 def decide_batch(batch: OpenBatch, state: FlowRunState | None, current_time: datetime, *, lease: timedelta) -> Action:
     """Decide about an open batch by its flow run's state, None if Prefect has none."""
     if state is None:
-        is_unknown = not batch.claimed and abs(batch.dispatched) > UNKNOWN_RUN_SECONDS
+        is_unknown = not batch.claimed and abs(batch.seconds_since_dispatch) > UNKNOWN_RUN_SECONDS
         lost = Action.LOST if batch.lease_lost or is_unknown else Action.WAIT
         return Action.RESTART if batch.released else lost
     return _follow_person(batch, state) or _follow_process(batch, state, current_time, lease)
@@ -124,7 +131,8 @@ async def reconcile_batches(thread: LoopThread, client: PrefectClient, *, attemp
             continue
         action_count += 1
         name = state.name if state else "unknown"
-        log.warning("batch.recovered", batch_id=batch.id, attempt=batch.attempt, prefect_state=name, action=action)
+        event = PERSON_EVENTS.get(action, "batch.recovered")
+        log.warning(event, batch_id=batch.id, attempt=batch.attempt, prefect_state=name, action=action)
         if state is not None and state.type in LIVE_STATES and action in (Action.CANCEL, Action.LOST, Action.DIED):
             final: State[None] | None = Cancelled() if action is Action.CANCEL else None
             await prefect_client.set_final_state(client, batch.flow_run_id, final)

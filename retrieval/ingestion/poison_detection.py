@@ -16,6 +16,7 @@ from retrieval.statuses import DocumentStatus
 
 # An orderly interruption returns the lease and does not count. Other losses blame the work in progress. From
 # `items.ISOLATION_BLAME` on, a document runs in a batch of one and fails if its process keeps dying.
+
 # Blame if the process died under a living worker, or the flow failed.
 DEATH_BLAME = 10
 # Blame if the worker was lost with all processes, or did not renew its lease in time.
@@ -52,7 +53,12 @@ def restart_batch(db: Database, batch: OpenBatch, *, weight: int = 0, attempts: 
         breakers.release_probe(connection, batch.id)
     if is_hopeless:
         final_attempt = OpenBatch(
-            batch.id, batch.attempt + 1, "", claimed=False, lease_lost=False, dispatched=batch.dispatched
+            batch.id,
+            batch.attempt + 1,
+            "",
+            claimed=False,
+            lease_lost=False,
+            seconds_since_dispatch=batch.seconds_since_dispatch,
         )
         reason = "The worker died or failed again and again before it could begin; see the flow run in Prefect."
         batches.end_batch(db, final_attempt, status=DocumentStatus.FAILED, error=reason)

@@ -76,8 +76,8 @@ class OpenBatch:
     flow_run_id: str
     claimed: bool
     lease_lost: bool
-    # Age in seconds.
-    dispatched: float
+    # Negative after a step of the database's clock.
+    seconds_since_dispatch: float
     # Returned in order.
     released: bool = False
     # By a person.
@@ -240,7 +240,6 @@ def return_runs(
     """Return unfinished job runs to the queue and close the batch; return their number."""
     # `blocked_runs`: breaker by job run; `scope_breakers`: of the whole scope. A suspended flow run continues its job
     # runs.
-    # An open batch without job runs would never be dispatched again.
     with db.transaction() as connection:
         guard_lease(connection, lease)
         remaining = connection.execute(
@@ -259,6 +258,7 @@ def return_runs(
         ).rowcount
         if scope_breakers:
             breakers.wait_for_breakers(connection, lease.partition, sorted(scope_breakers))
+        # An open batch without job runs would never be dispatched again.
         connection.execute(_FINISH_STATEMENT, {"id": lease.batch_id})
         if suspended:
             connection.execute("update batches set suspended_at = now() where id = %(id)s", {"id": lease.batch_id})
@@ -272,7 +272,7 @@ def open_batches(db: Database) -> list[OpenBatch]:
         OpenBatch,
         """
         select id, attempt, flow_run_id, lease_until is not null as claimed,
-               extract(epoch from now() - dispatched_at)::float8 as dispatched, released,
+               extract(epoch from now() - dispatched_at)::float8 as seconds_since_dispatch, released,
                coalesce(lease_until < now(), false) as lease_lost, suspended_at is not null as suspended
         from batches where finished_at is null and dispatched_at is not null order by created_at limit 1000
         """,

@@ -238,7 +238,7 @@ def test_a_batch_that_is_given_up_while_listing_says_why(db, new_scope):
     scope = new_scope()
     run = accept(db, scope)
     lease = claimed(db)
-    given_up = OpenBatch(lease.batch_id, 1, "run", claimed=True, lease_lost=True, dispatched=0.0)
+    given_up = OpenBatch(lease.batch_id, 1, "run", claimed=True, lease_lost=True, seconds_since_dispatch=0.0)
     batches.end_batch(db, given_up, status="FAILED", error="It was tried 3 times.")
     run_after = read(db, scope, run)
     assert run_after.status == "COMPLETED"
