@@ -19,14 +19,13 @@ from flows.steps import Work, prepare_parser
 from flows.tasks import run_step
 from retrieval.errors import ConfigChanged
 from retrieval.ingestion import poison_detection
+from retrieval.ingestion.items import WINDOW_DOCUMENTS
 from retrieval.ingestion.queries import listings, poison, results, run_documents
 from retrieval.jobs import notifications, run_outcome
 from retrieval.jobs.queries import progress
 from retrieval.jobs.queries.batches import DocumentKey
 from retrieval.sources import STORED_SOURCES
 
-# A window bounds the memory of a flow run.
-WINDOW_DOCUMENTS: Final = 64
 # Windows of known documents are larger: most are unchanged, and one query finds those.
 KNOWN_WINDOW_DOCUMENTS: Final = 1024
 WINDOW_BYTES: Final = 16 * 1024 * 1024

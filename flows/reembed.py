@@ -15,7 +15,6 @@ from prefect.states import Completed
 from connectors import registry
 from flows import flow_states, report, tasks
 from flows.circuit_breaking import guard_port
-from flows.pipeline import WINDOW_DOCUMENTS
 from flows.run_context import RunContext
 from flows.steps import Work, explain_errors
 from flows.tasks import run_step
@@ -26,6 +25,7 @@ from retrieval.evaluations import judge
 from retrieval.evaluations.gate import Gate, GateVerdict
 from retrieval.evaluations.judge import JudgeContext
 from retrieval.ingestion import poison_detection, reembedding
+from retrieval.ingestion.items import WINDOW_DOCUMENTS
 from retrieval.ingestion.queries import reembedding as queries
 from retrieval.ingestion.queries import reembedding_swap, results, run_documents
 from retrieval.ingestion.reembedding import ReembeddingWindow

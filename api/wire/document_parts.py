@@ -9,10 +9,10 @@ import msgspec
 from msgspec import Meta, Struct
 
 from api.wire.common import DataAnswer, Identified, NamespaceId, NextCursor, PageSize, Timestamp
+from retrieval.conditions.model import PACKED_PATH_PROPERTY
 from retrieval.documents.documents import DocumentRow
 from retrieval.documents.listing import ChunkRow
 from retrieval.documents.receipts import DocumentRun
-from retrieval.ingestion.items import ARCHIVE_PATH_PROPERTY
 from retrieval.sources import WEB_SOURCES
 
 
@@ -84,7 +84,7 @@ class DocumentProperties(Struct, rename="camel"):
         properties.setdefault(
             "url", properties.get("canonicalUrl") or (row.external_id if row.source in WEB_SOURCES else None)
         )
-        properties.setdefault("path", properties.get(ARCHIVE_PATH_PROPERTY))
+        properties.setdefault("path", properties.get(PACKED_PATH_PROPERTY))
         dates = {key: _parse_timestamp(properties.get(key)) for key in ("createdAt", "modifiedAt")}
         return msgspec.convert({**properties, **dates}, cls)
 

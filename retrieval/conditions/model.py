@@ -27,7 +27,7 @@ PROPERTY_FIELDS = ("path", "language", "mimeType", "fileSize", "pageCount", "tex
 # Derived from the error of a failed document.
 FAILURE_FIELD = "failureCause"
 DOCUMENT_FIELDS = (*DATE_FIELDS, *TEXT_COLUMNS, *PROPERTY_FIELDS, FAILURE_FIELD)
-# Shown as `path` for documents without one: the position in their container.
+# Property and metadata key of a packed document: its path in the archive, shown as `path` if it has no other.
 PACKED_PATH_PROPERTY = "archivePath"
 
 

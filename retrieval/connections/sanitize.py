@@ -11,16 +11,16 @@ from typing import Final
 from retrieval.documents import external_ids
 from retrieval.ports import RawContent, SourceItem
 
-LONGEST_NAME: Final = 500
-LONGEST: Final = 4000
-"""Characters of a name, and of anything else. Every listing shows the name; vendors allow 400 or fewer."""
-_ENDING = 20
-_UNSEEN = re.compile("[\0-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
-"""Control characters, half characters, which the database refuses, and marks that turn the direction of writing."""
+# Every listing shows the name; vendors allow 400 characters or fewer.
+MAX_NAME_CHARACTERS: Final = 500
+MAX_TEXT_CHARACTERS: Final = 4000
+_MAX_ENDING_CHARACTERS = 20
+# Control characters, lone surrogates, which the database refuses, and marks that change the direction of writing.
+_INVISIBLE_PATTERN = re.compile("[\0-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
 def sanitize_item(item: SourceItem) -> SourceItem:
-    """Nameless, it goes by its id. A deleted one needs no name. One whose id is too long to be stored has an error."""
+    """Sanitize the texts of an item: the id replaces an empty name, and an id too long to be stored sets the error."""
     too_long = f"Its id at the source takes more than {external_ids.MAX_BYTES:,} bytes. Shorten its path there."
     return replace(
         item,
@@ -32,21 +32,21 @@ def sanitize_item(item: SourceItem) -> SourceItem:
     )
 
 
-def sanitize_content(raw: RawContent, otherwise: str) -> RawContent:
-    """`otherwise`: the name if it has none."""
+def sanitize_content(raw: RawContent, default_name: str) -> RawContent:
+    """Sanitize name, version and properties; `default_name` replaces an empty name."""
     sanitized = sanitize_properties(raw.properties)
     return replace(
-        raw, name=sanitize_name(raw.name) or otherwise, version=sanitize_text(raw.version), properties=sanitized
+        raw, name=sanitize_name(raw.name) or default_name, version=sanitize_text(raw.version), properties=sanitized
     )
 
 
 def sanitize_name(name: str) -> str:
-    """Sanitize a name to one line; a long one keeps its beginning and its ending, which holds the file type."""
+    """Sanitize a name to one line; a long name keeps the file name extension."""
     line = " ".join(sanitize_text(name).split())
-    if len(line) <= LONGEST_NAME:
+    if len(line) <= MAX_NAME_CHARACTERS:
         return line
-    ending = PurePosixPath(line).suffix[:_ENDING]
-    return line[: LONGEST_NAME - len(ending) - 1] + "…" + ending
+    ending = PurePosixPath(line).suffix[:_MAX_ENDING_CHARACTERS]
+    return line[: MAX_NAME_CHARACTERS - len(ending) - 1] + "…" + ending
 
 
 def sanitize_properties(properties: Mapping[str, str | int]) -> dict[str, str | int]:
@@ -54,4 +54,5 @@ def sanitize_properties(properties: Mapping[str, str | int]) -> dict[str, str | 
 
 
 def sanitize_text(text: str) -> str:
-    return _UNSEEN.sub(lambda found: " " if found[0] in "\t\n\r" else "", text[:LONGEST])
+    """Replace line breaks and tabs with spaces, drop other invisible characters, and cut the text."""
+    return _INVISIBLE_PATTERN.sub(lambda match: " " if match[0] in "\t\n\r" else "", text[:MAX_TEXT_CHARACTERS])

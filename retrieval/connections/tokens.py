@@ -70,9 +70,9 @@ class ConnectionTokens:
         return self._refreshed(lambda tokens: tokens.access_token == refused)
 
     def end_authorization(self, reason: str, refused: str) -> StepError:
-        """The error to raise where the service refuses a renewed token as well; the connection becomes FAILED.
+        """Mark the connection FAILED after the service refused a renewed token; return the error to raise.
 
-        If it was authorized again since that token was issued, it stays as it is and the error is Retryable.
+        If the connection was authorized again after this token, it stays ACTIVE and the error is Retryable.
         """
         with self._db.transaction() as connection:
             row = queries.lock_credentials(connection, self._id)
@@ -92,7 +92,7 @@ class ConnectionTokens:
                 if not is_old(tokens):
                     return tokens.access_token
                 try:
-                    fresh = self._ask(tokens)
+                    fresh = self._request_tokens(tokens)
                 except AppRefused as error:
                     log.warning("connection.app_refused", connection_id=self._id)
                     queries.explain_connection(connection, self._id, str(error))
@@ -131,7 +131,7 @@ class ConnectionTokens:
             raise Fatal("The connection is no longer ACTIVE: authorize it again, or use another one.")
         return tokens
 
-    def _ask(self, tokens: Tokens) -> Tokens:
+    def _request_tokens(self, tokens: Tokens) -> Tokens:
         if tokens.refresh_token is None:
             raise Fatal("The service no longer accepts the authorization: authorize the connection again.")
         return self._authorizer.refresh(tokens)

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from retrieval.errors import ErrorCode, ServiceError
 
-# An entry of PostgreSQL's index of identities takes 2,704 bytes, with the partition and the source.
+# In UTF-8. An entry of PostgreSQL's index of identities takes 2,704 bytes, with the partition and the source.
 MAX_BYTES = 2_600
-"""Bytes of an external id in UTF-8."""
 
 
 def is_too_long(external_id: str) -> bool:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from retrieval.errors import Skippable
-from retrieval.ingestion.unpack import DEPTH
+from retrieval.ingestion.unpack import MAX_ARCHIVE_DEPTH
 from retrieval.ports import Member, OcrStrategy, Parser, RawContent
 
 # Includes packed files. A job run has more time.
@@ -65,4 +65,8 @@ def convert_file(
 def _refusal_reason(member: Member, depth: int) -> str | None:
     if member.reason:
         return member.reason
-    return f"Files are opened up to {DEPTH} levels deep; this one lies deeper." if depth >= DEPTH else None
+    return (
+        f"Files are opened up to {MAX_ARCHIVE_DEPTH} levels deep; this one lies deeper."
+        if depth >= MAX_ARCHIVE_DEPTH
+        else None
+    )

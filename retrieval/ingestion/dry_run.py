@@ -20,9 +20,9 @@ from retrieval.ingestion.chunking import titles
 from retrieval.ingestion.chunking.titles import embedded_text
 from retrieval.ingestion.chunking.tokenizer import tokenizer_for
 from retrieval.ingestion.dry_run_report import DryRunReport
-from retrieval.ingestion.items import Item, is_web_page
+from retrieval.ingestion.items import WINDOW_DOCUMENTS, Item, is_web_page
 from retrieval.ingestion.listed_content import LISTED_VERSION
-from retrieval.ingestion.unpack import DEPTH, path_reason
+from retrieval.ingestion.unpack import MAX_ARCHIVE_DEPTH, path_reason
 from retrieval.job_config import Ingestion
 from retrieval.jobs.queries.batches import DocumentKey
 from retrieval.ports import (
@@ -44,8 +44,6 @@ from retrieval.statuses import Stage
 ItemT = TypeVar("ItemT")
 # A longer list is sampled at even distances, and the counts are extrapolated.
 SAMPLE_ITEMS: Final = 500
-# As in the pipeline.
-WINDOW_DOCUMENTS: Final = 64
 FETCH_ATTEMPTS: Final = 3
 FETCH_THREADS: Final = 8
 
@@ -196,7 +194,7 @@ class Estimator:
     def _members(self, document: _Read, report: DryRunReport) -> Iterator[tuple[str, RawContent, Path, int]]:
         for member in document.parsed.members if document.parsed is not None else ():
             reason = member.reason or path_reason(document.external_id, member.path)
-            if reason or document.depth >= DEPTH:
+            if reason or document.depth >= MAX_ARCHIVE_DEPTH:
                 report.failed += 1
                 report.plan(f"{document.external_id}/{member.path}", "FAILED", reason)
                 continue

@@ -73,8 +73,8 @@ ISOLATION_BLAME = 3
 # A step records results in this interval; the death of its process loses no more.
 RECORD_INTERVAL_SECONDS = 1.0
 
-# Property and metadata key of a packed document: its path in the archive.
-ARCHIVE_PATH_PROPERTY = "archivePath"
+# Documents that pass the steps together: the window bounds the memory of a flow run.
+WINDOW_DOCUMENTS = 64
 
 # Step and the stage required for it.
 REQUIRED_STAGES = {

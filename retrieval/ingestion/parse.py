@@ -16,7 +16,7 @@ from retrieval.errors import Interrupted, Retryable, Skippable
 from retrieval.ingestion import items, unpack
 from retrieval.ingestion.items import Item
 from retrieval.ingestion.queries import run_documents
-from retrieval.ingestion.unpack import Stored
+from retrieval.ingestion.unpack import StoredMember
 from retrieval.jobs import web_pages
 from retrieval.jobs.queries import batches, passwords
 from retrieval.jobs.queries.batches import DocumentKey, Lease
@@ -64,7 +64,7 @@ class ParsedItem:
 
     item: Item
     fields: Mapping[str, Any]
-    stored: Sequence[Stored] = ()
+    stored: Sequence[StoredMember] = ()
     failure: str | None = None
 
 
@@ -108,7 +108,7 @@ class _FileReader:
         }
         return ParsedItem(item, fields, stored)
 
-    def _parse_copy(self, item: Item, raw_key: str) -> tuple[Parsed, list[Stored]]:
+    def _parse_copy(self, item: Item, raw_key: str) -> tuple[Parsed, list[StoredMember]]:
         password = passwords.open_password(self.ring, item.key.job_run_id, item.password)
         with tempfile.TemporaryDirectory(prefix="retrieval-") as folder:
             path = Path(folder) / "raw"

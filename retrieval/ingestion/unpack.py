@@ -10,57 +10,57 @@ from pathlib import Path, PurePosixPath
 
 from retrieval import ids, settings
 from retrieval.access.queries import lists
+from retrieval.conditions.model import PACKED_PATH_PROPERTY
 from retrieval.database.database import Database
 from retrieval.database.sessions import ThreadConnection
 from retrieval.documents import external_ids, file_keys
 from retrieval.documents.queries import archive_members, deletion
 from retrieval.errors import Skippable
 from retrieval.ingestion import within_quotas
-from retrieval.ingestion.items import ARCHIVE_PATH_PROPERTY, Item
+from retrieval.ingestion.items import Item
 from retrieval.ingestion.queries import members as members_queries
-from retrieval.ingestion.queries.members import Spent
+from retrieval.ingestion.queries.members import RunUsage
 from retrieval.ports import FileStore, Member, Parsed, Scope
 
-DEPTH = 3
-"""Archives within archives that are opened."""
-RUN_DOCUMENTS = 10_000
-"""Documents that one job run may come to by unpacking."""
-LEVEL = "archiveDepth"
-"""Property of a document that was packed into another: in how many files it lay."""
-ROOT = "archiveRoot"
-"""Property of a document that was packed into another: the outermost archive that it lay in."""
+# Nesting of archives, from 1.
+MAX_ARCHIVE_DEPTH = 3
+# Documents of one job run, packed ones included.
+MAX_RUN_DOCUMENTS = 10_000
+# Properties of a packed document: the number of archives around it, and the id of the outermost one.
+DEPTH_PROPERTY = "archiveDepth"
+ROOT_PROPERTY = "archiveRoot"
 _READ_CHUNK_BYTES = 1 << 20
-_UPLOAD = "Split the archive, or upload the files by themselves; the operator can raise {setting}."
+_ADVICE_TEMPLATE = "Split the archive, or upload the files by themselves; the operator can raise {setting}."
 
 
 @dataclass(frozen=True, slots=True)
-class Stored:
-    """An archive member whose content is in the file store, or one that was left out, with the reason."""
+class StoredMember:
+    """Archive member with its key in the file store; "" for an omitted member, whose `member.reason` is set."""
 
     member: Member
     key: str = ""
     digest: bytes = b""
 
 
-def store_members(item: Item, parsed: Parsed, scope: Scope, files: FileStore) -> list[Stored]:
-    """Put the members beside the file that held them.
+def store_members(item: Item, parsed: Parsed, scope: Scope, files: FileStore) -> list[StoredMember]:
+    """Store the members of an archive; omit them with the reason beyond `MAX_ARCHIVE_DEPTH`.
 
-    Of a file that is nested too deeply they are left out, each with the reason. Skippable if it has no text besides.
+    Skippable beyond this depth if the archive has no text of its own.
     """
-    if parsed.members and int(item.properties.get(LEVEL, 0)) >= DEPTH:
-        reason = f"Archives are opened up to {DEPTH} levels deep; this one is deeper. Upload it separately."
+    if parsed.members and int(item.properties.get(DEPTH_PROPERTY, 0)) >= MAX_ARCHIVE_DEPTH:
+        reason = f"Archives are opened up to {MAX_ARCHIVE_DEPTH} levels deep; this one is deeper. Upload it separately."
         if parsed.is_listing:
             raise Skippable(reason)
-        return [Stored(replace(member, reason=member.reason or reason)) for member in parsed.members]
+        return [StoredMember(replace(member, reason=member.reason or reason)) for member in parsed.members]
     return [_stored(number, member, item, scope, files) for number, member in enumerate(parsed.members)]
 
 
-def _stored(number: int, member: Member, item: Item, scope: Scope, files: FileStore) -> Stored:
+def _stored(number: int, member: Member, item: Item, scope: Scope, files: FileStore) -> StoredMember:
     if member.reason:
-        return Stored(member)
+        return StoredMember(member)
     key, digest = item.file_key(scope, file_keys.member_name(number)), hashlib.sha256()
     files.put(key, _pieces(member.file, digest.update))
-    return Stored(member, key, digest.digest())
+    return StoredMember(member, key, digest.digest())
 
 
 def _pieces(path: Path, update_hash: Callable[[bytes], None]) -> Iterator[bytes]:
@@ -70,8 +70,8 @@ def _pieces(path: Path, update_hash: Callable[[bytes], None]) -> Iterator[bytes]
             yield piece
 
 
-def record_members(connection: ThreadConnection, item: Item, stored: Sequence[Stored]) -> None:
-    """Within the caller's transaction, which holds the lease: documents to work on, failed entries for the rest."""
+def record_members(connection: ThreadConnection, item: Item, stored: Sequence[StoredMember]) -> None:
+    """Record documents, and failed entries of omitted members, in the caller's transaction, which holds the lease."""
     if not stored:
         return
     stored = _within_quotas(connection, item, _refuse_long_paths(connection, item, stored))
@@ -89,10 +89,10 @@ def record_members(connection: ThreadConnection, item: Item, stored: Sequence[St
         "hashes": [member.digest for member in members],
         "sizes": [member.member.size for member in members],
         "metadata": None if item.metadata is None else json.dumps(item.metadata),
-        "path_name": ARCHIVE_PATH_PROPERTY,
-        "level_name": LEVEL,
-        "level": int(item.properties.get(LEVEL, 0)) + 1,
-        "root_name": ROOT,
+        "path_name": PACKED_PATH_PROPERTY,
+        "level_name": DEPTH_PROPERTY,
+        "level": int(item.properties.get(DEPTH_PROPERTY, 0)) + 1,
+        "root_name": ROOT_PROPERTY,
         "root": _root(item),
         "hash_name": lists.ARCHIVE_HASH,
     }
@@ -101,14 +101,14 @@ def record_members(connection: ThreadConnection, item: Item, stored: Sequence[St
 
 
 def path_reason(archive_external_id: str, path: str) -> str | None:
-    """Return why a member with this path cannot be a document, None if it can."""
+    """Return the reason against a member with this path as a document, or None."""
     if external_ids.is_too_long(f"{archive_external_id}/{path}"):
         limit = f"{external_ids.MAX_BYTES:,} bytes"
         return f"Its path, with the external id of its archive, takes more than {limit}. Shorten one of them."
     return None
 
 
-def _refuse_long_paths(connection: ThreadConnection, item: Item, stored: Sequence[Stored]) -> list[Stored]:
+def _refuse_long_paths(connection: ThreadConnection, item: Item, stored: Sequence[StoredMember]) -> list[StoredMember]:
     """Mark members whose external id is too long with the reason; their files are left to garbage collection."""
     external_id = members_queries.read_external_id(connection, item.key.document_id)
     reasons = [entry.member.reason or path_reason(external_id, entry.member.path) for entry in stored]
@@ -120,13 +120,15 @@ def _refuse_long_paths(connection: ThreadConnection, item: Item, stored: Sequenc
     ]
 
 
-def _within_quotas(connection: ThreadConnection, item: Item, stored: Sequence[Stored]) -> list[Stored]:
+def _within_quotas(connection: ThreadConnection, item: Item, stored: Sequence[StoredMember]) -> list[StoredMember]:
     """Mark members beyond a quota with the reason; their files are left to garbage collection."""
     members = [stored_member for stored_member in stored if not stored_member.member.reason]
     reasons = within_quotas.member_reasons(
         connection, item.key.job_run_id, [stored_member.member.size for stored_member in members]
     )
-    refused = {id(stored_member): why for stored_member, why in zip(members, reasons, strict=True) if why is not None}
+    refused = {
+        id(stored_member): reason for stored_member, reason in zip(members, reasons, strict=True) if reason is not None
+    }
     if refused:
         discard_files(connection, item, [stored_member for stored_member in members if id(stored_member) in refused])
     return [
@@ -137,15 +139,15 @@ def _within_quotas(connection: ThreadConnection, item: Item, stored: Sequence[St
     ]
 
 
-def discard_files(connection: ThreadConnection, item: Item, stored: Sequence[Stored]) -> None:
-    """Let garbage collection delete files that were stored and are not used."""
+def discard_files(connection: ThreadConnection, item: Item, stored: Sequence[StoredMember]) -> None:
+    """Schedule the deletion of unused files of these members."""
     members_queries.discard_files(connection, item.key.job_run_id, [member.key for member in stored if member.key])
 
 
 def drop_members(connection: ThreadConnection, versions: Sequence[tuple[str, int]]) -> None:
-    """Take away what earlier versions of these archives held and this one does not. versions: documents, generations.
+    """Delete documents of members that are missing in these versions (document, generation) of their archives.
 
-    Within the transaction that makes the version the visible one.
+    Called in the transaction that makes the versions visible.
     """
     values = {
         "archives": [document for document, _ in versions],
@@ -156,41 +158,43 @@ def drop_members(connection: ThreadConnection, versions: Sequence[tuple[str, int
 
 
 def refuse_too_many(db: Database, item: Item, members: Sequence[Member]) -> None:
-    """Skippable for what `room` would refuse, before anything is stored."""
-    spent = members_queries.count_spent(db, item.key.job_run_id, _root(item)) if members else None
-    reason = _over(spent, members) if spent else None
+    """Raise Skippable for the reason of `excess_reason`, before anything is stored."""
+    usage = members_queries.read_usage(db, item.key.job_run_id, _root(item)) if members else None
+    reason = _excess_reason(usage, members) if usage else None
     if reason:
         raise Skippable(reason)
 
 
-def excess_reason(connection: ThreadConnection, item: Item, stored: Sequence[Stored]) -> str | None:
-    """Why these members are too many, or too large, for the run or for the archive; None if they are not."""
-    spent = members_queries.count_spent(connection, item.key.job_run_id, _root(item)) if stored else None
-    return _over(spent, [entry.member for entry in stored]) if spent else None
+def excess_reason(connection: ThreadConnection, item: Item, stored: Sequence[StoredMember]) -> str | None:
+    """Return the reason if the members exceed the limits of the run or of the outermost archive, else None."""
+    usage = members_queries.read_usage(connection, item.key.job_run_id, _root(item)) if stored else None
+    return _excess_reason(usage, [entry.member for entry in stored]) if usage else None
 
 
-def _over(spent: Spent, members: Sequence[Member]) -> str | None:
+def _excess_reason(usage: RunUsage, members: Sequence[Member]) -> str | None:
     bounds = settings.load_settings()
     size = sum(member.size for member in members if not member.reason)
-    if spent.documents + len(members) > RUN_DOCUMENTS:
-        return f"The files packed into this one bring the run to more than {RUN_DOCUMENTS:,} documents. Upload fewer."
-    if spent.members + len(members) > bounds.archive_all_members:
+    if usage.documents + len(members) > MAX_RUN_DOCUMENTS:
+        return (
+            f"The files packed into this one bring the run to more than {MAX_RUN_DOCUMENTS:,} documents. Upload fewer."
+        )
+    if usage.members + len(members) > bounds.archive_all_members:
         limit = f"{bounds.archive_all_members:,} documents"
-        advice = _UPLOAD.format(setting="RETRIEVAL_ARCHIVE_ALL_MEMBERS")
-    elif spent.bytes + size > bounds.archive_all_bytes:
+        advice = _ADVICE_TEMPLATE.format(setting="RETRIEVAL_ARCHIVE_ALL_MEMBERS")
+    elif usage.bytes + size > bounds.archive_all_bytes:
         limit = f"{bounds.archive_all_bytes / 2**20:,.0f} MB"
-        advice = _UPLOAD.format(setting="RETRIEVAL_ARCHIVE_ALL_BYTES")
+        advice = _ADVICE_TEMPLATE.format(setting="RETRIEVAL_ARCHIVE_ALL_BYTES")
     else:
         return None
     return f"With the archives within it, the archive becomes more than {limit}; this one was not unpacked. {advice}"
 
 
 def _root(item: Item) -> str:
-    return str(item.properties.get(ROOT) or item.key.document_id)
+    return str(item.properties.get(ROOT_PROPERTY) or item.key.document_id)
 
 
 def _refuse(connection: ThreadConnection, item: Item, members: Sequence[Member], first: int) -> None:
-    """Record one failed entry of the run for each member that was left out, without a document."""
+    """Record a failed entry of the run, without a document, for each omitted member."""
     members_queries.insert_refused(
         connection,
         [

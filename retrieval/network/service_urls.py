@@ -6,7 +6,8 @@ import re
 from collections.abc import Collection
 from urllib.parse import SplitResult, urlsplit
 
-MAX_CHARACTERS = 2048
+from retrieval.network.urls import MAX_CHARACTERS
+
 # Printable ASCII without quotes, angle brackets, backslashes and backticks.
 _PLAIN_PATTERN = re.compile(r"[!#-&(-;=?-\[\]^_a-z{|}~]+")
 

@@ -261,7 +261,7 @@ def _overlapping_indexes(ranges: Sequence[Range], start: int, end: int) -> range
 # A table header takes at most a quarter of the chunk size.
 HEADER_SHARE_DIVISOR: Final = 4
 # Upper bound of the tokens of a line end in any tokenizer.
-_LINE_END_TOKENS: Final = 2
+LINE_END_TOKENS: Final = 2
 
 
 @dataclass(frozen=True)
@@ -300,6 +300,6 @@ class Headers:
                 header = header[: spans[self._max_tokens][0]].rpartition(" | ")[0]
             self._shortened[table.header] = (
                 header,
-                min(len(spans), self._max_tokens) + _LINE_END_TOKENS if header else 0,
+                min(len(spans), self._max_tokens) + LINE_END_TOKENS if header else 0,
             )
         return self._shortened[table.header]

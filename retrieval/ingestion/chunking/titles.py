@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from retrieval.ingestion.chunking import splitter, units
-from retrieval.ingestion.chunking.structure import Headers
+from retrieval.ingestion.chunking.structure import LINE_END_TOKENS, Headers
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from retrieval.ports import Chunk, Parsed, Tokenizer
 
 MAX_TITLE_TOKENS: Final = 32
-# Upper bound of the tokens of a line end in any tokenizer.
-_LINE_END_TOKENS: Final = 2
 _FILE_NAME_PATTERN: Final = re.compile(r"\.[A-Za-z]\w{1,4}$|^[a-z][a-z0-9+.-]*://|^(?:https?:|www\.)|[\\/]\S*[\\/]")
 _WORD_PATTERN: Final = re.compile(r"[^\W\d_]{2,}(?:[-'\u2019][^\W\d_]+)*|[^\W\d_](?:['\u2019-][^\W\d_]+)+")
 _PROGRAM_PREFIX: Final = re.compile(r"^Microsoft (?:Word|PowerPoint|Excel) - ")
@@ -102,4 +100,4 @@ def usable_title(title: str, tokenizer: Tokenizer, max_tokens: int = MAX_TITLE_T
 
 def title_tokens(title: str, tokenizer: Tokenizer) -> int:
     """Return the tokens that the title line adds to a chunk."""
-    return len(tokenizer.spans([title])[0]) + _LINE_END_TOKENS if title else 0
+    return len(tokenizer.spans([title])[0]) + LINE_END_TOKENS if title else 0

@@ -8,7 +8,8 @@ from typing import Any, LiteralString, NamedTuple
 from retrieval.database.rows import Executor, Params
 from retrieval.database.sessions import ThreadConnection
 
-_RECORD: LiteralString = """
+# Nothing for a deleted or outdated archive. A deleted member returns with another content of its archive only.
+_RECORD_MEMBERS: LiteralString = """
     with packed as (
         select * from unnest(%(ids)s::text[], %(paths)s::text[], %(names)s::text[], %(media_types)s::text[],
                              %(keys)s::text[], %(hashes)s::bytea[], %(sizes)s::bigint[]) with ordinality
@@ -63,20 +64,18 @@ _RECORD: LiteralString = """
     from archive a join listed l on true join found on found.external_id = a.external_id || '/' || l.path
     on conflict do nothing
 """
-"""A member that was deleted comes back only with another version of its archive: it is left out while the archive's
-content is the one that it was deleted from."""
-_UNUSED: LiteralString = """
+# A file is unused if its archive was deleted or outdated, or its member is in this run already.
+_SWEEP_UNUSED_FILES: LiteralString = """
     insert into sweeps (partition_id, kind, file_key)
     select r.partition_id, 'file', k.key from unnest(%(keys)s::text[]) k (key), job_runs r
     where r.id = %(run)s and not exists (
         select from run_documents d where d.job_run_id = r.id and d.raw_key = k.key
     )
 """
-"""The archive was deleted or overtaken meanwhile, or its member is on its way in this run already."""
 
 
-class Spent(NamedTuple):
-    """What a run has come to, and what an outermost archive has become in it."""
+class RunUsage(NamedTuple):
+    """Documents of a run, and the number and bytes of those packed into one outermost archive."""
 
     documents: int
     members: int
@@ -84,24 +83,24 @@ class Spent(NamedTuple):
 
 
 def record_members(connection: Executor, values: Params) -> None:
-    """Record the members of an archive, by column, and let unused files of theirs be deleted."""
-    connection.execute(_RECORD, values)
-    connection.execute(_UNUSED, values)
+    """Record the members of an archive, by column, and schedule the deletion of their unused files."""
+    connection.execute(_RECORD_MEMBERS, values)
+    connection.execute(_SWEEP_UNUSED_FILES, values)
 
 
 def read_external_id(db: Executor, document_id: str) -> str:
-    """Return the external id of a document, "" if it is gone."""
+    """Return the external id of a document; "" for a missing one."""
     return db.fetch_one(str, "select external_id from documents where id = %(id)s", {"id": document_id}) or ""
 
 
 def discard_files(connection: Executor, job_run_id: str, keys: Sequence[str]) -> None:
-    """Let garbage collection delete those of the files that are not used."""
-    connection.execute(_UNUSED, {"run": job_run_id, "keys": list(keys)})
+    """Schedule the deletion of the unused files among `keys`."""
+    connection.execute(_SWEEP_UNUSED_FILES, {"run": job_run_id, "keys": list(keys)})
 
 
-def count_spent(db: Executor, job_run_id: str, root: str) -> Spent | None:
+def read_usage(db: Executor, job_run_id: str, root: str) -> RunUsage | None:
     return db.fetch_one(
-        Spent,
+        RunUsage,
         """
         select count(*) as documents,
                count(*) filter (where properties ->> 'archiveRoot' = %(root)s) as members,

@@ -9,10 +9,10 @@ from functools import lru_cache
 from typing import Any, LiteralString, NamedTuple
 
 from retrieval import job_config
+from retrieval.conditions.model import PACKED_PATH_PROPERTY
 from retrieval.database.database import Database
 from retrieval.database.sessions import ThreadConnection
 from retrieval.ingestion.items import (
-    ARCHIVE_PATH_PROPERTY,
     ISOLATION_BLAME,
     STAGES_BEFORE_STEP,
     Item,
@@ -274,8 +274,8 @@ def _key_params(window: Sequence[DocumentKey]) -> dict[str, list[str]]:
 
 
 def _item_metadata(metadata: Mapping[str, Any] | None, properties: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    path = properties.get(ARCHIVE_PATH_PROPERTY)
-    return metadata if metadata is None or path is None else {**metadata, ARCHIVE_PATH_PROPERTY: path}
+    path = properties.get(PACKED_PATH_PROPERTY)
+    return metadata if metadata is None or path is None else {**metadata, PACKED_PATH_PROPERTY: path}
 
 
 @dataclass(frozen=True, slots=True)

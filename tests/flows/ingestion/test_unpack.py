@@ -146,7 +146,7 @@ def test_attachments_of_a_mail_are_documents_beside_it(house):
 
 def test_members_of_members_are_read_up_to_a_depth(house):
     data = packed([("leaf.txt", TIDES)])
-    for level in range(unpack.DEPTH):
+    for level in range(unpack.MAX_ARCHIVE_DEPTH):
         data = packed([(f"level{level}.zip", data)])
     ended = ingest(house, "top.zip", data)
     failed = {name: error for name, (status, _, error) in ended.items() if status == "FAILED"}
