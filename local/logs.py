@@ -1,6 +1,4 @@
 """Logs of roles: bounded files, their tails, and repeated errors."""
-# Recognizes errors of structlog (plain and JSON), Prefect, PostgreSQL, Granian, Uvicorn and Python. A traceback counts
-# unless a line of level ERROR announced it.
 
 from __future__ import annotations
 
@@ -21,6 +19,7 @@ _MAX_SERIES = 20
 _READ_BYTES = 1024 * 1024
 _MAX_MESSAGE_LENGTH = 200
 
+# Errors of structlog (plain and JSON), Prefect, PostgreSQL, Granian, Uvicorn and Python.
 _ERROR_PATTERN = re.compile(
     r"\| (?:ERROR|CRITICAL)\s*\|"
     r"|\[(?:error|critical)\s*\]"
@@ -77,7 +76,7 @@ def read_tail(home: Path, role: str, *, since: int = 0, lines: int = 8) -> str:
 
 
 def list_errors(text: str) -> Iterator[str]:
-    """Yield error lines without timestamps; a bare traceback by its last line."""
+    """Yield error lines without timestamps; a traceback without an error line before it, by its last line."""
     announced = tracing = False
     for line in text.splitlines():
         if tracing and line[:1] not in ("", " ", "\t"):

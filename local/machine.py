@@ -89,7 +89,7 @@ def measure_memory(root: int) -> int:
 
 
 def measure_disk(folder: Path, *, besides: Sequence[str] = ()) -> int:
-    """Return bytes of the files below a folder, without folders named in `besides`."""
+    """Return allocated bytes of the files below a folder, without folders named in `besides`."""
     total = 0
     for root, folders, names in os.walk(folder, onerror=lambda _: None):
         folders[:] = [name for name in folders if name not in besides]

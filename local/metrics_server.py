@@ -1,5 +1,4 @@
 """Prometheus metrics on their own port: `retrieval metrics`."""
-# Without a token only loopback is served, and another Host header is refused against DNS rebinding.
 
 from __future__ import annotations
 
@@ -60,6 +59,7 @@ def build_server(configured: Settings, db: Database) -> ThreadingHTTPServer:
         sys_version = ""
 
         def do_GET(self) -> None:
+            # Without a token: a page of another host could read the figures by DNS rebinding.
             if secret is None and not is_loopback(urlsplit(f"//{self.headers.get('Host', '')}").hostname or ""):
                 self._answer(403, b"This address is for this machine alone.\n")
             elif secret is not None and not _is_authorized(self.headers.get("Authorization", ""), secret):

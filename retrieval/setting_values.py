@@ -261,8 +261,8 @@ def _is_issuer(url: str | None) -> str | None:
 Issuer = Annotated[str | None, AfterValidator(_is_issuer)]
 
 
-# An empty secret counts as absent.
 def _is_long(secret: SecretStr | None) -> SecretStr | None:
+    # An empty secret counts as absent.
     if secret and 0 < len(secret.get_secret_value()) < 32:
         raise ValueError("shorter than 32 characters")
     return secret

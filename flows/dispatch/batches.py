@@ -75,9 +75,9 @@ async def start_evaluations(thread: LoopThread, client: PrefectClient) -> None:
 
 async def emit_events(thread: LoopThread) -> int:
     """Emit the oldest waiting events to Prefect; return their number."""
-    # Marked after the emission: a failed one is repeated.
     rows = await thread.run(queries_feed.list_waiting)
     if rows:
         await prefect_client.emit_events(rows)
+        # After the emission: a failed one is repeated.
         await thread.run(queries_feed.mark_emitted, [row.id for row in rows])
     return len(rows)

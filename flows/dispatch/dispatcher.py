@@ -52,7 +52,7 @@ SWEEP_SECONDS = 5.0
 MAINTAIN_SECONDS = 60.0
 # Check for documents to index in another language.
 LANGUAGE_CHECK_SECONDS = 10.0
-# While a webhook exists and a batch is open. No notices within these transactions: all would wait for one lock.
+# While a webhook exists and a batch is open. Transactions of documents send no notices: all would wait for one lock.
 OUTBOX_CHECK_SECONDS = 0.25
 # Between a missing deployment and its registration, and between attempts.
 REGISTER_DELAY_SECONDS = 2.0

@@ -164,7 +164,8 @@ async def find_registered_pool(client: PrefectClient) -> str:
 
 
 async def count_workers(client: PrefectClient, pool: str) -> int:
-    """Count the pool's online workers, at least 1, so that work is dispatched without any."""
+    """Count the pool's online workers without those for short flow runs, at least 1."""
+    # Work is dispatched without any worker, too.
     workers = await deadline.wait_for(client.read_workers_for_work_pool(pool))
     online = [worker for worker in workers if worker.status == WorkerStatus.ONLINE]
     return max(1, sum(not worker.name.endswith(SHORT_WORKER_SUFFIX) for worker in online))

@@ -163,10 +163,10 @@ class WarmWorker(BaseWorker[WarmConfiguration, WarmVariables, WarmResult]):
 
     async def get_and_submit_flow_runs(self) -> list[FlowRun]:
         """Take flow runs from the pool; a retried run waits for the former process to end."""
-        # Until then, Prefect's limiter raises RuntimeError, which would end the worker.
         try:
             return await super().get_and_submit_flow_runs()
         except RuntimeError:
+            # Prefect's limiter raises it while the former process holds the run's slot; it would end the worker.
             if not self._processes:
                 raise
             return []

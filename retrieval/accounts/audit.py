@@ -18,13 +18,11 @@ from retrieval.database.database import Database
 from retrieval.database.pagination import Page, PageRequest
 from retrieval.database.rows import Executor
 
-# Entries per insert.
 ENTRIES_PER_INSERT = 500
 
-# Covers the current insert and the entry's own.
+# An entry waits for the running insert and for its own.
 WAIT_SECONDS = 20.0
 
-# Entries per delete.
 ENTRIES_PER_DELETE = 5000
 
 # Clients may put any text into a path.

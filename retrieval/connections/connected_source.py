@@ -59,8 +59,8 @@ class SourceCursor:
     step: Literal["unfinished", "listing", "departures"]
     at: str | None
     whole: bool = False
-    whole_pattern: str = ""
     # Regular expression of the external ids that were listed in full, where not all were.
+    whole_pattern: str = ""
     # The connection has another account, so a person must confirm removals.
     moved: bool = False
     known_ids: Sequence[str] = ()

@@ -26,7 +26,7 @@ STATEMENT_TIMEOUT = "statement_timeout"
 
 
 class ThreadConnection(Connection[DictRow]):
-    """Pooled connection of a thread; `chosen` holds its session settings."""
+    """Pooled connection of a thread; `settings_applied` holds its session settings."""
 
     # `set local` needs four round trips (begin, setting, statement, commit), each as slow as a lookup, so session
     # settings are changed only on difference.
@@ -98,7 +98,7 @@ class ThreadConnection(Connection[DictRow]):
             self.apply_settings({PLAN_MODE: plans})
 
     def set_timeout(self, milliseconds: str, default: str) -> None:
-        """Set the statement timeout; `usual` is the pool's."""
+        """Set the statement timeout; `default` is the pool's."""
         if self.settings_applied.get(STATEMENT_TIMEOUT, default) != milliseconds:
             self.apply_settings({STATEMENT_TIMEOUT: milliseconds})
 

@@ -52,9 +52,9 @@ class LoopConnection(AsyncConnection[DictRow]):
     """Connection with a deadline: OperationalError after `seconds` without response."""
 
     seconds: float | None = None
-    # Last mode set by `plan`.
+    # Last mode set by `set_plan_mode`.
     plan_mode: PlanMode | None = None
-    # Last settings set by `view`.
+    # Last settings set by `set_viewer`.
     viewer_settings: Mapping[str, str] = _UNKNOWN_SETTINGS
     _replanned = 0.0
 

@@ -38,7 +38,7 @@ def record_listing(
         listings.begin_listing(connection, run.job_run_id)
     pages = source.discover(run.request, listings.find_cursor(db, run.job_run_id))
     with ExitStack() as stack:
-        if isinstance(pages, Generator):  # its own clean-up, such as threads, is due now and not some day
+        if isinstance(pages, Generator):  # ends its threads now instead of at garbage collection
             stack.callback(pages.close)
         for page in pages:
             contents = {} if run.picks else listed_content.store_content(db, lease, run.number, page.items, files)

@@ -42,7 +42,7 @@ def fetch_documents(
         try:
             accepted = run_documents.items_at_stage(db, lease, window, Stage.ACCEPTED)
             download.download_documents(db, lease, accepted, files, source, should_continue=should_continue)
-        except Retryable as error:  # those that are there go on, whatever becomes of the others
+        except Retryable as error:
             # Downloaded documents continue; the error is raised at the end.
             retryable = error
     items = run_documents.items_at_stage(db, lease, window, Stage.ACCEPTED)

@@ -20,6 +20,7 @@ from retrieval.ports import FileStore
 
 # Open only until something is searchable: the first documents with text decide before chunking. A PATCH with `auto` and
 # `reembed` decides again by all documents.
+
 # One non-English document in five selects the multilingual model.
 FOREIGN_SHARE_DIVISOR: Final = 5
 _MAX_NAMED_LANGUAGES: Final = 5

@@ -18,6 +18,7 @@ from retrieval.ports import Page, SourceItem
 
 # The documents and bytes of a request are checked on arrival (`retrieval.accounts.quotas`); documents added by a flow
 # are checked here. Organizations without quotas cost one lookup.
+
 # The size of a new document is unknown; at least one unit must be free.
 _MINIMAL_USE: Mapping[str, int] = {DOCUMENT_QUOTA: 1, STORAGE_QUOTA: 1, TOKENS_QUOTA: 1}
 

@@ -13,6 +13,7 @@ from retrieval.sources import STORED_SOURCES
 # Organizations share the workers by the weight of their plan, and their scopes share that part. Every organization may
 # have at least one dispatched batch. Short work without external requests, for example a text for the local model, has
 # a separate queue with a reserved slot in each worker.
+
 SHORT_QUEUE: Final = "short"
 # First batch of an organization.
 DEFAULT_QUEUE: Final = "default"

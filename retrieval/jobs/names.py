@@ -20,7 +20,7 @@ _DESCRIPTION_SQL: LiteralString = f"""
 """
 # Searchable words of job run `r` of job `j`: `given`, `url`, `first`, `account`; without counts.
 SEARCH_WORDS_QUERY: LiteralString = "(select " + _DESCRIPTION_SQL + ") named"
-# Columns of `RunDescription`, of job run `r`, job `j` and `run_progress.COUNTED_DOCUMENTS`.
+# Columns of `RunDescription`, of job run `r`, job `j` and `queries.progress.COUNTED_DOCUMENTS`.
 DESCRIPTION_COLUMNS: LiteralString = f"""
     r.source, {job_config.DRY_RUN_SOURCE} as tried, counted.whole, counted.hosts, {_DESCRIPTION_SQL}
 """

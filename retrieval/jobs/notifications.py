@@ -14,6 +14,7 @@ log = structlog.get_logger()
 
 # A notifying transaction holds a server-wide lock during its flush to disk, so notices have a separate transaction, one
 # for all requests of a few milliseconds. A lost notice costs seconds.
+
 # Channel for workers.
 FLOW_RUNS_CHANNEL: LiteralString = "flow_runs_waiting"
 # Application name of a worker's connection, open for the life of the worker.

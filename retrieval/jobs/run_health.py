@@ -11,7 +11,7 @@ from retrieval.jobs import run_outcome
 
 MAX_EXAMINED_RUNS = 100
 
-# Only what `run_outcome.OUTCOME` reads, and not the whole progress.
+# Counts read by `run_outcome.OUTCOME_EXPRESSION`, without the whole progress.
 _COUNTED_STATUSES: LiteralString = (
     " cross join lateral (select count(*) filter (where status = 'SUCCESS') as succeeded,"
     " count(*) filter (where status = 'FAILED') as failed, count(*) filter (where status = 'CANCELLED') as cancelled"

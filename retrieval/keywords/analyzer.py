@@ -30,9 +30,9 @@ from retrieval.keywords.word_lists import STOP_WORDS, UNACCENTED_STOP_WORDS
 # A tsvector holds at most a megabyte, so the text is cut at this length.
 MAX_TEXT_CHARACTERS: LiteralString = "200000"
 MAX_CHARACTERS: Final = int(MAX_TEXT_CHARACTERS)
-# Stop words of texts up to this number of words are indexed,
+# All stop words are indexed in texts of at most this number of words.
 SHORT_TEXT_WORDS: Final = 32
-# and stop words in rows of at least this length.
+# In longer texts, stop words are indexed in rows of at least this length.
 STOP_WORD_ROW: Final = 5
 # Prefixes of stop words written as names, and of other indexed stop words.
 NAME_PREFIX, STOP_PREFIX = "^", "~"

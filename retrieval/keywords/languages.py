@@ -73,11 +73,11 @@ _DEFAULT_LANGUAGES: Final = {
 }
 _WORD_PATTERN: Final = re.compile(r"[^\W\d_]+")
 _LANGUAGES_OF: Final = word_lists.LANGUAGES_OF
-# Least number of function words,
+# A language is detected with at least this number of function words.
 _MIN_FUNCTION_WORDS: Final = 2
-# share of all words,
+# Least share of function words among all words.
 _MIN_SHARE: Final = 0.1
-# and ratio to the next language.
+# Least ratio of function words to those of the next language.
 _MIN_LEAD: Final = 1.15
 
 
@@ -142,7 +142,7 @@ def parse_language(declared: str) -> str | None:
 
 
 def choose_configuration(language: str | None, default: str) -> str:
-    """Return the configuration of a language; `otherwise` for None."""
+    """Return the configuration of a language; `default` for None."""
     return default if language is None else LANGUAGE_CONFIGURATIONS.get(language, SIMPLE_CONFIGURATION)
 
 

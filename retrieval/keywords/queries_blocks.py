@@ -150,7 +150,7 @@ def pack_terms(db: Executor, params: Params, terms: Sequence[str]) -> None:
 
 
 def delete_other_blocks(db: Executor, params: Params, last_term: str, until: str, terms: Sequence[str]) -> None:
-    """Delete blocks of other terms after `after` up to `until`; "" is unbounded."""
+    """Delete blocks of other terms after `last_term` up to `until`; "" is unbounded."""
     statement: LiteralString = """
     delete from posting_blocks where partition_id = %(partition)s and term > %(after)s
       and (term <= %(until)s or %(until)s = '') and term <> all(%(terms)s)

@@ -48,7 +48,7 @@ def list_lexemes(db: Executor, analyzed: Mapping[str, Sequence[AnalyzedText]]) -
 def list_terms_near(
     db: Executor, partition_id: int, first: str, alternatives: Sequence[str], lengths: tuple[int, int]
 ) -> list[str]:
-    """List terms by first letter and length, and existing terms among `others`."""
+    """List terms by first letter and length, and existing terms among `alternatives`."""
     statement: LiteralString = """
         (
             select term from term_counts

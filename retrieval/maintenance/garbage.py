@@ -30,7 +30,7 @@ log = structlog.get_logger()
 
 # Sweeps of one scope run one after the other; scopes do not wait for each other.
 SWEEP_THREADS = 4
-# A thread then continues with another scope.
+# After this time a thread continues with another scope.
 SCOPE_TURN_SECONDS = 10.0
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 
 def send_bounded(send: Callable[[Any], Any], request: Any, *, max_bytes: int, seconds: float | None = None) -> Any:
-    """Send a request. DecodingError above `most` bytes or for compression, ReadTimeout after `seconds`."""
+    """Send a request. DecodingError above `max_bytes` or for compression, ReadTimeout after `seconds`."""
     import httpx
 
     # Compressed bodies are refused: kilobytes can expand to gigabytes, and httpx decompresses at once.

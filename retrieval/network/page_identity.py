@@ -25,7 +25,7 @@ TRACKING_PARAMETER: Final = re.compile(
 SESSION_PARAMETER: Final = re.compile(
     r"jsessionid|phpsessid|aspsessionid\w*|asp\.net_sessionid|cfid|cftoken|oscsid|xtcsid|zenid", re.IGNORECASE
 )
-# Sites use these for pages of their own, too: they count as sessions only with the value of one.
+# Sites use these for pages of their own, too: they count as sessions only with a session's value.
 _AMBIGUOUS_PARAMETER: Final = re.compile(r"s|sid|sess(?:ion)?(?:_?id)?", re.IGNORECASE)
 _SESSION_VALUE: Final = re.compile(r"(?=.*\d)(?=.*[a-z])([0-9a-f]{8,}|[0-9a-z_,-]{16,})", re.IGNORECASE)
 _SESSION_SEGMENT: Final = re.compile(r"/(?:\([A-Z]\([0-9a-z_-]{16,}\)\))+(?=/)", re.IGNORECASE)  # of ASP.NET

@@ -1,1 +1,1 @@
-"""Search: BM25, hydration of candidates, fusion."""
+"""Search: vector and keyword candidates, their fusion, reranking, context, diversity and explanations."""

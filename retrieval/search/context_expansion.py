@@ -68,7 +68,7 @@ class ParsedText:
         self._counted: dict[Range, list[Range]] = {}
 
     def expand_around(self, hit: Range, unit: Unit, max_tokens: int, within: Range | None = None) -> Range:
-        """Return the unit around a hit, up to `most` tokens, merged with `within`."""
+        """Return the unit around a hit, up to `max_tokens`, merged with `within`."""
         start, end = self._unit(hit, unit)
         if within is not None:
             start, end = min(start, within[0]), max(end, within[1])
@@ -115,7 +115,7 @@ class ParsedText:
         return headings
 
     def _cut(self, unit: Range, hit: Range, max_tokens: int) -> Range:
-        """Cut the unit around the hit to `most` tokens."""
+        """Cut the unit around the hit to `max_tokens`."""
         reach = max_tokens * _CHARACTERS_PER_TOKEN
         if hit[0] == hit[1]:
             return hit

@@ -61,8 +61,8 @@ class DocumentVectors:
     def read(
         self, db: Database, partition_id: int, versions: Sequence[str], dimensions: int, max_chunks: int
     ) -> list[_VersionEntry] | None:
-        """Return the entries of versions with chunks; None above `most` chunks. With `dimensions` 0 vectors are
-        skipped.
+        """Return the entries of versions with chunks; None above `max_chunks`. With `dimensions` 0 vectors
+        are skipped.
         """
         cached: list[_VersionEntry] = []
         missing: list[str] = []
@@ -105,7 +105,7 @@ def compare_versions(
     nearest: int,
     max_chunks: int,
 ) -> Matches | None:
-    """Return the versions' chunks and the nearest to the query; None above `most` chunks."""
+    """Return the versions' chunks and the nearest to the query; None above `max_chunks`."""
     import numpy as np
 
     dimensions = 0 if values is None else len(values)

@@ -70,11 +70,11 @@ class Candidate:
     parsed_key: str | None
     modified_at: str | None
     created_at: datetime
-    # Best semantic score of all candidates,
+    # Best semantic score of all candidates.
     nearest: float
-    # mean of the best ten,
+    # Mean of the ten best semantic scores.
     nearby: float
-    # and best keyword score.
+    # Best keyword score of all candidates.
     strongest: float
     pages: list[int] | None
     # Contexts must not show hidden passages of the document.

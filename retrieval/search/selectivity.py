@@ -113,7 +113,7 @@ def match_chunks(
     viewer: Viewer | None,
     max_chunks: int = UNLIMITED_CHUNKS,
 ) -> Matches | None:
-    """Return matching chunks and the nearest; None above `most`."""
+    """Return matching chunks and the nearest; None above `max_chunks`."""
     if max_chunks < UNLIMITED_CHUNKS and not (document_filter is not None and document_filter.reads_rows):
         versions = queries_vectors.list_versions(
             db, partition.id, document_filter or DocumentFilter(), viewer=viewer, limit=max_chunks + 1

@@ -135,7 +135,7 @@ def insert_deliveries(connection: Executor, columns: Mapping[str, Sequence[Any]]
 
 
 # One index probe per endpoint with waiting deliveries. The conditions on earlier deliveries are
-# # split so that each is an index probe.
+# split so that each is an index probe.
 _LIST_DUE: LiteralString = """
     with recursive hooks as (
         (select webhook_id from webhook_deliveries where status = 'PENDING' order by webhook_id limit 1)

@@ -111,10 +111,10 @@ SENDER_THREADS = 16
 REQUESTS_PER_ENDPOINT = 4
 # Threads for failing endpoints.
 FAILING_ENDPOINT_THREADS = SENDER_THREADS // 2
-# Then another sender retries the delivery.
+# After this time without a result, another sender retries the delivery.
 LEASE_SECONDS = 20.0
 RETRY_SCHEDULE_SECONDS = (5, 30, 120, 600, 3600)
-# Repeated after the schedule, until the delivery is a day old.
+# Interval of attempts after the end of the schedule, until the delivery is a day old.
 LATER_RETRY_SECONDS = 6 * 3600
 
 

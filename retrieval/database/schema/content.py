@@ -110,7 +110,7 @@ class Document(SQLModel, table=True):
     # Archive or mail with the document inside.
     archive_id: str | None = text_column(nullable=True)
     active_generation: int = Field(sa_column=Column(BigInteger, nullable=False, server_default="0"))
-    # Newest run with this content, without changes too.
+    # Newest job run that saw this content, changed or not.
     latest_generation: int = Field(sa_column=Column(BigInteger, nullable=False, server_default="0"))
     fingerprint: bytes | None = Field(sa_column=Column(LargeBinary, nullable=True))
     raw_key: str | None = text_column(nullable=True)

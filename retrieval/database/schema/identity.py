@@ -248,7 +248,7 @@ class MetricCount(SQLModel, table=True):
     # "" for the whole installation.
     organization_id: str = text_column(primary_key=True)
     name: str = text_column(primary_key=True)
-    # Label values with commas.
+    # Label values, joined by commas.
     labels: str = text_column(primary_key=True)
     # Upper bound of a histogram bucket, or `sum`; "" for a counter.
     part: str = text_column(primary_key=True)

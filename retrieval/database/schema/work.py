@@ -67,7 +67,7 @@ class Batch(SQLModel, table=True):
     released: bool = Field(sa_column_kwargs={"server_default": "false"})
     # Document, or job run in listing, processed without others.
     at_work: str | None = text_column(nullable=True)
-    # Crashes of flow runs attributed to the row (`losses`).
+    # Crashes of flow runs attributed to the row (`poison_detection`).
     blame: int = Field(sa_column_kwargs={"server_default": "0"})
     flow_run_id: str | None = text_column(nullable=True)
     created_at: datetime = time_column()
@@ -116,7 +116,7 @@ class JobRun(SQLModel, table=True):
     to_discover: bool = Field(sa_column_kwargs={"server_default": "false"})
     discover_cursor: str | None = text_column(nullable=True)
     blame: int = Field(sa_column_kwargs={"server_default": "0"})
-    # Of the creating request, like `traceparent` (`retrieval.origin`).
+    # Id of the creating request (`retrieval.origin`).
     request_id: str | None = text_column(nullable=True)
     traceparent: str | None = text_column(nullable=True)
     progress: dict[str, Any] = json_column()

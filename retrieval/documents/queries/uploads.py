@@ -164,7 +164,7 @@ async def find_uploads(db: Database, owner: Owner, upload_ids: Sequence[str]) ->
 async def list_uploads(
     db: Database, owner: Owner, limit: int, after_id: str | None, *, purpose: str | None, oldest_first: bool
 ) -> list[UploadedFile]:
-    """List the owner's uploads by age. `after`: id of an upload, possibly deleted."""
+    """List the owner's uploads by age. `after_id`: id of an upload, possibly deleted."""
     # Ids sort by age, so a list continues after a deleted upload.
     ending: LiteralString = (
         " and (%(after)s::text is null or id > %(after)s) order by id"

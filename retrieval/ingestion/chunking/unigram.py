@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 # The best segmentation has the highest sum of piece scores (Viterbi). Pieces are found by 64-bit hashes of all parts of
 # a text at once.
+
 # Stands for a space in pieces, always as their first character.
 _SPACE_MARK: Final = "\u2581"
 _MAX_CACHED_WORDS, _MAX_CACHED_WORD_CHARACTERS = 20_000, 32

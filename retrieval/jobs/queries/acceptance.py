@@ -30,7 +30,7 @@ _INSERT_JOB_AND_RUN: LiteralString = (
 """
 )
 
-# One text or file; no row for a missing namespace. An access list takes effect with the new version (`access.lists`).
+# One text or file; no row for a missing namespace. An access list takes effect with the new version.
 DOCUMENT_STATEMENT: LiteralString = (
     _INSERT_JOB_AND_RUN
     + """    document as (

@@ -67,7 +67,6 @@ class QueuedRun:
 
 def form_batch(connection: ThreadConnection, group: QueueGroup, queue: str, *, size: int, worker_slots: int) -> int:
     """Form a batch of at most `size` ready job runs, oldest first; return 0 or 1."""
-    # Job runs of a suspended flow run continue in its batch. A probing batch has one job run.
     # Each batch has its own transaction: waiting for locks of one scope does not delay another.
     partition, source = group.partition, group.source
     share = _share_of_waiting(connection, partition, source, size, worker_slots) if source in STORED_SOURCES else 1
@@ -76,10 +75,12 @@ def form_batch(connection: ThreadConnection, group: QueueGroup, queue: str, *, s
         return 0
     resumed = queued[0].resumes_batch
     queued = [run for run in queued if run.resumes_batch == resumed]
+    # Job runs of a suspended flow run continue in its batch.
     batch_id = resumed or ids.batch_id()
     is_probe = source != "REEMBED" and breakers.become_probe(connection, batch_id, partition)
     if is_probe is None:
         return 0
+    # A probing batch has one job run.
     queued = queued[:1] if is_probe else queued
     values = {"id": batch_id, "partition": partition, "source": source, "queue": queue, "runs": len(queued)}
     if resumed is None or not connection.execute(_RESUME_STATEMENT, values).rowcount:

@@ -20,7 +20,6 @@ class RequestedBatch(NamedTuple):
 async def make_batch(db: Database, job_run_id: str, flow_run_id: str, *, size: int, seconds: float) -> None:
     """Create the batch of an accepted job run for this flow run in the caller's transaction; claim within `seconds`."""
     # At the limit `size`, no other job run joins the batch.
-    # A released lease: the reconciler executes this flow run again if its process ends before it claims the batch.
     values = {
         "run": job_run_id,
         "batch": ids.batch_id(),
@@ -28,6 +27,7 @@ async def make_batch(db: Database, job_run_id: str, flow_run_id: str, *, size: i
         "flow_run": flow_run_id,
         "seconds": seconds,
     }
+    # A released lease: the reconciler executes this flow run again if its process ends before it claims the batch.
     await db.async_execute(
         "insert into batches (id, partition_id, source, size, flow_run_id, dispatched_at, lease_until, released)"
         " select %(batch)s, partition_id, source, %(size)s, %(flow_run)s, now(),"
