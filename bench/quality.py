@@ -61,7 +61,7 @@ class CachedEmbedder:
         self.inner, self.model, self.dimensions = model, name, model.dimensions
         self.max_tokens = model.max_tokens
         self.passage_prefix = model.passage_prefix
-        self.unrelated = getattr(model, "unrelated_cosine", 0.0)
+        self.unrelated_cosine = getattr(model, "unrelated_cosine", 0.0)
         self.query_vectors: dict[str, Any] = {}
 
     def learn(self, texts: list[str], kind: str) -> Any:

@@ -107,7 +107,7 @@ def _select(findings: Sequence[Finding], kind: str, partition: Place | None = No
 
 
 def _is_of(finding: Finding, check: tables.TableCheck) -> bool:
-    return "partition" not in finding.data or f"from {finding.data['partition']} " in check.statement
+    return "table_name" not in finding.data or f"from {finding.data['table_name']} " in check.statement
 
 
 def find_gaps(instance: Instance) -> Iterator[Finding]:

@@ -21,7 +21,7 @@ class BrokenRow:
     partition_id: int | None = None
     organization_id: str | None = None
     tenant: str | None = None
-    place: str | None = None
+    table_name: str | None = None
     chunk_id: int | None = None
     generation: int | None = None
     key: bytes | None = None
@@ -141,7 +141,7 @@ UNSEEN_CHUNKS: LiteralString = (
 def lost_rows(table: LiteralString) -> LiteralString:
     """Return the statement that counts rows of missing partitions."""
     return f"""
-    select {table}.partition_id, null as namespace_id, null as document_id, '{table}' as place,
+    select {table}.partition_id, null as namespace_id, null as document_id, '{table}' as table_name,
            count(*) || ' rows of {table} in partition ' || {table}.partition_id || ', which does not exist' as detail
     from {table} where not exists (select from partitions p where p.id = {table}.partition_id)
     group by {table}.partition_id

@@ -206,8 +206,9 @@ def test_a_child_of_the_pool_is_restricted_before_it_has_threads_and_knows_no_se
         proc_folder = Path(f"/proc/{child.pid}")
         environment = (proc_folder / "environ").read_bytes()
         assert b"canary" not in environment
-        names = {entry.partition(b"=")[0] for entry in environment.split(b"\0") if entry}
-        assert names <= CHILD_VARIABLES
+        variables = dict(entry.split(b"=", 1) for entry in environment.split(b"\0") if entry)
+        assert variables.keys() <= CHILD_VARIABLES
+        output_folder = Path(variables[b"TMPDIR"].decode())
         status = (proc_folder / "status").read_text()
         assert "CapEff:\t0000000000000000" in status
         assert "NoNewPrivs:\t1" in status
@@ -215,8 +216,11 @@ def test_a_child_of_the_pool_is_restricted_before_it_has_threads_and_knows_no_se
         first.write_text("tide,high\n1,2\n")
         task = Task(str(first), "first.csv", "text/csv", ocr=False, cpu_seconds=60, expanded_bytes=MB)
         assert "tide" in child.run(task).text
+        sandbox = output_folder.parent
+        assert [path for folder in sandbox.iterdir() for path in folder.iterdir()] == []
     finally:
         child.end()
+    assert not sandbox.exists()
 
 
 def test_what_a_child_says_of_its_members_is_not_believed(room: SandboxFolder, tmp_path: Path) -> None:

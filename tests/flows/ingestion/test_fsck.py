@@ -233,6 +233,18 @@ def test_a_file_that_a_row_has_come_to_refer_to_is_not_removed(quiet):
     assert [key for key in store.keys(f"{space.scope.namespace}/") if key in keys] == keys[:1]
 
 
+def test_rows_of_a_missing_partition_are_deleted_from_the_table_of_their_finding(quiet):
+    space = Configured(quiet)
+    only(space, "insert into term_counts (partition_id, term, chunks) values (10000000, 'x', 1)")
+    checked = instance(space)
+    findings = check.find_all(checked)
+    only(space, "insert into embeddings (partition_id, key, values) values (10000000, 'later', '[1]')")
+    check.repair_all(checked, findings)
+    count = "select count(*) as rows from {} where partition_id = 10000000"
+    assert only(space, count.format("term_counts")) == [{"rows": 0}]
+    assert only(space, count.format("embeddings")) == [{"rows": 1}]
+
+
 def test_what_a_running_flow_writes_is_left_alone(quiet):
     space = Configured(quiet)
     filled(space, 3)
