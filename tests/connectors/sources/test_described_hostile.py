@@ -10,7 +10,7 @@ import pytest
 from connectors import registry
 from connectors.http import retries
 from connectors.sources.described import custom, description, fields, permissions, syntax, templates
-from connectors.sources.described.filters import storage
+from connectors.sources.described.filters import adf, chat, storage
 from retrieval.errors import Fatal, Skippable
 from retrieval.ports import SourceItem
 from retrieval.settings import Settings
@@ -237,3 +237,29 @@ def test_a_download_redirected_to_a_refused_address_fails_only_the_file(account,
         connector.fetch(tokens, item, tmp_path / "owl.txt")
     assert tokens.failed == ""
     assert [bool(headers.get("authorization") or headers.get("Authorization")) for headers in seen[1:]] in ([], [False])
+
+
+def nest(make, levels=980):
+    value = make("owls")
+    for _ in range(levels):
+        value = make(value)
+    return value
+
+
+@pytest.mark.parametrize(
+    ("read", "make"),
+    [
+        (adf.read_words, lambda inner: [inner]),
+        (adf.read_words, lambda inner: {"name": "owls", "child": inner}),
+        (
+            lambda value: chat.read_blocks({}, [{"type": "rich_text", "elements": [value]}]),
+            lambda inner: {"type": "rich_text_list", "elements": [inner]},
+        ),
+        (
+            lambda value: chat.read_blocks({}, [value]),
+            lambda inner: {"type": "table", "rows": [[inner if isinstance(inner, dict) else {"text": inner}]]},
+        ),
+    ],
+)
+def test_values_within_values_are_read_to_a_limited_depth(read, make):
+    assert isinstance(read(nest(make)), str)

@@ -39,18 +39,20 @@ def read_document(document: Any) -> str:
     return "".join(f"<p>{escape(line)}</p>" for line in str(document or "").splitlines() if line.strip())
 
 
-def read_words(value: Any) -> str:
+def read_words(value: Any, depth: int = 0) -> str:
     """Return the value of a field as words: names of objects, lists with commas, texts of documents."""
+    if depth > MAX_DEPTH:
+        return ""
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, list):
-        return ", ".join(filter(None, map(read_words, value[:1000])))
+        return ", ".join(filter(None, (read_words(entry, depth + 1) for entry in value[:1000])))
     if not isinstance(value, Mapping):
         return "" if value is None else str(value)
     if value.get("type") == "doc":
         return read_text(value)
     name = next((str(value[field]) for field in _WORDS if isinstance(value.get(field), str | int)), "")
-    child = read_words(value["child"]) if isinstance(value.get("child"), Mapping) else ""
+    child = read_words(value["child"], depth + 1) if isinstance(value.get("child"), Mapping) else ""
     return " / ".join(filter(None, (name, child)))
 
 

@@ -94,7 +94,7 @@ def _read_block(block: Mapping[str, Any], names: Names, depth: int = 0) -> str:
         title = _text(block.get("title"), names)
         return " ".join(dict.fromkeys(filter(None, (title, _field(block, "alt_text")))))
     if kind == "table":
-        return _read_table(block, names)
+        return _read_table(block, names, depth)
     texts = [_text(block.get("text"), names)]
     fields = [_text(field, names) for field in _list(block.get("fields"))]
     inner = _list(block.get("elements")) if kind in {"context", "actions", "context_actions"} else []
@@ -105,9 +105,9 @@ def _read_block(block: Mapping[str, Any], names: Names, depth: int = 0) -> str:
     return _join((*texts, *fields, " ".join(filter(None, elements))))
 
 
-def _read_table(block: Mapping[str, Any], names: Names) -> str:
+def _read_table(block: Mapping[str, Any], names: Names, depth: int) -> str:
     rows = [
-        [_text(cell, names) or _read_block(cell, names, 1) for cell in row if isinstance(cell, Mapping)]
+        [_text(cell, names) or _read_block(cell, names, depth + 1) for cell in row if isinstance(cell, Mapping)]
         for row in block.get("rows") or ()
         if isinstance(row, list)
     ]
@@ -116,14 +116,16 @@ def _read_table(block: Mapping[str, Any], names: Names) -> str:
     return "\n".join([*lines[:1], f"|{' --- |' * len(rows[0])}", *lines[1:]]) if rows else ""
 
 
-def _read_rich(element: Mapping[str, Any], names: Names) -> str:
+def _read_rich(element: Mapping[str, Any], names: Names, level: int = 0) -> str:
+    if level > MAX_DEPTH:
+        return ""
     kind, inner = _field(element, "type"), _list(element.get("elements"))
     if kind == "rich_text_list":
         ordered = element.get("style") == "ordered"
         depth = element.get("indent")
         indent = "    " * min(depth, MAX_DEPTH) if isinstance(depth, int) else ""
         return "\n".join(
-            f"{indent}{f'{number}.' if ordered else '-'} {_read_rich(item, names)}"
+            f"{indent}{f'{number}.' if ordered else '-'} {_read_rich(item, names, level + 1)}"
             for number, item in enumerate(inner, 1)
         )
     text = "".join(_read_inline(item, names) for item in inner)
