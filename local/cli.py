@@ -30,7 +30,7 @@ _ROLE_DESCRIPTIONS = {
     "dispatcher": "the dispatcher",
     "prefect": "a Prefect server",
     "ui": "the admin app",
-    "metrics": "the port for Prometheus",
+    "metrics": "the endpoint for Prometheus",
 }
 
 
@@ -158,9 +158,9 @@ def list_unknown_settings(environment: Mapping[str, str], file: Path) -> list[st
 
 def _describe_unknown(name: str) -> str:
     if name.endswith("_FILE") and name.removesuffix("_FILE") in _KNOWN_VARIABLES:
-        return f"{name} is left aside: only secrets are read from files. Set {name.removesuffix('_FILE')} itself."
+        return f"{name} is ignored: only secrets are read from files. Set {name.removesuffix('_FILE')} itself."
     alike = get_close_matches(name, _KNOWN_VARIABLES - {TOKEN_VARIABLE}, 1, 0.8)
-    return f"{name} is no setting of this version and is left aside." + (f" Is {alike[0]} meant?" if alike else "")
+    return f"{name} is not a setting of this version and is ignored." + (f" Did you mean {alike[0]}?" if alike else "")
 
 
 class _UsageError(Exception):
@@ -197,19 +197,26 @@ def make_parser(
     parser.add_argument("--version", action="version", version=metadata.version("retrieval-service"))
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     for name, (description, *arguments) in _COMMAND_ARGUMENTS.items():
-        subparser = commands.add_parser(name, help=description)
+        subparser = _add_command(commands, name, description)
         subparser.set_defaults(verb="")
         _add_arguments(subparser, arguments)
     for role, description in _ROLE_DESCRIPTIONS.items():
-        commands.add_parser(role, help=f"run {description} alone, in the foreground")
+        _add_command(commands, role, f"run {description} in the foreground")
     if with_client:
         _add_client_commands(commands)
     for noun, (description, verbs) in _VERB_ARGUMENTS.items():
-        subparsers = commands.add_parser(noun, help=f"administer {description}").add_subparsers(
+        subparsers = _add_command(commands, noun, f"administer {description}").add_subparsers(
             dest="verb", required=True, metavar="VERB"
         )
         for verb, (help_text, *arguments) in verbs.items():
-            _add_arguments(subparsers.add_parser(verb, help=help_text), arguments)
+            _add_arguments(_add_command(subparsers, verb, help_text), arguments)
+    return parser
+
+
+def _add_command(commands: Commands, name: str, summary: str) -> argparse.ArgumentParser:
+    """Add a command with its summary in the list of commands and in its own help."""
+    parser = commands.add_parser(name, help=summary)
+    parser.description = f"{summary[0].upper()}{summary[1:]}."
     return parser
 
 
@@ -217,7 +224,7 @@ def _add_client_commands(commands: Commands) -> None:
     from retrieval_client.cli import parsers
 
     parsers.add_commands(commands)
-    mcp = commands.add_parser("mcp", help="speak the Model Context Protocol over stdin and stdout, for language models")
+    mcp = _add_command(commands, "mcp", "speak the Model Context Protocol over stdin and stdout, for language models")
     parsers.add_server_options(mcp)
     mcp.add_argument("--namespace", help="id or name of the namespace for calls that name none")
 
@@ -240,7 +247,7 @@ _TENANT_ID = _argument("tenant", help="id of the tenant, as requests send it in 
 _ORG_OPTIONS = (
     _argument("--plan", choices=("pilot", "pro", "team", "custom"), help="sets the request limit"),
     _argument("--requests", type=int, help="requests per minute, instead of the plan's"),
-    _argument("--namespaces", type=int, help="most namespaces"),
+    _argument("--namespaces", type=int, help="maximum number of namespaces"),
     _argument("--tenants", choices=("open", "registered"), help="whether unknown tenants are accepted"),
     _argument("--tenant-required", choices=("yes", "no"), help="whether every request must name a tenant"),
 )
@@ -248,8 +255,8 @@ _ENV_HELP = """print lines that set up a shell for the running instance (API, AP
 PATH), for eval "$(retrieval env)\""""
 _READY_HELP = """probe a role, by default the one started last by its own command in this home: exit code 0 if it is \
 ready, else 3 and the reasons"""
-_PROVE_HELP = """measure a fresh instance (search beside hosted services, reading, isolation, kills, cost) and write a \
-page; exit code 1 unless all promises hold"""
+_PROVE_HELP = """measure a fresh instance (search against hosted services, reading, isolation, kills, cost) and write \
+a page; exit code 1 unless all promises hold"""
 _COMMAND_ARGUMENTS: Mapping[str, tuple[Any, ...]] = {
     "up": (
         "start everything on this machine; Ctrl-C stops it",
@@ -354,10 +361,14 @@ _VERB_ARGUMENTS: Mapping[str, tuple[str, Mapping[str, tuple[Any, ...]]]] = {
                 *(
                     _argument(option, dest=name, metavar="N", help=description)
                     for option, name, description in (
-                        ("--documents", "documents", "most documents"),
-                        ("--stored-bytes", "storedBytes", "most bytes of documents as they were sent"),
-                        ("--tokens-per-month", "tokensPerMonth", "most tokens embedded in a calendar month"),
-                        ("--concurrent-runs", "concurrentRuns", "most unfinished job runs"),
+                        ("--documents", "documents", "maximum number of documents"),
+                        ("--stored-bytes", "storedBytes", "maximum size of the original documents in bytes"),
+                        (
+                            "--tokens-per-month",
+                            "tokensPerMonth",
+                            "maximum number of tokens embedded in a calendar month",
+                        ),
+                        ("--concurrent-runs", "concurrentRuns", "maximum number of unfinished job runs"),
                     )
                 ),
             ),
@@ -367,9 +378,9 @@ _VERB_ARGUMENTS: Mapping[str, tuple[str, Mapping[str, tuple[Any, ...]]]] = {
         "descriptions of services",
         {
             "check": (
-                "check a description; with --url read the service, by the JSON of SOURCE_CREDENTIALS",
-                _argument("file", help="a YAML file, as RETRIEVAL_SOURCE_DESCRIPTIONS has it"),
-                _argument("--url", help="address of a connection"),
+                "check a description; with --url read the service with the JSON credentials in SOURCE_CREDENTIALS",
+                _argument("file", help="YAML file of the description"),
+                _argument("--url", help="address to read, as the `url` of a connection"),
             ),
         },
     ),

@@ -55,6 +55,8 @@ def find_server(options: Options, settings: Settings) -> tuple[str, str]:
         raise LocalError(
             "No instance runs here: start one by `retrieval up`, or name a server by --url or RETRIEVAL_API_URL."
         )
+    if not url.startswith(("http://", "https://")):
+        raise LocalError(f"{url} is not a URL of the API: begin it with http:// or https://.", exit_code=2)
     if not key:
         raise LocalError(f"No key for {url}: give --key or RETRIEVAL_API_KEY.")
     return url, key

@@ -44,6 +44,8 @@ def run(options: Namespace, settings: Settings) -> int:
     if name == "ui":
         return _replace_process(name, settings, _prepare_ui(settings))
     if name == "register":
+        if options.notify and not options.notify.startswith(("http://", "https://")):
+            raise LocalError("--notify must be a URL that begins with http:// or https://.", exit_code=2)
         resolved = environment.resolve_prefect(settings)
         variables = environment.build_variables(name, settings, resolved)
         values = {"--pool": options.pool, "--notify": options.notify}

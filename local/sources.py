@@ -36,8 +36,8 @@ class CheckedTokens:
     def renew(self, refused: str) -> str:
         return refused
 
-    def end_authorization(self, reason: str, _refused: str) -> StepError:
-        return Fatal(reason)
+    def end_authorization(self, _reason: str, _refused: str) -> StepError:
+        return Fatal(f"The service refuses the credentials: check {CREDENTIALS}.")
 
 
 def run(options: argparse.Namespace, settings: Settings) -> int:
@@ -60,7 +60,10 @@ def run(options: argparse.Namespace, settings: Settings) -> int:
 
 def _read_items(name: str, about: Description, url: str, settings: Settings) -> None:
     """Print what the first pages list, and the size of the text of one item of each list."""
-    credentials = json.loads(os.environ.get(CREDENTIALS) or "null")
+    try:
+        credentials = json.loads(os.environ.get(CREDENTIALS) or "null")
+    except ValueError as error:
+        raise ValueError(f'{CREDENTIALS} must be JSON, such as {{"token": "…"}}.') from error
     tokens = CheckedTokens(
         connector.check_config(name, about, {"url": url, "credentials": credentials}, settings).access_token
     )

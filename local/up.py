@@ -242,7 +242,7 @@ def build_banner(service: dict[str, Any], sign_in_link: str | None = None) -> st
         f"  Prefect    {service['prefect']}",
         *([f"             sign in with {login}"] if login else []),
         *([f"  Admin app  {service['ui']}"] if service["ui"] else []),
-        *([f"             signed in, once, within an hour: {sign_in_link}"] if sign_in_link else []),
+        *([f"             sign in without the key, once, within an hour: {sign_in_link}"] if sign_in_link else []),
         f"  API key    {key or 'not known here: make one with `retrieval key create`'}",
         f"  Namespace  {namespace}",
         "",

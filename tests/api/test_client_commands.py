@@ -210,6 +210,15 @@ def test_a_refused_connection_to_this_machine_is_reported_without_retries(tmp_pa
     assert time.monotonic() - begin < 1
 
 
+def test_a_folder_is_refused_as_a_website(base, org, tmp_path):
+    (tmp_path / "notes.txt").write_text("Limpets graze at high tide.")
+    arguments = {"command": "ingest", "what": ["notes.txt"], "kind": "website", "metadata": None, "json": False}
+    arguments |= {"no_wait": True, "dry_run": False, "ocr": False, "cwd": tmp_path}
+    target = {"namespace": org.namespace(), "url": base, "key": org.api_key, "tenant": None}
+    with pytest.raises(LocalError, match="--as website needs a URL"):
+        client.run(argparse.Namespace(**arguments, **target), Settings(home=tmp_path))
+
+
 def test_an_empty_folder_is_reported(base, org, tmp_path, capsys):
     (tmp_path / "empty").mkdir()
     arguments = {

@@ -123,12 +123,15 @@ def test_a_setting_that_is_no_number_is_named(
 @pytest.mark.parametrize(
     ("name", "warning"),
     [
-        ("RETRIEVAL_WROKER_LIMIT", "is no setting of this version and is left aside. Is RETRIEVAL_WORKER_LIMIT meant?"),
+        (
+            "RETRIEVAL_WROKER_LIMIT",
+            "is not a setting of this version and is ignored. Did you mean RETRIEVAL_WORKER_LIMIT?",
+        ),
         (
             "retrieval_api_prot",
-            "RETRIEVAL_API_PROT is no setting of this version and is left aside. Is RETRIEVAL_API_PORT",
+            "RETRIEVAL_API_PROT is not a setting of this version and is ignored. Did you mean RETRIEVAL_API_PORT?",
         ),
-        ("RETRIEVAL_COLOUR", "RETRIEVAL_COLOUR is no setting of this version and is left aside."),
+        ("RETRIEVAL_COLOUR", "RETRIEVAL_COLOUR is not a setting of this version and is ignored."),
         ("RETRIEVAL_API_PORT_FILE", "only secrets are read from files. Set RETRIEVAL_API_PORT itself."),
     ],
 )
@@ -140,7 +143,7 @@ def test_what_looks_like_a_setting_and_is_none_is_told(
     assert cli.main(["api"]) == 1, "there is no database"
     stderr = capsys.readouterr().err
     assert warning in stderr
-    assert stderr.count("is no setting") + stderr.count("left aside: ") == 1
+    assert stderr.count("is not a setting") + stderr.count("is ignored: ") == 1
     assert cli.main(["status"]) == 3
     assert warning in capsys.readouterr().err
 
@@ -186,7 +189,7 @@ def test_a_mistyped_command_or_option_is_answered_by_the_nearest(
 def test_typing_errors_in_the_file_of_settings_are_told_too(tmp_path: Path) -> None:
     (tmp_path / ".env").write_text("RETRIEVAL_API_PORT=0\nretrieval_wroker_limit=3\nOTHER=1\n")
     (warning,) = cli.list_unknown_settings({}, tmp_path / ".env")
-    assert warning.endswith("Is RETRIEVAL_WORKER_LIMIT meant?")
+    assert warning.endswith("Did you mean RETRIEVAL_WORKER_LIMIT?")
     assert cli.list_unknown_settings({}, tmp_path / "none") == []
     (unused,) = cli.list_unknown_settings({"https_proxy": "http://a:1"}, tmp_path / "none")
     assert "https_proxy is not used: set RETRIEVAL_EGRESS_PROXY" in unused
@@ -537,6 +540,30 @@ def test_the_version_is_the_projects(capsys):
         cli.main(["--version"])
     assert ended.value.code == 0
     assert capsys.readouterr().out.strip() == project["version"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        (["register", "--notify", "nonsense"], 2, "--notify must be a URL that begins with http:// or https://."),
+        (["search", "x", "--url", "ftp://a", "--key", "k"], 2, "ftp://a is not a URL of the API: begin it with http"),
+        (["source", "check", "/missing.yaml"], 1, "missing.yaml: No such file or directory\n"),
+    ],
+)
+def test_a_wrong_argument_is_refused_in_one_sentence(
+    home: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], code: int, message: str
+) -> None:
+    assert cli.main(arguments) == code
+    assert capsys.readouterr().err.startswith(f"retrieval: {message}")
+
+
+@pytest.mark.parametrize(("arguments", "summary"), [(["demo"], "Start a fresh"), (["key", "list"], "List the keys")])
+def test_the_help_of_a_command_begins_with_its_summary(
+    capsys: pytest.CaptureFixture[str], arguments: list[str], summary: str
+) -> None:
+    with pytest.raises(SystemExit):
+        cli.main([*arguments, "--help"])
+    assert f"\n\n{summary}" in capsys.readouterr().out
 
 
 def test_a_server_that_is_down_is_named_with_the_remedy(

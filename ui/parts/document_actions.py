@@ -278,7 +278,7 @@ def _show_estimate(estimate: Json) -> None:
     chunks, tokens = format_count(report["chunks"], "chunk"), format_count(report["tokens"], "token")
     st.markdown(failures.summarize_resync(estimate, "to index again"))
     st.markdown(f"{chunks} · {tokens} · {format_cost([report])}")
-    st.caption("The cost if all of it has changed: unchanged content is not embedded again. Search goes on meanwhile.")
+    st.caption("The cost if all of it has changed: unchanged content is not embedded again. Search continues.")
     if report["documentsWithoutChunks"]:
         st.caption(f"Without {format_count(report['documentsWithoutChunks'], 'document')} that have no text so far.")
 

@@ -180,7 +180,7 @@ LINK_FIELDS = ("rawFileUrl", "parsedTextFileUrl")
 STATUS_TEXTS = {
     "SUCCESS": "Indexed and searchable.",
     "QUEUED": "Queued: a worker takes it up when its turn comes.",
-    "QUEUED_FOR_RESYNC": "Queued for resync; the version that is indexed stays searchable meanwhile.",
+    "QUEUED_FOR_RESYNC": "Queued for resync; the indexed version stays searchable.",
     "PROCESSING": "A worker is fetching, parsing, embedding or indexing it.",
     "FAILED": "Failed.",
     "CANCELLED": "Its run was cancelled before it was done; a resync takes it up again.",

@@ -321,7 +321,7 @@ def show_choice(person: session.Person, page: str) -> None:
         text_column, back = st.columns([5, 1], vertical_alignment="center")
         viewer = format_code(viewer_name())
         text_column.warning(
-            f"You see this page as {viewer}. Nothing can be changed meanwhile."
+            f"You see this page as {viewer}. Changes are switched off."
             if page in VIEWER_PAGES
             else f"This page is your own view. You see the overview, documents and searches as {viewer}.",
             icon=":material/visibility:",

@@ -10,7 +10,7 @@ from ui.client import Json
 MODE_LABELS = {"semantic": "Semantic", "hybrid": "Hybrid", "keyword": "Keyword"}
 # Three columns show up to 150 rows.
 MAX_TOP_K = 50
-UNIT_LABELS = {"": "The chunk alone", "SECTION": "Its section", "PAGE": "Its page", "DOCUMENT": "Its document"}
+UNIT_LABELS = {"": "The chunk only", "SECTION": "Its section", "PAGE": "Its page", "DOCUMENT": "Its document"}
 RERANK_LABELS = {"": "As the namespace says", "on": "On", "local": "By the service's own model", "off": "Off"}
 
 

@@ -49,7 +49,7 @@ def _show_queue(person: session.Person, queue: Json) -> None:
     if queue["working"]:
         _show_working(queue["working"])
     else:
-        widgets.show_empty("No worker is busy.", "What is accepted appears here while it is worked on.")
+        widgets.show_empty("No worker is busy.", "Documents appear here while a worker processes them.")
         if person.may("ingest:write"):
             widgets.link_page("runs", "Open the runs")
     if queue["breakers"]:

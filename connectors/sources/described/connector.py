@@ -67,7 +67,7 @@ def check_config(name: str, about: Description, config: Mapping[str, Any], setti
         raise ValueError(min(unknown), "is not for this connector")
     needed, names = site.edition.credentials, set(config.get("credentials") or {})
     if names != needed and (names or not site.edition.public):
-        raise ValueError("credentials", f"must hold {' and '.join(sorted(needed))}, and nothing beside")
+        raise ValueError("credentials", f"must hold {' and '.join(sorted(needed))}, and nothing else")
     check_address(site, settings)
     url = site.location["url"]
     return Tokens(json.dumps({**config, "url": url}), account=url)

@@ -48,7 +48,7 @@ def load_description(file: Path) -> Description:
         about = parse_description(file.read_text(encoding="utf-8"))
         check_syntax(about)
     except (OSError, ValueError) as error:
-        raise ValueError(f"{file.name}: {error}") from error
+        raise ValueError(f"{file.name}: {getattr(error, 'strerror', error)}") from error
     if about.find_edition(about.example) is None:
         raise ValueError(f"{file.name}: no edition has the address {about.example} of `example`.")
     return about

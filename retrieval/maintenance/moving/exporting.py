@@ -42,7 +42,7 @@ def find_namespace(db: Database, name: str) -> str:
     namespaces = queries_export.list_namespaces(db, name)
     if not namespaces or (len(namespaces) > 1 and namespaces[0] != name):
         raise NoSuchNamespace(
-            f"There is no namespace {name}."
+            f"There is no namespace {name}: `retrieval namespaces` lists them."
             if not namespaces
             else f"Several namespaces are called {name}: give the id."
         )

@@ -37,8 +37,12 @@ def find_namespace(client: RetrievalClient, given: str | None, unlisted: str | N
             return namespaces[0].id
         if not namespaces:
             raise CommandError("There is no namespace yet: create one by `namespaces create NAME`.")
-        names = ", ".join(sorted(namespace.name for namespace in namespaces)[:_SHOWN_NAMES])
-        raise CommandError(f"There are several namespaces: choose one by --namespace ({names}).")
+        names = sorted(namespace.name for namespace in namespaces)
+        if len(set(names)) < len(names):
+            names = [f"{namespace.id} {namespace.name}" for namespace in namespaces]
+        raise CommandError(
+            f"There are several namespaces: choose one by --namespace ({', '.join(names[:_SHOWN_NAMES])})."
+        )
     ids = [namespace.id for namespace in namespaces if given in (namespace.id, namespace.name)]
     if not ids:
         raise CommandError(f"No namespace is called {given}: `namespaces` lists them.")

@@ -64,6 +64,11 @@ class IngestCommand:
         pages = [entry for entry in self._options.what if is_page(entry)]
         storages = [entry for entry in self._options.what if is_storage(entry)]
         paths = [entry for entry in self._options.what if not is_page(entry) and not is_storage(entry)]
+        if self._options.kind and not pages:
+            raise CommandError(
+                f"--as {self._options.kind} needs a URL that begins with http:// or https://: nothing was ingested.",
+                exit_code=2,
+            )
         files = list(dict.fromkeys(_files(paths, self._options.cwd)))
         self._total = len(files) + len(storages) + (len(pages) if self._options.kind else -(-len(pages) // URLS))
         if not self._total:

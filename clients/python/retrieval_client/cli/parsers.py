@@ -35,7 +35,7 @@ class CommandParser(argparse.ArgumentParser):
             message = f"there is no {kind} {wrong[1]}.{_suggest(wrong[1], choices)}"
             if kind == "choice":
                 message += f" Choose from {', '.join(choices)}."
-        self.exit(2, f"{self.prog}: {message}\n`{self.prog} --help` lists all.\n")
+        self.exit(2, f"{self.prog}: {message}\nSee `{self.prog} --help`.\n")
 
 
 def _suggest(word: str, known: Sequence[str]) -> str:
@@ -52,8 +52,8 @@ class Commands(Protocol):
 def add_commands(commands: Commands) -> None:
     """Add the parsers of all commands."""
     _add_eval(commands)
-    ingest = commands.add_parser(
-        "ingest", help="ingest files, folders, URLs and connections, and wait until they can be searched"
+    ingest = _add_command(
+        commands, "ingest", "ingest files, folders, URLs and connections, and wait until they can be searched"
     )
     ingest.add_argument(
         "what",
@@ -75,37 +75,37 @@ def add_commands(commands: Commands) -> None:
     )
     ingest.add_argument("--no-wait", action="store_true", help="return when everything is queued")
     ingest.add_argument("--dry-run", action="store_true", help="report what would be ingested, and store nothing")
-    search = commands.add_parser("search", help="search a namespace")
+    search = _add_command(commands, "search", "search a namespace")
     search.add_argument("query", help="a question or words, in quotes")
     search.add_argument("--top-k", type=int, default=5, help="number of results (default: 5)")
     search.add_argument(
-        "--semantic", action="store_true", help="search by meaning alone (default: by meaning and words)"
+        "--semantic", action="store_true", help="search by meaning only (default: by meaning and words)"
     )
     search.add_argument("--where", type=_object, help="a condition, as JSON")
-    runs = commands.add_parser("runs", help="list job runs, or show one and what failed in it")
+    runs = _add_command(commands, "runs", "list job runs, or show one and what failed in it")
     runs.add_argument("id", nargs="?", help="a job run's id")
     runs.add_argument("--wait", action="store_true", help="wait until the job run is COMPLETED")
-    retry = commands.add_parser(
-        "retry", help="run the failed documents of a job run again, and wait until they have ended"
+    retry = _add_command(
+        commands, "retry", "run the failed documents of a job run again, and wait until they have ended"
     )
     retry.add_argument("id", metavar="RUN", help="a job run's id, as `runs` lists it")
     retry.add_argument("--ocr", action="store_true", help="recognise the text of scans and pictures this time")
     retry.add_argument("--no-wait", action="store_true", help="return when they are queued")
     retry.set_defaults(dry_run=False)
-    documents = commands.add_parser("documents", help="list documents; `documents delete` deletes some")
+    documents = _add_command(commands, "documents", "list documents; `documents delete` deletes some")
     documents.add_argument("--status", help="list documents of this status, such as FAILED or SUCCESS")
     documents.add_argument("--where", type=_object, help="a condition, as JSON")
     verbs = documents.add_subparsers(dest="verb", metavar="VERB")
-    delete_documents = verbs.add_parser("delete", help="delete documents from the namespace")
+    delete_documents = _add_command(verbs, "delete", "delete documents from the namespace")
     delete_documents.add_argument("what", nargs="+", metavar="DOCUMENT", help="id, external id or name of a document")
-    namespaces = commands.add_parser(
-        "namespaces", help="list namespaces; `namespaces create` and `namespaces delete` change them"
+    namespaces = _add_command(
+        commands, "namespaces", "list namespaces; `namespaces create` and `namespaces delete` change them"
     )
     verbs = namespaces.add_subparsers(dest="verb", metavar="VERB")
-    create = verbs.add_parser("create", help="create a namespace; by default it needs no account anywhere")
+    create = _add_command(verbs, "create", "create a namespace; by default it needs no account anywhere")
     create.add_argument("name", help="name of the namespace")
     create.add_argument("--config", type=_object, help="JSON object of the API's fields, such as embeddingModelConfig")
-    delete_namespace = verbs.add_parser("delete", help="delete a namespace and everything in it")
+    delete_namespace = _add_command(verbs, "delete", "delete a namespace and everything in it")
     delete_namespace.add_argument("name", metavar="NAMESPACE", help="id or name of the namespace")
     for command in (delete_documents, delete_namespace):
         command.add_argument("--yes", action="store_true", help="delete without asking")
@@ -129,6 +129,12 @@ _KEY = "API key (default: RETRIEVAL_API_KEY, else the key of that instance)"
 _TENANT = "act for this tenant"
 
 
+def _add_command(commands: Commands, name: str, summary: str) -> argparse.ArgumentParser:
+    parser = commands.add_parser(name, help=summary)
+    parser.description = f"{summary[0].upper()}{summary[1:]}."
+    return parser
+
+
 def add_server_options(command: argparse.ArgumentParser, default: str | None = None) -> None:
     """Add the options that name a server and the way to it."""
     command.add_argument("--url", default=default, help=_URL)
@@ -137,12 +143,15 @@ def add_server_options(command: argparse.ArgumentParser, default: str | None = N
 
 
 def _add_eval(commands: Commands) -> None:
-    measure = commands.add_parser("eval", help="measure searches of a running instance over judged questions")
+    measure = _add_command(commands, "eval", "measure searches of a running instance over judged questions")
     measure.add_argument(
         "file",
         help='BEIR\'s queries.jsonl: {"_id", "text"} a line; optional "relevant": {id: grade}',
     )
-    measure.add_argument("--qrels", help="query, document and grade between tabs; else qrels/test.tsv or qrels.tsv")
+    measure.add_argument(
+        "--qrels",
+        help="file of query, document and grade, separated by tabs (default: qrels/test.tsv or qrels.tsv)",
+    )
     measure.add_argument(
         "--setting",
         action="append",
@@ -175,4 +184,4 @@ def _object_file(path: str) -> dict[str, Any]:
     try:
         return _object(sys.stdin.read() if path == "-" else Path(path).read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError) as error:
-        raise argparse.ArgumentTypeError(f"cannot be read: {error}") from error
+        raise argparse.ArgumentTypeError(f"{path} cannot be read: {getattr(error, 'strerror', error)}") from error
