@@ -4,21 +4,40 @@ from __future__ import annotations
 
 import re
 from dataclasses import fields
-from typing import TYPE_CHECKING, Any, LiteralString
+from typing import Any, LiteralString
 
-from sqlalchemy import DateTime, Integer, Text, bindparam, or_, select, tuple_
-from sqlalchemy.dialects.postgresql import psycopg
+from sqlalchemy import (
+    BigInteger,
+    DateTime,
+    Double,
+    Integer,
+    Text,
+    and_,
+    any_,
+    bindparam,
+    func,
+    or_,
+    select,
+    text,
+    tuple_,
+)
+from sqlalchemy.dialects.postgresql import ARRAY, psycopg
 
-if TYPE_CHECKING:
-    from sqlmodel import SQLModel
+from retrieval.database.schema.identity import Namespace, Partition
 
 # A statement that SQLAlchemy compiles for each call takes six times as long as its text (ADR 52).
 _POSTGRESQL_DIALECT = psycopg.dialect(paramstyle="pyformat")  # type: ignore[no-untyped-call]
+# Any: mypy takes an attribute of a model for a value, not for a column.
+_namespace: Any = Namespace
+_partition: Any = Partition
 _PLACEHOLDER_PATTERN = re.compile(r"%\((\w+)\)s")
 
 
 def compile_statement(statement: Any) -> LiteralString:
-    """Return the SQL of a statement, with constants as literals and `bindparam`s as placeholders."""
+    """Return the SQL of a statement, with constants as literals and `bindparam`s as placeholders.
+
+    CompileError for a `bindparam` named as a column with a constant in `values`.
+    """
     compiled = statement.compile(dialect=_POSTGRESQL_DIALECT)
 
     def render(match: re.Match[str]) -> str:
@@ -29,9 +48,18 @@ def compile_statement(statement: Any) -> LiteralString:
     return _PLACEHOLDER_PATTERN.sub(render, str(compiled))
 
 
-def columns_of(table: type[SQLModel], row_type: type) -> tuple[Any, ...]:
-    """Return the columns for a row class. AttributeError for a field without column."""
-    return tuple(getattr(table, field.name) for field in fields(row_type))
+def columns_of(table: Any, row_type: type, **computed: Any) -> tuple[Any, ...]:
+    """Return the columns for a row class, with expressions for `computed` fields. AttributeError for a field without
+    column."""
+    return tuple(
+        computed[field.name].label(field.name) if field.name in computed else getattr(table, field.name)
+        for field in fields(row_type)
+    )
+
+
+def parameters(*names: str) -> dict[str, Any]:
+    """Return a parameter for each column of the same name, for `values`."""
+    return {name: bindparam(name) for name in names}
 
 
 def equals(column: Any, parameter: str = "") -> Any:
@@ -39,12 +67,55 @@ def equals(column: Any, parameter: str = "") -> Any:
     return column == bindparam(parameter or column.key)
 
 
-def select_page(table: Any, row_type: type, *conditions: Any, newest_first: bool = False) -> LiteralString:
-    """Return the SQL of a listing by age, with the parameters of `pagination.age_params`."""
+def equals_if_given(column: Any, parameter: str = "") -> Any:
+    """Return the condition of a column and a parameter; true if the parameter is null."""
+    value = bindparam(parameter or column.key, type_=column.type)
+    return or_(value.is_(None), column == value)
+
+
+def in_list(column: Any, parameter: str) -> Any:
+    """Return the condition of a column and a list in a parameter."""
+    return column == any_(bindparam(parameter, type_=ARRAY(column.type)))
+
+
+def in_scope(partition_id: Any) -> Any:
+    """Return the condition of a partition in the scope of `partitions.scope_params`."""
+    return and_(
+        partition_id == _partition.id,
+        equals(_partition.namespace_id, "namespace"),
+        equals(_partition.tenant),
+        _partition.namespace_id == _namespace.id,
+        equals(_namespace.organization_id, "organization"),
+        _namespace.deleted_at.is_(None),
+    )
+
+
+def after_seconds(parameter: str) -> Any:
+    """Return the time after as many seconds as the parameter."""
+    return func.now() + bindparam(parameter, type_=Double) * text("interval '1 second'")
+
+
+def compile_page(statement: Any, table: Any, *, newest_first: bool = True) -> LiteralString:
+    """Return the SQL of a listing by age of `table`, with the parameters of `pagination.age_params`."""
     age = (table.created_at, table.id)
-    after_id, after_time = bindparam("after_id", type_=Text), bindparam("after_time", type_=DateTime(timezone=True))
+    after_id, after_time = (
+        bindparam("after_id", type_=Text),
+        bindparam("after_time", type_=DateTime(timezone=True)),
+    )
     row, position = tuple_(*age), tuple_(after_time, after_id)
     following = or_(after_id.is_(None), row < position if newest_first else row > position)
     order = [column.desc() if newest_first else column.asc() for column in age]
-    page = select(*columns_of(table, row_type)).where(*conditions, following).order_by(*order)
-    return compile_statement(page.limit(bindparam("limit", type_=Integer)))
+    return compile_statement(statement.where(following).order_by(*order).limit(bindparam("limit", type_=Integer)))
+
+
+def compile_numbered(statement: Any, number: Any, *, newest_first: bool = False) -> LiteralString:
+    """Return the SQL of a listing by number, with the parameters of `pagination.number_params`."""
+    after = bindparam("after", type_=BigInteger)
+    following = or_(after.is_(None), number < after if newest_first else number > after)
+    order = number.desc() if newest_first else number.asc()
+    return compile_statement(statement.where(following).order_by(order).limit(bindparam("limit", type_=Integer)))
+
+
+def select_page(table: Any, row_type: type, *conditions: Any, newest_first: bool = False) -> LiteralString:
+    """Return the SQL of a listing of a table by age, with the parameters of `pagination.age_params`."""
+    return compile_page(select(*columns_of(table, row_type)).where(*conditions), table, newest_first=newest_first)

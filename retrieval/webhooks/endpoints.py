@@ -4,14 +4,41 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
-from typing import LiteralString
+from datetime import datetime, timedelta
+from typing import Any, LiteralString
+
+from sqlalchemy import (
+    Boolean,
+    Double,
+    Text,
+    and_,
+    bindparam,
+    case,
+    delete,
+    func,
+    insert,
+    null,
+    select,
+    text,
+    update,
+)
+from sqlalchemy.dialects.postgresql import ARRAY
 
 from retrieval import ids
+from retrieval.accounts.queries.organizations import LOCK_ORGANIZATION
 from retrieval.database import pagination
+from retrieval.database.compiling import (
+    columns_of,
+    compile_page,
+    compile_statement,
+    equals,
+    equals_if_given,
+    parameters,
+)
 from retrieval.database.database import Database
 from retrieval.database.pagination import Page, PageRequest
 from retrieval.database.rows import Params
+from retrieval.database.schema import webhooks as webhook_schema
 from retrieval.errors import ErrorCode, Retryable, ServiceError
 from retrieval.jobs.run_health import Health
 from retrieval.namespaces import namespaces
@@ -102,17 +129,74 @@ class Webhook:
         )
 
 
-WEBHOOK_COLUMNS: LiteralString = (
-    "id, url, events, namespace_id, tenant, description, status, status_reason, created_at, last_success_at,"
-    " failures_since, consecutive_failures, failure_reason, case when status = 'ACTIVE' then (select"
-    " min(d.next_attempt_at) from webhook_deliveries d where d.webhook_id = webhooks.id and d.status = 'PENDING') end"
-    " as next_attempt_at"
+_table: Any = webhook_schema.Webhook
+_delivery: Any = webhook_schema.WebhookDelivery
+_next_attempt = (
+    select(func.min(_delivery.next_attempt_at))
+    .where(_delivery.webhook_id == _table.id, _delivery.status == "PENDING")
+    .correlate(_table)
+    .scalar_subquery()
 )
-IN_SCOPE: LiteralString = (
-    "organization_id = %(organization)s and (%(namespace)s::text is null or namespace_id = %(namespace)s)"
-    " and (%(tenant)s::text is null or tenant = %(tenant)s)"
+_columns = columns_of(_table, Webhook, next_attempt_at=case((_table.status == "ACTIVE", _next_attempt), else_=null()))
+_in_scope = and_(
+    equals(_table.organization_id, "organization"),
+    equals_if_given(_table.namespace_id, "namespace"),
+    equals_if_given(_table.tenant),
 )
-_WITHIN_BY_ID: LiteralString = IN_SCOPE + " and id = %(id)s"
+_is_webhook = and_(_in_scope, equals(_table.id))
+_status = bindparam("status", type_=Text)
+_new_status = func.coalesce(_status, _table.status)
+# Outcomes of another address say nothing of this one.
+_is_same_url = func.coalesce(bindparam("url"), _table.url) == _table.url
+_outcomes: dict[str, Any] = {
+    "last_success_at": null(),
+    "failures_since": null(),
+    "failure_reason": null(),
+    "consecutive_failures": 0,
+}
+_changes: dict[str, Any] = {
+    "url": func.coalesce(bindparam("url"), _table.url),
+    "events": func.coalesce(bindparam("events", type_=ARRAY(Text)), _table.events),
+    "description": case((bindparam("keep", type_=Boolean), _table.description), else_=bindparam("description")),
+    "status": _new_status,
+    "status_reason": case(
+        (_new_status == _table.status, _table.status_reason),
+        (_status == "DISABLED", "Switched off by a request."),
+    ),
+    "failing": and_(_table.failing, func.coalesce(_status, "") != "ACTIVE"),
+    "alive_at": case((_status == "ACTIVE", func.now()), else_=_table.alive_at),
+    **{name: case((_is_same_url, getattr(_table, name)), else_=value) for name, value in _outcomes.items()},
+}
+_COUNT_WEBHOOKS = compile_statement(select(func.count(_table.id)).where(equals(_table.organization_id, "organization")))
+_INSERT_WEBHOOK = compile_statement(
+    insert(_table)
+    .values(
+        organization_id=bindparam("organization"),
+        namespace_id=bindparam("namespace"),
+        **parameters("id", "tenant", "url", "events", "description", "secret"),
+    )
+    .returning(*_columns)
+)
+_LIST_WEBHOOKS = compile_page(select(*_columns).where(_in_scope), _table)
+_GET_WEBHOOK = compile_statement(select(*_columns).where(_is_webhook))
+_CHANGE_WEBHOOK = compile_statement(update(_table).where(_is_webhook).values(**_changes).returning(*_columns))
+_DELETE_WEBHOOK = compile_statement(delete(_table).where(_is_webhook).returning(*_columns))
+_hours = bindparam("hours", type_=Double)
+_ROTATE_SECRET = compile_statement(
+    update(_table)
+    .where(_is_webhook)
+    .values(
+        secret=bindparam("secret"),
+        previous=case((_hours > 0, _table.secret)),
+        previous_until=func.now() + _hours * text("interval '1 hour'"),
+    )
+    .returning(*_columns)
+)
+_RETRY_DELIVERIES = compile_statement(
+    update(_delivery)
+    .where(equals(_delivery.webhook_id), _delivery.status == "PENDING", _delivery.tries > 0)
+    .values(next_attempt_at=func.now(), give_up_at=func.now() + timedelta(days=1), tries=0)
+)
 
 
 async def create_webhook(
@@ -129,41 +213,24 @@ async def create_webhook(
         await namespaces.require_namespace(db, reach.organization, reach.namespace)
     webhook_id, secret = ids.webhook_id(), signing.create_secret()
     values: Params = {**reach.values(), "id": webhook_id, "url": url, "events": list(dict.fromkeys(events))}
-    values |= {
-        "description": description,
-        "secret": ring.seal(secret.encode(), row=row_name(webhook_id)),
-        "limit": MAX_WEBHOOKS,
-    }
+    values |= {"description": description, "secret": ring.seal(secret.encode(), row=row_name(webhook_id))}
     async with db.async_together():
-        await db.async_execute("select id from organizations where id = %(organization)s for no key update", values)
-        webhook = await db.async_fetch_one(
-            Webhook,
-            "insert into webhooks (id, organization_id, namespace_id, tenant, url, events, description, secret)"
-            " select %(id)s, %(organization)s, %(namespace)s, %(tenant)s, %(url)s, %(events)s, %(description)s,"
-            " %(secret)s where (select count(*) from webhooks where organization_id = %(organization)s) < %(limit)s"
-            " returning " + WEBHOOK_COLUMNS,
-            values,
-        )
-    if webhook is None:
-        message = f"An organization has {MAX_WEBHOOKS} webhooks at most: delete one first."
-        raise ServiceError(ErrorCode.INVALID_REQUEST, message, reason="webhook_limit")
-    return webhook, secret
+        await db.async_execute(LOCK_ORGANIZATION, values)
+        if (await db.async_fetch_one(int, _COUNT_WEBHOOKS, values) or 0) >= MAX_WEBHOOKS:
+            message = f"An organization has {MAX_WEBHOOKS} webhooks at most: delete one first."
+            raise ServiceError(ErrorCode.INVALID_REQUEST, message, reason="webhook_limit")
+        return (await db.async_fetch(Webhook, _INSERT_WEBHOOK, values))[0], secret
 
 
 async def list_webhooks(db: Database, reach: WebhookScope, part: PageRequest | None = None) -> Page[Webhook]:
     """List webhooks, newest first; `part` None: all."""
-    statement: LiteralString = (
-        "select " + WEBHOOK_COLUMNS + " from webhooks where " + IN_SCOPE + pagination.order_desc()
-    )
-    webhooks = await db.async_fetch(Webhook, statement, {**reach.values(), **pagination.page_params(part)})
+    webhooks = await db.async_fetch(Webhook, _LIST_WEBHOOKS, {**reach.values(), **pagination.page_params(part)})
     return pagination.cut_page(webhooks, part)
 
 
 async def get_webhook(db: Database, reach: WebhookScope, webhook_id: str) -> Webhook:
     """Return a webhook in reach. Raises WEBHOOK_NOT_FOUND."""
-    return await _fetch_webhook(
-        db, "select " + WEBHOOK_COLUMNS + " from webhooks where " + _WITHIN_BY_ID, reach, webhook_id
-    )
+    return await _fetch_webhook(db, _GET_WEBHOOK, reach, webhook_id)
 
 
 async def change_webhook(
@@ -187,38 +254,15 @@ async def change_webhook(
     if description == KEEP_DESCRIPTION:
         values["description"] = None
     async with db.async_together():
-        changed = await _fetch_webhook(
-            db,
-            "update webhooks set url = coalesce(%(url)s, url), events = coalesce(%(events)s, events),"
-            " description = case when %(keep)s then description else %(description)s end,"
-            " status_reason = case when coalesce(%(status)s, status) = status then status_reason"
-            " when %(status)s = 'DISABLED' then 'Switched off by a request.' end,"
-            " failing = failing and coalesce(%(status)s, '') <> 'ACTIVE',"
-            " alive_at = case when %(status)s = 'ACTIVE' then now() else alive_at end,"
-            # Outcomes of another address say nothing of this one.
-            + _reset_for_new_url("last_success_at", "failures_since", "failure_reason", "consecutive_failures")
-            + " status = coalesce(%(status)s, status) where "
-            + _WITHIN_BY_ID
-            + " returning "
-            + WEBHOOK_COLUMNS,
-            reach,
-            webhook_id,
-            values,
-        )
+        changed = await _fetch_webhook(db, _CHANGE_WEBHOOK, reach, webhook_id, values)
         if status == "ACTIVE":
-            await db.async_execute(
-                "update webhook_deliveries set next_attempt_at = now(), give_up_at = now() + interval '1 day',"
-                " tries = 0 where webhook_id = %(id)s and status = 'PENDING' and tries > 0",
-                {"id": webhook_id},
-            )
+            await db.async_execute(_RETRY_DELIVERIES, {"webhook_id": webhook_id})
     return changed
 
 
 async def delete_webhook(db: Database, reach: WebhookScope, webhook_id: str) -> Webhook:
     """Delete a webhook with its deliveries. Raises WEBHOOK_NOT_FOUND."""
-    return await _fetch_webhook(
-        db, "delete from webhooks where " + _WITHIN_BY_ID + " returning " + WEBHOOK_COLUMNS, reach, webhook_id
-    )
+    return await _fetch_webhook(db, _DELETE_WEBHOOK, reach, webhook_id)
 
 
 async def rotate_secret(
@@ -226,16 +270,9 @@ async def rotate_secret(
 ) -> tuple[Webhook, str]:
     """Create a new secret; deliveries carry both signatures for `overlap_hours`."""
     secret = signing.create_secret()
+    sealed = ring.seal(secret.encode(), row=row_name(webhook_id))
     rotated = await _fetch_webhook(
-        db,
-        "update webhooks set secret = %(secret)s, previous = case when %(hours)s > 0 then secret end,"
-        " previous_until = now() + make_interval(secs => %(hours)s * 3600) where "
-        + _WITHIN_BY_ID
-        + " returning "
-        + WEBHOOK_COLUMNS,
-        reach,
-        webhook_id,
-        {"secret": ring.seal(secret.encode(), row=row_name(webhook_id)), "hours": float(overlap_hours)},
+        db, _ROTATE_SECRET, reach, webhook_id, {"secret": sealed, "hours": float(overlap_hours)}
     )
     return rotated, secret
 
@@ -251,15 +288,6 @@ def row_name(webhook_id: str) -> str:
 
 def not_found() -> ServiceError:
     return ServiceError(ErrorCode.WEBHOOK_NOT_FOUND, "There is no such webhook.")
-
-
-def _reset_for_new_url(*columns: LiteralString) -> LiteralString:
-    """Return assignments that reset the columns for a changed URL."""
-    return "".join(
-        f" {name} = case when coalesce(%(url)s, url) = url then {name}"
-        f" else {'0' if name == 'consecutive_failures' else 'null'} end,"
-        for name in columns
-    )
 
 
 async def _fetch_webhook(

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, LiteralString
 
+from sqlalchemy import Boolean, Text, and_, bindparam, case, exists, func, literal, null, or_, select, update
+
+from retrieval.database.compiling import after_seconds, columns_of, compile_statement, equals, in_list, parameters
 from retrieval.database.rows import Executor, Params
+from retrieval.database.schema import webhooks, work
 from retrieval.jobs import run_outcome
 from retrieval.jobs.queries import progress as run_progress
 
@@ -65,6 +69,86 @@ class TakenDelivery(DueDelivery):
     previous: bytes | None = field(repr=False)
 
 
+_hook: Any = webhooks.Webhook
+_delivery: Any = webhooks.WebhookDelivery
+_batch: Any = work.Batch
+_LOCK_HOOKS = compile_statement(
+    select(*columns_of(_hook, ActiveWebhook))
+    .where(_hook.status == "ACTIVE", in_list(_hook.organization_id, "organizations"))
+    .order_by(_hook.id)
+    .with_for_update(key_share=True)
+)
+_attempt: dict[str, Any] = {
+    "ordered": False,
+    "attempts": _delivery.attempts + 1,
+    "tries": _delivery.tries + 1,
+    **parameters("response_status"),
+}
+_pending = update(_delivery).where(equals(_delivery.id), _delivery.status == "PENDING")
+_RECORD_DELIVERED = compile_statement(
+    _pending.values(status="DELIVERED", reason=null(), next_attempt_at=null(), **_attempt).returning(_delivery.status)
+)
+_has_time = func.now() < _delivery.give_up_at
+_RECORD_REFUSED = compile_statement(
+    _pending.values(
+        status=case((_has_time, "PENDING"), else_="FAILED"),
+        reason=bindparam("reason"),
+        next_attempt_at=case((_has_time, func.least(after_seconds("pause"), _delivery.give_up_at))),
+        **_attempt,
+    ).returning(_delivery.status)
+)
+_is_webhook = equals(_hook.id, "webhook")
+_RECORD_SUCCESS = compile_statement(
+    update(_hook)
+    .where(
+        _is_webhook,
+        or_(
+            _hook.failing,
+            _hook.consecutive_failures > 0,
+            _hook.last_success_at.is_(None),
+            _hook.alive_at < func.now() - timedelta(seconds=10),
+        ),
+    )
+    .values(
+        failing=False,
+        alive_at=func.now(),
+        last_success_at=func.now(),
+        consecutive_failures=0,
+        failures_since=null(),
+        failure_reason=null(),
+    )
+)
+_reason = bindparam("reason", type_=Text)
+_is_gone = bindparam("gone", type_=Boolean)
+_is_lost = and_(bindparam("failed", type_=Boolean), _hook.alive_at < func.now() - timedelta(hours=24))
+_MARK_FAILING = compile_statement(
+    update(_hook)
+    .where(_is_webhook)
+    .values(
+        failing=or_(_hook.failing, _hook.status == "ACTIVE"),
+        consecutive_failures=_hook.consecutive_failures + 1,
+        failures_since=func.coalesce(_hook.failures_since, func.now()),
+        failure_reason=_reason,
+        status=case((or_(_is_gone, _is_lost), "DISABLED"), else_=_hook.status),
+        status_reason=case(
+            (_hook.status != "ACTIVE", _hook.status_reason),
+            (_is_gone, "The endpoint answered 410 Gone."),
+            (_is_lost, literal("Nothing was taken for 24 hours. ") + _reason),
+            else_=_hook.status_reason,
+        ),
+    )
+)
+_HAS_WEBHOOKS = compile_statement(select(exists(select(_hook.id))))
+_IS_LISTENING = compile_statement(
+    select(
+        and_(
+            exists(select(_hook.id).where(_hook.status == "ACTIVE")),
+            exists(select(_batch.id).where(_batch.finished_at.is_(None))),
+        )
+    )
+)
+
+
 def lock_outbox(connection: Executor) -> bool:
     """Become the publisher until the transaction ends; return False if another one is active."""
     return bool(connection.fetch_one(bool, "select pg_try_advisory_xact_lock(%(lock)s)", {"lock": _PUBLISHER_LOCK}))
@@ -104,14 +188,7 @@ def list_outcomes(connection: Executor, run_ids: Sequence[str]) -> list[RunOutco
 
 
 def lock_hooks(connection: Executor, organizations: Sequence[str]) -> list[ActiveWebhook]:
-    return connection.fetch(
-        ActiveWebhook,
-        """
-        select id, organization_id, namespace_id, tenant, events, sequence, created_at from webhooks
-        where status = 'ACTIVE' and organization_id = any(%(organizations)s) order by id for no key update
-        """,
-        {"organizations": list(organizations)},
-    )
+    return connection.fetch(ActiveWebhook, _LOCK_HOOKS, {"organizations": list(organizations)})
 
 
 def insert_deliveries(connection: Executor, columns: Mapping[str, Sequence[Any]], sequences: Mapping[str, int]) -> None:
@@ -191,71 +268,24 @@ def take_deliveries(db: Executor, delivery_ids: Sequence[str], lease: float) -> 
 def record_delivered(db: Executor, values: Params) -> None:
     """Record a successful delivery, then its endpoint."""
     # Two transactions: a DELETE of the webhook locks the rows in the opposite order.
-    if db.fetch(
-        str,
-        """
-        update webhook_deliveries set status = 'DELIVERED', ordered = false, attempts = attempts + 1, tries = tries + 1,
-            response_status = %(status)s, reason = null, next_attempt_at = null
-        where id = %(id)s and status = 'PENDING' returning status
-        """,
-        values,
-    ):
-        db.execute(
-            """
-            update webhooks set failing = false, alive_at = now(), last_success_at = now(),
-                consecutive_failures = 0, failures_since = null, failure_reason = null
-            where id = %(webhook)s and (failing or consecutive_failures > 0 or last_success_at is null
-                or alive_at < now() - interval '10 seconds')
-            """,
-            values,
-        )
+    if db.fetch(str, _RECORD_DELIVERED, values):
+        db.execute(_RECORD_SUCCESS, values)
 
 
 def record_refused(db: Executor, values: Params) -> str | None:
     """Record a failed attempt and return the new status; FAILED after the deadline, None if already decided."""
-    return db.fetch_one(
-        str,
-        """
-        update webhook_deliveries set ordered = false, attempts = attempts + 1, tries = tries + 1,
-            response_status = %(status)s, reason = %(reason)s,
-            status = case when now() >= give_up_at then 'FAILED' else 'PENDING' end,
-            next_attempt_at = case when now() < give_up_at
-                then least(now() + make_interval(secs => %(pause)s), give_up_at) end
-        where id = %(id)s and status = 'PENDING' returning status
-        """,
-        values,
-    )
+    return db.fetch_one(str, _RECORD_REFUSED, values)
 
 
 def mark_failing(db: Executor, values: Params) -> None:
     """Record a failed attempt of the endpoint; disable it if `gone` or after 24 hours without success."""
-    db.execute(
-        """
-        update webhooks set failing = failing or status = 'ACTIVE',
-            consecutive_failures = consecutive_failures + 1, failures_since = coalesce(failures_since, now()),
-            failure_reason = %(reason)s,
-            status = case when %(gone)s or (%(failed)s and alive_at < now() - interval '24 hours')
-                then 'DISABLED' else status end,
-            status_reason = case
-                when status <> 'ACTIVE' then status_reason
-                when %(gone)s then 'The endpoint answered 410 Gone.'
-                when %(failed)s and alive_at < now() - interval '24 hours'
-                    then 'Nothing was taken for 24 hours. ' || %(reason)s::text
-                else status_reason end
-        where id = %(webhook)s
-        """,
-        values,
-    )
+    db.execute(_MARK_FAILING, values)
 
 
 def is_listening(db: Executor) -> bool:
     """Return True for active endpoints while a worker may change documents without a notification."""
-    statement: LiteralString = (
-        "select exists (select from webhooks where status = 'ACTIVE')"
-        " and exists (select from batches where finished_at is null)"
-    )
-    return bool(db.fetch_one(bool, statement))
+    return bool(db.fetch_one(bool, _IS_LISTENING, {}))
 
 
 def has_webhooks(db: Executor) -> bool:
-    return bool(db.fetch_one(bool, "select exists (select from webhooks)"))
+    return bool(db.fetch_one(bool, _HAS_WEBHOOKS, {}))

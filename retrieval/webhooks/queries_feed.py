@@ -4,13 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, LiteralString
 from uuid import UUID
 
+from sqlalchemy import Boolean, bindparam, delete, exists, func, not_, or_, select
+from sqlalchemy.dialects.postgresql import insert
+
 from retrieval import job_config
+from retrieval.database.compiling import columns_of, compile_statement, equals, in_list, parameters
 from retrieval.database.database import Database
 from retrieval.database.rows import Executor
+from retrieval.database.schema import webhooks
 
 PREFECT_FEED = "prefect"
 EVENT_PAGE_SIZE = 100
@@ -27,19 +32,27 @@ _INSERT_EVENTS: LiteralString = (
 )
 
 
+_feed: Any = webhooks.EventFeed
+_event: Any = webhooks.PrefectEvent
+_ADD_FEED = compile_statement(insert(_feed).values(**parameters("name")).on_conflict_do_nothing())
+_DELETE_FEED = compile_statement(delete(_feed).where(equals(_feed.name)))
+_HAS_FEED = compile_statement(select(exists(select(_feed.name))))
+_DELETE_OLD_EVENTS = compile_statement(
+    delete(_event).where(or_(_event.at < func.now() - timedelta(days=1), not_(bindparam("on", type_=Boolean))))
+)
+_DELETE_EVENTS = compile_statement(delete(_event).where(in_list(_event.id, "ids")))
+
+
 def switch_recording(db: Database, *, on: bool) -> None:
     """Start or stop recording events for Prefect, and drop events older than a day."""
-    if on:
-        db.execute("insert into event_feeds (name) values (%(name)s) on conflict do nothing", {"name": PREFECT_FEED})
-    else:
-        db.execute("delete from event_feeds where name = %(name)s", {"name": PREFECT_FEED})
-    db.execute("delete from prefect_events where at < now() - interval '1 day' or not %(on)s", {"on": on})
+    db.execute(_ADD_FEED if on else _DELETE_FEED, {"name": PREFECT_FEED})
+    db.execute(_DELETE_OLD_EVENTS, {"on": on})
 
 
 def keep_events(connection: Executor, rows: Sequence[tuple[str, str, Any]]) -> None:
     """Record events if Prefect receives any. `rows`: type, JSON data and time."""
     events = [row for row in rows if not row[0].startswith("DOCUMENTS_")]
-    if not events or not connection.fetch(str, "select name from event_feeds limit 1"):
+    if not events or not connection.fetch_one(bool, _HAS_FEED, {}):
         return
     types, datas, ats = zip(*events, strict=True)
     connection.execute(_INSERT_EVENTS, {"types": list(types), "datas": list(datas), "ats": list(ats)})
@@ -56,12 +69,14 @@ class PrefectEvent:
     at: datetime
 
 
+_LIST_EVENTS = compile_statement(select(*columns_of(_event, PrefectEvent)).order_by(_event.id).limit(EVENT_PAGE_SIZE))
+
+
 def list_waiting(db: Database) -> list[PrefectEvent]:
     """Return the oldest waiting events."""
-    statement: LiteralString = "select id, event_id, type, data, at from prefect_events order by id limit %(page)s"
-    return db.fetch(PrefectEvent, statement, {"page": EVENT_PAGE_SIZE})
+    return db.fetch(PrefectEvent, _LIST_EVENTS, {})
 
 
 def mark_emitted(db: Database, ids: Sequence[int]) -> None:
     """Delete emitted events."""
-    db.execute("delete from prefect_events where id = any(%(ids)s)", {"ids": list(ids)})
+    db.execute(_DELETE_EVENTS, {"ids": list(ids)})

@@ -227,7 +227,7 @@ class Sender:
             return None, f"The endpoint cannot be reached ({type(error).__name__})."
 
     def _record(self, row: TakenDelivery, status: int | None, reason: str) -> None:
-        about = {"id": row.id, "webhook": row.webhook_id, "status": status, "reason": reason}
+        about = {"id": row.id, "webhook": row.webhook_id, "response_status": status, "reason": reason}
         if status is not None and 200 <= status < 300:
             queries.record_delivered(self._db, about)
             return

@@ -67,6 +67,10 @@ INSERT_ORGANIZATION = compile_statement(
 )
 _LIST_ORGANIZATIONS = compile_statement(select(*_columns).order_by(asc(_table.id)))
 _GET_ORGANIZATION = compile_statement(select(*_columns).where(_is_organization))
+# Serializes the checks of limits by organization.
+LOCK_ORGANIZATION = compile_statement(
+    select(*columns_of(_table, Organization)).where(equals(_table.id, "organization")).with_for_update(key_share=True)
+)
 _UPDATE_ORGANIZATION = compile_statement(update(_table).where(_is_organization).values(**_changes).returning(*_columns))
 
 

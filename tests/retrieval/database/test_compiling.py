@@ -3,10 +3,12 @@
 from dataclasses import dataclass
 
 import pytest
-from sqlalchemy import bindparam
+from sqlalchemy import bindparam, update
+from sqlalchemy.exc import CompileError
 from sqlmodel import select
 
-from retrieval.database.compiling import columns_of, compile_statement, equals
+from retrieval.accounts.queries import organizations
+from retrieval.database.compiling import columns_of, compile_statement, equals, equals_if_given, parameters
 from retrieval.database.schema import identity
 
 
@@ -33,3 +35,15 @@ def test_a_field_without_a_column_fails_when_the_statement_is_made():
 def test_a_value_that_a_request_gives_stays_a_parameter():
     statement = compile_statement(select(identity.Tenant.id).where(identity.Tenant.id == bindparam("tenant")))
     assert "%(tenant)s" in statement
+
+
+def test_a_value_without_a_column_fails_when_the_statement_is_made():
+    with pytest.raises(CompileError, match="identifier"):
+        compile_statement(update(identity.Tenant).values(**parameters("identifier")))
+
+
+def test_a_filter_that_is_not_given_matches_every_row(db):
+    statement = compile_statement(select(identity.Organization.id).where(equals_if_given(identity.Organization.name)))
+    organization = organizations.create_organization(db, "Harbour")
+    assert db.fetch(str, statement, {"name": None}) == [organization.id]
+    assert db.fetch(str, statement, {"name": "another name"}) == []
