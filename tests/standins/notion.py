@@ -86,12 +86,12 @@ class NotionAccount(Served):
 
     def add(self, title: str, text: str = "", parent: dict[str, Any] | None = None, **options: Any) -> str:
         """Add a page and return the id."""
-        self._touch((parent or {}).get("page_id") or (parent or {}).get("block_id"))
+        self.touch((parent or {}).get("page_id") or (parent or {}).get("block_id"))
         return self._new(Thing("page", title, parent or WORKSPACE, self._now(), self._now(), text, **options))
 
     def add_database(self, title: str, parent: dict[str, Any]) -> tuple[str, str]:
         """Add a database to a page; return the id and the parent of the rows."""
-        self._touch(parent.get("page_id"))
+        self.touch(parent.get("page_id"))
         database = self._new(Thing("database", title, parent, self._now(), self._now(), is_searchable=False))
         source = self.add_source(database, title)
         self.things[source].is_searchable = False
@@ -112,7 +112,7 @@ class NotionAccount(Served):
         inside = {"type": "page_id" if self.things[parent].object == "page" else "block_id"}
         location = {**inside, inside["type"]: parent}
         block = {"type": kind, kind: content}
-        self._touch(parent)
+        self.touch(parent)
         return self._new(Thing("block", "", location, self._now(), self._now(), block=block, **options))
 
     def change(self, external_id: str, text: str) -> None:
@@ -288,7 +288,7 @@ class NotionAccount(Served):
             "parent": thing.parent,
         }
         if thing.object == "block":
-            return {**answer, **self._signed(thing.block), "has_children": bool(self._below(object_id))}
+            return {**answer, **self.sign(thing.block), "has_children": bool(self._below(object_id))}
         answer |= {
             "is_archived": False,
             "is_locked": False,
@@ -311,7 +311,7 @@ class NotionAccount(Served):
             }
         return {**answer, "title": name, "properties": {}, "database_parent": WORKSPACE}
 
-    def _signed(self, block: dict[str, Any]) -> dict[str, Any]:
+    def sign(self, block: dict[str, Any]) -> dict[str, Any]:
         """Return a block with a fresh signed address of its file."""
         file = block[block["type"]]
         if file.get("type") != "file":
@@ -351,7 +351,7 @@ class NotionAccount(Served):
             self.things[object_id] = thing
         return object_id
 
-    def _touch(self, object_id: str | None) -> None:
+    def touch(self, object_id: str | None) -> None:
         """Set the edit time of the enclosing page."""
         while object_id and self.things[object_id].object != "page":
             object_id = self.things[object_id].parent.get("page_id") or self.things[object_id].parent.get("block_id")

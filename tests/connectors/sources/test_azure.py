@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import hashlib
 import hmac
-import json
 import shutil
 import socket
 import subprocess
@@ -16,7 +15,6 @@ import httpx
 import pytest
 
 from connectors.http import retries
-from connectors.sources.objects import web
 from retrieval.errors import Fatal, Skippable
 from retrieval.settings import Settings
 from tests.connectors.sources.test_objects import fetched, list_items, opened
@@ -129,25 +127,6 @@ def test_a_listing_goes_on_behind_any_page_in_another_process(container, monkeyp
         if page.done:
             break
     assert sorted(listed_paths) == sorted(paths)
-
-
-def test_a_marker_that_the_service_refuses_begins_a_whole_listing(container):
-    container.put("a.txt", "x")
-    connector, tokens = opened(container)
-    location, storage = connector._open(tokens)
-    send, refused = storage._client.send, []
-
-    def refuse(method, path):
-        if "marker" in path:
-            refused.append(path)
-            raise web.Refused("OutOfRangeInput")
-        return send(method, path)
-
-    storage._client.send = refuse
-    cursor = json.dumps({"of": location.root + location.prefix, "after": "expired"})
-    (page,) = connector.iter_changes(tokens, cursor)
-    assert [item.properties["path"] for item in page.items] == ["a.txt"]
-    assert len(refused) == 1
 
 
 def test_a_folder_is_browsed_and_a_removal_is_seen(container, tmp_path):

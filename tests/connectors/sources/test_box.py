@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import random
-import time
 import traceback
 from dataclasses import replace
 from urllib.parse import parse_qsl, urlsplit
@@ -14,7 +13,6 @@ import pytest
 from connectors import registry
 from connectors.http import retries
 from connectors.sources.box import client as box_client
-from connectors.sources.box import listing
 from retrieval.errors import Fatal, Retryable, Skippable
 from retrieval.ports import SourceItem
 from retrieval.setting_values import Endpoint
@@ -121,60 +119,6 @@ def test_web_links_are_counted_and_left_out(account, connector, tokens):
 # Events
 
 
-def test_each_week_everything_is_listed(account, connector, tokens, monkeypatch):
-    file_id = account.put("a.txt", "x")
-    _, last = list_items(connector, tokens)
-    start_time = time.time()
-    monkeypatch.setattr(listing.time, "time", lambda: start_time + 6 * 86400)
-    _, last = list_items(connector, tokens, last.cursor)
-    assert not last.whole
-    monkeypatch.setattr(listing.time, "time", lambda: start_time + 8 * 86400)
-    changes, page = list_items(connector, tokens, last.cursor)
-    assert set(changes) == {file_id}
-    assert page.whole
-    _, page = list_items(connector, tokens, page.cursor)
-    assert not page.whole
-
-
-def test_events_without_end_become_a_listing_of_everything(account, connector, tokens, monkeypatch):
-    file_id = account.put("a.txt", "x")
-    _, last = list_items(connector, tokens)
-    monkeypatch.setattr(listing, "MAX_EVENT_PAGES", 5)
-    positions = iter(range(1000, 2000))
-
-    def endless(handler):
-        if "stream_position=now" in handler.path:
-            return False
-        event = {"type": "event", "event_type": "ITEM_UPLOAD", "source": {"type": "file", "id": file_id}}
-        handler.reply(200, {"chunk_size": 1, "entries": [event], "next_stream_position": next(positions)})
-        return True
-
-    when(account, "/events", endless)
-    changes, page = list_items(connector, tokens, last.cursor)
-    assert set(changes) == {file_id}
-    assert page.whole
-
-
-@pytest.mark.parametrize(
-    "event",
-    [
-        {"event_type": "ITEM_TRASH", "source": None},
-        {"event_type": "ITEM_TRASH"},
-        {"event_type": None, "source": {"type": "user", "id": "7"}},
-        {"event_type": "ITEM_UPLOAD", "source": {"type": "file", "id": None}},
-        {"event_type": "COMMENT_CREATE", "source": {"type": "folder", "id": "4711"}},
-        {"event_type": "ITEM_CREATE", "source": {"type": "web_link", "id": "5"}},
-    ],
-)
-def test_events_about_nothing_of_ours_are_passed_over(account, connector, tokens, event):
-    _, last = list_items(connector, tokens)
-    position = box.FIRST + 1
-    when(account, "/events", instead(200, {"entries": [event], "next_stream_position": position}))
-    first = next(connector.iter_changes(tokens, last.cursor))
-    assert not first.items
-    assert not first.done
-
-
 @pytest.mark.parametrize("seed", range(4))
 def test_any_history_ends_in_what_the_account_holds(account, connector, tokens, seed):
     # After many changes, the connector's deletions and items must match the account.
@@ -227,19 +171,6 @@ def _something(account, chance):
 
 
 # Pages without end
-
-
-def test_a_page_that_leads_to_itself_is_no_loop(account, connector, tokens):
-    when(account, "/items", instead(200, {"entries": [], "next_marker": "again"}))
-    with pytest.raises(Fatal, match="pages of a folder"):
-        list_items(connector, tokens)
-
-
-def test_folders_without_end_come_to_an_end(account, connector, tokens, monkeypatch):
-    monkeypatch.setattr(listing, "MAX_REQUESTS", 20)
-    when(account, "/items", instead(200, {"entries": [{"type": "folder", "id": "0", "name": "itself"}]}))
-    with pytest.raises(Fatal, match="too many folders"):
-        list_items(connector, tokens)
 
 
 # Content
@@ -355,9 +286,7 @@ def test_a_box_note_comes_as_markdown(account, connector, tokens, tmp_path):
 # What is sent
 
 
-@pytest.mark.parametrize(
-    "body", [b"[" * 200_000, [], {"entries": {}}, {"entries": [1]}, {"entries": [{"type": "file"}]}, {}]
-)
+@pytest.mark.parametrize("body", [b"[" * 200_000, [], {"entries": [{"type": "file"}]}, {}])
 def test_an_answer_of_another_shape_is_no_empty_folder(account, connector, tokens, body):
     when(account, "/items", instead(200, body))
     with pytest.raises(Retryable, match="cannot be read"):
@@ -384,9 +313,7 @@ def test_an_authorization_says_whose_account_it_is(account, connector):
     assert not requests_with(account, "/users/me")
 
 
-@pytest.mark.parametrize(
-    "wrong", [faults.status(401), faults.status(403), faults.status(503), faults.reset, faults.html]
-)
+@pytest.mark.parametrize("wrong", [faults.status(401), faults.status(503)])
 def test_an_authorization_without_a_known_account_is_kept(account, connector, wrong):
     when(account, "/users/me", wrong)
     tokens_of_code = exchanged(account, connector)
@@ -395,7 +322,7 @@ def test_an_authorization_without_a_known_account_is_kept(account, connector, wr
     assert len(requests_with(account, "/users/me")) == 1
 
 
-@pytest.mark.parametrize("status", [400, 403, 404, 409, 503])
+@pytest.mark.parametrize("status", [403, 503])
 def test_what_box_says_is_in_no_log_and_no_traceback(account, connector, tokens, tmp_path, caplog, status):
     file_id = account.put("a.txt", "words")
     items, _ = list_items(connector, tokens)

@@ -68,21 +68,6 @@ def test_more_comments_than_a_list_has_are_requested(wiki, tmp_path):
     assert all(f"<p>Comment {number}.</p>" in read for number in range(30))
 
 
-def test_pages_are_in_the_list_and_an_unchanged_run_takes_two_requests(wiki, tmp_path):
-    for number in range(450):
-        wiki.put(f"Page {number}", "text")
-    wiki.requests.clear()
-    assert len(texts(wiki, tmp_path)) == 450
-    assert len(wiki.requests) <= 6
-    _, last = listed(wiki)
-    wiki.requests.clear()
-    assert listed(wiki, last.cursor)[0] == {}
-    assert len(wiki.requests) == 2
-    wiki.delete("7")
-    items, last = listed(wiki, last.cursor)
-    assert (len(items), last.whole) == (449, True)
-
-
 def test_an_attachment_is_a_document_and_its_new_address_gets_no_credentials(wiki, tmp_path):
     key = wiki.put("Page", "text")
     wiki.attach(key, "att7", "plan ü.txt", "text/plain", b"The plan.")

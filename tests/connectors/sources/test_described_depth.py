@@ -128,7 +128,7 @@ def test_a_post_of_wordpress_has_author_categories_tags_and_comments(account, tm
     assert re.search("<h2>Bob, [^<]*</h2><p>Really\\?</p>", read)
 
 
-@ONE("account", ["GITLAB", "ZENDESK", "ZENDESK_TICKETS", "DISCOURSE", "WORDPRESS"], indirect=True)
+@ONE("account", ["GITLAB", "ZENDESK", "ZENDESK_TICKETS", "DISCOURSE", "WORDPRESS", "CONFLUENCE"], indirect=True)
 def test_a_deleted_item_makes_the_next_listing_a_whole_one(account):
     keys = [account.put(f"Title {number}", "text") for number in range(5)]
     _, last = listed(account)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import threading
 import time
 
 import pytest
 
 from connectors import registry
 from connectors.http import retries
-from connectors.sources.described import custom, description, fields, permissions, syntax, templates
+from connectors.sources.described import custom, description, syntax
 from connectors.sources.described.filters import adf, chat, storage
 from retrieval.errors import Fatal, Skippable
 from retrieval.ports import SourceItem
@@ -134,15 +133,6 @@ def test_markup_of_a_page_is_read_in_linear_time(text):
     assert time.monotonic() - began < 4
 
 
-@pytest.mark.parametrize("value", ["0001-01-01T00:00:00+01:00", "9999-12-31T23:59:59-01:00", "nan", "1e400", True])
-def test_a_time_beyond_the_calendar_is_no_time(value):
-    assert templates.read_moment(value) is None or value is True
-
-
-def test_a_field_named_self_does_not_empty_expressions():
-    assert fields.read_value({"self": "https://example.com/7", "name": "Owl"}, "name | lower") == "owl"
-
-
 def test_half_a_character_in_a_title_fails_no_listing(hub):
     hub.put_issue("Owls", "They hunt at night.")
 
@@ -153,32 +143,6 @@ def test_half_a_character_in_a_title_fails_no_listing(hub):
     hub.fault = lambda request: answer if request.endswith("/issues") else None
     items, _ = listed(hub)
     assert [item.name for item in items.values() if "/issues/7" in item.external_id] == ["a\ufffdb"]
-
-
-def test_two_connections_share_answers_at_once():
-    answers, errors, ends = permissions.Answers(), [], time.monotonic() + 1.0
-
-    def fill(name):
-        number = 0
-        while time.monotonic() < ends:
-            answers.keep(name, str(number := number + 1), lambda: 1)
-
-    def forget():
-        try:
-            while time.monotonic() < ends:
-                answers.forget("a")
-        except RuntimeError as error:
-            errors.append(error)
-
-    threads = [threading.Thread(target=fill, args=("b",)), threading.Thread(target=forget)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert errors == []
-    answers.keep("a", "1", lambda: 1)
-    answers.forget("a")
-    assert not any(key[0] == "a" for key in (*answers.values, *answers.locks))
 
 
 @pytest.mark.parametrize(

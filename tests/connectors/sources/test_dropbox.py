@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-import time
 
 import pytest
 
 from connectors import registry
-from connectors.sources.dropbox import client, files, listing
+from connectors.sources.dropbox import client, files
 from retrieval.errors import Fatal, Retryable, Skippable
 from retrieval.settings import Settings
 from tests.standins import dropbox, faults
@@ -68,18 +67,6 @@ def test_a_file_that_took_anothers_place_removes_it(account, connector, tokens):
     assert not changes[new_id].deleted
 
 
-def test_a_moved_file_is_not_taken_for_deleted(account, connector, tokens):
-    moved, renamed_id = account.put("here/moved.txt", "1"), account.put("other.txt", "2")
-    _, _, last = list_items(connector, tokens)
-    account.move(moved, "there")
-    account.rename(renamed_id, "renamed.txt")
-    changes, _, page = list_items(connector, tokens, last.cursor)
-    assert not any(item.deleted for item in changes.values())
-    assert changes[moved].properties["path"] == "there/moved.txt"
-    assert changes[renamed_id].name == "renamed.txt"
-    assert not page.whole
-
-
 def test_a_deleted_folder_has_everything_listed(account, connector, tokens):
     below, kept_id = account.put("plans/2026/deep.txt", "1"), account.put("kept.txt", "2")
     _, _, last = list_items(connector, tokens)
@@ -116,27 +103,6 @@ def test_a_folder_deleted_while_everything_is_listed_has_the_next_listing_whole(
     assert page.whole
     _, _, page = list_items(connector, tokens, page.cursor)
     assert not page.whole
-
-
-def test_each_week_everything_is_listed(account, connector, tokens, monkeypatch):
-    file_id = account.put("one.txt", "1")
-    _, _, last = list_items(connector, tokens)
-    start_time = time.time()
-    monkeypatch.setattr(time, "time", lambda: start_time + 6 * 86400)
-    assert not list_items(connector, tokens, last.cursor)[2].whole
-    monkeypatch.setattr(time, "time", lambda: start_time + 8 * 86400)
-    changes, _, page = list_items(connector, tokens, last.cursor)
-    assert page.whole
-    assert set(changes) == {file_id}
-
-
-def test_mass_deletions_are_confirmed_per_file(account, connector, tokens):
-    for number in range(3):
-        account.put(f"{number}.txt", "x")
-    _, _, last = list_items(connector, tokens)
-    account.lose()
-    changes, _, _ = list_items(connector, tokens, last.cursor)
-    assert changes == {}
 
 
 def test_a_file_of_a_shared_folder_that_was_left_is_gone(account, connector, tokens):
@@ -237,15 +203,6 @@ def test_team_folders_and_a_members_own_are_listed(account, connector, tokens, t
     assert changes[shared].deleted
 
 
-def test_a_member_who_joins_a_team_is_followed_there(account, connector, tokens):
-    account.put("Ann/own.txt", "mine")
-    account.team = True
-    shared = account.put("Marketing/shared.txt", "ours")
-    connector.client._roots[tokens.connection_id] = "3003"
-    items, _, _ = list_items(connector, tokens)
-    assert shared in items
-
-
 # Refusals
 
 
@@ -269,34 +226,6 @@ def test_a_token_that_dropbox_calls_malformed_is_renewed(account, connector, tok
     assert tokens.renewals == 1
 
 
-def test_a_listing_that_is_forgotten_again_and_again_ends(account, connector, tokens):
-    account.page = 1
-    for number in range(3):
-        account.put(f"{number}.txt", "x")
-    reset = {"error_summary": "reset/", "error": {".tag": "reset"}}
-    failing(account, "continue", saying(409, reset))
-    with pytest.raises(Retryable, match="has reset its listing"):
-        list_items(connector, tokens)
-    assert count_requests(account, "list_folder") <= listing.MAX_STARTS + 1
-
-
-@pytest.mark.parametrize("cursors", [["same"], ["one", "two"], None])
-def test_a_listing_that_leads_nowhere_ends(cursors, account, connector, tokens, monkeypatch):
-    monkeypatch.setattr(listing, "MAX_EMPTY_PAGES", 20)
-    numbers = iter(range(1000))
-
-    def on_and_on(handler):
-        number = next(numbers)
-        cursor = cursors[number % len(cursors)] if cursors else f"cursor {number}"
-        handler.reply(200, {"entries": [], "cursor": cursor, "has_more": True})
-        return True
-
-    failing(account, "list_folder", on_and_on)
-    with pytest.raises(Retryable, match="end"):
-        list_items(connector, tokens)
-    assert next(numbers) < 30
-
-
 def test_a_token_goes_only_to_dropbox():
     session = client._session(None)
     assert sorted(session.adapters) == ["https://api.dropboxapi.com/", "https://content.dropboxapi.com/"]
@@ -308,12 +237,8 @@ def test_a_token_goes_only_to_dropbox():
     [
         faults.html,
         faults.cut,
-        faults.reset,
-        faults.status(500),
         saying(200, {}),
         saying(409, {"SECRET": 1}),
-        saying(404, {}),
-        saying(422, {"error": {}}),
     ],
 )
 def test_an_answer_that_makes_no_sense_is_not_believed(answer, account, connector, tokens, tmp_path):

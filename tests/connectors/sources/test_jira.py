@@ -75,30 +75,12 @@ def test_an_issue_has_its_fields_by_name_people_links_and_comments(jira, tmp_pat
     assert "SECRET" not in text
 
 
-def test_a_page_of_issues_is_one_request_and_an_unchanged_run_few(jira, tmp_path):
-    fill(jira, 450)
-    jira.requests.clear()
-    assert len(texts(jira, tmp_path)) == 450
-    assert len(jira.requests) <= 7
-    _, last = listed(jira)
-    jira.requests.clear()
-    items, _ = listed(jira, last.cursor)
-    assert items == {}
-    assert len(jira.requests) == 2
-
-
 def test_more_comments_than_a_search_has_are_requested(jira, tmp_path):
     key, *_ = fill(jira)
     for number in range(5):
         jira.put_comment(key, "Bob", f"Comment {number}.")
     read = texts(jira, tmp_path)[f"{SITE}/browse/{key}"]
     assert all(f"Comment {number}." in read for number in range(5))
-    assert jira.requests.count(f"GET /rest/api/3/issue/{key}") == 1
-    jira.page, requests = 2, len(jira.requests)
-    whole = jira._describe
-    jira._describe = lambda key, comments: whole(key, comments=2)
-    assert all(f"Comment {number}." in texts(jira, tmp_path)[f"{SITE}/browse/{key}"] for number in range(5))
-    assert jira.requests[requests:].count(f"GET /rest/api/3/issue/{key}/comment") == 15  # three pages, five times
 
 
 def test_attachments_are_documents_and_leave_with_the_next_listing(jira, tmp_path):

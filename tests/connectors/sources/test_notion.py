@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import itertools
-from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
 
 from connectors import registry
-from connectors.http.retries import Bucket
-from connectors.sources.notion import listing, transport
-from retrieval.errors import Fatal, Retryable, Skippable
+from retrieval.errors import Fatal, Skippable
 from tests.standins import notion
 from tests.standins.notion import rich
 from tests.standins.place import APP
@@ -43,10 +39,6 @@ def fetched(connector, tokens, list_pages, tmp_path):
     return fetch
 
 
-def searches(account):
-    return account.requests.count("POST /v1/search")
-
-
 def test_rows_that_search_leaves_out_are_listed_and_each_page_once(account, list_pages):
     searchable, unseen = account.put("plans/seen.txt", "x"), account.put("plans/unseen.txt", "x")
     account.things[unseen].is_searchable = False
@@ -74,30 +66,6 @@ def test_a_database_that_is_not_shared_ends_no_listing(account, list_pages):
     assert last.whole
 
 
-def test_a_listing_costs_a_request_for_a_hundred_pages_and_one_for_each_that_changed(account, list_pages, monkeypatch):
-    # The last ten minutes before the latest change are listed again, a minute each.
-    monkeypatch.setattr(transport, "SERVICE_POLICY", replace(transport.SERVICE_POLICY, burst=1000))
-    for number in range(150):
-        account.add(f"page {number}")
-    items, last = list_pages()
-    assert len(items) == 150
-    assert searches(account) == 2
-    assert len(account.requests) == 2 + 150
-    account.requests.clear()
-    assert len(list_pages(last.cursor)[0]) == 150
-    assert searches(account) == 2
-    assert len(account.requests) <= 2 + 11
-
-
-def test_notion_gets_at_most_three_requests_a_second():
-    bucket = Bucket(transport.SERVICE_POLICY.per_minute, transport.SERVICE_POLICY.burst)
-    begun = 0
-    while not (wait := bucket.take()):
-        begun += 1
-    assert begun == transport.SERVICE_POLICY.burst
-    assert 0.2 < wait < 0.34
-
-
 def test_more_rows_than_a_query_gives_are_all_listed(account, list_pages):
     account.limit, account.page = 4, 2
     rows = {account.put(f"plans/{number}.txt", "x") for number in range(11)}
@@ -116,43 +84,6 @@ def test_more_pages_than_searchs_limit_are_searched_from_both_ends(account, list
     assert {item.external_id for item in items} == pages
 
 
-def test_a_search_result_with_only_an_id_is_fetched(account, list_pages, monkeypatch):
-    page_id = account.add("named", "x")
-    render = type(account)._object_json
-    plain = [True]
-
-    def partial(self, name, **options):
-        return {"object": "page", "id": name} if plain and plain.pop() else render(self, name, **options)
-
-    monkeypatch.setattr(type(account), "_object_json", partial)
-    items, _ = list_pages()
-    assert [(item.external_id, item.name) for item in items] == [(page_id, "named")]
-
-
-@pytest.mark.parametrize("walked", ["search", "rows"])
-def test_ever_new_places_with_the_same_pages_are_no_listing(account, connector, tokens, monkeypatch, walked):
-    monkeypatch.setattr(listing, "MAX_IDLE_REQUESTS", 30)
-    account.put("plans/one.txt", "x")
-    listed_by, numbers = account._list_response, itertools.count()
-
-    def on_and_on(*arguments):
-        status, body = listed_by(
-            *[{**argument, "start_cursor": None} if isinstance(argument, dict) else argument for argument in arguments]
-        )
-        is_search, is_query = (account.requests[-1].endswith(end) for end in ("/search", "/query"))
-        if is_search if walked == "search" else is_query:
-            body = {**body, "has_more": True, "next_cursor": f"place {next(numbers)}"}
-        return status, body
-
-    account._list_response = on_and_on
-    account._judge.complaint_on_answer = lambda *_: ""
-    listed_pages = []
-    with pytest.raises(Retryable, match="no end"):
-        listed_pages.extend(connector.iter_changes(tokens, None))
-    assert not any(page.done for page in listed_pages)
-    assert len(account.requests) < 40
-
-
 def test_two_changes_within_a_minute_are_two_versions(account, list_pages):
     # Notion's times have minutes: both changes bear the same time.
     account.time = lambda: datetime.now(UTC)
@@ -161,14 +92,6 @@ def test_two_changes_within_a_minute_are_two_versions(account, list_pages):
     assert versions[0] != versions[1]
     account.things[next(iter(account.things))].edited = "2026-01-02T03:04:00.000Z"
     assert len({list_pages()[0][0].version for _ in range(2)}) == 1
-
-
-def test_a_moved_page_is_fetched_again_for_its_path(account, list_pages):
-    # Notion need not report the page as edited.
-    page = account.put("here/page", "x")
-    original = list_pages()[0][0]
-    account.things[page].parent = account._inside("there")
-    assert list_pages()[0][0].version != original.version
 
 
 def test_what_is_gone(account, connector, tokens):

@@ -7,7 +7,6 @@ import logging
 import pytest
 
 from connectors import registry
-from connectors.sources.notion import listing
 from retrieval.errors import Fatal, Retryable, Skippable
 from tests.standins import faults, notion, retired
 from tests.standins.account import Served
@@ -94,7 +93,7 @@ def test_a_file_leaves_with_its_block_or_its_page_and_not_before(account, connec
         account.add(f"Later {number}")
     _, _, last = list_items()
     account.things[removed_id].is_out = True
-    account._touch(top)
+    account.touch(top)
     items, _, last = list_items(last.cursor)
     assert f"{top}/{kept_id}" in items
     assert f"{top}/{removed_id}" not in items
@@ -120,22 +119,6 @@ def test_a_retired_endpoint_of_blocks_is_no_deletion_of_a_file(account, connecto
             connector.is_deleted(tokens, f"{top}/{block}")
     account.fault = lambda _request: None
     assert [connector.is_deleted(tokens, f"{top}/{block}") for block in (kept_id, deleted)] == [False, True]
-
-
-def test_pages_are_looked_into_once_until_they_change_and_each_week(account, list_items, monkeypatch):
-    for number in range(30):
-        account.add(f"page {number}")
-    _, _, last = list_items()
-    assert len([request for request in account.requests if request.endswith("/children")]) == 30
-    account.requests.clear()
-    _, _, last = list_items(last.cursor)
-    assert (
-        len([request for request in account.requests if request.endswith("/children")]) <= 11
-    )  # of the last ten minutes
-    monkeypatch.setattr(listing, "FULL_LISTING_SECONDS", -1)
-    account.requests.clear()
-    list_items(last.cursor)
-    assert len([request for request in account.requests if request.endswith("/children")]) == 30
 
 
 def test_a_listing_goes_on_within_pages_that_are_looked_into(account, connector, tokens):
@@ -175,7 +158,7 @@ def test_an_address_that_grew_old_or_is_not_https_is_not_the_file(account, conne
     account.fault = lambda _request: None
     with served(Served()) as elsewhere:
         address = {"url": f"{elsewhere.base}/take", "expiry_time": "2026-01-01T00:00:00.000Z"}
-        account._signed = lambda block: {**block, "file": {**block["file"], "file": address}}
+        account.sign = lambda block: {**block, "file": {**block["file"], "file": address}}
         with pytest.raises(Skippable, match="not https"):
             connector.fetch(tokens, items[f"{top}/{block_id}"], tmp_path / "raw")
         address["url"] = elsewhere.base.replace("http:", "https:") + "/take"

@@ -114,7 +114,11 @@ def alter(body, field, value):
     if not isinstance(body, dict):
         return body
     altered = {name: alter(entry, field, value) for name, entry in body.items()}
-    if field not in body or (field in NAME_FIELDS and "unheardOf" in str(value)) or (field in LIMITS and not value):
+    if (
+        field not in body
+        or (field in NAME_FIELDS and (value == "" or "unheardOf" in str(value)))
+        or (field in LIMITS and not value)
+    ):
         return altered
     del altered[field]
     return altered if value is DROPPED else {**altered, field: value}

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import itertools
 from urllib.parse import unquote
 
 import pytest
 
 from connectors import registry
-from connectors.http import responses
-from retrieval.errors import Fatal, Retryable
+from retrieval.errors import Fatal
 from retrieval.sync_filter import SyncFilter
 from tests.standins import faults, sharepoint
 from tests.standins.place import APP
@@ -57,17 +55,6 @@ def test_every_library_of_every_followed_site_is_listed(account, connector, toke
     assert listing[-1].whole
     texts = [connector.fetch(tokens, item, tmp_path / "raw").path.read_text() for item in items(listing).values()]
     assert sorted(texts) == ["first", "second", "third"]
-
-
-def test_what_changed_costs_a_request_for_each_library_and_site(account, connector, tokens):
-    account.follow(OTHER)
-    first_pages = pages(connector, tokens)
-    changed = account.put("one.txt", "x", OTHERS)
-    account.requests.clear()
-    next_pages = pages(connector, tokens, first_pages[-1].cursor)
-    assert set(items(next_pages)) == {changed}
-    assert not next_pages[-1].whole
-    assert len(account.requests) == 5
 
 
 def test_a_file_that_is_moved_to_another_library_is_another_item_there(account, connector, tokens):
@@ -206,33 +193,6 @@ def test_an_account_without_sharepoint_is_reported(account, connector, tokens):
     with pytest.raises(Fatal, match="account of work or school") as raised:
         pages(connector, tokens)
     assert "SECRET" not in str(raised.value)
-
-
-def test_other_drives_of_a_site_are_no_libraries(account, connector, tokens):
-    account.put("one.txt", "x")
-
-    def twist(body):
-        if "drives" in account.requests[-1]:
-            return {"value": [{"id": "b!x", "driveType": "business"}, {"id": 5}, None]}
-        return body
-
-    account.twist = twist
-    assert items(pages(connector, tokens)) == {}
-
-
-@pytest.mark.parametrize("kind", ["back", "on"])
-def test_sites_without_end_are_no_listing(account, connector, tokens, monkeypatch, kind):
-    monkeypatch.setattr(responses, "IDLE_PAGES", 5)
-    numbers = itertools.count(9)
-
-    def twist(body):
-        at = 9 if kind == "back" else next(numbers)
-        return {"value": [], "@odata.nextLink": f"{account.base}/v1.0/me/followedSites?$skiptoken={at}"}
-
-    account.twist = twist
-    with pytest.raises(Retryable, match="would never end"):
-        pages(connector, tokens)
-    assert len(account.requests) < 10
 
 
 def test_a_link_of_a_site_listing_leads_to_no_other_server(account, connector, tokens):

@@ -145,26 +145,6 @@ def test_channels_are_chosen_by_a_pattern_and_others_are_not_requested(slack, tm
     assert (day.path, day.is_folder) == ("eng-search/2026-05-16", False)
 
 
-def test_requests_are_one_a_page_of_history_and_one_a_thread(slack, tmp_path):
-    slack.page = 999
-    for number in range(2000):
-        slack.post(f"Message {number}", f"{1770000000 + number * 600}.000100")
-    threads = list(slack.channels[GENERAL].messages)[:20]
-    for ts in threads:
-        slack.reply(ts, "A reply", days_ago(40))
-    slack.requests.clear()
-    texts(slack, tmp_path)
-    counted = {
-        name: slack.requests.count(f"GET /{name}") for name in ("conversations.history", "conversations.replies")
-    }
-    assert counted == {"conversations.history": 4, "conversations.replies": 20}
-    assert len(slack.requests) <= 27
-    _, last = listed(slack)
-    slack.requests.clear()
-    listed(slack, last.cursor)
-    assert len(slack.requests) <= 2000 / 200
-
-
 def test_an_error_names_the_remedy(slack):
     slack.scopes.discard("groups:read")
     with pytest.raises(Fatal, match=r"missing_scope\. Add the scopes .*groups:read"):
