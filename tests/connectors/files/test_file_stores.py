@@ -1,7 +1,4 @@
-"""Contract suite of the file stores; the oracle is a plain store in memory, S3 is moto's server."""
-
-import io
-from contextlib import contextmanager
+"""Contract suite of the file stores; S3 is moto's server."""
 
 import pytest
 
@@ -15,36 +12,6 @@ from tests.standins.s3_server import answer
 
 pytestmark = pytest.mark.service
 """moto's server; boto3 takes seconds to import."""
-
-
-class MemoryFiles:
-    """Small and plain."""
-
-    def __init__(self):
-        self.files = {}
-
-    def put(self, key, chunks):
-        self.files[key] = b"".join(chunks)
-        return len(self.files[key])
-
-    @contextmanager
-    def open(self, key):
-        if key not in self.files:
-            raise Skippable("gone")
-        yield io.BytesIO(self.files[key])
-
-    def delete(self, keys):
-        for key in keys:
-            self.files.pop(key, None)
-
-    def keys(self, prefix):
-        yield from [key for key in self.files if key.startswith(prefix)]
-
-    def sizes(self, prefix):
-        yield from [(key, len(body)) for key, body in self.files.items() if key.startswith(prefix)]
-
-    def check(self):
-        pass
 
 
 @pytest.fixture(scope="module")
@@ -70,10 +37,8 @@ def bucket_files(quiet):
     return store.make(quiet.config(s3_server.bucket(quiet)), options())
 
 
-@pytest.fixture(params=["memory", "local", "s3"])
+@pytest.fixture(params=["local", "s3"])
 def files(request, tmp_path):
-    if request.param == "memory":
-        return MemoryFiles()
     if request.param == "local":
         return LocalFiles(tmp_path / "files")
     return request.getfixturevalue("bucket_files")
@@ -98,15 +63,6 @@ def test_the_same_key_again_replaces(files):
     files.put("a/b", [b"first, and longer"])
     files.put("a/b", [b"second"])
     assert read(files, "a/b") == b"second"
-
-
-def test_a_stream_is_read_in_pieces(files):
-    data = bytes(range(256)) * 4096
-    files.put("a/large", [data])
-    with files.open("a/large") as stream:
-        pieces = list(iter(lambda: stream.read(100_000), b""))
-    assert len(pieces) == 11
-    assert b"".join(pieces) == data
 
 
 def test_a_missing_file_fails_only_its_document(files):
@@ -209,16 +165,6 @@ def test_a_broken_upload_is_given_up_and_leaves_no_parts(bucket_files, quiet):
         read(bucket_files, "a/large")
 
 
-def test_a_source_that_breaks_off_gives_the_upload_up(bucket_files, quiet):
-    def broken():
-        yield b"x" * (2 * store.PART)
-        raise ValueError("source")
-
-    with pytest.raises(ValueError, match="source"):
-        bucket_files.put("a/large", broken())
-    assert quiet.seen[-1][0] == "DELETE"
-
-
 @pytest.mark.parametrize(
     "fault", [s3_server.reset, answer(503, "SlowDown"), answer(500, "InternalError"), answer(502), answer(429)]
 )
@@ -236,29 +182,12 @@ def test_trouble_that_may_pass_is_retryable_and_bounded(fault, bucket_files, qui
         assert "VENDOR" not in str(raised.value)
 
 
-def test_the_storage_says_when_to_come_back(bucket_files, quiet):
-    quiet.always = answer(503, "SlowDown", **{"Retry-After": "7"})
-    with pytest.raises(Retryable) as raised:
-        read(bucket_files, "a")
-    assert raised.value.after == 7
-
-
 def test_a_body_that_breaks_off_is_no_shorter_file(bucket_files, quiet):
     bucket_files.put("a", [b"x" * 100_000])
     quiet.faults = [s3_server.truncated]
     with pytest.raises(Retryable):
         read(bucket_files, "a")
     assert len(read(bucket_files, "a")) == 100_000
-
-
-def test_a_storage_that_does_not_answer_is_not_waited_for(quiet, monkeypatch):
-    from connectors import s3_client as client
-
-    monkeypatch.setattr(client, "READ_SECONDS", 0.3)
-    files = store.make(quiet.config(s3_server.bucket(quiet)), options())
-    quiet.always = s3_server.slow(1)
-    with pytest.raises(Retryable):
-        files.put("a", [b"x"])
 
 
 @pytest.mark.parametrize(
@@ -281,25 +210,6 @@ def test_a_wrong_configuration_is_named(fault, field, words, bucket_files, quiet
     assert raised.value.field == field
     assert words in str(raised.value)
     assert "VENDOR" not in str(raised.value)
-
-
-def test_a_bucket_that_is_not_there(quiet):
-    with pytest.raises(Fatal, match="no bucket") as raised:
-        store.make(quiet.config("not-made-yet"), options()).check()
-    assert raised.value.field == "bucket"
-
-
-@pytest.mark.parametrize(
-    ("successes", "kind", "words"),
-    [(0, Fatal, "no such bucket"), (1, Retryable, "forgot an upload"), (4, Retryable, "forgot an upload")],
-    ids=["beginning", "a part", "the end"],
-)
-def test_a_404_of_an_upload_in_parts_is_no_missing_file(successes, kind, words, bucket_files, quiet):
-    # Some storages name no code (docs.aws.amazon.com/AmazonS3/latest/API/API_UploadPart.html: 404 NoSuchUpload).
-    quiet.faults = [None] * successes + [answer(404)]
-    with pytest.raises(kind, match=words) as raised:
-        bucket_files.put("large", [bytes(store.PART)] * 3)
-    assert (getattr(raised.value, "field", None) == "bucket") is (kind is Fatal)
 
 
 @pytest.mark.parametrize(

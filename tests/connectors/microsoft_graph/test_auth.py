@@ -149,12 +149,6 @@ def test_a_refusal_is_not_remembered(flow, vendor):
     assert flow.refresh(first).access_token != first.access_token
 
 
-@pytest.mark.parametrize("lasts", [0, "3600", None, 10**30, 3.5])
-def test_a_senseless_lifetime_is_no_lifetime(flow, vendor, lasts):
-    vendor.expires_in = lasts
-    assert granted(flow, vendor).expires_at is None
-
-
 def test_what_does_not_rotate_is_carried_over(flow, vendor):
     vendor.trouble = (200, b'{"access_token": "fresh", "expires_in": 60}', {})
     fresh = flow.refresh(Tokens("old", "lasting", account="me"))

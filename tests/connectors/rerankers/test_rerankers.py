@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 import tracemalloc
 from collections.abc import Callable, Iterator
@@ -14,9 +13,6 @@ import pytest
 from connectors.rerankers import cohere, endpoint, jina, local
 from retrieval.errors import Fatal, Retryable
 from retrieval.ports import AdditiveReranker
-from retrieval.search import reranking
-from retrieval.search.queries import Hit
-from retrieval.search.search import Query
 from retrieval.setting_values import Endpoint
 from retrieval.settings import Settings
 from tests.standins import cross_encoder, faults, rerank_server
@@ -106,18 +102,6 @@ def test_a_candidate_that_a_server_cannot_score_is_last_and_the_others_are_score
     assert scores[20] == min(scores)
 
 
-def hit_of(content: str) -> Hit:
-    return Hit(content, 0.5, 0.5, 0.0, 1, None, "doc_1", "manual.pdf", "", "TEXT", "TEXT", {}, 0, 0, 1, None)
-
-
-def test_a_query_that_a_server_cannot_score_leaves_the_reranker_in_use(server: Place) -> None:
-    reranker = make_reranker(server)
-    query, hits = Query(QUERY), [hit_of(f"{UNSCORABLE} {number}") for number in range(50)]
-    for _ in range(reranking.MAX_FAILURES + 1):
-        assert reranking.rerank_hits(reranker, query, hits, 10) is None
-    assert not reranking.RERANKER_BREAKERS.is_paused(reranker)
-
-
 def test_a_check_passes(reranker: Reranker) -> None:
     reranker.check()
 
@@ -169,16 +153,6 @@ def test_an_answer_that_is_none_is_an_error_of_ours(server: Place, body: bytes) 
         make_reranker(server).rerank(QUERY, TEXTS, seconds=3)
 
 
-@pytest.mark.parametrize(
-    ("field", "odd"), [("index", 0.9), *((field, odd) for field in ("index", "score") for odd in ("0", True, None))]
-)
-def test_numbers_that_are_none_are_no_scores(field: str, odd: Any) -> None:
-    entry = {"index": 0, "score": 0.5, field: odd}
-    always = [_answers(json.dumps([entry]).encode())]
-    with rerank_server.running("TEI", always=always) as server, pytest.raises(Retryable):
-        make_reranker(server).rerank(QUERY, TEXTS[:1], seconds=3)
-
-
 @pytest.mark.parametrize("code", [200, 500])
 def test_no_server_can_fill_the_memory_with_little(server: Place, code: int) -> None:
     # 40 MB of blanks are less than a kilobyte after two compressions.
@@ -192,19 +166,6 @@ def test_no_server_can_fill_the_memory_with_little(server: Place, code: int) -> 
     finally:
         tracemalloc.stop()
     assert peak_bytes < 10_000_000
-
-
-def test_a_server_that_sends_without_end_is_left(server: Place) -> None:
-    server.always = [_answers(b" " * 30_000_000)]
-    reranker = make_reranker(server)
-    tracemalloc.start()
-    try:
-        with pytest.raises(Retryable):
-            reranker.rerank(QUERY, TEXTS, seconds=10)
-        _, peak_bytes = tracemalloc.get_traced_memory()
-    finally:
-        tracemalloc.stop()
-    assert peak_bytes < 60_000_000  # the stand-in's own 30 MB are counted, too
 
 
 def test_a_server_that_drips_is_left_in_time(server: Place) -> None:
@@ -229,14 +190,6 @@ def test_a_server_of_the_other_form_is_found_out() -> None:
         assert reranker.rerank(QUERY, TEXTS, seconds=5)[1] > 0.5
         assert reranker.rerank(QUERY, TEXTS, seconds=5)[1] > 0.5
         assert len(server.seen) == 2
-
-
-def test_a_slow_server_is_given_up_in_time(server: Place) -> None:
-    server.delay = 3
-    start = time.monotonic()
-    with pytest.raises(Retryable):
-        make_reranker(server).rerank(QUERY, TEXTS, seconds=1)
-    assert time.monotonic() - start < 2.5
 
 
 @pytest.mark.parametrize("address", ["http://127.0.0.1:9", "http://169.254.169.254/", "http://[::ffff:127.0.0.1]:9"])

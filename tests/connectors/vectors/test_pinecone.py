@@ -10,9 +10,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from connectors.http import responses
-from connectors.vectors.pinecone import client as pinecone_client
-from connectors.vectors.pinecone import store as adapter
 from connectors.vectors.pinecone.client import PineconeClient
 from connectors.vectors.pinecone.store import PineconeStore, build_expression
 from retrieval.conditions.rule import matches
@@ -24,7 +21,7 @@ from retrieval.ports import Scope, Vector
 from retrieval.setting_values import Endpoint
 from tests.conditions import CONDITIONS, DOCS, condition_of
 from tests.standins.faults import packed
-from tests.standins.pinecone import API_KEY, cut, fits, html, reset, slow, status
+from tests.standins.pinecone import API_KEY, cut, fits, html, reset, status
 from tests.standins.pinecone_place import LOOPBACK, pinecone_store
 from tests.standins.secure import in_front_of
 
@@ -53,16 +50,6 @@ def index(pinecone_index):
 @pytest.fixture
 def store(index):
     return pinecone_store(index, "ns_1", 16)
-
-
-def test_many_vectors_go_out_in_full_requests_some_at_once(pinecone_index):
-    index = pinecone_index(dimension=3072)
-    index.always.append(("/upsert", slow(0.1)))
-    pinecone_store(index, "ns_1", 3072).upsert(SCOPE, vectors(300, size=3072))
-    sizes = [len(body["vectors"]) for body in index.bodies("/vectors/upsert")]
-    assert sum(sizes) == 300
-    assert len(sizes) == math.ceil(300 / (adapter.UPSERT_BYTES // (3072 * adapter.NUMBER_BYTES + 100)))
-    assert 2 <= index.busiest <= adapter.CONCURRENT_REQUESTS
 
 
 def test_only_ids_vectors_and_labels_are_sent(index, store):
@@ -237,25 +224,6 @@ def test_how_long_to_wait_is_passed_on_as_seconds_or_as_a_date(index, store):
         assert caught.value.after is None if least is None else least <= caught.value.after <= max_seconds
 
 
-def test_an_upsert_waits_for_retry_after(index, store, monkeypatch):
-    waited = []
-    monkeypatch.setattr(adapter.time, "sleep", waited.append)
-    index.faults += [("/upsert", status(429, Retry_After="3")), ("/upsert", status(429)), ("/upsert", status(429))]
-    store.upsert(SCOPE, vectors(2))
-    assert waited == [3.0, 2.0, 4.0]
-    assert len(index.space("ns_1")) == 2
-    index.always.append(("/upsert", status(429, Retry_After="1000")))
-    with pytest.raises(Retryable, match="too much"):
-        store.upsert(SCOPE, vectors(2))
-
-
-def test_a_slow_answer_is_given_up(index, store, monkeypatch):
-    monkeypatch.setattr(pinecone_client, "REQUEST_TIMEOUT_SECONDS", 0.2)
-    index.faults.append(("", slow(0.6)))
-    with pytest.raises(Retryable, match="in time"):
-        list(store.ids(SCOPE, ""))
-
-
 def test_vectors_that_the_index_left_out_are_no_success(index, store):
     index.keep = 1
     with pytest.raises(Retryable, match="only 1 of 3"):
@@ -329,16 +297,6 @@ def test_new_labels_count_and_old_ones_do_not(index, shelf, at_once):
     assert filtered(shelf, DocumentFilter(metadata={"team": "red"})) == {"crowded"}
     assert len(index.bodies("/vectors/update")) == (1 if at_once else 3)
     shelf.relabel(TENANT, "red", ["red#1#0"], {"document": "red"})
-
-
-@pytest.mark.parametrize("circle", ["back", "on"])
-def test_a_listing_that_never_ends_is_noticed(index, store, monkeypatch, circle):
-    monkeypatch.setattr(responses, "IDLE_PAGES", 20)
-    store.upsert(SCOPE, vectors(150))
-    index.circle = circle
-    with pytest.raises(Retryable, match="would never end"):
-        list(store.ids(SCOPE, "doc_1#"))
-    assert len([path for _, path, _ in index.seen if path.startswith("/vectors/list")]) < 30
 
 
 @settings(max_examples=200, deadline=None)

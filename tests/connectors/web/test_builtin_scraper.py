@@ -5,7 +5,6 @@ import pytest
 from connectors.http import html
 from connectors.web.builtin import scraper
 from connectors.web.builtin.client import Fetched
-from retrieval.errors import Skippable
 from retrieval.ports import ScrapeOptions
 
 URL = "https://docs.example.org/a"
@@ -38,36 +37,3 @@ def test_the_kind_is_what_the_site_says_unless_the_bytes_say_otherwise(data, dec
     raw = scraper.make_content(fetched(content_type=declared_type), URL, OPTIONS, path)
     assert raw.page == (OPTIONS if html.is_html(kind) else None)
     assert (raw.name, raw.media_type) == (URL, kind)
-
-
-@pytest.mark.parametrize(
-    ("headers", "version", "expected_headers"),
-    [
-        ({"etag": '"a b"', "last_modified": "Mon"}, 'etag "a b"', {"If-None-Match": '"a b"'}),
-        ({"etag": 'W/"7"'}, 'etag W/"7"', {"If-None-Match": 'W/"7"'}),
-        (
-            {"last_modified": "Mon, 02 Nov 2026 10:00:00 GMT"},
-            "modified Mon, 02 Nov 2026 10:00:00 GMT",
-            {"If-Modified-Since": "Mon, 02 Nov 2026 10:00:00 GMT"},
-        ),
-        ({"etag": "x" * 5000}, "", {}),
-        ({}, "", {}),
-    ],
-)
-def test_a_version_becomes_a_conditional_request(headers, version, expected_headers):
-    assert scraper.content_version(fetched(**headers), URL) == version
-    assert scraper.condition_headers(version) == expected_headers
-
-
-@pytest.mark.parametrize("version", ["etag \r\nHost: x", "etag é", "other x", "x", ""])
-def test_a_mark_that_is_none_asks_for_everything(version):
-    assert scraper.condition_headers(version) == {}
-
-
-def test_an_unchanged_page_is_none_and_an_empty_page_an_error(tmp_path):
-    path = tmp_path / "raw"
-    path.write_bytes(b"")
-    assert scraper.make_content(fetched(304, 0), URL, OPTIONS, path, known='etag "1"') is None
-    for status in (204, 200, 304):
-        with pytest.raises(Skippable, match=str(status)):
-            scraper.make_content(fetched(status, 0), URL, OPTIONS, path)

@@ -1,6 +1,5 @@
 """robots.txt: permissions, delays and unavailable sites."""
 
-import threading
 from ipaddress import ip_network
 
 import pytest
@@ -99,17 +98,6 @@ def test_nothing_is_fetched_while_a_site_cannot_say(status, make):
         assert robots.delay(server.url) == 0
 
 
-def test_all_threads_share_one_request_for_robots(make):
-    with serving(lambda *_: answer(RULES)) as server:
-        robots = make()
-        threads = [threading.Thread(target=robots.rules, args=(f"{server.url}/{number}",)) for number in range(8)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join(10)
-        assert len(server.requests) == 1
-
-
 def test_an_endless_file_is_read_in_part(make):
     def endless(*_):
         yield b"HTTP/1.1 200 OK\r\n\r\nUser-agent: *\nDisallow: /private\n"
@@ -129,8 +117,3 @@ def test_robots_of_an_internal_address_are_not_requested(make):
             robots = make(Guard((ip_network("127.0.0.3/32"),)))
             assert robots.rules(outer.url).allowed(f"{outer.url}/private")
     assert server.requests == []
-
-
-@pytest.mark.parametrize("data", [b"\0" * 1000, b"\xff\xfe\0", b"Allow" * 9999, "Disallow: /ü".encode()])
-def test_any_bytes_are_some_rules(data):
-    assert robots.parse_rules(data, "Tester").allowed("https://example.org/")

@@ -86,10 +86,6 @@ def test_selectors_choose_what_is_taken(parse):
     assert "Install" not in both
 
 
-def test_an_element_inside_of_another_is_taken_once(parse):
-    assert parse(SITE_HTML, include=("main", "li", "ul")).text.count("- one") == 1
-
-
 def test_selectors_that_name_nothing_say_so(parse):
     with pytest.raises(Skippable, match="includeSelectors"):
         parse(SITE_HTML, include=(".no-such-class",))
