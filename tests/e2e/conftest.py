@@ -23,6 +23,9 @@ from retrieval.namespaces.namespaces import EMBEDDED_CONFIGS
 from retrieval.sources import APP_CONFIGS
 from tests.standins import embedding_server
 
+# Generous for a slow machine under load; no assertion about speed.
+WAIT_SECONDS = 180
+REQUEST_SECONDS = 90
 COMMAND = Path(sys.executable).with_name("retrieval")
 
 
@@ -38,7 +41,7 @@ class Service:
             "RETRIEVAL_UI_PORT": "0",
             **{f"RETRIEVAL_{name.upper()}": value for name, value in settings.items()},
         }
-        self.client = httpx.Client(timeout=30)
+        self.client = httpx.Client(timeout=REQUEST_SECONDS)
         # Error lines already reported.
         self.told: set[str] = set()
         # How runs and their tasks ended is told by Prefect at this level; it is no error of the worker's.
@@ -68,7 +71,7 @@ class Service:
             ]
         return [error for error in errors if error not in self.told]
 
-    def run(self, *arguments: str, timeout: float = 120) -> subprocess.CompletedProcess[str]:
+    def run(self, *arguments: str, timeout: float = 240) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
             [COMMAND, *arguments],
             env=self.environment,
@@ -85,7 +88,9 @@ class Service:
         self.info = json.loads((self.home / "service.json").read_text())
         self.client.close()
         self.client = httpx.Client(
-            base_url=self.info["api"], headers={"Authorization": f"Bearer {self.info['apiKey']}"}, timeout=30
+            base_url=self.info["api"],
+            headers={"Authorization": f"Bearer {self.info['apiKey']}"},
+            timeout=REQUEST_SECONDS,
         )
 
     def down(self) -> None:
@@ -109,7 +114,7 @@ class Service:
     def prefect(self) -> httpx.Client:
         """New client of Prefect's API, signed in; the caller closes it."""
         name, _, password = self.info["prefectLogin"].partition(":")
-        return httpx.Client(base_url=self.info["prefect"] + "/api", auth=(name, password), timeout=30)
+        return httpx.Client(base_url=self.info["prefect"] + "/api", auth=(name, password), timeout=REQUEST_SECONDS)
 
     def pid(self, role: str) -> int:
         status = json.loads(self.run("status", "--json").stdout)
@@ -144,7 +149,7 @@ class Service:
         parameters = {"namespaceId": namespace or self.namespace}
         return self.ok(self.client.get(f"/v1/ingest-job-runs/{job_run_id}", params=parameters))
 
-    def wait(self, *job_run_ids: str, seconds: float = 90, namespace: str = "") -> list[dict]:
+    def wait(self, *job_run_ids: str, seconds: float = WAIT_SECONDS, namespace: str = "") -> list[dict]:
         """Until all are COMPLETED; their data."""
         deadline = time.monotonic() + seconds
         done: dict[str, dict] = {}
@@ -160,7 +165,7 @@ class Service:
         return [done[job_run] for job_run in job_run_ids]
 
     @staticmethod
-    def until(fact, *, seconds: float):
+    def until(fact, *, seconds: float = WAIT_SECONDS):
         """First non-empty result of `fact`."""
         deadline = time.monotonic() + seconds
         while not (value := fact()):

@@ -27,7 +27,7 @@ def test_a_file_is_ingested_waited_for_and_found(client, service, tmp_path):
     path = tmp_path / "cover.md"
     path.write_text("# Cover\n\nTurn the small brass key to the left to open the cover.\n")
     states = []
-    run = client.ingest.file(service.namespace, path, wait=True, timeout=60, progress=states.append)
+    run = client.ingest.file(service.namespace, path, wait=True, timeout=180, progress=states.append)
     assert (run.status, run.outcome, states[-1].status) == ("COMPLETED", "SUCCEEDED", "COMPLETED")
     hits = client.search(service.namespace, "How is the cover opened?", hybrid=True, top_k=3, explain=True)
     assert "brass key" in hits[0].content
@@ -44,7 +44,7 @@ def command(service, *arguments, folder, code=0, **environment):
         cwd=folder,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=240,
         check=False,
     )
     assert done.returncode == code, done.stdout + done.stderr
@@ -181,11 +181,11 @@ def test_an_api_beside_a_running_instance_listens_where_it_is_told(service, tmp_
         [COMMAND, "api"], env=other_port, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
     ) as api:
         try:
-            assert service.until(partial(answers, f"http://127.0.0.1:{port}/ready"), seconds=60)
+            assert service.until(partial(answers, f"http://127.0.0.1:{port}/ready"))
         finally:
             api.terminate()
     taken_port = service.environment | {"RETRIEVAL_API_PORT": service.info["api"].rpartition(":")[2]}
-    refused = subprocess.run([COMMAND, "api"], env=taken_port, capture_output=True, text=True, timeout=60, check=False)
+    refused = subprocess.run([COMMAND, "api"], env=taken_port, capture_output=True, text=True, timeout=240, check=False)
     assert refused.returncode == 1
     assert "set RETRIEVAL_API_PORT to another port" in refused.stderr
 
@@ -208,7 +208,7 @@ def test_the_command_line_says_what_is_missing(service, tmp_path):
             cwd=tmp_path,
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=240,
             check=False,
         )
         assert done.returncode == code, done.stdout + done.stderr

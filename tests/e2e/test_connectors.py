@@ -27,7 +27,7 @@ def connect(service, namespace, connector, **fields):
     """Create a connection and follow its authorization URL until ACTIVE."""
     body = {"namespaceId": namespace, "name": "Team", "connector": connector, **fields}
     data = service.ok(service.client.post("/v1/connections", json=body))
-    with httpx.Client(follow_redirects=True, timeout=20) as browser:
+    with httpx.Client(follow_redirects=True, timeout=90) as browser:
         page = browser.get(data["authorizationUrl"])
     assert page.status_code == 200, page.text
     assert "Connected" in page.text
@@ -105,9 +105,9 @@ def test_a_schedule_that_prefect_fires_ingests_a_changed_file(service, accounts)
         hits = service.ok(service.client.post("/v1/search", json=body))["results"]
         return [hit for hit in hits if text in hit["content"]]
 
-    service.until(lambda: search_contents("western gate"), seconds=100)
+    service.until(lambda: search_contents("western gate"))
     account.change(file, "The night watch begins at the eastern gate.")
-    service.until(lambda: search_contents("eastern gate"), seconds=100)
+    service.until(lambda: search_contents("eastern gate"))
     assert search_contents("western gate") == []
     service.ok(service.client.post(f"/v1/connections/{connection}/revoke", json={"namespaceId": namespace}))
 

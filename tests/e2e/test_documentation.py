@@ -188,7 +188,6 @@ def paste(instance, checkout, commands: list[str]) -> list[str]:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(300)
 @pytest.mark.parametrize("page", PAGES)
 def test_each_block_of_a_page_runs_and_prints_what_the_page_shows(instance, checkout, page):
     run: list[tuple[Block, str, str]] = []
@@ -244,7 +243,7 @@ def test_each_documented_key_searches_by_curl_command_client_and_mcp(instance, c
     key, query = output.splitlines()[1], "how long does a seal dive"
     body = {"namespaceId": instance.namespace, "query": query}
     headers = {"Authorization": f"Bearer {key}"}
-    answer = httpx.post(f"{instance.info['api']}/v1/search", json=body, headers=headers, timeout=30)
+    answer = httpx.post(f"{instance.info['api']}/v1/search", json=body, headers=headers, timeout=90)
     assert "harbour seal" in answer.json()["data"]["results"][0]["content"]
     searched = f".venv/bin/retrieval search '{query}' --namespace default --key {key}"
     assert "harbour seal" in paste(instance, checkout, [searched])[0]

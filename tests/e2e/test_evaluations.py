@@ -25,7 +25,7 @@ def create_evaluation(space, questions, name="animals"):
     return space.ok(space.client.post("/v1/evaluations", json=body))["evaluation"]
 
 
-def finished(space, evaluation, settings, seconds=90):
+def finished(space, evaluation, settings):
     path = f"/v1/evaluations/{evaluation['id']}/runs"
     body = {"namespaceId": space.namespace, "settings": settings}
     run = space.ok(space.client.post(path, json=body))["run"]
@@ -36,7 +36,7 @@ def finished(space, evaluation, settings, seconds=90):
         evaluation_run = space.ok(answer)["run"]
         return evaluation_run if evaluation_run["status"] in {"COMPLETED", "FAILED"} else None
 
-    return space.until(ended, seconds=seconds)
+    return space.until(ended)
 
 
 @pytest.mark.slow
@@ -145,7 +145,7 @@ def test_a_model_that_does_not_pass_its_gate_is_not_swapped_in(space):
             run_state = space.ok(space.client.get(f"/v1/ingest-job-runs/{run}", params=parameters))
             return run_state if run_state["status"] == "COMPLETED" else None
 
-        return space.until(ended, seconds=90)
+        return space.until(ended)
 
     refused = changed(minimum=1.0)
     assert refused["outcome"] == "FAILED"
@@ -170,7 +170,7 @@ def test_a_dry_run_reports_through_the_real_processes(space):
         data = space.ok(response)
         return data if data["status"] == "COMPLETED" else None
 
-    run_state = space.until(ended, seconds=60)
+    run_state = space.until(ended)
     assert (run_state["outcome"], run_state["dryRun"], run_state["name"], run_state["source"]) == (
         "SUCCEEDED",
         True,

@@ -73,7 +73,7 @@ def run(service, example, *arguments, stdin="", **environment):
         input=stdin,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=240,
         check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr

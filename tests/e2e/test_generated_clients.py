@@ -97,7 +97,7 @@ def test_a_python_client_is_generated_and_does_the_round_trip(service, described
     word = f"seal {uuid4().hex}"
     text = {"source": "TEXT", "config": {"text": word, "name": "seals"}}
     accepted = call("ingestion", "ingest_text", body=("IngestText", {"namespaceId": space, "ingestConfig": text}))
-    run, deadline = accepted.data.ingest_job_run_id, time.monotonic() + 90
+    run, deadline = accepted.data.ingest_job_run_id, time.monotonic() + 240
     while call("ingestion", "get_job_run", ingest_job_run_id=run, namespace_id=space).data.status != "COMPLETED":
         assert time.monotonic() < deadline, "the text was not ingested"
         time.sleep(0.3)

@@ -35,7 +35,7 @@ def page_by_command_line(service, folder, url):
 def outcome_of_command(service, folder, *arguments):
     command = [COMMAND, *arguments, "--namespace", service.namespace, "--json"]
     done = subprocess.run(
-        command, env=service.environment, cwd=folder, capture_output=True, text=True, timeout=120, check=False
+        command, env=service.environment, cwd=folder, capture_output=True, text=True, timeout=240, check=False
     )
     lines = [json.loads(line) for line in done.stdout.splitlines()]
     assert lines, done.stderr

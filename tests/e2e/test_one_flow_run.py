@@ -10,7 +10,6 @@ import pytest
 
 PAGES = 24
 PAGE_SECONDS = 1.0
-SECONDS = 120
 
 
 class SlowSite(BaseHTTPRequestHandler):
@@ -76,7 +75,7 @@ def running_flow_run(service, prefect, job_run):
     def read():
         return [run for run in flow_runs_of(prefect, job_run) if run["state_type"] == "RUNNING"]
 
-    return service.until(read, seconds=SECONDS)[0]
+    return service.until(read)[0]
 
 
 def read_pages(service, job_run):
@@ -94,11 +93,11 @@ def test_a_crawl_that_yields_its_slot_goes_on_in_the_same_flow_run(service, pref
     flow_run = running_flow_run(service, prefect, job_run)
     time.sleep(2)
     waiting = service.file("long.txt", b"A long report about harbours. " * 4000)["ingestJobRunId"]
-    service.wait(waiting, seconds=SECONDS)
+    service.wait(waiting)
     assert service.job_run(job_run)["status"] != "COMPLETED", "the crawl ended before it had to yield"
-    (run,) = service.wait(job_run, seconds=SECONDS)
+    (run,) = service.wait(job_run)
     assert len(run["documents"]["completed"]) == PAGES
-    service.until(lambda: "Completed" in states_of(prefect, flow_run), seconds=20)
+    service.until(lambda: "Completed" in states_of(prefect, flow_run))
     assert [entry["id"] for entry in flow_runs_of(prefect, job_run)] == [flow_run["id"]]
     states = states_of(prefect, flow_run)
     assert "Suspended" in states
@@ -113,7 +112,6 @@ def test_a_persons_suspend_waits_for_the_persons_resume(service, prefect, site):
     set_state(prefect, flow_run, type="PAUSED", name="Suspended", state_details={"pause_reschedule": True})
     service.until(
         lambda: any("is paused in Prefect" in notice["reason"] for notice in service.job_run(job_run)["notices"]),
-        seconds=30,
     )
     time.sleep(15)
     pages = read_pages(service, job_run)
@@ -122,7 +120,7 @@ def test_a_persons_suspend_waits_for_the_persons_resume(service, prefect, site):
     assert states_of(prefect, flow_run)[-1] == "Suspended"
     assert service.job_run(job_run)["status"] != "COMPLETED"
     prefect.post(f"/flow_runs/{flow_run['id']}/resume", json={}).raise_for_status()
-    (run,) = service.wait(job_run, seconds=SECONDS)
+    (run,) = service.wait(job_run)
     assert len(run["documents"]["completed"]) == PAGES
     assert [entry["id"] for entry in flow_runs_of(prefect, job_run)] == [flow_run["id"]]
 
@@ -133,7 +131,7 @@ def test_a_final_state_that_a_person_sets_is_obeyed(service, prefect, site, stat
     flow_run = running_flow_run(service, prefect, job_run)
     time.sleep(3)
     set_state(prefect, flow_run, type=state.upper(), name=state)
-    (run,) = service.wait(job_run, seconds=40)
+    (run,) = service.wait(job_run)
     assert run["outcome"] == "CANCELLED"
     time.sleep(5)
     assert states_of(prefect, flow_run)[-1] == state
@@ -146,7 +144,7 @@ def test_a_suspended_flow_run_that_is_cancelled_cancels_its_job_run(service, pre
     set_state(prefect, flow_run, type="PAUSED", name="Suspended", state_details={"pause_reschedule": True})
     time.sleep(8)
     set_state(prefect, flow_run, type="CANCELLED", name="Cancelled")
-    (run,) = service.wait(job_run, seconds=40)
+    (run,) = service.wait(job_run)
     assert run["outcome"] == "CANCELLED"
 
 
@@ -156,7 +154,7 @@ def test_a_killed_worker_is_replaced_and_the_same_flow_run_goes_on(service, pref
     flow_run = running_flow_run(service, prefect, job_run)
     time.sleep(3)
     os.kill(service.pid("worker"), signal.SIGKILL)
-    (run,) = service.wait(job_run, seconds=SECONDS)
+    (run,) = service.wait(job_run)
     assert len(run["documents"]["completed"]) == PAGES
     assert [entry["id"] for entry in flow_runs_of(prefect, job_run)] == [flow_run["id"]]
     states = states_of(prefect, flow_run)

@@ -64,12 +64,11 @@ def entered(instance, api_key, namespace):
     instance.info = json.loads((instance.home / "service.json").read_text()) | {"namespaceId": namespace}
     instance.client.close()
     instance.client = httpx.Client(
-        base_url=instance.info["api"], headers={"Authorization": f"Bearer {api_key}"}, timeout=30
+        base_url=instance.info["api"], headers={"Authorization": f"Bearer {api_key}"}, timeout=90
     )
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(400)
 def test_backup_restore_export_import_and_fsck_as_commands(service, tmp_path):
     """Restore a backup into a fresh home: same hits, same keys, and new work."""
     receipts = [service.file("owls.html", b"<p>Owls hunt mice at night.</p>")]
@@ -119,7 +118,6 @@ def some_file(home, namespace):
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(200)
 def test_a_dump_by_hand_is_restored_as_the_guide_says(service, tmp_path):
     # Reading the database and the folder is quicker than a whole service.
     accepted = service.text("Otters crack shells with stones.", name="otters")

@@ -27,7 +27,7 @@ def test_polling_job_runs_with_32_clients_never_fails(service):
                 errors.append(f"{response.request.url}: {response.text[:300]}")
 
     def open_client() -> httpx.Client:
-        return httpx.Client(base_url=service.info["api"], headers=service.client.headers, timeout=30)
+        return httpx.Client(base_url=service.info["api"], headers=service.client.headers, timeout=90)
 
     def send(client_number: int) -> None:
         with open_client() as client:

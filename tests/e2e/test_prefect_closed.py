@@ -88,7 +88,7 @@ def test_a_strange_deployment_in_the_pool_runs_nothing(service):
         deployment = prefect.post("/deployments/", json=body | {"pull_steps": [STEAL]}).json()["id"]
         run = prefect.post(f"/deployments/{deployment}/create_flow_run", json={}).json()["id"]
         assert service.text("Meanwhile others are served.", name="meanwhile")
-        state = service.until(lambda: ended(prefect, run), seconds=60)
+        state = service.until(lambda: ended(prefect, run))
     assert (state["name"], state["type"]) == ("Refused", "FAILED")
     assert "pull steps" in state["message"]
 
@@ -130,7 +130,7 @@ def test_no_process_holds_a_secret_that_its_role_does_not_need(service):
         return seen_pids >= {"api", "worker", "dispatcher", "prefect", "postgres", "ui", "parser"}
 
     run = service.file("a.html", b"<p>Parsed in a child of its own.</p>" * 20_000)["ingestJobRunId"]
-    service.until(all_seen, seconds=60)
+    service.until(all_seen)
     service.wait(run)
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from tests.e2e.conftest import COMMAND
 
-SECONDS = 30.0
+SECONDS = 120.0
 POOL = "/work_pools/retrieval"
 
 
@@ -81,10 +81,10 @@ def test_a_lever_of_prefect_holds_work_and_every_place_says_so(service, prefect,
     pull, release = LEVERS[effect]
     pull(prefect)
     try:
-        service.until(lambda: any(effect in reason for reason in queue_of(service)["reasons"]), seconds=SECONDS)
+        service.until(lambda: any(effect in reason for reason in queue_of(service)["reasons"]))
         run = service.text(f"Held by: {effect}.")["ingestJobRunId"]
         holds_back = service.until(
-            lambda: [n["reason"] for n in run_of(service, run)["notices"] if effect in n["reason"]], seconds=SECONDS
+            lambda: [n["reason"] for n in run_of(service, run)["notices"] if effect in n["reason"]]
         )
         assert holds_back, "the job run does not say what holds it back"
         status = status_of(service)
@@ -97,8 +97,8 @@ def test_a_lever_of_prefect_holds_work_and_every_place_says_so(service, prefect,
             assert status["healthy"] is False
     finally:
         release(prefect)
-    service.wait(run, seconds=SECONDS)
-    service.until(lambda: not any(effect in reason for reason in queue_of(service)["reasons"]), seconds=SECONDS)
+    service.wait(run)
+    service.until(lambda: not any(effect in reason for reason in queue_of(service)["reasons"]))
 
 
 @pytest.mark.slow
@@ -106,15 +106,15 @@ def test_a_paused_deployment_holds_its_own_source_alone(service, prefect):
     pull, release = LEVERS["deployment `ingest-text` is paused"]
     pull(prefect)
     try:
-        service.until(lambda: any("ingest-text" in reason for reason in queue_of(service)["reasons"]), seconds=SECONDS)
+        service.until(lambda: any("ingest-text" in reason for reason in queue_of(service)["reasons"]))
         text = service.text("Texts wait.")["ingestJobRunId"]
         file = service.file("others.txt", b"Files do not wait.")["ingestJobRunId"]
-        service.wait(file, seconds=SECONDS)
+        service.wait(file)
         assert run_of(service, text)["status"] != "COMPLETED"
         assert run_of(service, file)["notices"] == []
     finally:
         release(prefect)
-    service.wait(text, seconds=SECONDS)
+    service.wait(text)
 
 
 @pytest.mark.slow
@@ -124,7 +124,7 @@ def test_the_command_line_says_why_it_waits(service, prefect, tmp_path):
     note.write_text("A note that waits.")
     pull(prefect)
     try:
-        service.until(lambda: queue_of(service)["stalled"], seconds=SECONDS)
+        service.until(lambda: queue_of(service)["stalled"])
         command = [COMMAND, "ingest", "--namespace", service.namespace, str(note)]
         with subprocess.Popen(command, env=service.environment, stderr=subprocess.PIPE, text=True) as process:
             lines = []
@@ -140,7 +140,7 @@ def test_the_command_line_says_why_it_waits(service, prefect, tmp_path):
 
 def test_a_failed_run_in_prefect_names_the_document_and_the_reason(service, prefect):
     receipt = service.file("broken.pdf", b"%PDF-1.7\nnothing else")
-    run = service.wait(receipt["ingestJobRunId"], seconds=60)[0]
+    run = service.wait(receipt["ingestJobRunId"])[0]
     filters = {"flow_runs": {"tags": {"all_": [receipt["ingestJobRunId"]]}}}
 
     def ended():
@@ -148,7 +148,7 @@ def test_a_failed_run_in_prefect_names_the_document_and_the_reason(service, pref
         (flow_run,) = prefect.post("/flow_runs/filter", json=filters).raise_for_status().json()
         return flow_run if flow_run["end_time"] else None
 
-    flow_run = service.until(ended, seconds=SECONDS)
+    flow_run = service.until(ended)
     error = run["documents"]["failed"][0]["error"]
     assert flow_run["state"]["type"] == "FAILED"
     assert flow_run["state"]["message"] == f"1 document: 1 failed. broken.pdf: {error}"
@@ -156,7 +156,6 @@ def test_a_failed_run_in_prefect_names_the_document_and_the_reason(service, pref
     task_names = {"fetch broken.pdf", "parse broken.pdf"}
     service.until(
         lambda: task_names <= {task["name"] for task in prefect.post("/task_runs/filter", json=of_run).json()},
-        seconds=SECONDS,
     )
     key = f"results-{service.namespace.lower().replace('_', '-')}"
     artifact = prefect.get(f"/artifacts/{key}/latest").raise_for_status().json()

@@ -98,7 +98,7 @@ def test_a_reranker_that_is_down_is_left_alone_and_taken_back(space):
         for _ in range(4):
             assert answer(space, rerank=WIDE)["reranked"] is False
         server.always = []
-        space.until(lambda: answer(space, rerank=WIDE)["reranked"], seconds=20)
+        space.until(lambda: answer(space, rerank=WIDE)["reranked"])
 
 
 @pytest.mark.slow

@@ -79,8 +79,8 @@ class Hands:
         self.click(self.page.get_by_test_id("stSidebarNav").get_by_role("link", name=name, exact=True))
         expect(self.page.get_by_role("heading", name=name, exact=True, level=1)).to_be_visible()
 
-    def sees(self, text: str | re.Pattern[str], seconds: float = 60) -> None:
-        expect(self.page.get_by_text(text).first).to_be_visible(timeout=seconds * 1000)
+    def sees(self, text: str | re.Pattern[str]) -> None:
+        expect(self.page.get_by_text(text).first).to_be_visible()
 
 
 def table(tasks: list[Task]) -> str:

@@ -10,9 +10,9 @@ import pytest
 from PIL import Image, ImageDraw, ImageFont
 from playwright.sync_api import Browser, Page, expect
 
-SECONDS = 60_000
+from tests.e2e.browser.admin_app import open_page, sign_in
 
-pytestmark = [pytest.mark.timeout(300), pytest.mark.filterwarnings("ignore::ResourceWarning")]
+pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning")
 
 
 @pytest.fixture
@@ -31,39 +31,31 @@ def pile(tmp_path: Path) -> list[Path]:
 
 @pytest.mark.slow
 def test_twenty_files_in_one_drop(browser: Browser, service, pile: list[Path], album: Path) -> None:
-    expect.set_options(timeout=SECONDS)
-    page = browser.new_page(viewport={"width": 1440, "height": 1000})
-    page.set_default_timeout(SECONDS)
-    page.goto(f"{service.info['ui']}/add_content?namespace={service.namespace}")
-    page.get_by_label("API key").fill(service.info["apiKey"])
-    page.get_by_label("API key").press("Enter")
+    page = open_page(browser, 1440, 1000)
+    sign_in(page, f"{service.info['ui']}/add_content?namespace={service.namespace}", service.info["apiKey"])
     page.locator("input[type=file]").set_input_files(pile)
     expect(page.get_by_text("note 00.txt").first).to_be_visible()
     expect(page.get_by_role("button", name="Start")).to_be_enabled()
     expect(page.locator("[data-testid=stApp][data-test-script-state=notRunning]")).to_be_visible()
     _reach(page, "Start")
     page.keyboard.press("Enter")
-    expect(page.get_by_text("1 of 1 item finished").first).to_be_visible(timeout=2 * SECONDS)
+    expect(page.get_by_text("1 of 1 item finished").first).to_be_visible()
     expect(page.get_by_text("only pictures or blank pages").first).to_be_visible()
     expect(page.get_by_text("Failed: 2 documents").first).to_be_visible()
     expect(page.get_by_test_id("stSkeleton")).to_have_count(0)
     page.screenshot(path=album / "added-1440.png", full_page=True)
     page.get_by_role("button", name="Retry with OCR").click()
-    expect(page.get_by_text("Failed: 1 document", exact=True).first).to_be_visible(timeout=2 * SECONDS)
+    expect(page.get_by_text("Failed: 1 document", exact=True).first).to_be_visible()
     expect(page.get_by_text("only pictures or blank pages")).to_have_count(0)
     address = page.url
     page.close()
-    service.until(lambda: service.search("owls hunt at night", topK=1)[0]["document"]["name"] == "scan.pdf", seconds=60)
+    service.until(lambda: service.search("owls hunt at night", topK=1)[0]["document"]["name"] == "scan.pdf")
 
-    phone_page = browser.new_page(viewport={"width": 390, "height": 900})
-    phone_page.set_default_timeout(SECONDS)
-    phone_page.goto(address)
-    phone_page.get_by_label("API key").fill(service.info["apiKey"])
-    phone_page.get_by_label("API key").press("Enter")
+    phone_page = open_page(browser, 390, 900)
+    sign_in(phone_page, address, service.info["apiKey"])
     expect(phone_page.get_by_text("1 of 1 item finished").first).to_be_visible()
     overflow = phone_page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
     assert overflow <= 0
-    phone_page.close()
 
 
 def _reach(page: Page, name: str) -> None:

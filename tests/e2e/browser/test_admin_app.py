@@ -3,72 +3,22 @@
 from __future__ import annotations
 
 import socket
-import subprocess
-import time
-from collections.abc import Callable, Iterator
-from pathlib import Path
 
 import httpx
 import pytest
-from playwright.sync_api import Browser, Locator, Page, expect
+from playwright.sync_api import Browser, Locator, expect
 
-from local import environment, instance, roles
-from local.roles import PROJECT_ROOT
 from retrieval.accounts import api_keys
 from retrieval.namespaces import namespaces
-from retrieval.settings import Settings
 from tests.api.conftest import api_db, api_settings, base, org, organization, ring  # noqa: F401
+from tests.e2e.browser.admin_app import open_page, sign_in
 
 pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning")
-SECONDS = 30_000
 
 
 @pytest.fixture(scope="session")
 def api_database(fresh_database) -> str:
     return str(fresh_database("admin_app"))
-
-
-@pytest.fixture
-def admin_app(tmp_path: Path) -> Iterator[Callable[[str], str]]:
-    """Return a function: start the admin app for an API address and return its URL."""
-    started: list[subprocess.Popen[bytes]] = []
-
-    def start(api: str) -> str:
-        port = instance.settle_ports({"RETRIEVAL_UI_PORT": ("127.0.0.1", 0)})["RETRIEVAL_UI_PORT"]
-        settings = Settings(home=tmp_path, ui_port=port)
-        command = roles.list_commands(settings)["ui"]
-        with (tmp_path / "ui.log").open("wb") as log:
-            started.append(
-                subprocess.Popen(
-                    command,
-                    cwd=PROJECT_ROOT,
-                    env=environment.build_ui(settings, api),
-                    stdout=log,
-                    stderr=subprocess.STDOUT,
-                )
-            )
-        deadline = time.monotonic() + 60
-        while True:
-            try:
-                if httpx.get(f"http://127.0.0.1:{port}/_stcore/health", trust_env=False).is_success:
-                    return f"http://127.0.0.1:{port}"
-            except httpx.HTTPError:
-                assert time.monotonic() < deadline, (tmp_path / "ui.log").read_text()
-                time.sleep(0.1)
-
-    yield start
-    for process in started:
-        process.terminate()
-        process.wait(10)
-
-
-def signed_in(browser: Browser, address: str, key: str, path: str = "") -> Page:
-    page = browser.new_page(viewport={"width": 1280, "height": 900})
-    page.set_default_timeout(SECONDS)
-    page.goto(f"{address}/{path}")
-    page.get_by_label("API key").fill(key)
-    page.get_by_role("button", name="Sign in").click()
-    return page
 
 
 def typed(field: Locator, text: str) -> None:
@@ -81,8 +31,8 @@ def typed(field: Locator, text: str) -> None:
 @pytest.mark.slow
 def test_a_secret_that_is_left_with_tab_is_saved(browser: Browser, base: str, admin_app, org) -> None:  # noqa: F811
     # Tab leads to the field's "Show password" button.
-    expect.set_options(timeout=SECONDS)
-    page = signed_in(browser, admin_app(base), org.api_key, "namespaces")
+    page = open_page(browser)
+    sign_in(page, f"{admin_app(base)}/namespaces", org.api_key)
     page.get_by_role("button", name="New namespace").click()
     page.get_by_label("Web scraper", exact=True).click()
     page.get_by_role("option", name="FIRECRAWL").click()
@@ -98,7 +48,6 @@ def test_a_secret_that_is_left_with_tab_is_saved(browser: Browser, base: str, ad
     page.get_by_role("button", name="Test and save").press("Enter")
     expect(page.get_by_text("Saved.").first).to_be_visible()
     assert _scraper_key(org, space["id"]) == "fc-second-secret-2222"
-    page.close()
 
 
 def _scraper_key(org, namespace: str) -> str:  # noqa: F811
@@ -112,11 +61,11 @@ def test_a_key_that_ends_while_a_page_moves_by_itself_leads_back_to_that_page(
     admin_app,
     org,  # noqa: F811
 ) -> None:
-    expect.set_options(timeout=SECONDS)
     namespace = org.namespace()
     org.text(namespace, "waits for a worker", name="waiting")
     extra = api_keys.create_key(org.db, org.ring, org.id, "leaving")
-    page = signed_in(browser, admin_app(base), extra.api_key, f"runs?namespace={namespace}&q=wait")
+    page = open_page(browser)
+    sign_in(page, f"{admin_app(base)}/runs?namespace={namespace}&q=wait", extra.api_key)
     expect(page.get_by_text("1 run on this page")).to_be_visible()
     api_keys.revoke_key(org.db, org.id, extra.id)
     expect(page.get_by_text("not valid any more")).to_be_visible()
@@ -126,16 +75,15 @@ def test_a_key_that_ends_while_a_page_moves_by_itself_leads_back_to_that_page(
     page.get_by_role("button", name="Sign in").click()
     expect(page.get_by_text("1 run on this page")).to_be_visible()
     expect(page.get_by_role("textbox", name="Search", exact=True)).to_have_value("wait")
-    page.close()
 
 
 @pytest.mark.slow
 def test_a_hung_api_is_told_on_the_page_of_sign_in(browser: Browser, admin_app) -> None:
     """The API accepts connections and never answers."""
     with socket.create_server(("127.0.0.1", 0)) as hung:
-        page = signed_in(browser, admin_app(f"http://127.0.0.1:{hung.getsockname()[1]}"), "rtr_key_of_nobody")
-        page.get_by_text("TIMEOUT").first.wait_for(timeout=SECONDS)
-        page.close()
+        page = open_page(browser)
+        sign_in(page, admin_app(f"http://127.0.0.1:{hung.getsockname()[1]}"), "rtr_key_of_nobody")
+        page.get_by_text("TIMEOUT").first.wait_for()
 
 
 def test_the_page_may_not_be_framed_and_runs_no_foreign_code(browser: Browser, base: str, admin_app, org) -> None:  # noqa: F811
@@ -148,16 +96,12 @@ def test_the_page_may_not_be_framed_and_runs_no_foreign_code(browser: Browser, b
         assert headers["referrer-policy"] == "no-referrer"
     violations: list[str] = []
     namespace = org.namespace()
-    for path in ("search?q=seal", "documents", "namespaces"):
-        page = browser.new_page()
-        page.on(
-            "console", lambda line: violations.append(line.text) if "Content Security Policy" in line.text else None
-        )
-        page.set_default_timeout(SECONDS)
-        page.goto(f"{address}/{path}{'&' if '?' in path else '?'}namespace={namespace}")
-        page.get_by_label("API key").fill(org.api_key)
-        page.get_by_role("button", name="Sign in").click()
-        page.locator("h1").first.wait_for()
+    page = open_page(browser)
+    page.on("console", lambda line: violations.append(line.text) if "Content Security Policy" in line.text else None)
+    sign_in(page, f"{address}/search?q=seal&namespace={namespace}", org.api_key)
+    expect(page.get_by_role("heading", name="Search lab").first).to_be_visible()
+    for path, title in (("documents", "Documents"), ("namespaces", "Namespaces")):
+        page.goto(f"{address}/{path}?namespace={namespace}")
+        expect(page.get_by_role("heading", name=title).first).to_be_visible()
         page.wait_for_timeout(1000)
-        page.close()
     assert not violations

@@ -10,7 +10,7 @@ from playwright.sync_api import Browser, Page, expect
 
 from retrieval.ports import Scope
 from tests.api.conftest import api_db, api_settings, base, org, organization, ring  # noqa: F401
-from tests.e2e.browser.test_admin_app import SECONDS, admin_app, signed_in  # noqa: F401
+from tests.e2e.browser.admin_app import open_page, sign_in
 from tests.library import Library
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore::ResourceWarning")]
@@ -50,8 +50,8 @@ def test_a_document_is_found_and_opened_by_a_click_and_a_site_is_deleted(
     org,
     filled: str,
 ) -> None:
-    expect.set_options(timeout=SECONDS)
-    page = signed_in(browser, admin_app(base), org.api_key, f"documents?namespace={filled}")
+    page = open_page(browser)
+    sign_in(page, f"{admin_app(base)}/documents?namespace={filled}", org.api_key)
     find = page.get_by_label("Find documents")
     find.fill("SEAL")
     find.press("Enter")
@@ -85,4 +85,3 @@ def test_a_document_is_found_and_opened_by_a_click_and_a_site_is_deleted(
 
     page.goto(link)
     expect(page.get_by_role("heading", name="harbour-seal.pdf").first).to_be_visible()
-    page.close()

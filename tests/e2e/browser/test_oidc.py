@@ -2,32 +2,27 @@
 
 from __future__ import annotations
 
-import subprocess
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
 from urllib.parse import parse_qs, urlsplit
 
-import httpx
 import pytest
 from playwright.sync_api import Browser, Page, expect
 from pydantic import SecretStr
 
-from local import environment, instance, roles
-from local.roles import PROJECT_ROOT
+from local import environment
 from retrieval.accounts import api_keys
 from retrieval.accounts.queries import organizations
 from retrieval.setting_values import OidcRole
-from retrieval.settings import Settings
 from tests.api.conftest import api_db, api_settings, ring  # noqa: F401
 from tests.api.support import Organization, client_of, serve
+from tests.e2e.browser.admin_app import choose_port, open_page, serve_app
 from tests.standins import oidc_provider
 from tests.standins.oidc_provider import Provider
 
 pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning")
-SECONDS = 60_000
 PEOPLE = {
     "ada": {"name": "Ada Lovelace", "email": "ada@example.com", "email_verified": True, "groups": ["staff"]},
     "root": {"name": "Grace Hopper", "email": "grace@example.com", "email_verified": True, "groups": ["admins"]},
@@ -46,7 +41,7 @@ def provider_app(api_settings, api_db, api_database, ring, tmp_path_factory) -> 
     home: Path = tmp_path_factory.mktemp("oidc")
     owner = organizations.create_organization(api_db, "people")
     with oidc_provider.serving(Provider(people=PEOPLE)) as provider:
-        port = instance.settle_ports({"RETRIEVAL_UI_PORT": ("127.0.0.1", 0)})["RETRIEVAL_UI_PORT"]
+        port = choose_port()
         app = f"http://127.0.0.1:{port}"
         provider.redirect_uris = {f"{app}/oauth2callback"}
         overrides = {
@@ -64,42 +59,16 @@ def provider_app(api_settings, api_db, api_database, ring, tmp_path_factory) -> 
         settings = api_settings.model_copy(update=overrides)
         with serve(settings, api_database, ring) as base:
             environment.write_sign_in(settings, app)
-            variables = environment.build_ui(Settings(home=home, ui_port=port), base)
-            assert provider.client_secret not in str(variables)
-            with (home / "ui.log").open("wb") as log:
-                command = roles.list_commands(Settings(home=home, ui_port=port))["ui"]
-                started = subprocess.Popen(
-                    command, cwd=PROJECT_ROOT, env=variables, stdout=log, stderr=subprocess.STDOUT
-                )
-            try:
-                _wait(app, home / "ui.log")
+            with serve_app(home, base, port):
                 client = client_of(base, api_keys.create_key(api_db, ring, owner.id, "app").api_key)
                 organization = Organization(owner.id, client, "", api_db, ring, base)
-                space = organization.namespace()
-                yield SimpleNamespace(app=app, provider=provider, home=home, space=space)
+                yield SimpleNamespace(app=app, provider=provider, home=home, space=organization.namespace())
                 client.close()
-            finally:
-                started.terminate()
-                started.wait(10)
-
-
-def _wait(app: str, log: Path) -> None:
-    deadline = time.monotonic() + 60
-    while True:
-        try:
-            if httpx.get(f"{app}/_stcore/health", trust_env=False).is_success:
-                return
-        except httpx.HTTPError:
-            assert time.monotonic() < deadline, log.read_text()
-            time.sleep(0.1)
 
 
 @pytest.fixture
 def page(browser: Browser) -> Page:
-    expect.set_options(timeout=SECONDS)
-    opened = browser.new_page(viewport={"width": 1280, "height": 900})
-    opened.set_default_timeout(SECONDS)
-    return opened
+    return open_page(browser)
 
 
 def sign_in(page: Page, service: SimpleNamespace, person: str, path: str = "") -> None:

@@ -18,11 +18,12 @@ from reportlab.pdfgen import canvas
 
 from local.roles import PROJECT_ROOT
 from retrieval.sources import APP_CONFIGS
+from tests.e2e.browser import admin_app
+from tests.e2e.browser.admin_app import open_page
 from tests.e2e.browser.hands import Hands, table
 from tests.e2e.test_connectors import APP_OF, TEXTS, connect
 from tests.e2e.test_web import site  # noqa: F401
 
-SECONDS = 60_000
 WRITES = bool(os.environ.get("TOUR_WRITE"))
 GUIDE = PROJECT_ROOT / "docs" / "admin-app.md"
 MARKS = ("<!-- tour -->\n", "<!-- /tour -->")
@@ -44,7 +45,7 @@ PAGES = {
 }
 # Without TOUR_WRITE: the widest in light and the narrowest in dark.
 LOOKS = [(width, scheme) for width in (1440, 1024, 390) for scheme in ("light", "dark")]
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(600), pytest.mark.filterwarnings("ignore::ResourceWarning")]
+pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore::ResourceWarning")]
 
 
 @pytest.fixture
@@ -72,10 +73,8 @@ def test_the_tour(
     pile: list[Path],
     album: Path,
 ) -> None:
-    expect.set_options(timeout=SECONDS)
     foreign: list[str] = []
-    page = browser.new_page(viewport={"width": 1440, "height": 900}, color_scheme="light")
-    page.set_default_timeout(SECONDS)
+    page = open_page(browser, 1440, color_scheme="light")
     page.on("request", lambda request: foreign.append(request.url) if _leaves(request.url) else None)
     hands = Hands(page)
     # A key of its own: the service's is that of other tests too, and keys are revoked here.
@@ -92,8 +91,7 @@ def test_the_tour(
     _operations(hands)
     _keys(hands)
     with hands.task("Open a colleague's link to a search"):
-        second_page = browser.new_page(viewport={"width": 1440, "height": 900})
-        second_page.set_default_timeout(SECONDS)
+        second_page = open_page(browser, 1440)
         _sign_in(second_page, info, f"search?namespace={namespace}&q=seals")
         hands.clicks += 1
         expect(second_page.get_by_text("harbour seal").first).to_be_visible()
@@ -112,9 +110,7 @@ def _leaves(url: str) -> bool:
 
 
 def _sign_in(page: Page, info: dict[str, Any], path: str = "") -> None:
-    page.goto(f"{info['ui']}/{path}")
-    page.get_by_label("API key").fill(info["apiKey"])
-    page.get_by_role("button", name="Sign in").first.click()
+    admin_app.sign_in(page, f"{info['ui']}/{path}", info["apiKey"])
     expect(page.get_by_role("button", name="Sign out")).to_be_attached()
 
 
@@ -133,11 +129,11 @@ def _content(hands: Hands, pile: list[Path]) -> str:
         hands.drop(pile)
         expect(page.get_by_text("report.pdf").first).to_be_visible()
         hands.button("Start")
-        hands.sees("1 of 1 item finished", 180)
+        hands.sees("1 of 1 item finished")
     with hands.task("See why a file failed, retry it with OCR"):
         hands.sees("only pictures or blank pages")
         hands.button("Retry with OCR")
-        expect(page.get_by_text(re.compile("^Failed: "))).to_have_count(0, timeout=3 * SECONDS)
+        expect(page.get_by_text(re.compile("^Failed: "))).to_have_count(0)
         hands.sees("1 of 1 item finished")
     return match.group(1)
 
@@ -201,7 +197,7 @@ def _search(hands: Hands, namespace: str) -> None:
         hands.row()
         hands.tab("Compare")
         hands.button("Compare settings")
-        expect(page.get_by_role("heading", name="Wins and losses").first).to_be_visible(timeout=2 * SECONDS)
+        expect(page.get_by_role("heading", name="Wins and losses").first).to_be_visible()
     hands.go("Documents")
     with hands.task("See as another person"):
         hands.click(page.get_by_text("See as another person"))
@@ -226,7 +222,7 @@ def _connection(hands: Hands, service: Any, account: Any, namespace: str) -> Non
             hands.sees("1 chosen")
             hands.button("Preview")
             hands.sees("nothing has been added yet")
-            hands.sees("tokens to embed", 120)
+            hands.sees("tokens to embed")
     finally:
         # The account is that of other tests too.
         for file in files:

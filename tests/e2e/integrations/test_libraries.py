@@ -18,11 +18,10 @@ TEXTS = {
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(600)
 def test_each_library_takes_its_retriever(service, tmp_path):
     with RetrievalClient(service.info["api"], service.info["apiKey"]) as client:
         for part, text in TEXTS.items():
-            client.ingest.text(service.namespace, text, name=part, metadata={"part": part}, wait=True, timeout=60)
+            client.ingest.text(service.namespace, text, name=part, metadata={"part": part}, wait=True, timeout=180)
     python = tmp_path / "environment" / "bin" / "python"
     run(UV, "venv", "--quiet", "--python", "3.11", tmp_path / "environment")
     client_with_all = f"{PROJECT / 'clients' / 'python'}[langchain,llama-index,haystack]"
