@@ -9,11 +9,10 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
-from connectors.parsers import confinement, messages, pool
+from connectors.parsers import confinement
 from connectors.parsers.confinement import SandboxFolder
 from connectors.parsers.messages import Packed, Reply, Task, Unpack
 from connectors.parsers.pool import Limits, ParserChild
@@ -245,27 +244,3 @@ def test_what_a_child_says_of_its_members_is_not_believed(room: SandboxFolder, t
     with pytest.raises(Retryable):
         collect_member(str(room.output_folder / "1"))
     assert secret.read_text() == "1:c2VjcmV0"
-
-
-def test_the_file_itself_is_not_changed_by_being_brought(room: SandboxFolder, tmp_path: Path) -> None:
-    raw = tmp_path / "raw"
-    raw.write_bytes(b"the file")
-    task = Task(str(raw), "a.pdf", "", ocr=False, cpu_seconds=1, expanded_bytes=1)
-    brought = room.link_input(task)
-    assert Path(brought.path).parent == room.input_folder
-    assert messages.frame_message(brought)
-    room.clear()
-    assert raw.read_bytes() == b"the file"
-    assert not list(room.input_folder.iterdir())
-
-
-def test_where_the_kernel_offers_nothing_the_log_says_so(monkeypatch: pytest.MonkeyPatch, room: SandboxFolder) -> None:
-    events: list[str] = []
-    monkeypatch.setattr(confinement, "landlock_version", lambda: 0)
-    monkeypatch.setattr(pool, "log", SimpleNamespace(warning=lambda event, **_: events.append(event)))
-    pool._log_confinement.cache_clear()
-    assert confinement.restrict_files(room.input_folder, room.output_folder) == 0
-    pool._log_confinement(0)
-    pool._log_confinement(0)
-    pool._log_confinement.cache_clear()
-    assert events == ["parser.files_not_confined"]

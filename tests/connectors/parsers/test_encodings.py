@@ -71,47 +71,6 @@ def test_a_sentence_without_a_mark_is_decoded(language: str) -> None:
             assert detect.kind_of(data[: detect.HEAD_BYTES], "a.txt", "") is detect.PLAIN, encoding
 
 
-@pytest.mark.parametrize("word", ["Müller", "café", "señor", "smørrebrød", "5 € und 3 °C", "Zürich–Köln", "½ l"])
-def test_few_letters_beyond_ascii_are_western(word: str) -> None:
-    assert detect.text_of(f"Name: {word}, noted.".encode("cp1252")) == f"Name: {word}, noted."
-
-
-def test_one_broken_byte_leaves_the_rest_readable() -> None:
-    text = "船長の名前と積荷を日誌に記録する。\n" * 40
-    data = text.encode("shift_jis")
-    mended = detect.text_of(data[:300] + b"\xff" + data[300:])
-    assert len(mended) >= len(text)
-    assert mended.startswith(text[:100])
-    assert mended.endswith(text[-100:])
-
-
-def test_words_of_another_encoding_in_a_utf8_text_spoil_neither() -> None:
-    utf8_text = "Ein schöner Tag. " * 20
-    assert (
-        detect.text_of(utf8_text.encode() + "Zürich, “Köln” für 5 €.".encode("cp1252"))
-        == f"{utf8_text}Zürich, “Köln” für 5 €."
-    )
-
-
-def test_halves_of_a_character_that_were_written_apart_are_one_again() -> None:
-    assert detect.text_of(b"The seal \xed\xa0\xbd\xed\xb8\x80 dives.") == "The seal \U0001f600 dives."
-    assert detect.text_of(b"before \xed\xa0\x80 after") == "before \ufffd after"
-
-
-@pytest.mark.parametrize("encoding", ["shift_jis", "euc_jp", "windows-1251", "gb18030", "big5", "koi8-r"])
-def test_a_declared_encoding_wins_if_it_is_valid(encoding: str) -> None:
-    text = {"windows-1251": "да", "koi8-r": "да", "gb18030": "船", "big5": "船"}.get(encoding, "船は")
-    page = f'<html><head><meta charset="{encoding}"></head><body>{text}</body></html>'
-    assert detect.text_of(page.encode(encoding), markup=True) == page
-    note = f'<?xml version="1.0" encoding="{encoding}"?><n>{text}</n>'
-    assert detect.text_of(note.encode(encoding), markup=True) == note
-
-
-@pytest.mark.parametrize("text", ["words\x07bell\x1b[31mred\x1b[0m\n", "a\x01b\x02c d\x03e\x04f", "\x02\x1fx" * 4])
-def test_controls_in_a_text_do_not_make_it_utf_16(text: str) -> None:
-    assert detect.text_of(text.encode()) == text
-
-
 def test_bytes_of_no_text_are_refused() -> None:
     chance = random.Random(7)
     for _ in range(12):

@@ -37,16 +37,6 @@ SPANS = (9, 5, 8, 8)
             ["| Work | Unit | Quantity | Amount |", "| --- | --- | --- | --- |", "| Pile | m3 | 3.5 | 17 200 |"],
         ),
         (
-            [  # a blank cell divides a column in the title row
-                cell("Estimate 7", 5) + cell("", 25),
-                "".join(map(cell, ("Work", "Unit", "Quantity", "Amount"), SPANS)),
-                "".join(map(cell, ("Pile", "m3", "3.5", "17 200"), SPANS)),
-                "".join(map(cell, ("Wall", "m2", "8", "900"), SPANS)),
-            ],
-            (),
-            ["| Estimate 7 |  |  |  |", "| --- | --- | --- | --- |", "| Work | Unit | Quantity | Amount |"],
-        ),
-        (
             [  # edges that were drawn by hand
                 cell("Work", 3) + cell("Unit", 2) + cell("Amount"),
                 cell("Pile", 2) + cell("m3", 2) + cell("17 200", 2),
@@ -70,15 +60,6 @@ SPANS = (9, 5, 8, 8)
                 "| North | closed |  |",
                 "| South | 12 | 70 |",
             ],
-        ),
-        (
-            [  # columns of which each row fills one are two
-                cell("Day") + cell("Amount", 2),
-                cell("May 1") + cell("12") + cell(""),
-                cell("May 2") + cell("") + cell("95"),
-            ],
-            (),
-            ["| Day | Amount | Amount |", "| --- | --- | --- |", "| May 1 | 12 |  |", "| May 2 |  | 95 |"],
         ),
     ],
 )

@@ -252,27 +252,6 @@ def test_pdf_scripts(read: Read, pieces: tuple[tuple[str, float, float], ...], e
     assert "old set costs 251 euro and 106 cells" in text
 
 
-def test_pdf_scripts_in_table_cells(read: Read) -> None:
-    def draw(canvas: Canvas) -> None:
-        for row, (name, stock, mark) in enumerate([("Valve", "480", "2"), ("Pump", "31", "1"), ("Pipe", "4802", "")]):
-            canvas.drawString(72, 700 - 20 * row, name)
-            canvas.drawString(300, 700 - 20 * row, "piece")
-            line_at = canvas.beginText(200, 700 - 20 * row)
-            for words, size, rise in ((stock, 10, 0), (mark, 6, 4)):
-                line_at.setFont("Helvetica", size)
-                line_at.setRise(rise)
-                line_at.textOut(words)
-            canvas.drawText(line_at)
-        canvas.drawString(72, 720, "Item")
-        canvas.drawString(200, 720, "Stock")
-        canvas.drawString(300, 720, "Unit")
-
-    text = read("a.pdf", page(draw)).text
-    assert "| Valve | 480^(2) | piece |" in text
-    assert "| Pump | 31^(1) | piece |" in text
-    assert "| Pipe | 4802 | piece |" in text
-
-
 def test_excel_cells(read: Read) -> None:
     from openpyxl import Workbook
     from openpyxl.cell.rich_text import CellRichText, TextBlock
@@ -290,61 +269,6 @@ def test_excel_cells(read: Read) -> None:
     text = read("a.xlsx", file.getvalue()).text
     assert "| Valve | 480^(2) | 12 m^(2) |" in text
     assert "| Pump | ~~31~~ | H_(2)O |" in text
-
-
-def test_cells_of_older_workbooks(read: Read) -> None:
-    import xlwt
-
-    def font(**properties: object) -> xlwt.Font:
-        xls_font = xlwt.Font()
-        for name, value in properties.items():
-            setattr(xls_font, name, value)
-        return xls_font
-
-    book = xlwt.Workbook()
-    sheet = book.add_sheet("Stock")
-    for column, name in enumerate(("Item", "Stock")):
-        sheet.write(0, column, name)
-    sheet.write(1, 0, "Valve")
-    sheet.write_rich_text(1, 1, ["480", ("2", font(escapement=xlwt.Font.ESCAPEMENT_SUPERSCRIPT))])
-    sheet.write(2, 0, "Pump")
-    struck = xlwt.XFStyle()
-    struck.font = font(struck_out=True)
-    sheet.write(2, 1, 31, struck)
-    file = io.BytesIO()
-    book.save(file)
-    text = read("a.xls", file.getvalue()).text
-    assert "| Valve | 480^(2) |" in text
-    assert "| Pump | ~~31~~ |" in text
-
-
-def test_open_document_cells(read: Read) -> None:
-    styles = (
-        "<style:style style:name='T1' style:family='text'><style:text-properties style:text-position='super 58%'/>"
-        "</style:style><style:style style:name='ce1' style:family='table-cell'>"
-        '<style:text-properties style:text-line-through-style="solid"/></style:style>'
-    )
-    cell = "<table:table-cell{}><text:p>{}</text:p></table:table-cell>"
-    span = "480<text:span text:style-name='T1'>2</text:span>"
-    rows = [
-        (cell.format("", "Item"), cell.format("", "Stock")),
-        (cell.format("", "Valve"), cell.format("", span)),
-        (cell.format("", "Pump"), cell.format(" table:style-name='ce1'", "31")),
-    ]
-    table = "".join(f"<table:table-row>{''.join(cells)}</table:table-row>" for cells in rows)
-    file = io.BytesIO()
-    with zipfile.ZipFile(file, "w") as archive:
-        archive.writestr("mimetype", "application/vnd.oasis.opendocument.spreadsheet")
-        archive.writestr(
-            "content.xml",
-            f"<office:document-content {ODF_XMLNS}><office:automatic-styles>{styles}</office:automatic-styles>"
-            "<office:body>"
-            f'<office:spreadsheet><table:table table:name="Stock">{table}</table:table></office:spreadsheet>'
-            "</office:body></office:document-content>",
-        )
-    text = read("a.ods", file.getvalue()).text
-    assert "| Valve | 480^(2) |" in text
-    assert "| Pump | ~~31~~ |" in text
 
 
 A_AND_B_BY_C = "<mfrac><mrow><mi>a</mi><mo>+</mo><mi>b</mi></mrow><mi>c</mi></mfrac>"

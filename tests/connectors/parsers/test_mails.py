@@ -88,18 +88,6 @@ def test_names_in_japanese_charsets_and_raw_headers_are_read(read: Read) -> None
     assert read("From: ann@example.com\r\nSubject: Grüße\r\n\r\nHello.\r\n").title == "Grüße"
 
 
-def test_a_name_that_is_badly_encoded_costs_no_more_than_itself(read: Read) -> None:
-    inner = 'Content-Type: text/csv\r\nContent-Disposition: attachment; filename="=?utf-8?B?a?="\r\n\r\na,b\r\n'
-    parsed = read(HEAD.replace("Seals", "=?utf-8?B?a?=") + parts("mixed", words("See below."), inner))
-    assert "See below." in parsed.text
-    assert [member.path for member in parsed.members] == ["=?utf-8?B?a?="]
-
-
-def test_a_mail_that_breaks_off_keeps_what_came(read: Read) -> None:
-    whole = HEAD + parts("mixed", words("All that came."))
-    assert read(whole.replace("--B--\r\n", "")).text == READ + "All that came.\n"
-
-
 def test_a_page_saved_as_one_file_is_read(tmp_path: Path) -> None:
     path = tmp_path / "raw"
     path.write_text(

@@ -77,23 +77,6 @@ def test_notes_and_comments_of_a_word_document_are_read(tmp_path: Path) -> None:
     assert "Comment by Ann: The comment speaks of tar." in text
 
 
-def test_a_text_box_is_read_once_and_deleted_text_is_not(tmp_path: Path) -> None:
-    shape = "http://schemas.microsoft.com/office/word/2010/wordprocessingShape"
-    box = f"<w:txbxContent>{word_paragraph('The box speaks of anchors.')}</w:txbxContent>"
-    body = (
-        '<w:p><w:r><mc:AlternateContent xmlns:mc="http://schemas.openxmlformats.org/markup-compatibility/2006">'
-        f'<mc:Choice Requires="wps"><w:drawing><wps:wsp xmlns:wps="{shape}"><wps:txbx>{box}</wps:txbx></wps:wsp>'
-        "</w:drawing></mc:Choice><mc:Fallback><w:pict><v:shape xmlns:v='urn:schemas-microsoft-com:vml'><v:textbox>"
-        f"{box}</v:textbox></v:shape></w:pict></mc:Fallback></mc:AlternateContent></w:r></w:p>"
-        '<w:p><w:ins w:id="1" w:author="A"><w:r><w:t>Inserted words.</w:t></w:r></w:ins>'
-        '<w:del w:id="2" w:author="A"><w:r><w:delText>Deleted words.</w:delText></w:r></w:del></w:p>'
-    )
-    text = read(tmp_path, "box.docx", word(body, {}))
-    assert text.count("The box speaks of anchors.") == 1
-    assert "Inserted words." in text
-    assert "Deleted words." not in text
-
-
 def shape(words: str, placeholder: str = "") -> str:
     properties = (
         '<p:nvSpPr><p:cNvPr id="2" name="x"/><p:cNvSpPr/>' + f"<p:nvPr>{placeholder}</p:nvPr></p:nvSpPr><p:spPr/>"
@@ -170,15 +153,6 @@ def test_hidden_sheets_and_comments_of_a_workbook_are_read(tmp_path: Path) -> No
     text = read(tmp_path, "book.xlsx", file.getvalue())
     assert "Tar in barrels" in text
     assert "Comment on A2: Buy the long one" in text
-
-
-def test_a_broken_comment_costs_nothing_but_itself(tmp_path: Path) -> None:
-    bomb = '<!DOCTYPE x [<!ENTITY a "ha">]><w:comments>&a;</w:comments>'
-    data = word("", {"comments": ""})
-    with zipfile.ZipFile(io.BytesIO(data)) as archive:
-        members: dict[str, str | bytes] = {name: archive.read(name) for name in archive.namelist()}
-    text = read(tmp_path, "odd.docx", packed(members | {"word/comments.xml": bomb}))
-    assert text == "The harbour master keeps a ledger.\n"
 
 
 CHARTS = "http://schemas.openxmlformats.org/drawingml/2006/chart"

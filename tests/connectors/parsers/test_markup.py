@@ -143,13 +143,6 @@ def test_base64_anywhere_is_left_out_with_a_notice(read):
     assert parsed.properties["notice"] == "Not read: embedded files in base64 (2): scan.pdf, raw."
 
 
-def test_a_signature_is_left_out_and_a_long_name_is_kept(read):
-    name = "org/freedesktop/packagekit/transaction/interface/of/the/daemon/and/of/every/program/that/calls/it"
-    parsed = read("signed.xml", xml(f"<r><id>{name}</id><SignatureValue>\n{BINARY[:120]}\n</SignatureValue></r>"))
-    assert parsed.text == f"# r\n\nid: {name}\n"
-    assert "SignatureValue" in parsed.properties["notice"]
-
-
 WORD_2003 = xml(
     f"""<?mso-application progid="Word.Document"?><w:wordDocument
     xmlns:w="http://schemas.microsoft.com/office/word/2003/wordml" xmlns:wx="http://schemas.microsoft.com/office/word/2003/auxHint"

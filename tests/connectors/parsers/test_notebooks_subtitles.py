@@ -160,11 +160,6 @@ def test_speakers_begin_lines_and_rolling_captions_are_read_once(read):
     )
 
 
-def test_cues_without_blank_lines_lose_their_numbers(read):
-    source = srt(["One.", "Two."]).replace("\r\n\r\n", "\r\n")
-    assert read("a.srt", source.encode()).text == "[00:00:20] One. Two.\n"
-
-
 def test_a_text_that_mentions_a_time_is_a_text(read):
     text = "Meeting at 10:30.\n00:01:00,000 --> 00:02:00,000 is how subtitles begin.\n"
     assert read("a.txt", text.encode()).text == text

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import logging
 import os
 import re
 import shutil
@@ -13,20 +12,15 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-import structlog
 from PIL import Image, ImageDraw, ImageFont
 from reportlab.lib.utils import ImageReader
 from reportlab.pdfgen.canvas import Canvas
 
 from connectors.parsers import ocr_engines
-from connectors.parsers import parser as documents
-from connectors.parsers.formats import reading
-from connectors.parsers.ocr import TextRecognition, merge_pages, require_languages
+from connectors.parsers.ocr import TextRecognition
 from connectors.parsers.ocr_engines import RecognisedLine
 from connectors.parsers.parser import DocumentParser, document_parser
-from connectors.parsers.pdf import images
 from connectors.parsers.pool import ChildPool, Limits
-from retrieval import settings
 from retrieval.errors import Skippable
 from retrieval.ports import OcrStrategy, RawContent
 
@@ -125,17 +119,6 @@ def test_a_picture_upside_down_is_set_upright(save: Save) -> None:
     assert words(document_parser().parse(raw, OcrStrategy.STANDARD_OCR).text) == "the second sheet"
 
 
-def test_a_picture_without_recognition_is_refused_with_what_to_do(save: Save) -> None:
-    with pytest.raises(Skippable, match="STANDARD_OCR"):
-        document_parser().parse(save("a.png", encoded(picture("words"), "PNG")), OcrStrategy.BASIC_PARSER)
-
-
-def test_a_damaged_picture_is_refused_in_words(save: Save) -> None:
-    half = encoded(picture("words"), "PNG")[:900]
-    with pytest.raises(Skippable, match="damaged or incomplete"):
-        document_parser().parse(save("a.png", half), OcrStrategy.STANDARD_OCR)
-
-
 # A program in tesseract's place
 
 
@@ -202,17 +185,6 @@ def test_a_start_refuses_languages_without_data_and_names_those_with(tmp_path: P
     )
 
 
-@pytest.mark.parametrize("program", [None, "raise SystemExit(1)", "print('List of available languages (0):')"])
-def test_languages_are_not_refused_without_a_working_tesseract(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, program: str | None
-) -> None:
-    if program is not None:
-        (tmp_path / "tesseract").write_text(f"#!{sys.executable}\n{program}\n")
-        (tmp_path / "tesseract").chmod(0o755)
-    monkeypatch.setenv("PATH", str(tmp_path))
-    require_languages(["klingon"])
-
-
 def test_too_many_pages_that_need_ocr_are_refused_before_any_is_recognised(
     save: Save, with_program: Callable[..., DocumentParser]
 ) -> None:
@@ -244,37 +216,6 @@ def test_a_table_is_read_row_by_row_and_a_gap_parts_paragraphs() -> None:
     assert layout == "Tea  1.50\nCoffee  2.50\n\nThank you"
 
 
-def test_recognised_pages_stand_between_the_others() -> None:
-    text, pages = merge_pages("one\n\nthree", (0, 5, 5), {2: "two"}, 3)
-    assert [text[start:end].strip() for start, end in zip(pages, [*pages[1:], None], strict=True)] == [
-        "one",
-        "two",
-        "three",
-    ]
-
-
-def test_an_unsupported_language_of_the_packaged_engine_is_reported(
-    save: Save, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    scan = save("scan.png", encoded(picture(*HARBOUR), "PNG"))
-    monkeypatch.setattr(shutil, "which", lambda _program: None)
-    wary = structlog.make_filtering_bound_logger(logging.WARNING)
-    monkeypatch.setattr(documents, "log", structlog.wrap_logger(None, wrapper_class=wary))
-    with structlog.testing.capture_logs() as logged:
-        russian = documents._make_recognition(settings.Settings(ocr_languages=["rus", "ell"]), 1)
-        documents._make_recognition(settings.Settings(ocr_languages=["eng", "jpn", "deu"]), 1)
-    assert [(event["event"], event["languages"]) for event in logged] == [("ocr.languages_not_read", ("rus", "ell"))]
-    reader = DocumentParser(document_parser().pool, 512 * MB, 60, russian)
-    with pytest.raises(Skippable, match="does not read: rus, ell; it reads Latin, Chinese and Japanese"):
-        reader.parse(scan, OcrStrategy.STANDARD_OCR)
-
-
-@pytest.mark.parametrize("shade", ["white", "black", "#f4f4f0"])
-def test_a_picture_of_one_shade_is_not_recognised(shade: str) -> None:
-    assert images.is_blank(Image.new("RGB", (900, 900), shade))
-    assert not images.is_blank(picture(*HARBOUR))
-
-
 DEJAVU = Path("/usr/share/fonts/truetype/dejavu/DejaVuSans.ttf")
 LEASES = {
     "Cyrillic": "Договор аренды помещения заключён в Москве первого марта. Арендатор вносит плату"
@@ -298,20 +239,6 @@ def scan(text: str) -> Image.Image:
             line, top = "", top + 80
         line = f"{line} {word}".strip()
     return image
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(shutil.which("tesseract") is None, reason="needs tesseract")
-@pytest.mark.parametrize("script", LEASES)
-def test_a_scan_in_a_script_without_a_language_pack_is_refused_by_script_and_package(script: str) -> None:
-    program = str(shutil.which("tesseract"))
-    if set(ocr_engines.SCRIPT_LANGUAGES[script]).intersection(ocr_engines.installed_languages(program)):
-        recognised = ocr_engines.recognise_with_tesseract(scan(LEASES[script]), program, ("eng",))
-        assert recognised.confidence > reading.SURE
-        assert recognised.text
-        return
-    with pytest.raises(Skippable, match=f"{script} script.*tesseract-ocr-{ocr_engines.SCRIPT_LANGUAGES[script][0]}"):
-        ocr_engines.recognise_with_tesseract(scan(LEASES[script]), program, ("eng",))
 
 
 @pytest.mark.skipif(shutil.which("tesseract") is None, reason="needs tesseract")

@@ -103,7 +103,7 @@ def drawing() -> bytes:
     )
 
 
-@pytest.mark.parametrize("ending", ["vsdx", "vsdm", "vstx", "vssx", "zip"])
+@pytest.mark.parametrize("ending", ["vsdx", "vssx", "zip"])
 def test_a_visio_drawing_is_read_page_by_page(read, ending):
     parsed = read(f"plant.{ending}", drawing())
     assert not parsed.members
@@ -206,40 +206,19 @@ def slides(word: str) -> containers.File:
 IWA = {"Index/Document.iwa": b"\0\1", "Metadata/Properties.plist": b"bplist00", "preview.jpg": b"\xff\xd8\xff"}
 REFUSED = {
     "plan.xps": ("XPS", opc("application/vnd.ms-package.xps-fixeddocumentsequence+xml", {"FixedDocSeq.fdseq": "<a/>"})),
-    "plan.oxps": ("XPS", opc("application/oxps", {"FixedDocumentSequence.fdseq": "<a/>"})),
     "part.3mf": ("3MF", opc("application/vnd.ms-package.3dmanufacturing-3dmodel+xml", {"3D/3dmodel.model": "<m/>"})),
-    "lib.nupkg": ("NuGet", opc("application/octet", {"Lib.nuspec": "<package/>", "lib/a.dll": "MZ"})),
-    "tool.vsix": ("Visual Studio", opc("text/xml", {"extension.vsixmanifest": "<PackageManifest/>"})),
     "sales.pbix": ("Power BI", opc("application/x", {"Report/Layout": "{}", "DataModel": "x"})),
     "unheard.qqq": ("Open Packaging", opc("application/x", {"some/part.xml": "<a/>"})),
     "letter.pages": ("Pages", packed(IWA)),
-    "sums.numbers": ("Numbers", packed({**IWA, "Index/CalculationEngine.iwa": b"\0"})),
     "talk.key": ("Keynote", packed({**IWA, "Index/Slide-1.iwa": b"\0"})),
-    "older.key": ("Keynote", packed({"index.apxl": "<key/>", "Contents/PkgInfo": "????????"})),
-    "unnamed.zip": ("iWork", packed(IWA)),
-    "bundle.pages": ("Pages", packed({"Index.zip": packed(IWA), "Data/a.png": b"\x89PNG"})),
     "formula.odf": ("OpenDocument formula", packed(open_document("formula", ""))),
-    "stock.odb": ("OpenDocument database", packed(open_document("base", ""))),
-    "older.sxw": (
-        "SXW",
-        packed(
-            {
-                "content.xml": "<a/>",
-                "META-INF/manifest.xml": '<!DOCTYPE m:manifest PUBLIC "a" "Manifest.dtd"><m:manifest xmlns:m="http://openoffice.org/2001/manifest">'
-                '<m:file-entry m:media-type="application/vnd.sun.xml.writer" m:full-path="/"/></m:manifest>',
-            }
-        ),
-    ),
     "folder.key": ("Keynote", packed({"Talk.key/Index.zip": b"PK", "Talk.key/Metadata/a.plist": b"x"})),
-    "places.kmz": ("KMZ", packed({"Places.kml": "<kml/>"})),
     "letter.sxw": ("SXW", packed({"mimetype": "application/vnd.sun.xml.writer", "content.xml": "<a/>"})),
     "picture.kra": ("Krita", packed({"mimetype": "application/x-krita", "maindoc.xml": "<a/>"})),
-    "picture.ora": ("OpenRaster", packed({"mimetype": "image/openraster", "stack.xml": "<a/>"})),
     "letter.hwpx": ("HWPX", packed({"mimetype": "application/hwp+zip", "Contents/section0.xml": "<a/>"})),
     "unknown.zip": ("application/x-unheard", packed({"mimetype": "application/x-unheard", "a.xml": "<a/>"})),
     "app.jar": ("Java", packed({"META-INF/MANIFEST.MF": "Manifest-Version: 1.0\n", "A.class": b"\xca\xfe\xba\xbe"})),
     "app.apk": ("Android", packed({"AndroidManifest.xml": b"\3\0", "classes.dex": b"dex\n"})),
-    "app.ipa": ("iOS", packed({"Payload/A.app/Info.plist": b"bplist00"})),
     "lib.whl": ("Python", packed({"a.py": "x = 1\n", "a-1.dist-info/WHEEL": "Wheel-Version: 1.0\n"})),
     "map.kmz": ("KMZ", packed({"doc.kml": "<kml/>", "files/a.png": b"\x89PNG"})),
     "screen.sketch": (".sketch", packed({"document.json": "{}", "pages/a.json": "{}"})),
@@ -255,7 +234,7 @@ def test_a_package_of_another_program_is_refused_by_name(read, name):
     assert subject in str(caught.value)
 
 
-@pytest.mark.parametrize("name", ["letters.zip", "letters", "letters.zip.1", "letters.2026", "letters.bak", "a.txt"])
+@pytest.mark.parametrize("name", ["letters.zip", "letters", "letters.zip.1", "a.txt"])
 def test_an_archive_of_files_stays_one(read, name):
     members = read(name, packed({"one.txt": "Words", "Index/list.txt": "Words"})).members
     assert [member.path for member in members] == ["one.txt", "Index/list.txt"]

@@ -11,9 +11,8 @@ import pytest
 from reportlab.pdfgen.canvas import Canvas
 
 from bench.parse import drawn, measures
-from connectors.parsers import detect, trust
+from connectors.parsers import trust
 from connectors.parsers.parser import document_parser
-from connectors.parsers.pdf import markdown
 from connectors.parsers.pdf.layer import TextLayer, verified_page
 from retrieval.errors import Skippable
 from retrieval.ports import OcrStrategy, PageQuality, Parsed, RawContent
@@ -195,18 +194,6 @@ def test_drawn_tables_keep_their_headers_rows_and_cells(tmp_path: Path) -> None:
     assert (score.f1("relations") or 0) > 0.98
 
 
-def test_columns_of_prose_in_frames_are_read_one_after_the_other(tmp_path: Path) -> None:
-    sheet = drawn._Page(tmp_path / "frames.pdf")
-    columns = [sheet.wrap_text(drawn.make_story(Random(number), 200), 10, 235) for number in (1, 2)]
-    for number, lines in enumerate(columns):
-        for line_number, words in enumerate(lines):
-            sheet.write(56 + 253 * number, 780 - 6 * number - 13 * line_number, words, 10)
-    for y in (400, 550):
-        sheet.canvas.rect(50, y, 250, 800 - y)
-        sheet.canvas.rect(300, y, 250, 800 - y)
-    assert read(sheet.save_page()).text.split() == " ".join([*columns[0], *columns[1]]).split()
-
-
 def layer(text: str, *added: str) -> TextLayer:
     return TextLayer(text, added, PageQuality(1, 1.0), needs_ocr=False)
 
@@ -226,37 +213,6 @@ def test_pages_that_were_lost_or_scrambled_are_read_by_pdfium() -> None:
     assert verified_page("", layer(OWL)) == OWL
     assert verified_page(" ".join(sorted(OWL.split())), layer(OWL)) == OWL
     assert verified_page(f"# {OWL}", layer(OWL)) == f"# {OWL}"
-
-
-def test_a_heading_that_is_read_from_the_right_is_one_in_whatever_order_its_letters_are_stored() -> None:
-    lines = "\u0628\u0631\u0645\u062c\u0629 \u0627\u0644\u0625\u0646\u062a\u0627\u062c\nPython \u0644\u063a\u0629"
-    stored = "# \u0627\u0625\u0644\u0646\u062a\u0627\u062c \u0628\u0631\u0645\u062c\u0629"
-    assert verified_page(stored, layer(lines)).startswith(f"# {lines.splitlines()[0]}\n")
-
-
-def test_words_of_two_directions_are_parted(tmp_path: Path) -> None:
-    sheet = drawn._Page(tmp_path / "two.pdf")
-    sheet.font = "DejaVu"
-    sheet.write_from_right(545, 780, LANGUAGES["he"].split()[:5], 12, backwards=False)
-    sheet.write(300, 760, f"Python{LANGUAGES['he'].split()[5][::-1]}", 12)
-    assert "Python" in read(sheet.save_page()).text.split()
-
-
-def test_words_that_pdfium_joins_are_not_lost() -> None:
-    table = "| Germany | 91 |\n|---|---|\n| Spain | 268 |"
-    assert verified_page(table, layer("Germany 91Spain 268")) == table
-
-
-def test_a_file_that_only_pdfium_opens_is_read_and_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from connectors.parsers.formats import pdf
-    from connectors.parsers.messages import Task
-
-    page(tmp_path / "a.pdf", LANGUAGES["de"])
-    monkeypatch.setattr(markdown, "convert_pages", lambda *_: {})
-    task = Task(str(tmp_path / "a.pdf"), "a.pdf", detect.PDF.media_type, ocr=False, cpu_seconds=9, expanded_bytes=0)
-    reply = pdf.read_document(tmp_path / "a.pdf", task)
-    assert "Hafenbehörde steigerte" in reply.text
-    assert reply.qualities[0].reasons == (trust.NOT_LAID_OUT,)
 
 
 def test_a_filled_form_is_found_by_what_was_filled_in(tmp_path: Path) -> None:

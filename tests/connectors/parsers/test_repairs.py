@@ -51,11 +51,6 @@ def test_slides_are_read_in_the_order_in_which_they_are_shown(read: Read) -> Non
     assert "Notes on slide 3: Notes of part 2" in text
 
 
-def test_a_presentation_of_blank_slides_holds_no_text(read: Read) -> None:
-    with pytest.raises(Skippable, match="holds no text"):
-        read("blank.pptx", presentation("", {}))
-
-
 def book(*chapters: str) -> bytes:
     head = "<html xmlns='http://www.w3.org/1999/xhtml'><head><title>T{n}</title></head>"
     page = head + "<body><p>Words {n}</p></body></html>"
@@ -199,13 +194,6 @@ def test_days_times_and_errors_of_a_sheet_are_what_its_program_shows(read: Read)
 def test_pictures_written_into_markdown_are_not_words(read: Read) -> None:
     data = f"# Tide\n\n![moon](data:image/png;base64,{'QUJD' * 5000})\n\nWords.\n\n[i]: <data:image/png;base64,QUJD>\n"
     assert read("a.md", data.encode()).text == "# Tide\n\n![moon]()\n\nWords.\n\n[i]: <>\n"
-
-
-@pytest.mark.parametrize("name", ["a.html", "a.eml"])
-def test_soft_hyphens_tear_no_word_apart(read: Read, name: str) -> None:
-    page = "<html><body><p>Donau&shy;dampf&shy;schiff</p></body></html>"
-    mail = f"Subject: Seals\r\nContent-Type: text/html\r\n\r\n{page}"
-    assert "Donaudampfschiff" in read(name, (page if name == "a.html" else mail).encode()).text
 
 
 def test_a_pdf_without_pages_is_refused_in_words(read: Read) -> None:

@@ -213,12 +213,6 @@ def test_rtf_keeps_headings_lists_merged_cells_and_letters_of_all_code_pages(rea
     assert (parsed.title, parsed.properties["author"]) == ("Fees", "Ann")
 
 
-def test_xml_names_what_its_elements_hold(read: Read) -> None:
-    goods = "<goods id='1'><name>Rope &amp; tar</name><price>9</price></goods>"
-    xml = f"<shop>{goods}<note>All <b>dry</b> goods</note></shop>".encode()
-    assert read("a.xml", xml).text == "# shop\n\nname: Rope & tar\nprice: 9\n\nAll dry goods\n"
-
-
 def test_a_message_of_outlook_is_read_as_the_mail_that_it_is(read: Read) -> None:
     parsed = read("a.msg", outlook.message("Grüße 港", "Das Boot läuft aus.", {}, sender="Jürgen Öz"))
     assert parsed.text.startswith('**Subject**: Grüße 港\n**From**: "Jürgen Öz"\n**To**: b@example.org\n\n')

@@ -9,7 +9,6 @@ import pytest
 
 from connectors.http import responses, retries
 from connectors.sources.described import description, fields, service
-from retrieval.connections.connected_source import read_access
 from retrieval.errors import Fatal, Retryable, Skippable
 from retrieval.settings import Settings
 from retrieval.sources import DESCRIBED_SOURCES
@@ -173,24 +172,6 @@ def test_a_retired_endpoint_deletes_nothing_and_names_the_reason(account, tmp_pa
     connector.answers.forget(tokens.connection_id)
     assert connector.is_deleted(tokens, deleted.external_id)
     assert connector.fetch(tokens, kept, tmp_path / "x")
-
-
-@pytest.mark.parametrize("code", [404, 410])
-def test_a_retired_endpoint_of_permissions_hides_nothing(account, code):
-    keys = fill(account)
-    stream = find_stream(account)
-    if stream.permissions is None:
-        return
-    for layer in stream.permissions.layers:
-        connector, tokens = opened(account)
-        connector.answers.forget(tokens.connection_id)
-        account.fault = faults.retire(layer.get, but=stream.list, code=code)
-        is_of_item = bool(fields.find_names(layer.get) & stream.fields.keys())
-        learnt = {name for earlier in stream.permissions.layers for name in earlier.fields}
-        if code == 404 and not is_of_item and not fields.find_names(layer.get) & learnt:
-            continue  # a refusal: who may not read the permissions shows nothing
-        with pytest.raises(Fatal, match=rf"{code}: This deprecated endpoint has been removed\."):
-            read_access(connector, tokens, account.locate(keys[0]))
 
 
 def test_blog_posts_of_confluence_cloud_are_read_and_confirmed_as_pages_are(tmp_path):

@@ -1,7 +1,5 @@
 """robots.txt: permissions, delays and unavailable sites."""
 
-from ipaddress import ip_network
-
 import pytest
 
 from connectors.web.builtin import client as clients
@@ -9,7 +7,6 @@ from connectors.web.builtin import robots
 from connectors.web.builtin.client import Bounds, Throttle, WebClient
 from connectors.web.builtin.robots import Robots
 from retrieval.errors import Retryable
-from retrieval.network.fetch_guard import Guard
 from tests.connectors.web.test_web_client import LOOPBACK, answer, serving
 
 RULES = b"""User-agent: *
@@ -59,12 +56,6 @@ def test_rules_are_read_in_the_charset_that_the_site_names(make, codec, media_ty
     assert rules.allowed(f"{server.url}/новости/1")
 
 
-def test_others_get_the_rules_for_all():
-    rules = robots.parse_rules(RULES, "Another")
-    assert not rules.allowed("https://example.org/private/x")
-    assert rules.delay == 2
-
-
 @pytest.mark.parametrize(
     ("text", "delay"),
     [
@@ -96,24 +87,3 @@ def test_nothing_is_fetched_while_a_site_cannot_say(status, make):
                 robots.rules(server.url)
         assert len(server.requests) == clients.MAX_ATTEMPTS, "asked again at once"
         assert robots.delay(server.url) == 0
-
-
-def test_an_endless_file_is_read_in_part(make):
-    def endless(*_):
-        yield b"HTTP/1.1 200 OK\r\n\r\nUser-agent: *\nDisallow: /private\n"
-        for _ in range(100):
-            yield b"# more and more and more\n" * 2000
-
-    with serving(endless) as server:
-        rules = make().rules(server.url)
-    assert not rules.allowed(f"{server.url}/private")
-    assert rules.allowed(f"{server.url}/")
-
-
-def test_robots_of_an_internal_address_are_not_requested(make):
-    with serving(lambda *_: answer(RULES)) as server:
-        make(Guard()).rules(server.url)
-        with serving(lambda *_: answer(status="301 Moved", location=f"{server.url}/robots.txt"), "127.0.0.3") as outer:
-            robots = make(Guard((ip_network("127.0.0.3/32"),)))
-            assert robots.rules(outer.url).allowed(f"{outer.url}/private")
-    assert server.requests == []

@@ -292,21 +292,6 @@ def test_the_key_is_in_no_log_and_no_error(
     assert vendor.vendor.key not in everything
 
 
-def test_the_services_get_options_for_fresh_and_safe_pages(tmp_path: Path) -> None:
-    # The stand-ins refuse Firecrawl's unsafe defaults; Jina caches pages for an hour by default.
-    with jina_reader.running(web={f"{SITE}/tides": Seen(TIDES_PAGE), f"{SITE}/tides.pdf": Seen()}) as reader:
-        scraper = jina.make(
-            {"apiKey": reader.key}, settings(endpoints={"JINA_READER": Endpoint(base_url=reader.base_url)})
-        )
-        scraper.fetch(f"{SITE}/tides", ScrapeOptions(), tmp_path / "raw")
-        assert reader.headers[-1]["x-no-cache"] == "true"
-        raw = scraper.fetch(f"{SITE}/tides.pdf", ScrapeOptions(), tmp_path / "raw")
-        scraper.close()
-    assert raw is not None
-    assert raw.media_type == "text/markdown"
-    assert text(raw) == "Words of a file."
-
-
 def test_files_come_whole_through_scrapingbee(tmp_path: Path) -> None:
     page = Seen(data=b"a,b\n1,2\n", media_type="text/csv")
     with scrapingbee_standin.running(web={f"{SITE}/table.csv": page}) as bee:
@@ -346,22 +331,3 @@ def firecrawl_session(crawler: firecrawl_standin.Firecrawl, prefix: str = "") ->
     session = FirecrawlSession(crawler.key, settings(endpoints=endpoint))
     with closing(session.service):
         yield session
-
-
-@pytest.mark.parametrize(
-    ("code", "words"),
-    [
-        ("SCRAPE_DNS_RESOLUTION_ERROR", "host name"),
-        ("SCRAPE_SSL_ERROR", "certificate"),
-        ("SCRAPE_X", "Firecrawl could not"),
-    ],
-)
-def test_a_page_that_firecrawl_cannot_read_says_why(tmp_path: Path, code: str, words: str) -> None:
-    with firecrawl_standin.running(broken={f"{SITE}/tides": code}) as crawler:
-        endpoint = {"FIRECRAWL": Endpoint(base_url=crawler.base_url)}
-        scraper = firecrawl.make({"apiKey": crawler.key}, settings(endpoints=endpoint))
-        with pytest.raises(Skippable, match=words) as caught:
-            scraper.fetch(f"{SITE}/tides", ScrapeOptions(), tmp_path / "raw")
-        scraper.close()
-    assert VENDOR_WORDS not in str(caught.value)
-    assert len(crawler.asked) == 1

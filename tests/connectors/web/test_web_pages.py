@@ -71,21 +71,6 @@ def test_the_page_says_what_it_is(parse):
     }
 
 
-def test_selectors_choose_what_is_taken(parse):
-    assert parse(SITE_HTML, include=("footer", "h1")).text.strip().split("\n\n") == [
-        "# Getting started",
-        "Imprint of the firm",
-    ]
-    without = parse(SITE_HTML, exclude=(".ad", "pre")).text
-    assert "sofa" not in without
-    assert "tool --run" not in without
-    assert "Options" in without
-    both = parse(SITE_HTML, include=("main",), exclude=("table", "main p")).text
-    assert "Getting started" in both
-    assert "part_number" not in both
-    assert "Install" not in both
-
-
 def test_selectors_that_name_nothing_say_so(parse):
     with pytest.raises(Skippable, match="includeSelectors"):
         parse(SITE_HTML, include=(".no-such-class",))
@@ -176,22 +161,6 @@ def test_a_page_about_cookies_keeps_its_text(parse):
     assert "We set one cookie." in parse(f"<body>{page}</body>").text
 
 
-@pytest.mark.parametrize(
-    ("data", "media_type"),
-    [
-        ("<p>žluťoučký kůň".encode("cp1250"), "text/html; charset=windows-1250"),
-        ('<meta charset="windows-1250"><p>žluťoučký kůň'.encode("cp1250"), "text/html"),
-        ("<p>žluťoučký kůň".encode(), "text/html; charset=iso-8859-1"),
-        ("\ufeff<p>žluťoučký kůň".encode("utf-16-le"), "text/html"),
-        ("<p>žluťoučký kůň".encode("utf-16-be"), "text/html;charset=UTF-16BE"),
-        ('<meta http-equiv="Content-Type" content="text/html; charset=UTF-8"><p>žluťoučký kůň'.encode(), ""),
-        ('<meta charset="utf-16"><p>žluťoučký kůň'.encode(), "text/html"),
-    ],
-)
-def test_characters_come_out_right(data, media_type, parse):
-    assert parse(data, media_type).text.strip() == "žluťoučký kůň"
-
-
 def test_a_page_leads_where_its_links_lead():
     page = pages.read_page(
         b"""<base href="/deep/"><a href="a">1</a><a href="a#part">again</a><a href="../up?x=1 2#y">2</a>
@@ -210,23 +179,6 @@ def test_a_page_leads_where_its_links_lead():
 
 
 @pytest.mark.parametrize(
-    ("content", "index", "follow"),
-    [
-        ("noindex", False, True),
-        ("NoFollow", True, False),
-        ("none", False, False),
-        ("all", True, True),
-        ("index, follow, max-image-preview:none", True, True),
-        ("max-snippet:-1,noindex", False, True),
-    ],
-)
-def test_a_page_may_ask_not_to_be_kept_or_followed(content, index, follow):
-    page = pages.read_page(f'<meta name="Robots" content="{content}"><a href="/x">x</a>'.encode(), URL)
-    assert (page.about.index, page.about.follow) == (index, follow)
-    assert bool(page.links) is follow
-
-
-@pytest.mark.parametrize(
     ("header", "heard"),
     [
         ("noindex", {"noindex"}),
@@ -239,22 +191,6 @@ def test_a_page_may_ask_not_to_be_kept_or_followed(content, index, follow):
 )
 def test_a_header_is_heard_where_it_speaks_to_us(header, heard):
     assert html.read_robots(header, "Retrieval") == heard
-
-
-def test_pages_that_lead_on_by_themselves_and_frames_lead_somewhere():
-    refresh = [
-        b'<meta http-equiv="refresh" content="0; url=/en/">',
-        b"<META HTTP-EQUIV=Refresh CONTENT=\"5;URL='/en/'\">",
-        b'<meta http-equiv="refresh" content="0,/en/">',
-        b'<frameset><frame src="/en/"></frameset>',
-    ]
-    assert {pages.read_page(page, URL).links for page in refresh} == {("https://docs.example.org/en/",)}
-    assert pages.read_page(b'<meta http-equiv="refresh" content="300">', URL).links == ()
-
-
-def test_a_canonical_address_that_is_none_is_left_out():
-    for href in ("javascript:alert(1)", "http://", "http://[", "ftp://x/", ""):
-        assert pages.read_page(f'<link rel=canonical href="{href}">'.encode(), URL).about.canonical == ""
 
 
 def test_reading_a_page_fetches_nothing_that_it_names(parse):
