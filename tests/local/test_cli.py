@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import errno
 import json
 import os
-import re
 import socket
 import stat
 import subprocess
 import threading
-import time
-import tomllib
 from argparse import Namespace
 from collections.abc import Iterator
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
@@ -24,7 +20,6 @@ from pydantic import SecretStr
 from local import LocalError, cli, environment, health, instance, roles, up
 from local.environment import ResolvedAddresses
 from local.instance import InstanceRecord, RoleRecord
-from local.logs import ErrorSeries
 from local.processes import Process
 from retrieval import settings
 from retrieval.security.secrets import KeyRing
@@ -86,15 +81,6 @@ def test_a_wrong_host_is_named_with_its_own_port() -> None:
         instance.settle_ports({"A_PORT": ("203.0.113.1", 8080)}, movable=["A_PORT"])
 
 
-def test_the_last_port_has_no_next_one() -> None:
-    with socket.socket() as listener:
-        with suppress(OSError):  # another program may have it, which is the same
-            listener.bind(("127.0.0.1", 65535))
-            listener.listen()
-        with pytest.raises(LocalError, match=r"^Port 65535 on 127\.0\.0\.1 is taken"):
-            instance.settle_ports({"A": ("127.0.0.1", 65535)}, movable=["A"])
-
-
 def test_instances_that_start_at_the_same_time_get_different_ports() -> None:
     with ExitStack() as first, ExitStack() as second:
         port = instance.settle_ports({"A": ("127.0.0.1", 0)}, claims=first)["A"]
@@ -103,21 +89,6 @@ def test_instances_that_start_at_the_same_time_get_different_ports() -> None:
             instance.settle_ports({"A": ("127.0.0.1", port)}, claims=second)
     with ExitStack() as third:
         assert instance.settle_ports({"A": ("127.0.0.1", port)}, claims=third)["A"] == port
-
-
-def test_port_zero_picks_different_free_ports() -> None:
-    ports = instance.settle_ports(dict.fromkeys(("A", "B", "C"), ("127.0.0.1", 0)))
-    assert len(set(ports.values())) == 3
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", ports["A"]))
-
-
-def test_a_setting_that_is_no_number_is_named(
-    home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setenv("RETRIEVAL_API_PORT", "eighty")
-    assert cli.main(["status"]) == 1
-    assert "RETRIEVAL_API_PORT" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -148,17 +119,6 @@ def test_what_looks_like_a_setting_and_is_none_is_told(
     assert warning in capsys.readouterr().err
 
 
-def test_every_variable_that_the_code_reads_is_known() -> None:
-    sources = [
-        path for folder in ("local", "ui", "clients/python") for path in (settings.PROJECT_ROOT / folder).rglob("*.py")
-    ]
-    read = {
-        name for path in sources for name in re.findall(r'environ(?:\.get\(|\[)"(RETRIEVAL_\w+)"', path.read_text())
-    }
-    assert {"RETRIEVAL_HOME", "RETRIEVAL_API_URL", "RETRIEVAL_API_KEY"} <= read
-    assert cli.list_unknown_settings(dict.fromkeys(read, "x"), Path("none")) == []
-
-
 @pytest.mark.parametrize(
     ("arguments", "suggestion"),
     [
@@ -184,17 +144,6 @@ def test_a_mistyped_command_or_option_is_answered_by_the_nearest(
     refusal = capsys.readouterr().err
     assert suggestion in refusal
     assert len(refusal.splitlines()) == 2
-
-
-def test_typing_errors_in_the_file_of_settings_are_told_too(tmp_path: Path) -> None:
-    (tmp_path / ".env").write_text("RETRIEVAL_API_PORT=0\nretrieval_wroker_limit=3\nOTHER=1\n")
-    (warning,) = cli.list_unknown_settings({}, tmp_path / ".env")
-    assert warning.endswith("Did you mean RETRIEVAL_WORKER_LIMIT?")
-    assert cli.list_unknown_settings({}, tmp_path / "none") == []
-    (unused,) = cli.list_unknown_settings({"https_proxy": "http://a:1"}, tmp_path / "none")
-    assert "https_proxy is not used: set RETRIEVAL_EGRESS_PROXY" in unused
-    both = {"HTTP_PROXY": "http://a:1", "RETRIEVAL_EGRESS_PROXY_FILE": "/run/secrets/proxy"}
-    assert cli.list_unknown_settings(both, tmp_path / "none") == []
 
 
 def test_a_setting_in_small_letters_reaches_the_roles(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -231,24 +180,6 @@ def test_a_role_alone_says_what_it_misses(role: str, home: Path, capsys: pytest.
     message = capsys.readouterr().err
     assert "retrieval up" in message
     assert "RETRIEVAL_DATABASE_URL" in message
-
-
-def test_a_worker_elsewhere_needs_the_address_of_prefect(home: Path) -> None:
-    settings = Settings(
-        home=home, database_url=SecretStr("postgresql://db/x"), secret_key=SecretStr("1:" + "A" * 43 + "=")
-    )
-    assert environment.resolve_addresses(settings).database_url == "postgresql://db/x"
-    with pytest.raises(LocalError, match="RETRIEVAL_PREFECT_API_URL"):
-        environment.resolve_addresses(settings, needs_prefect=True)
-
-
-def test_a_role_alone_finds_the_instance_of_its_home(home: Path) -> None:
-    (home / "postgres.password").write_text("p/w")
-    (home / "postgres.socket").write_text("/run/sock et")
-    instance.save_record(home, _mine(addresses={"prefect": "http://127.0.0.1:4444/api"}))
-    addresses = environment.resolve_addresses(Settings(home=home), needs_prefect=True)
-    assert addresses.database_url == "postgresql://retrieval:p%2Fw@/retrieval?host=/run/sock%20et"
-    assert addresses.prefect_api_url == "http://127.0.0.1:4444/api"
 
 
 @pytest.mark.parametrize("content", [b"", b"\x00\xff\xfe", b"one\ntwo\n", None])
@@ -293,7 +224,6 @@ def test_the_login_to_prefect_is_made_once_and_private(home: Path) -> None:
     assert stat.S_IMODE((home / "prefect.login").stat().st_mode) == 0o600
 
 
-_PREFECT = "postgresql://u:p@h/prefect"
 _RESOLVED = ResolvedAddresses("postgresql://x", "1:k", "http://127.0.0.1:1/api", "retrieval:login")
 
 
@@ -321,16 +251,6 @@ def test_a_prefect_of_ones_own_gets_the_login_that_was_set(
             ), role
 
 
-def test_the_bundled_prefect_asks_for_the_login_of_the_settings(home: Path) -> None:
-    settings = Settings(home=home, prefect_login="retrieval:mine", prefect_names="prefect.internal")
-    resolved = ResolvedAddresses("", "", "http://127.0.0.1:1/api", environment.prefect_login(settings))
-    variables = environment.build_prefect(settings, resolved, roles.prefect_origins(settings), _PREFECT)
-    assert variables["PREFECT_SERVER_API_AUTH_STRING"] == "retrieval:mine"
-    assert "--names=prefect.internal" in roles.list_commands(settings)["prefect"]
-    assert "https://prefect.internal" in variables["PREFECT_SERVER_CORS_ALLOWED_ORIGINS"].split(",")
-    assert not (home / "prefect.login").exists()
-
-
 def test_a_probe_without_a_role_asks_the_one_that_was_started_here(
     home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -341,17 +261,6 @@ def test_a_probe_without_a_role_asks_the_one_that_was_started_here(
     health.remember_role(home, "ui")
     assert cli.main(["ready"]) == 3
     assert capsys.readouterr().out == "The admin app at http://127.0.0.1:1 does not say ready.\n"
-
-
-def test_a_home_on_a_read_only_file_system_is_a_sentence(
-    home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    def refuse(*_: object, **__: object) -> None:
-        raise OSError(errno.EROFS, "Read-only file system", "/srv/home")
-
-    monkeypatch.setattr(up, "stop", refuse)
-    assert cli.main(["down"]) == 1
-    assert "/srv/home cannot be written (Read-only file system)" in capsys.readouterr().err
 
 
 def test_every_setting_with_a_secret_reaches_only_roles_that_need_it(
@@ -384,16 +293,6 @@ def test_every_setting_with_a_secret_reaches_only_roles_that_need_it(
             | ({"log_level"} if needs.settings else set())
         )
         assert canaries == allowed, role
-
-
-def test_prefects_server_gets_the_address_of_its_database_in_its_drivers_words(home: Path) -> None:
-    name = "PREFECT_SERVER_DATABASE_CONNECTION_URL"
-    variables = environment.build_prefect(Settings(home=home), _RESOLVED, ["http://127.0.0.1:1"], _PREFECT)
-    assert variables[name] == "postgresql+asyncpg://u:p@h/prefect"
-    assert variables["PREFECT_SERVER_API_AUTH_STRING"] == "retrieval:login"
-    assert variables["PREFECT_SERVER_CORS_ALLOWED_ORIGINS"] == "http://127.0.0.1:1"
-    socket = environment.build_prefect(Settings(home=home), _RESOLVED, [], "postgresql://u:p@/prefect?host=/a%20b")
-    assert socket[name] == "postgresql+asyncpg://u:p@/prefect?host=%2Fa+b"
 
 
 def test_a_prefect_server_started_alone_asks_for_its_database(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -436,12 +335,6 @@ def test_down_and_status_where_nothing_runs(home: Path, capsys: pytest.CaptureFi
     assert capsys.readouterr().out == f"Nothing runs in {home}.\n" * 2
 
 
-def test_up_where_one_runs_names_its_addresses(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    instance.save_record(home, _mine(addresses={"api": "http://127.0.0.1:1234", "ui": None}))
-    assert cli.main(["up", "--detach"]) == 0
-    assert "http://127.0.0.1:1234" in capsys.readouterr().out
-
-
 def test_a_second_supervisor_does_not_get_the_home(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
     lock = instance.lock_home(home)
     assert lock is not None
@@ -450,19 +343,6 @@ def test_a_second_supervisor_does_not_get_the_home(home: Path, capsys: pytest.Ca
     finally:
         os.close(lock)
     assert "already" in capsys.readouterr().err
-
-
-def test_status_warns_of_a_kernel_without_landlock(
-    home: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    me = Process.from_pid(os.getpid())
-    assert me is not None
-    instance.save_record(home, _mine(phase="ready", roles=[RoleRecord("api", "up", me.pid, me.started, 1.0)]))
-    monkeypatch.setattr("connectors.parsers.confinement.landlock_version", lambda: 0)
-    assert health.print_status(Namespace(json=True), Settings(home=home)) == 0
-    assert "no Landlock" in json.loads(capsys.readouterr().out)["warnings"][0]
-    assert health.print_status(Namespace(json=False), Settings(home=home)) == 0
-    assert "warning: This kernel offers no Landlock" in capsys.readouterr().out
 
 
 def test_status_tells_a_role_that_is_not_there(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -476,28 +356,6 @@ def test_status_tells_a_role_that_is_not_there(home: Path, capsys: pytest.Captur
     instance.save_record(home, _mine(phase="ready", roles=[running_role, ended_role]))
     assert health.print_status(Namespace(json=False), Settings(home=home)) == 3
     assert "stopped" in capsys.readouterr().out
-
-
-def test_status_shows_what_a_role_repeats_in_its_log(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    current_time = time.time()
-    often, once = (
-        ErrorSeries("scheduler - no bulk DML", 14, current_time - 125, current_time - 2),
-        ErrorSeries("just once", 1, current_time, current_time),
-    )
-    me = Process.from_pid(os.getpid())
-    assert me is not None
-    role = RoleRecord("prefect", "up", me.pid, me.started, current_time, errors=[often, once])
-    instance.save_record(home, _mine(phase="ready", roles=[role]))
-    assert cli.main(["status", "--json"]) == 0
-    (shown_role,) = json.loads(capsys.readouterr().out)["roles"]
-    assert [(series["message"], series["count"]) for series in shown_role["repeatedErrors"]] == [
-        ("scheduler - no bulk DML", 14)
-    ]
-    cli.main(["status"])
-    output = capsys.readouterr().out
-    assert "prefect repeats an error (14 times within 0:02:03, last " in output
-    assert "no bulk DML" in output
-    assert "just once" not in output
 
 
 def test_service_json_is_private_and_keeps_the_key_over_a_stop(home: Path) -> None:
@@ -522,26 +380,6 @@ def test_the_banner_prints_the_requests_of_the_quickstart_and_their_variables() 
     assert completed.stdout.split() == ["http://a", "rtr_k", "ns_1"]
 
 
-def test_the_demo_holds_the_documents_that_the_readme_counts() -> None:
-    command = ["git", "ls-files", "local/corpus"]
-    files = subprocess.run(command, cwd=roles.PROJECT_ROOT, capture_output=True, text=True, check=True).stdout.split()
-    assert len(files) == 8
-    assert "ingests eight documents" in (roles.PROJECT_ROOT / "README.md").read_text()
-
-
-def test_the_banner_says_how_to_sign_in_to_prefect() -> None:
-    addresses = {"api": "a", "prefect": "p", "ui": None, "apiKey": "k", "namespaceId": "n"}
-    assert "sign in with retrieval:abc" in up.build_banner(addresses | {"prefectLogin": "retrieval:abc"})
-
-
-def test_the_version_is_the_projects(capsys):
-    project = tomllib.loads((settings.PROJECT_ROOT / "pyproject.toml").read_text())["project"]
-    with pytest.raises(SystemExit) as ended:
-        cli.main(["--version"])
-    assert ended.value.code == 0
-    assert capsys.readouterr().out.strip() == project["version"]
-
-
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [
@@ -555,15 +393,6 @@ def test_a_wrong_argument_is_refused_in_one_sentence(
 ) -> None:
     assert cli.main(arguments) == code
     assert capsys.readouterr().err.startswith(f"retrieval: {message}")
-
-
-@pytest.mark.parametrize(("arguments", "summary"), [(["demo"], "Start a fresh"), (["key", "list"], "List the keys")])
-def test_the_help_of_a_command_begins_with_its_summary(
-    capsys: pytest.CaptureFixture[str], arguments: list[str], summary: str
-) -> None:
-    with pytest.raises(SystemExit):
-        cli.main([*arguments, "--help"])
-    assert f"\n\n{summary}" in capsys.readouterr().out
 
 
 def test_a_server_that_is_down_is_named_with_the_remedy(

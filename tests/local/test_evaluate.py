@@ -39,13 +39,6 @@ def test_judgements_lie_beside_the_questions_or_where_they_are_named(written, na
     assert evaluate.read_questions(file, judged if name == "elsewhere.tsv" else None) == [OWLS, TIDES]
 
 
-def test_judgements_stand_in_the_lines_themselves(written):
-    lines = [{**QUERIES[0], "relevant": {"a": 2, "b": 1}}, {"_id": 2, "text": "tides", "relevant": {"c": 4, "z": 0}}]
-    assert evaluate.read_questions(written("mine.jsonl", *lines), None) == [OWLS, TIDES]
-    unjudged = {"_id": 3, "text": "nobody judged this"}
-    assert evaluate.read_questions(written("mine.jsonl", *lines, unjudged), None) == [OWLS, TIDES]
-
-
 @pytest.mark.parametrize(
     ("lines", "judged", "message"),
     [
@@ -74,10 +67,3 @@ def test_a_setting_is_a_weight_or_json():
     for wrong in ("mine", "mine=", "=0.5", "mine=2", "mine=true", "mine=[1]"):
         with pytest.raises(CommandError, match="--setting"):
             evaluate.parse_setting(wrong)
-
-
-def test_a_minimum_names_a_measure():
-    assert evaluate.parse_minimum("ndcgAt10=0.4") == ("ndcgAt10", 0.4)
-    for wrong in ("ndcgAt10", "ndcgAt10=", "other=0.4", "mrr=2", "mrr=nan"):
-        with pytest.raises(CommandError, match="--minimum"):
-            evaluate.parse_minimum(wrong)

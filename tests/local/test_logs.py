@@ -39,10 +39,6 @@ def test_an_error_line_is_told_from_others_and_counted_once_with_its_traceback(p
     assert len(error) > 10
 
 
-def test_a_traceback_that_no_line_announces_is_an_error_by_its_last_line():
-    assert list(list_errors(OTHERS + TRACE)) == ["ZeroDivisionError: division by zero"]
-
-
 @pytest.mark.parametrize("program", ERRORS)
 def test_an_error_that_comes_again_with_other_numbers_repeats(tmp_path: Path, program):
     log, series = tmp_path / "role.log", []
@@ -57,27 +53,3 @@ def test_an_error_that_comes_again_with_other_numbers_repeats(tmp_path: Path, pr
     assert (repeated.count, repeated.first, repeated.last) == (REPEATED_COUNT, 1000.0, 1000.0 + REPEATED_COUNT - 1)
     assert repeated.is_repeated(1010)
     assert not repeated.is_repeated(repeated.last + SERIES_SECONDS + 1)
-
-
-def test_a_flood_of_different_errors_and_a_log_that_was_emptied_are_bounded(tmp_path: Path):
-    log, series = tmp_path / "role.log", []
-    watch = LogWatch(log, series)
-    assert not watch.read_errors(0)
-    words = ("".join(chr(97 + int(digit)) for digit in str(number)) for number in range(20_000))
-    log.write_text("".join(f"[ERROR] {word} went wrong in a way of its own {'x' * 90}\n" for word in words))
-    assert watch.read_errors(1)
-    assert len(series) <= 20
-    log.write_text("[ERROR] another\n")
-    assert watch.read_errors(2)
-    assert series[0].message.endswith("another")
-
-
-def test_documents_that_failed_are_no_errors_of_a_role():
-    head = "01:00:36.533 | ERROR   | "
-    failed = [
-        head + "Flow run 'URL list a' - Finished in state Failed('1 document: 1 failed, 0 cancelled.')",
-        head + "Flow run 'a.pdf' - [req_4653159c] Finished in state Failed('1 document: 1 failed. a.pdf: Broken.')",
-        head + "Task run 'discover a' - Finished in state Failed('Task run encountered an exception Skippable: None.')",
-    ]
-    broken = head + "Flow run 'a' - Finished in state Failed('Flow run encountered an exception OSError: None.')"
-    assert list(list_errors("\n".join([*failed, broken]))) == [broken.removeprefix("01:00:36.533 | ")]

@@ -11,7 +11,6 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import psycopg
-import pytest
 from psycopg.conninfo import conninfo_to_dict
 
 from local import health, instance, postgres, processes
@@ -77,18 +76,3 @@ def test_a_disk_without_room_for_postgres_is_full(tmp_path, monkeypatch):
     problem = health.check_disk(Settings(home=tmp_path))[1]
     assert problem is not None
     assert "is full: 31 MB are free" in problem
-
-
-@pytest.mark.parametrize(
-    ("memory", "shared_buffers"),
-    [(GB, "128MB"), (2 * GB, "128MB"), (4 * GB, "256MB"), (8 * GB, "512MB"), (64 * GB, "512MB")],
-)
-def test_a_sixteenth_of_the_machines_memory_within_bounds(memory, shared_buffers, monkeypatch):
-    system_values = {"SC_PHYS_PAGES": memory // 4096, "SC_PAGE_SIZE": 4096}
-    monkeypatch.setattr(os, "sysconf", system_values.__getitem__)
-    assert postgres._shared_buffers() == shared_buffers
-
-
-def test_the_server_is_started_with_it(postgres_url):
-    with psycopg.connect(postgres_url) as connection:
-        assert connection.execute("show shared_buffers").fetchone() == (postgres._shared_buffers(),)

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from local.prove import drawings, judge_promises, measures, mine, page, questions
+from local.prove import judge_promises, measures, mine, page, questions
 from retrieval.settings import PROJECT_ROOT
 
 GUIDE = """# Handbook of the northern harbour pilots
@@ -48,11 +48,6 @@ def test_a_question_that_two_documents_answer_is_left_out():
     assert {question.document for question in generated} == {"report.md"}
 
 
-def test_every_document_gets_its_turn():
-    generated = questions.make_questions({"guide.md": GUIDE, "report.md": REPORT}, 2)
-    assert {question.document for question in generated} == {"guide.md", "report.md"}
-
-
 def test_ranks_are_counted_by_kind_of_file_and_question():
     question_list = [questions.Question("title", "a", "x.pdf"), questions.Question("heading", "b", "y.md", ("1", "2"))]
     figures = mine.summarize_ranks(question_list, [1, None])
@@ -63,14 +58,6 @@ def test_ranks_are_counted_by_kind_of_file_and_question():
     hit = SimpleNamespace(document=SimpleNamespace(external_id="y.md"), content="| 1 | 2 |")
     assert mine.is_answer(question_list[1], hit)
     assert not mine.is_answer(question_list[0], hit)
-
-
-def test_what_is_drawn_is_a_pdf_with_its_truth():
-    drawn = drawings.draw_files(2)
-    assert [drawing.kind for drawing in drawn] == ["tables"] * 2 + ["columns"] * 2 + ["right to left"] * 2
-    assert all(drawing.data.startswith(b"%PDF-1.7") and (drawing.words or drawing.rows) for drawing in drawn)
-    rows = drawings.draw_price_list(400)
-    assert len({row[0].split("-")[1] for row in rows[1:]}) == len({row[4] for row in rows[1:]}) == 400
 
 
 def figures(**changed):
@@ -122,29 +109,6 @@ def test_each_promise_is_judged_and_shown(changed, broken):
     assert "&lt;cpu&gt;" in html
     assert "src=" not in html
     assert "href=" not in html
-
-
-def test_a_quick_run_is_not_shown_beside_hosted_services():
-    report = figures(quick=True, benchV0=figures()["benchV0"] | {"score": 12.0})
-    report["promises"] = judge_promises(report)
-    assert all(promise["holds"] for promise in report["promises"])
-    html = page.build_page(report)
-    assert not [system for system, *_ in measures.HOSTED_RESULTS if system in html]
-    assert "not comparable" in html
-
-
-def test_the_page_of_ones_own_files_names_what_could_not_be_read():
-    ranks = mine.summarize_ranks([questions.Question("title", "a b", "x.pdf")], [2])
-    ranks |= {
-        "folder": "papers",
-        "files": 2,
-        "documents": 1,
-        "meanMilliseconds": 9.0,
-        "unread": {"<b>.doc": "encrypted"},
-    }
-    html = page.build_page(figures(mine=ranks))
-    assert "&lt;b&gt;.doc" in html
-    assert "encrypted" in html
 
 
 @pytest.mark.slow

@@ -122,10 +122,6 @@ def test_addresses_of_libpq_are_taken(url: str) -> None:
     assert settings.Settings(database_url=url).database_url is not None
 
 
-def test_prefects_database_may_name_its_driver() -> None:
-    assert settings.Settings(prefect_database_url="postgresql+asyncpg://bob:p@db/x?ssl=require").prefect_database_url
-
-
 @pytest.mark.parametrize("command", ["key list", "migrate", "migrate --check", "export ns FOLDER/e.tar"])
 def test_a_database_that_is_away_is_one_sentence(
     command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

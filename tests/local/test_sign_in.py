@@ -48,15 +48,6 @@ def test_no_role_gets_the_secrets_by_its_environment(tmp_path, monkeypatch):
     assert not {SECRET, str(cookie)} & set(environment.build_ui(settings(tmp_path), "http://127.0.0.1:1").values())
 
 
-def test_without_a_client_there_is_no_file(tmp_path):
-    configured = settings(tmp_path)
-    environment.write_sign_in(configured, "http://127.0.0.1:8501")
-    environment.write_sign_in(
-        Settings(home=tmp_path, oidc_issuer=ISSUER, oidc_audience=["api"]), "http://127.0.0.1:8501"
-    )
-    assert not environment.sign_in_file(configured).exists()
-
-
 def test_a_client_without_a_secret_is_refused_with_the_way_out(tmp_path):
     with pytest.raises(LocalError, match="RETRIEVAL_OIDC_CLIENT_SECRET"):
         environment.write_sign_in(settings(tmp_path, oidc_client_secret=None), "http://127.0.0.1:8501")
@@ -74,15 +65,6 @@ def test_a_client_without_a_secret_is_refused_with_the_way_out(tmp_path):
 def test_a_wrong_setting_is_told(tmp_path, name, value, problem):
     with pytest.raises(ValidationError, match=problem):
         Settings(home=tmp_path, **({"oidc_issuer": ISSUER, "oidc_client_id": "app"} | {name: value}))
-
-
-def test_an_empty_setting_is_none(tmp_path):
-    configured = Settings(
-        home=tmp_path, oidc_issuer="", oidc_client_id="", oidc_client_secret="", oidc_cookie_secret=""
-    )
-    assert (configured.oidc_issuer, configured.oidc_client_id) == (None, None)
-    environment.write_sign_in(configured, "http://127.0.0.1:8501")
-    assert not environment.sign_in_file(configured).exists()
 
 
 @pytest.mark.parametrize(

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import io
 import os
-import re
 import signal
 import subprocess
 import sys
@@ -12,17 +10,14 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import TextIO
 
 import pytest
 
-from local import REFUSED_EXIT_CODE, LocalError, instance, logs, processes
+from local import LocalError, instance, logs, processes
 from local import supervisor as module
-from local.console import Console
-from local.instance import InstanceRecord, RoleRecord
+from local.instance import InstanceRecord
 from local.processes import Process
 from local.supervisor import Role, StopRequested, Supervisor
-from retrieval_client.cli.output import ProgressLine
 
 pytestmark = pytest.mark.service
 
@@ -125,23 +120,6 @@ def test_a_role_that_does_not_answer_any_more_is_started_again(
     assert "sample has not answered for 1 s: it is ended and started again." in messages
 
 
-def test_a_role_starts_once_what_it_waits_for_is_up_or_done(
-    supervisor: Supervisor, record: InstanceRecord, tmp_path: Path
-) -> None:
-    up = tmp_path / "up"
-    supervisor.add_role(replace(_role(record, tmp_path, _STAYS, "server"), ready=up.exists))
-    step = f"import pathlib; assert pathlib.Path({str(up)!r}).exists()"
-    supervisor.add_role(replace(_role(record, tmp_path, step, "step"), is_setup_step=True, after=("server",)))
-    supervisor.add_role(replace(_role(record, tmp_path, _STAYS, "last"), after_end=("step",)))
-    _until(supervisor, lambda: record.roles[0].state == "starting")
-    supervisor.check_roles()
-    assert [role.state for role in record.roles] == ["starting", "waiting", "waiting"]
-    up.touch()
-    supervisor.wait_ready(20)
-    assert [role.state for role in record.roles] == ["up", "done", "up"]
-    assert record.roles[1].pid is None
-
-
 def test_a_setup_step_that_fails_stops_everything_with_its_log(
     supervisor: Supervisor, record: InstanceRecord, tmp_path: Path
 ) -> None:
@@ -149,22 +127,6 @@ def test_a_setup_step_that_fails_stops_everything_with_its_log(
     supervisor.add_role(replace(_role(record, tmp_path, program, "register"), is_setup_step=True))
     with pytest.raises(LocalError, match=r"(?s)register failed \(exit code 7\).*no such pool"):
         supervisor.wait_ready(20)
-
-
-def test_a_setup_step_that_refuses_is_told_by_its_last_line_alone(
-    supervisor: Supervisor, record: InstanceRecord, tmp_path: Path
-) -> None:
-    program = f"import sys; print('...'); print('Set the key.', file=sys.stderr); sys.exit({REFUSED_EXIT_CODE})"
-    supervisor.add_role(replace(_role(record, tmp_path, program, "migrate"), is_setup_step=True))
-    with pytest.raises(LocalError, match=r"^Set the key\.$"):
-        supervisor.wait_ready(20)
-
-
-def test_what_is_not_ready_in_time_is_named(supervisor: Supervisor, record: InstanceRecord, tmp_path: Path) -> None:
-    supervisor.add_role(replace(_role(record, tmp_path, _STAYS), ready=lambda: False))
-    supervisor.add_role(replace(_role(record, tmp_path, _STAYS, "next"), after=("sample",)))
-    with pytest.raises(LocalError, match="sample was not ready within 0 s"):
-        supervisor.wait_ready(0.3)
 
 
 def test_stopping_ends_the_children_of_children_and_those_that_will_not_go(
@@ -212,32 +174,11 @@ def test_a_request_to_stop_interrupts_the_wait(supervisor: Supervisor, record: I
             signal.signal(number, handler)
 
 
-def test_a_log_that_has_grown_is_put_aside(tmp_path: Path) -> None:
-    file = logs.log_path(tmp_path, "api")
-    file.parent.mkdir()
-    file.write_bytes(b"x" * (21 * 1024 * 1024))
-    with file.open("ab") as writer:
-        logs.bound_logs(tmp_path)
-        writer.write(b"after\n")
-    assert file.read_bytes() == b"after\n"
-    assert file.with_suffix(".log.1").stat().st_size == 21 * 1024 * 1024
-
-
 def _wait_for_exec(pid: int) -> None:
     """Wait until the child has replaced its copy of this process."""
     deadline = time.monotonic() + 5
     while _STAYS.encode() not in Path(f"/proc/{pid}/cmdline").read_bytes() and time.monotonic() < deadline:
         time.sleep(0.01)
-
-
-def test_each_step_of_a_start_is_reported_once_in_the_order_of_its_end(
-    supervisor: Supervisor, record: InstanceRecord, tmp_path: Path
-) -> None:
-    supervisor.add_role(_role(record, tmp_path, _STAYS, "postgres"))
-    supervisor.add_role(replace(_role(record, tmp_path, "", "migrate"), is_setup_step=True, after=("postgres",)))
-    stream = io.StringIO()
-    supervisor.wait_ready(20, Console(stream).report_start)
-    assert re.fullmatch(r"  PostgreSQL … \d\.\d s\n  Database schema … \d\.\d s\n", stream.getvalue())
 
 
 def test_a_role_that_takes_its_time_to_end_is_named_and_a_second_signal_ends_it(
@@ -264,96 +205,3 @@ def test_a_role_that_takes_its_time_to_end_is_named_and_a_second_signal_ends_it(
     supervisor.stop_roles(report)
     assert set(slow_roles) == {"worker"}
     assert time.monotonic() - begin < 10
-
-
-class Clock:
-    """Clock advanced by the test."""
-
-    def __init__(self) -> None:
-        self.seconds = 0.0
-
-    def __call__(self) -> float:
-        return self.seconds
-
-
-@pytest.fixture
-def terminal() -> Iterator[tuple[TextIO, int]]:
-    """Return a terminal and a descriptor that reads its output."""
-    person, program = os.openpty()
-    with os.fdopen(program, "w") as stream:
-        yield stream, person
-    os.close(person)
-
-
-def _read_until(person: int, end: str) -> str:
-    """Read terminal output until `end`."""
-    output = ""
-    while not output.endswith(end):
-        output += os.read(person, 10_000).decode()
-    return output
-
-
-def _watch(progress: ProgressLine, clock: Clock, seconds: int) -> None:
-    for tenth in range(seconds * 10 + 1):
-        clock.seconds = tenth / 10
-        progress.show(f"{clock.seconds:.1f} s")
-
-
-def test_progress_is_one_line_that_changes_once_a_second_on_a_terminal(
-    terminal: tuple[TextIO, int], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("TERM", "xterm")
-    stream, person = terminal
-    clock = Clock()
-    _watch(ProgressLine(stream, clock), clock, 10)
-    output = _read_until(person, "10.0 s\x1b[?7h")
-    assert [part.partition("s")[0] + "s" for part in output.split("\x1b[?7l")[1:]] == [f"{n}.0 s" for n in range(1, 11)]
-    assert "\n" not in output
-
-
-def test_progress_is_a_line_once_a_minute_without_a_terminal() -> None:
-    stream, clock = io.StringIO(), Clock()
-    _watch(ProgressLine(stream, clock), clock, 185)
-    assert stream.getvalue() == "60.0 s\n120.0 s\n180.0 s\n"
-
-
-def test_a_terminal_without_control_sequences_gets_plain_lines(
-    terminal: tuple[TextIO, int], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("TERM", "dumb")
-    stream, person = terminal
-    clock = Clock()
-    _watch(ProgressLine(stream, clock), clock, 61)
-    assert _read_until(person, "\n") == "60.0 s\r\n"
-
-
-def test_a_result_takes_the_place_of_the_line_of_progress(
-    terminal: tuple[TextIO, int], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("TERM", "xterm")
-    stream, person = terminal
-    clock = Clock()
-    console = Console(stream, clock)
-    clock.seconds = 3
-    console.report_start([RoleRecord("prefect", "starting"), RoleRecord("api", "waiting")])
-    console.say("API is up again.")
-    output = _read_until(person, "\n")
-    assert "Waiting for Prefect … 3 s" in output
-    assert "API … " not in output
-    assert output.endswith("\r\x1b[2K\x1b[?7l\x1b[?7hAPI is up again.\r\n")
-
-
-def test_what_is_waited_for_is_named_once_a_minute_in_a_log() -> None:
-    stream, clock = io.StringIO(), Clock()
-    console = Console(stream, clock)
-    for seconds in range(61):
-        clock.seconds = seconds
-        console.report_start([RoleRecord("register", "starting"), RoleRecord("worker")])
-    console.restart_clock()
-    for seconds in range(60, 122):
-        clock.seconds = seconds
-        console.report_stop("worker")
-    start, stop = stream.getvalue().splitlines()
-    assert start == "  Waiting for Deployments in Prefect … 60 s"
-    assert stop.startswith("  Waiting for Worker to end")
-    assert stop.endswith("… 60 s")
