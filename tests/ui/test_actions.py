@@ -18,7 +18,6 @@ from tests.library import Library
 from tests.standins import docling_serve
 from tests.ui.conftest import visible_content
 from ui.client import Api, ApiError
-from ui.parts import namespace_form
 
 
 def click(app: AppTest, label: str) -> AppTest:
@@ -95,33 +94,8 @@ def new_key(app: AppTest, drive: DriveNamespace) -> None:
     click(app, "Create API key")
 
 
-def new_tenant(app: AppTest, drive: DriveNamespace) -> None:
-    typed(app, "New tenant", "carol")
-    click(app, "Add tenant")
-
-
-def forget(app: AppTest, drive: DriveNamespace) -> None:
-    choose(app, "Remove tenant", "alice")
-    app.run()
-    click(app, "Remove alice")
-
-
 def new_namespace(app: AppTest, drive: DriveNamespace) -> None:
     typed(app, "Name", "Second")
-    click(app, "Test and save")
-
-
-def gone_namespace(app: AppTest, drive: DriveNamespace) -> None:
-    app.text_input(key="delete_name").set_value("space").run()
-    app.button(key="delete_ns").click().run()
-
-
-def connect(app: AppTest, drive: DriveNamespace) -> None:
-    click(app, "Connect")
-
-
-def change_namespace(app: AppTest, drive: DriveNamespace) -> None:
-    field(app, "name").set_value("renamed")
     click(app, "Test and save")
 
 
@@ -139,26 +113,12 @@ Act = Callable[[AppTest, DriveNamespace], Any]
 CHANGE = {"document": "{document}", "tab": "Edit"}
 ACTIONS: dict[str, tuple[str, dict[str, str], Act]] = {
     "confirm removals": ("connections", {}, removal),
-    "change the interval": ("connections", {}, interval),
-    "connect": ("connections", {}, connect),
-    "authorize again": ("connections", {}, lambda app, drive: click(app, "Reconnect")),
     "revoke a connection": ("connections", {}, revocation),
-    "ingest now": ("connections", {}, lambda app, drive: click(app, "Ingest now")),
     "add a text": ("add_content", {"source": "TEXT"}, text),
-    "add a file": ("add_content", {}, file),
-    "retry": ("runs", {"run": "{run}"}, lambda app, drive: click(app, "Retry")),
     "cancel": ("runs", {"run": "{run}"}, lambda app, drive: click(app, "Cancel this run")),
     "resync": ("documents", CHANGE, lambda app, drive: click(app, "Index this document again")),
-    "delete": ("documents", CHANGE, lambda app, drive: click(app, "Delete for good")),
-    "set metadata": ("documents", CHANGE, metadata),
     "make a key": ("keys", {"tab": "API keys"}, new_key),
-    "revoke a key": ("keys", {"tab": "API keys"}, lambda app, drive: click(app, "Revoke for good")),
-    "make a tenant known": ("keys", {"tab": "Tenants"}, new_tenant),
-    "forget a tenant": ("keys", {"tab": "Tenants"}, forget),
     "create a namespace": ("namespaces", {"new": "yes"}, new_namespace),
-    "change a namespace": ("namespaces", {"open": "yes"}, change_namespace),
-    "delete a namespace": ("namespaces", {"open": "yes"}, gone_namespace),
-    "search": ("search", {}, lambda app, drive: app.text_input[0].set_value("contract").run()),
 }
 
 
@@ -172,8 +132,6 @@ def fails(org, drive: DriveNamespace) -> None:
 
 def at(app, org, drive: DriveNamespace, name: str) -> AppTest:
     """Open the page of an action."""
-    if name == "retry":
-        fails(org, drive)
     page, parameters, _ = ACTIONS[name]
     placed = {key: value.format(**dataclasses.asdict(drive)) for key, value in parameters.items()}
     return app(org.api_key, page, namespace=drive.namespace, **placed)
@@ -278,54 +236,6 @@ def test_another_model_is_refused_in_words_until_everything_is_to_be_embedded_ag
     assert "REEMBED" in {run["source"] for run in held_runs["ingestJobRuns"]}
 
 
-def test_a_model_that_needs_a_key_is_not_said_to_be_saved_without_one(app, org, drive):
-    view = app(org.api_key, "namespaces", namespace=drive.namespace, open="yes")
-    choose(view, "Provider", "COHERE")
-    view.run()
-    click(view, "Test and save")
-    assert r"embeddingModelConfig\.apiKey must have" in view.error[0].value
-
-
-def test_a_filter_that_is_no_object_is_refused(app, org, space):
-    valid_view = app(
-        org.api_key, "search", namespace=space, q="seal owls", columns="keyword", filter='{"topic": "seals"}'
-    )
-    assert "1 document found" in visible_content(valid_view)
-    broken = app(org.api_key, "documents", namespace=space, metadata="[1]")
-    assert "not a JSON object" in visible_content(broken)
-    assert "owls" in visible_content(app(org.api_key, "documents", namespace=space, metadata="{}"))
-
-
-def test_the_way_to_the_service_goes_once_the_connection_has_moved(app, org, drive):
-    view = app(org.api_key, "connections", namespace=drive.namespace)
-    click(view, "Connect")
-    assert not view.error, visible_content(view)
-    links = {link.proto.label: link.proto.url for link in view.get("link_button")}
-    assert links["Open the service"].startswith("https://accounts.google.com/")
-    assert "Open the service" in {link.proto.label for link in view.run().get("link_button")}
-    org.db.rows("update connections set status = 'ACTIVE' where status = 'PENDING' and name = 'Google Drive'")
-    view.run()
-    assert not view.exception
-    assert "Open the service" not in {link.proto.label for link in view.get("link_button")}
-
-
-def test_sites_and_libraries_of_sharepoint_are_chosen_by_their_addresses(app, org, drive):
-    app_of = {"clientId": "1", "clientSecret": "s", "tenantId": "contoso.com"}
-    changed = org.client.patch(f"/v1/namespaces/{drive.namespace}", json={"sharepointConfig": app_of})
-    assert changed.status_code == 200, changed.text
-    org.db.rows("update connections set connector = 'SHAREPOINT' where id = %(id)s", {"id": drive.connection})
-    view = app(org.api_key, "connections", namespace=drive.namespace)
-    (area,) = view.text_area
-    area.set_value("https://contoso.sharepoint.com/sites/plans\n\n  sites/marketing/Shared Documents ").run()
-    click(view, "Ingest now")
-    assert not view.error, visible_content(view)
-    (job,) = org.db.rows("select config from jobs where config ->> 'connectionId' = %(id)s", {"id": drive.connection})
-    assert job["config"]["request"]["include"] == [
-        {"path": "https://contoso.sharepoint.com/sites/plans"},
-        {"path": "sites/marketing/Shared Documents"},
-    ]
-
-
 def test_a_bucket_is_connected_and_ingested(app, org):
     space = org.namespace()
     view = app(org.api_key, "connections", namespace=space)
@@ -384,18 +294,6 @@ def test_who_may_not_change_documents_sees_the_removals_and_no_button(app, org, 
     assert not {"Remove for good", "Revoke for good", "Ingest now"} & {button.label for button in view.button}
 
 
-def test_a_run_leads_to_the_removals_of_its_connection(app, org, drive):
-    org.db.rows(
-        "update jobs set config = config || jsonb_build_object('connectionId', %(connection)s::text)"
-        " where id = (select job_id from job_runs where id = %(run)s)",
-        {"connection": drive.connection, "run": drive.run},
-    )
-    view = app(org.api_key, "runs", namespace=drive.namespace, run=drive.run)
-    assert not view.exception
-    links = {link.value: link.proto.query_string for link in view.get("page_link")}
-    assert f"removals={drive.connection}" in links["3 removals to confirm: look at them"]
-
-
 def test_an_interval_is_kept_as_soon_as_it_is_chosen(app, org, drive):
     view = app(org.api_key, "connections", namespace=drive.namespace)
     interval(view, drive)
@@ -416,28 +314,6 @@ def test_a_document_shows_its_versions(app, org, drive):
     versions = next(table for table in tables if "Version" in table.columns)
     assert list(versions["By"]) == ["Text"]
     assert [list(statuses) for statuses in versions["Status"]] == [["QUEUED"]]
-
-
-def test_a_document_without_any_run_says_so(app, org, drive):
-    view = app(org.api_key, "documents", namespace=drive.namespace, document=drive.document, tab="Versions")
-    assert not view.exception
-    assert "No job run holds this document any more" in visible_content(view)
-
-
-def test_what_was_packed_together_leads_to_each_other(app, org, drive):
-    library = Library(org.db, Scope(org.id, drive.namespace, ""), None)
-    member = library.put(["A letter."], name="letter.txt")
-    org.db.rows(
-        "update documents set archive_id = %(archive)s where id = %(id)s", {"archive": drive.document, "id": member}
-    )
-    inside = app(org.api_key, "documents", namespace=drive.namespace, document=member)
-    assert "Parent archive" in {link.value for link in inside.get("page_link")}
-    view = app(org.api_key, "documents", namespace=drive.namespace, document=drive.document)
-    links = {link.value: link.proto.query_string for link in view.get("page_link")}
-    assert f"archive={drive.document}" in links["1 document in this archive"]
-    members_view = app(org.api_key, "documents", namespace=drive.namespace, archive=drive.document)
-    assert "letter.txt" in visible_content(members_view)
-    assert "stays.txt" not in visible_content(members_view)
 
 
 RUNS = """
@@ -477,41 +353,3 @@ def test_a_key_that_may_only_search_searches(app, org, space):
     assert not view.exception
     assert "owls" in visible_content(view)
     assert not view.get("page_link")
-
-
-def test_advice_fits_what_was_asked_for(app, org):
-    # No advice to remove an unset filter or to start filtered-out work.
-    empty = org.namespace()
-    plain = visible_content(app(org.api_key, "search", namespace=empty, q="seals", columns="keyword"))
-    assert "Nothing found." in plain
-    assert "filter" not in plain.partition("Nothing found.")[2].partition("\n")[0]
-    filtered = visible_content(
-        app(org.api_key, "search", namespace=empty, q="seals", columns="keyword", filter='{"team": "x"}')
-    )
-    assert "Take the filter away." in filtered
-    both = {"filter": '{"team": "x"}', "least": "0.5"}
-    assert "Lower the minimum score or take the filter away." in visible_content(
-        app(org.api_key, "search", namespace=empty, q="seals", columns="keyword", **both)
-    )
-    assert "No run has the status “Processing” now." in visible_content(
-        app(org.api_key, "runs", namespace=empty, status="PROCESSING")
-    )
-
-
-@pytest.mark.parametrize(
-    ("fields_sent", "saved", "unconfirmed"),
-    [
-        ({"name": "a"}, {"name": "a"}, []),
-        ({"name": "a"}, {"name": "b"}, ["name"]),
-        ({"webScraperConfig": None}, {"webScraperConfig": {"provider": "BUILTIN"}}, ["webScraperConfig"]),
-        ({"webScraperConfig": {"apiKey": "fc-secret-2222"}}, {"webScraperConfig": {"apiKey": "••••2222"}}, []),
-        (
-            {"webScraperConfig": {"apiKey": "fc-secret-2222"}},
-            {"webScraperConfig": {"apiKey": "••••1111"}},
-            ["webScraperConfig.apiKey"],
-        ),
-        ({"fileStorageConfig": {"credentials": {"accessKeyId": "a"}}}, {"fileStorageConfig": {}}, []),
-    ],
-)
-def test_what_the_service_did_not_confirm_is_not_said_to_be_saved(fields_sent, saved, unconfirmed):
-    assert namespace_form.unconfirmed_fields(fields_sent, saved) == unconfirmed

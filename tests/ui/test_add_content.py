@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -11,11 +10,9 @@ import pytest
 from retrieval import ids
 from retrieval.ports import Scope
 from tests.library import Library
-from tests.ui.conftest import visible_content
 from tests.ui.test_actions import click, typed
 from ui.client import Api, ApiError, ApiResponse
-from ui.parts import account_tree, added, run_detail
-from ui.parts.account_tree import Tree
+from ui.parts import account_tree
 
 
 def runs(org, space: str) -> list[dict[str, Any]]:
@@ -92,14 +89,6 @@ def test_a_folder_with_a_damaged_file_is_one_run_that_names_the_failure(app, org
     assert "broken.pdf" in visible_text(view)
     assert "The PDF file is damaged." in visible_text(view)
     assert "a.txt" not in visible_text(view)
-
-
-def test_a_session_that_ended_before_the_files_were_accepted_tells_that_none_was(app, org):
-    view = app(org.api_key, "add_content", namespace=org.namespace(), of="20", sent="0")
-    assert not view.exception
-    assert "0 of 20 items reached the service" in visible_text(view)
-    click(view, "Add more")
-    assert "of" not in view.query_params
 
 
 def test_a_session_that_was_lost_tells_what_reached_the_service(app, org):
@@ -190,18 +179,6 @@ def test_what_is_missing_is_said_before_anything_is_sent(app, org, source, field
     click(view, "Start")
     assert why in visible_text(view)
     assert runs(org, space) == []
-
-
-def test_a_website_is_crawled_without_its_sitemaps_if_the_box_is_cleared(app, org):
-    space = org.namespace(webScraperConfig={"provider": "BUILTIN"})
-    form = app(org.api_key, "add_content", namespace=space, source="WEBSITE")
-    typed(form, "Start URL", "https://docs.example.com")
-    (box,) = [box for box in form.checkbox if "sitemaps" in box.label]
-    assert box.value
-    box.uncheck()
-    click(form, "Start")
-    (job,) = org.db.rows("select config from jobs where config -> 'request' ->> 'url' = 'https://docs.example.com'", {})
-    assert job["config"]["request"]["useSitemap"] is False
 
 
 def test_a_preview_adds_nothing_and_shows_the_report(app, org):
@@ -298,55 +275,6 @@ def test_folders_of_an_account_are_opened_and_chosen(app, org, drive):
     assert job["config"]["request"]["exclude"] == [{"id": "old.md"}, {"mimeType": "image/*"}, {"path": "tmp/**"}]
 
 
-def test_a_folder_of_hundreds_is_drawn_in_parts(app, org, drive, monkeypatch):
-    # Each page added widgets until clicks took many seconds.
-    space, connection = drive
-    browse, names = Api._send, [f"folder {number:03}" for number in range(550)]
-
-    def paged(api: Api, method: str, path: str, **options: Any) -> Any:
-        if not path.endswith("/browse"):
-            return browse(api, method, path, **options)
-        start = int(options["json"].get("cursor", 0))
-        items = [entry(name, folder=True) for name in names[start : start + 100]]
-        has_more = start + 100 < len(names)
-        return ApiResponse(
-            {"items": items, "hasNextPage": has_more, "nextCursor": str(start + 100) if has_more else None}, ""
-        )
-
-    def listed_folders() -> list[str]:
-        return [
-            checkbox.label.removeprefix("Take ").replace("\\", "")
-            for checkbox in view.checkbox
-            if "folder" in checkbox.label
-        ]
-
-    monkeypatch.setattr(Api, "_send", paged)
-    view = app(org.api_key, "add_content", namespace=space, source="GOOGLE_DRIVE")
-    next(radio for radio in view.radio if radio.label == "Content").set_value(account_tree.CHOSEN_CONTENT).run()
-    box(view, "Take folder 007").check().run()
-    met = set(listed_folders())
-    for _ in range(20):
-        if not any(button.label == "More" for button in view.button):
-            break
-        click(view, "More")
-        assert len(listed_folders()) <= account_tree.MAX_DRAWN_ENTRIES
-        met |= set(listed_folders())
-    assert met == set(names)
-    assert listed_folders()[-1] == names[-1]
-    assert "of 550" in visible_text(view)
-    box(view, "Take folder 549").check().run()
-    assert "2 chosen" in visible_text(view)
-    for _ in range(20):
-        if not any(button.label == "Earlier" for button in view.button):
-            break
-        click(view, "Earlier")
-    assert listed_folders()[0] == names[0]
-    assert box(view, "Take folder 007").value
-    click(view, "Start")
-    (job,) = org.db.rows("select config from jobs where config ->> 'connectionId' = %(id)s", {"id": connection})
-    assert job["config"]["request"]["include"] == [{"id": "folder 007"}, {"id": "folder 549"}]
-
-
 @pytest.mark.parametrize("page", ["add_content", "connections"])
 def test_who_ingests_again_goes_on_with_what_was_chosen(app, org, drive, page):
     # A new run started with the whole account and dropped exclusions.
@@ -393,56 +321,3 @@ def test_an_account_that_cannot_be_listed_is_not_taken_as_a_whole(app, org, driv
 
 def box(app, label: str):
     return next(checkbox for checkbox in app.checkbox if checkbox.label.replace("\\", "").startswith(label))
-
-
-def test_a_source_without_a_connection_says_where_to_make_one(app, org):
-    view = app(org.api_key, "add_content", namespace=org.namespace(), source="BOX")
-    assert "No active Box connection" in visible_content(view)
-    assert "Connect Box" in {button.label for button in view.button}
-
-
-def test_what_is_left_out_wins_over_what_is_taken():
-    tree = Tree(mode=account_tree.CHOSEN_CONTENT)
-    tree.toggle("a", above=False)
-    assert tree.is_taken("a", above=False)
-    tree.toggle("a/b", above=True)
-    assert not tree.is_taken("a/b", above=True)
-    assert tree.config() == {"include": [{"id": "a"}], "exclude": [{"id": "a/b"}]}
-    tree.toggle("a/b", above=True)
-    tree.toggle("a", above=False)
-    assert tree.config() == {}
-
-
-def run_of(**fields: Any) -> dict[str, Any]:
-    progress = dict.fromkeys(("found", "fetched", "parsed", "chunked", "embedded", "upserted", "failed"), 0)
-    moment = {"isoString": "2026-11-22T12:00:00.000+00:00"}
-    base = {"outcome": None, "createdAt": moment, "queuePosition": 1, "estimatedStart": None, "notices": []}
-    return {**base, **fields, "progress": {**progress, **fields.get("progress", {})}}
-
-
-@pytest.mark.parametrize(
-    ("fields", "percent"),
-    [
-        ({"progress": {"found": 2, "fetched": 2, "parsed": 1}}, 30),
-        ({"progress": {"found": 0}}, 0),
-        ({"outcome": "SUCCEEDED", "progress": {"found": 0}}, 100),
-        ({"outcome": "CANCELLED", "progress": {"found": 4}}, 0),
-        ({"outcome": "CANCELLED"}, 0),
-        ({"outcome": "FAILED", "progress": {"found": 1, "fetched": 1, "failed": 1}}, 20),
-    ],
-)
-def test_progress_is_of_the_documents(fields, percent):
-    assert added.percent_done(run_of(**fields)) == percent
-
-
-def test_a_worker_is_asked_for_only_where_nothing_has_begun():
-    at = datetime(2026, 11, 22, 12, 5, tzinfo=UTC)
-    soon = {"isoString": "2026-11-22T12:05:30.000+00:00"}
-    assert "nothing has begun for an hour" in run_detail.queue_status(run_of(), at)
-    assert "nothing has begun for an hour" not in run_detail.queue_status(run_of(estimatedStart=soon), at)
-    assert "likely to begin in 30.0 s" in run_detail.queue_status(run_of(estimatedStart=soon), at)
-    assert "nothing has begun for an hour" not in run_detail.queue_status(
-        run_of(), datetime(2026, 11, 22, 12, 0, 30, tzinfo=UTC)
-    )
-    waits_for_vendor = run_of(notices=[{"reason": "OpenAI has not answered.", "count": 0}])
-    assert "nothing has begun for an hour" not in run_detail.queue_status(waits_for_vendor, at)

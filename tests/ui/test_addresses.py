@@ -52,15 +52,6 @@ def test_back_shows_what_was_there_before(app, org, space, field, initial_value,
     assert address(view) == first
 
 
-def test_back_leads_to_the_namespace_before(app, org, space):
-    other_namespace = org.namespace()
-    view = app(org.api_key, "documents", namespace=space)
-    open_namespace(view, other_namespace)
-    assert address(view)["namespace"] == other_namespace
-    at(view, namespace=space)
-    assert address(view)["namespace"] == space
-
-
 @pytest.mark.parametrize(
     ("page", "parameters"),
     [

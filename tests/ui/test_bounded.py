@@ -9,8 +9,6 @@ import pytest
 from retrieval import ids
 from retrieval.ports import Scope
 from tests.library import Library
-from tests.ui.test_addresses import address
-from tests.ui.test_evaluations import run_of
 from ui.client import Api
 
 MAX_PAGE_ROWS = 200
@@ -109,44 +107,3 @@ def test_no_page_loads_more_than_200_rows(app, org, full, monkeypatch):
         assert LEAST.get(name, 0) <= len(loaded) <= MAX_PAGE_ROWS, (name, len(loaded))
         assert all(len(table.value) <= 100 for table in view.dataframe), name
     assert not unbounded
-
-
-def test_an_old_namespace_opens_by_its_link(app, org, full):
-    view = app(org.api_key, "documents", namespace=full["namespace"])
-    assert not view.exception
-    assert address(view)["namespace"] == full["namespace"]
-    view.session_state["page_namespace"] = True
-    view.run()
-    offered = [button for button in view.button if str(button.key).startswith("page_namespace_ns_")]
-    assert len(offered) == 50
-    assert offered[0].label.endswith(":red[230 failed]")
-
-
-def test_a_large_question_set_is_read_in_parts(app, org, full, monkeypatch):
-    # 300 questions and a run.
-    questions = [{"query": f"q{number}", "relevant": [{"externalId": str(number)}]} for number in range(300)]
-    body = {"namespaceId": full["namespace"], "name": "many", "questions": questions}
-    evaluation = org.client.post("/v1/evaluations", json=body).json()["data"]["evaluation"]["id"]
-    run_of(org, full["namespace"], evaluation, {"questions": [ranked(question["query"]) for question in questions]})
-    loaded: set[str] = set()
-    real = Api._send
-
-    def watch(api: Api, method: str, path: str, **options: Any) -> Any:
-        answer = real(api, method, path, **options)
-        loaded.update(rows_of(answer.data))
-        return answer
-
-    monkeypatch.setattr(Api, "_send", watch)
-    for tab in ("Questions", "Results", "History"):
-        view = app(org.api_key, "evaluations", namespace=full["namespace"])
-        loaded.clear()
-        view.query_params["evaluation"], view.query_params["tab"] = evaluation, tab
-        view.run()
-        assert not view.exception
-        assert not view.error
-        assert max(len(table.value) for table in view.dataframe) <= 50, tab
-        assert len(loaded) <= MAX_PAGE_ROWS, tab
-
-
-def ranked(query: str) -> dict[str, Any]:
-    return {"query": query, "ranks": {"base": [1], "new": [2]}}

@@ -39,27 +39,3 @@ def test_two_clicks_rotate_a_secret_once(app, org, hasty):
         secrets += [code.value for code in view.code]
     assert len(secrets) == 3
     assert secrets[0] != secrets[1] == secrets[2]
-
-
-def test_a_key_that_is_rotated_as_soon_as_it_is_created_gets_another_one(app, org, hasty):
-    org.namespace()
-    view = app(org.api_key, "keys", tab="API keys")
-    typed(view, "Name", "Website")
-    click(view, "Create API key")
-    created = [code.value for code in view.code]
-    click(view, "I copied it")
-    key = next(key for key in org.client.get("/v1/keys").json()["data"]["keys"] if key["name"] == "Website")
-    next(button for button in view.button if button.key == f"rotate-{key['id']}").click().run()
-    assert not view.exception
-    assert [code.value for code in view.code] != created
-    assert [key["name"] for key in org.client.get("/v1/keys").json()["data"]["keys"]].count("Website") == 2
-
-
-def test_what_is_asked_for_later_is_another_request(app, org, monkeypatch):
-    monkeypatch.setattr(widgets, "SECOND_CLICK_SECONDS", 0.0)
-    org.namespace()
-    view = app(org.api_key, "keys", tab="API keys")
-    typed(view, "Name", "Website")
-    click(view, "Create API key")
-    click(view, "Create API key")
-    assert [key["name"] for key in org.client.get("/v1/keys").json()["data"]["keys"]].count("Website") == 2

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 
 import pytest
-import streamlit as st
 
 from retrieval.ports import Scope
 from tests.api.routes.test_resync import fail
@@ -13,8 +12,6 @@ from tests.library import Library
 from tests.ui.conftest import visible_content
 from tests.ui.test_actions import click
 from tests.ui.test_addresses import address
-from ui.client import Api
-from ui.parts import document_filters
 
 FOR_ADA = {"users": ["ada@example.com"], "groups": [], "denied": {"users": [], "groups": []}, "public": False}
 
@@ -59,29 +56,6 @@ def test_a_piece_of_the_name_finds_a_document_and_stands_in_the_address(app, org
     assert "q" not in view.query_params
 
 
-def test_what_is_typed_before_the_page_is_complete_is_looked_for(app, org, pages, monkeypatch):
-    # Typing interrupts the first run between the fields and the results.
-    with monkeypatch.context() as patch:
-        patch.setattr(document_filters, "show_filter", lambda name: st.stop())
-        view = app(org.api_key, "documents", namespace=pages)
-        assert "harbour-seal.pdf" not in visible_content(view)
-    view.text_input(key="find_q").set_value("SEAL").run()
-    assert not view.exception
-    assert view.text_input(key="find_q").value == "SEAL"
-    assert "1 document:" in visible_content(view)
-
-
-def test_an_id_that_is_pasted_finds_its_document(app, org, pages):
-    (row,) = org.db.rows(
-        "select d.id from documents d join partitions p on p.id = d.partition_id"
-        " where p.namespace_id = %(space)s and d.name = 'Prices'",
-        {"space": pages},
-    )
-    view = app(org.api_key, "documents", namespace=pages, q=row["id"])
-    assert "Prices" in visible_content(view)
-    assert "1 document:" in visible_content(view)
-
-
 def test_a_site_is_deleted_whole_and_nothing_else_once_it_was_shown(app, org, pages):
     view = app(org.api_key, "documents", namespace=pages)
     assert not [label for label in labels(view) if "Delete" in label], "nothing is done to all without a filter"
@@ -98,15 +72,6 @@ def test_a_site_is_deleted_whole_and_nothing_else_once_it_was_shown(app, org, pa
         "broken.pdf",
         "plan.txt",
     }
-
-
-def test_what_a_resync_leaves_out_is_said(app, org, pages):
-    org.db.rows("update documents set error = 'The site did not answer in time.' where name = 'broken.pdf'")
-    view = app(org.api_key, "documents", namespace=pages, status="FAILED")
-    view.button(key="documents-NOT_ANSWERING").click().run()
-    assert not view.exception
-    assert "0 documents queued" in visible_content(view)
-    assert "1 document left out" in visible_content(view)
 
 
 @pytest.mark.parametrize("page", ["documents", "namespaces"])
@@ -272,28 +237,6 @@ def test_documents_are_found_by_the_values_of_their_metadata(app, org, space):
     assert view.pills(key="facet_metadata_year").options == ["2020 (2)", "2021 (1)"]
     view.pills(key="facet_metadata_topic").set_value([]).run()
     assert "metadata" not in address(view)
-
-
-def test_a_page_of_documents_asks_few_questions_and_for_one_page(app, org, pages, monkeypatch):
-    requests = []
-    real = Api._send
-
-    def ask(api, method, path, **options):
-        answer = real(api, method, path, **options)
-        requests.append((path, len((answer.data or {}).get("documents") or ())))
-        return answer
-
-    monkeypatch.setattr(Api, "_send", ask)
-    view = app(org.api_key, "documents", namespace=pages)
-    requests.clear()
-    view.run()
-    assert not view.exception
-    assert sorted(path for path, _ in requests) == [
-        "/v1/connections",
-        *["/v1/documents"] * 4,
-        f"/v1/namespaces/{pages}",
-    ]
-    assert [documents for _, documents in requests if documents] == [7], "one page of the list, and counts"
 
 
 def test_the_password_of_a_protected_file_is_given_at_its_failure(app, org):

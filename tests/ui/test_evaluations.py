@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from typing import Any
 
 import pytest
@@ -15,8 +14,7 @@ from tests.ui.conftest import visible_content
 from tests.ui.test_actions import click, typed
 from tests.ui.test_pages import pictures
 from tests.ui.test_search_lab import address, questions
-from ui.parts import comparisons, question_sets
-from ui.parts.question_sets import UnreadableFileError
+from ui.parts import question_sets
 
 QUESTION = {"query": "Who hunts at night?", "relevant": [{"externalId": "owls"}]}
 METRICS = ("ndcgAt10", "recallAt10", "recallAt100", "mrr")
@@ -165,40 +163,6 @@ def test_a_run_tells_intervals_wins_and_losses(app, org, space):
     assert pictures(over_time) == 1
 
 
-@pytest.mark.parametrize(
-    ("low", "high", "word"), [(0.01, 0.2, "better"), (-0.2, -0.01, "worse"), (-0.1, 0.1, "no clear difference")]
-)
-def test_only_an_interval_without_zero_is_a_difference(low, high, word):
-    row = {"setting": "new", "value": (low + high) / 2, "low": low, "high": high}
-    assert comparisons.describe_difference(row, "MRR", "base").split("[")[1].startswith(word)
-
-
-def test_a_row_of_the_table_is_a_setting_and_nothing_empty_is_sent():
-    row = dict.fromkeys(comparisons.SETTING_COLUMNS)
-    assert comparisons.build_setting({**row, "Name": " a ", "Semantic weight": 0.3}) == {
-        "name": "a",
-        "semanticWeight": 0.3,
-        "keywordWeight": 0.7,
-        "rerank": False,
-    }
-    assert comparisons.build_setting({**row, "Name": "c", "Semantic weight": 0, "Top K": math.nan}) == {
-        "name": "c",
-        "semanticWeight": 0.0,
-        "keywordWeight": 1.0,
-        "rerank": False,
-    }
-    full = {"Name": "b", "Semantic weight": 1, "Top K": 5, "Per document": 2, "Reranking": True, "Half-life (days)": 30}
-    assert comparisons.build_setting({**row, **full}) == {
-        "name": "b",
-        "semanticWeight": 1.0,
-        "keywordWeight": 0.0,
-        "topK": 5,
-        "perDocument": 2,
-        "rerank": True,
-        "recency": {"halfLifeDays": 30.0, "weight": 0.2},
-    }
-
-
 def test_questions_are_added_renamed_and_deleted(app, org, space):
     evaluation = create_question_set(org, space)
     view = opened(app, org, space, evaluation, tab="Questions")
@@ -261,20 +225,6 @@ def test_another_model_is_tried_behind_a_gate_and_cancelled(app, org, space):
     assert "Embed again behind the gate" in {button.label for button in view.button}
 
 
-def test_a_gate_that_cannot_be_measured_is_refused_in_words(app, org, space):
-    """No question of the set judges a span; and who may not change the namespace is offered no form."""
-    evaluation = create_question_set(org, space)
-    view = opened(app, org, space, evaluation, tab="Gate")
-    next(box for box in view.selectbox if box.label == "Metric").set_value("spanRecallAt10")
-    click(view, "Embed again behind the gate")
-    assert "No question of the evaluation judges a span" in visible_content(view)
-    assert "The namespace is being embedded again." not in visible_content(view)
-    reader = api_keys.create_key(org.db, org.ring, org.id, "r", scopes=["namespaces:read", "search"])
-    view = app(reader.api_key, "evaluations", namespace=space, evaluation=evaluation, tab="Gate")
-    assert not view.exception
-    assert "it lacks the scope namespaces:write" in visible_content(view)
-
-
 def test_who_may_only_search_reads_and_compares(app, org, space):
     evaluation = create_question_set(org, space)
     reader = api_keys.create_key(org.db, org.ring, org.id, "r", scopes=["namespaces:read", "search"])
@@ -286,19 +236,6 @@ def test_who_may_only_search_reads_and_compares(app, org, space):
     assert "Compare settings" in {button.label for button in view.button}
     missing_view = app(reader.api_key, "evaluations", namespace=space, evaluation="eval_of_somebody_else")
     assert "does not exist here any more" in visible_content(missing_view)
-
-
-def test_a_file_of_judgements_may_have_three_or_four_columns():
-    lines = (
-        b'{"_id": "1", "text": "q"}\n{"query": "r", "relevant": [{"documentId": "doc_1"}], "filter": {"metadata": {}}}'
-    )
-    for content in (b"1\t0\ta\t5\n", b"query\tdoc\tgrade\n1\ta\t5\n"):
-        questions, skipped = question_sets.read_questions({"q.jsonl": lines, "qrels.txt": content})
-        assert skipped == 0
-        assert questions[0] == {"query": "q", "relevant": [{"externalId": "a", "grade": 4}]}
-        assert questions[1]["filter"] == {"metadata": {}}
-    with pytest.raises(UnreadableFileError):
-        question_sets.read_questions({"q.jsonl": b'{"query": 5}'})
 
 
 def test_searches_without_good_results_become_a_question_set(app, org, space):

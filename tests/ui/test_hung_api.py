@@ -91,12 +91,6 @@ def opened(org: Any, base: str, page: str, namespace: str) -> AppTest:  # noqa: 
     return view
 
 
-def test_every_page_of_the_navigation_is_walked() -> None:
-    """A page more is a page more here."""
-    source = Path(client.__file__).with_name("app.py").read_text()
-    assert all(f'("{page}", ' in source for page in VIEWS)
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("page", VIEWS)
 def test_a_page_says_that_the_api_hangs_and_waits_once(org, base, space, api, page, monkeypatch) -> None:  # noqa: F811
@@ -130,12 +124,3 @@ def test_a_live_part_says_it_too_and_recovers(org, base, space, api, monkeypatch
     api.hang_after(9)
     view.run()
     assert "QUEUED" in visible_content(view)
-
-
-def test_a_run_within_a_run_ends_with_it() -> None:
-    silence = client.TimeoutGuard()
-    with silence:
-        with silence:
-            silence.has_timed_out = True
-        assert silence.has_timed_out
-    assert not silence.has_timed_out

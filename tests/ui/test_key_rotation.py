@@ -48,15 +48,6 @@ def test_a_key_is_rotated_and_the_old_one_works_until_it_is_revoked(app, org, sp
     assert "key_rotation" not in view.session_state
 
 
-def test_both_keys_may_be_kept(app, org):
-    api_keys.create_key(org.db, org.ring, org.id, "Website", scopes=["search"])
-    view = rotated(app, org.api_key, org, "Website")
-    click(view, "Keep both keys")
-    assert not view.exception
-    assert [key["revokedAt"] for key in of_name(org, "Website")] == [None, None]
-    assert not view.code
-
-
 def test_who_rotates_their_own_key_stays_signed_in(app, org):
     own_key = api_keys.create_key(org.db, org.ring, org.id, "Mine", scopes=["admin", "namespaces:read"])
     view = rotated(app, own_key.api_key, org, "Mine")
@@ -66,30 +57,3 @@ def test_who_rotates_their_own_key_stays_signed_in(app, org):
     assert not view.exception
     assert view.session_state["who"].api.key == new
     assert "1 revoked" in [expander.label for expander in view.expander]
-
-
-def test_the_key_of_the_session_is_told_apart_before_it_is_revoked(app, org):
-    own_key = api_keys.create_key(org.db, org.ring, org.id, "Mine", scopes=["admin", "namespaces:read"])
-    api_keys.create_key(org.db, org.ring, org.id, "Website", scopes=["search"])
-    view = app(own_key.api_key, "keys", **KEYS_TAB)
-    notices = [element.value for element in view.markdown if "you are signed in with it" in element.value]
-    assert len(notices) == 1
-    assert "**Mine**" in notices[0]
-    assert [element.value for element in view.warning] == [
-        "You are signed in with this key: revoking it signs you out."
-    ]
-    view.button(key=f"revoke-{own_key.id}").click().run()
-    assert not view.exception
-    assert "who" not in view.session_state
-
-
-def test_a_refusal_is_shown_and_nothing_is_revoked(app, org):
-    # Another administrator revokes the key between page and click.
-    own_key = api_keys.create_key(org.db, org.ring, org.id, "Mine", scopes=["admin", "namespaces:read"])
-    api_keys.create_key(org.db, org.ring, org.id, "Website", scopes=["search"])
-    view = app(own_key.api_key, "keys", **KEYS_TAB)
-    api_keys.revoke_key(org.db, org.id, own_key.id)
-    view.button(key=f"rotate-{of_name(org, 'Website')[0]['id']}").click().run()
-    assert not view.exception
-    assert "not valid any more" in visible_content(view)
-    assert len(of_name(org, "Website")) == 1

@@ -108,21 +108,8 @@ def test_the_namespace_that_was_opened_is_the_one_of_the_next_page(app, org, spa
     assert chosen_namespace(app(org.api_key, "runs")) == space
 
 
-def test_namespaces_with_the_most_documents_come_first(app, org, space):
-    empty = org.namespace()
-    table = app(org.api_key, "namespaces").dataframe[0].value
-    assert table["Id"].tolist() == [space, empty]
-    assert table["Documents"].tolist()[1] == 0 < table["Documents"].tolist()[0]
-
-
 def chosen_namespace(view):
     return address(view)["namespace"]
-
-
-def test_a_full_limit_needs_attention(app, org, space):
-    assert "are used" not in links(app(org.api_key, "overview", namespace=space))
-    org.db.rows("update organizations set namespace_limit = 1 where id = %(id)s", {"id": org.id})
-    assert "1 of 1 namespaces of the organization are used" in links(app(org.api_key, "overview", namespace=space))
 
 
 def test_webhooks_and_schedules_that_fail_need_attention(app, org):
@@ -170,19 +157,6 @@ def test_hostile_text_is_shown_as_text(app, org, space):
     assert "![y]" not in markdown
 
 
-def test_a_link_opens_the_tab_that_it_names_and_asks_for_nothing_else(app, org, space):
-    limits = app(org.api_key, "keys")
-    assert "Requests this minute" in visible_content(limits) + "".join(bar.proto.text for bar in limits.get("progress"))
-    assert "Create API key" not in {button.label for button in limits.button}
-    tab_view = app(org.api_key, "keys", tab="API keys")
-    assert "Create API key" in {button.label for button in tab_view.button}
-    assert tab_view.query_params["tab"] in ("API keys", ["API keys"])
-    assert not tab_view.get("progress")
-    unknown_tab_view = app(org.api_key, "keys", tab="No such tab")
-    assert not unknown_tab_view.exception
-    assert "tab" not in unknown_tab_view.query_params
-
-
 def pictures(view):
     """How many charts a page draws."""
     return len(view.get("arrow_vega_lite_chart")) + len(view.get("vega_lite_chart"))
@@ -197,32 +171,6 @@ def test_a_reader_has_the_search_the_documents_and_the_syncs_alone(app, org, spa
     assert not view.exception
     assert "Last complete sync" in visible_content(view)
     assert "Needs attention" not in visible_content(view)
-
-
-def test_pages_that_cannot_ask_for_another_person_say_that_they_are_ones_own(app, org, space):
-    view = app(org.api_key, "overview", namespace=space)
-    view.text_input(key="see_as_typed").set_value("ada@example.com").run()
-    assert "You see this page as" in visible_content(view)
-    assert "Active runs" not in visible_content(view)
-    view.switch_page("views/runs.py").run()
-    assert "This page is your own view" in visible_content(view)
-
-
-def test_pages_draw_what_people_would_rather_see(app, org, space):
-    run = org.client.get("/v1/ingest-job-runs", params={"namespaceId": space}).json()["data"]["ingestJobRuns"][0]["id"]
-    view = app(org.api_key, "overview", namespace=space)
-    assert {"Text", "File"} <= {number.label for number in view.metric}  # two sources are no chart
-    for page, charts, parameters in (
-        ("runs", 1, {"run": run}),
-        ("search", 5, {"q": "owls hunt", "columns": "semantic,hybrid,keyword", "tab": "Ranks, scores and times"}),
-    ):
-        view.switch_page(f"views/{page}.py")
-        for name, value in {**parameters, "namespace": space}.items():
-            view.query_params[name] = value
-        view.run()
-        assert not view.exception
-        assert not view.error
-        assert pictures(view) == charts, page
 
 
 def test_a_bound_key_sees_ids_and_names_and_changes_no_namespace(app, org, space):

@@ -52,9 +52,3 @@ def test_each_browser_returns_to_its_own_page_once():
 def test_what_is_no_page_of_the_app_is_not_kept(browser, url, query):
     session.remember_address(browser, url, query)
     assert landing(browser) == "/"
-
-
-def test_a_browser_returns_to_the_page_that_it_opened_last():
-    session.remember_address("1", PAGE, {})
-    session.remember_address("1", "http://app.example/runs", {})
-    assert [landing("1"), landing("1")] == ["/runs", "/"]

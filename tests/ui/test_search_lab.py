@@ -13,8 +13,6 @@ from retrieval.accounts import api_keys
 from tests.ui.conftest import visible_content
 from tests.ui.test_actions import click
 from ui.client import Api
-from ui.parts.search_reasons import address_without
-from ui.parts.search_request import SearchRequest
 from ui.parts.search_results import best_excerpt, query_words
 
 EVERYTHING = {
@@ -80,26 +78,6 @@ def test_a_link_restores_everything(app, org, space, search_requests):
     assert address(view, "with") == other_namespace
 
 
-def test_back_restores_the_filter_that_was_before(app, org, space):
-    view = app(org.api_key, "search", namespace=space, q="seal owls", columns="keyword")
-    assert "2 documents found" in visible_content(view)
-    field = next(text_input for text_input in view.text_input if text_input.label.startswith("Metadata filter"))
-    field.set_value('{"topic": "seals"}').run()
-    assert "1 document found" in visible_content(view)
-    del view.query_params["filter"]
-    view.run()
-    assert "2 documents found" in visible_content(view)
-    assert address(view, "filter") is None
-
-
-def test_stop_words_alone_are_told_where_nothing_is_found(app, org, space):
-    view = app(org.api_key, "search", namespace=space, q="where it is", columns="keyword")
-    assert "stop words alone" in visible_content(view)
-    view = app(org.api_key, "search", namespace=space, q="zebras", columns="keyword")
-    assert "stop words alone" not in visible_content(view)
-    assert "Nothing found" in visible_content(view)
-
-
 def test_filters_are_chosen_from_values_with_their_counts(app, org, space):
     view = app(org.api_key, "search", namespace=space, q="seal owls", columns="keyword")
     view.session_state["lab_filters"] = True
@@ -137,17 +115,6 @@ def test_why_a_document_is_not_found_and_what_lifts_it(app, org, space):
     lift = next(button for button in threshold_view.button if button.label.startswith("Lower the minimum score to 0."))
     lift.click().run()
     assert "Shown at rank 1." in visible_content(threshold_view)
-
-
-def test_what_is_not_searchable_says_so_and_a_stranger_is_not_there(app, org, space):
-    parameters = {"q": "owls", "columns": "keyword", "tab": "Why not found?"}
-    view = app(org.api_key, "search", namespace=space, **parameters, find="broken")
-    assert not view.exception
-    assert "Its status is FAILED" in visible_content(view).replace("\\", "")
-    view = app(org.api_key, "search", namespace=space, **parameters, find="no such name")
-    assert "No document of this namespace has" in visible_content(view)
-    view = app(org.api_key, "search", namespace=space, **parameters, document="doc_of_somebody_else")
-    assert "There is no such document in this namespace" in visible_content(view)
 
 
 def test_a_document_that_the_user_may_not_see_is_said_to_be_that(app, org, space):
@@ -204,28 +171,12 @@ def test_who_may_not_write_documents_does_not_judge(app, org, space):
     assert "Question set" not in {box.label for box in view.selectbox}
 
 
-def test_a_bound_key_searches_without_the_options_that_it_is_not_shown(app, org, space):
-    bound = api_keys.create_key(org.db, org.ring, org.id, "bound", namespace=space)
-    view = app(bound.api_key, "search", namespace=space, q="owls", columns="keyword")
-    assert not view.exception
-    assert not view.error, visible_content(view)
-    assert "1 document found" in visible_content(view)
-
-
 @pytest.mark.parametrize("broken", ["[1]", "{", "5", '{"a": ' * 40])
 def test_a_broken_link_is_said_and_never_a_crash(app, org, space, broken):
     values = {"q": "owls", "columns": "keyword,x", "filter": broken, "where": broken, "top": "x", "halflife": "nan"}
     view = app(org.api_key, "search", namespace=space, **values, unit="NO", rerank="maybe")
     assert not view.exception
     assert "not a JSON object" in visible_content(view)
-
-
-def test_stop_words_are_not_marked_and_other_forms_are():
-    words = query_words("What do the owls hunt at night?")
-    assert words == {"owls", "hunt", "night"}
-    assert best_excerpt("The owl was hunting what it does at nights.", words) == (
-        "The <mark>owl</mark> was <mark>hunting</mark> what it does at <mark>nights</mark>."
-    )
 
 
 @pytest.mark.parametrize(
@@ -243,11 +194,3 @@ def test_stop_words_are_not_marked_and_other_forms_are():
 )
 def test_words_are_marked_however_they_are_typed(query, text, marked):
     assert re.findall("<mark>(.*?)</mark>", best_excerpt(text, query_words(query))) == marked
-
-
-def test_a_part_of_the_filter_is_taken_out_by_its_place():
-    condition = {"all": [{"field": "x"}, {"field": "y"}]}
-    request = SearchRequest("ns", "q", ("semantic",), 0.5, 10, least=0, metadata={"a": 1, "b": 2}, condition=condition)
-    assert address_without(request, "filter.metadata.a leaves it out.") == {"filter": '{"b": 2}'}
-    assert address_without(request, "filter.where.all[0] leaves it out.") == {"where": '{"all": [{"field": "y"}]}'}
-    assert address_without(request, "filter.where leaves it out.") == {"where": None}
