@@ -117,27 +117,11 @@ def test_a_value_fits(db, value, filter_value, fits):
     assert in_database(db, condition, [doc]) == ({0} if fits else set())
 
 
-def test_members_of_an_archive_are_picked_by_its_id(db):
-    members = [Doc(archive_id="a"), Doc(archive_id="b"), Doc()]
-    assert in_database(db, DocumentFilter(archive_ids=("a",)), members) == {0}
-
-
-def test_an_absent_key_fits_nothing_not_even_null(db):
-    assert in_database(db, DocumentFilter(metadata={"k": None}), [Doc()]) == set()
-
-
 def test_sitemap_as_a_type_means_pages_that_came_by_a_sitemap(db):
     came = [Doc(document_type="URL", source=source) for source in ("SITEMAP", "WEBSITE", "URLS_LIST")]
     assert in_database(db, DocumentFilter(types=("SITEMAP",)), came) == {0}
     assert in_database(db, DocumentFilter(types=("SITEMAP", "WEBSITE")), came) == {0, 1}
     assert in_database(db, DocumentFilter(types=("URL",)), came) == {0, 1, 2}
-
-
-def test_a_thousand_values_are_one_bounded_condition(db):
-    condition = DocumentFilter(metadata={"k": tuple(range(1000))})
-    fragment, _ = condition.sql("d")
-    assert len(fragment) < 200
-    assert in_database(db, condition, [Doc(metadata={"k": 999}), Doc(metadata={"k": [1000]})]) == {0}
 
 
 @pytest.mark.parametrize(
@@ -171,7 +155,3 @@ def test_empty_and_absent_restrict_nothing_but_in_metadata():
     assert not parse_filter(nothing, ERROR_CODE).restricts()
     assert not parse_filter({"documentIds": None, "unknown": 5}, ERROR_CODE).restricts()
     assert parse_filter({"documentTypes": ["TEXT"]}, ERROR_CODE).restricts()
-
-
-def test_a_file_may_be_named_as_it_was_sent():
-    assert parse_filter({"documentIngestionSources": ["FILE"]}, ERROR_CODE).sources == ("LOCAL_FILE",)

@@ -50,15 +50,6 @@ def test_the_environment_wins_over_the_file(tmp_path, monkeypatch):
     assert (settings.api_port, settings.worker_limit) == (2222, 3)
 
 
-@pytest.mark.parametrize(
-    ("name", "value"), [("API_PORT", "65536"), ("API_PORT", "-1"), ("ATTEMPTS", "0"), ("LOG_FORMAT", "xml")]
-)
-def test_a_senseless_setting_is_refused_by_name(monkeypatch, name, value):
-    monkeypatch.setenv(f"RETRIEVAL_{name}", value)
-    with pytest.raises(ValueError, match=name.lower()):
-        Settings(_env_file=None)
-
-
 def test_no_secret_is_shown_with_the_settings(monkeypatch):
     monkeypatch.setenv("RETRIEVAL_SECRET_KEY", "1:" + CANARY)
     monkeypatch.setenv("RETRIEVAL_DATABASE_URL", "postgresql://user:canary@host/db")
@@ -116,21 +107,6 @@ def test_a_number_that_counts_nothing_or_beyond_everything_is_refused(monkeypatc
                 assert (sentence() or "").startswith(f"A setting is wrong. {name}: "), (field, value)
 
 
-@pytest.mark.parametrize("field", ["lease_seconds", "body_seconds", "parse_seconds", "max_file_bytes", "metadata_keys"])
-def test_nothing_at_all_is_refused_where_nothing_could_work_with_it(field, monkeypatch, tmp_path):
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv(f"RETRIEVAL_{field}".upper(), "0")
-    assert sentence()
-
-
-def test_a_file_that_is_no_text_is_a_sentence(monkeypatch, tmp_path):
-    (tmp_path / ".env").write_bytes(b"RETRIEVAL_API_PORT=\xff\xfe")
-    monkeypatch.chdir(tmp_path)
-    settings.load_settings.cache_clear()
-    with pytest.raises(settings.WrongSetting, match=r"\.env: not UTF-8"):
-        settings.load_settings()
-
-
 @pytest.mark.service
 @pytest.mark.parametrize(
     ("command", "name", "value"),
@@ -176,15 +152,6 @@ def test_a_secret_is_read_from_the_file_that_is_named(name, monkeypatch, tmp_pat
     assert "canary" not in repr(loaded)
 
 
-def test_a_secret_may_come_as_other_systems_write_files(monkeypatch, tmp_path):
-    """With a byte order mark, and the end of a line."""
-    (tmp_path / "secret").write_bytes(b"\xef\xbb\xbfpostgresql://db/x\r\n")
-    monkeypatch.setenv("RETRIEVAL_DATABASE_URL_FILE", str(tmp_path / "secret"))
-    loaded = Settings(_env_file=None).database_url
-    assert loaded is not None
-    assert loaded.get_secret_value() == "postgresql://db/x"
-
-
 @pytest.mark.parametrize(
     ("content", "why"),
     [
@@ -221,21 +188,6 @@ def test_a_secret_and_its_file_are_not_both_given(monkeypatch, tmp_path):
     assert sentence() == "A setting is wrong. RETRIEVAL_SECRET_KEY_FILE: not the absolute path of a file"
 
 
-def test_the_environment_wins_over_a_file_that_the_env_file_names(monkeypatch, tmp_path):
-    (tmp_path / ".env").write_text("RETRIEVAL_DATABASE_URL_FILE=/nowhere\n")
-    monkeypatch.chdir(tmp_path)
-    assert sentence() == "A setting is wrong. RETRIEVAL_DATABASE_URL_FILE: there is no such file"
-    monkeypatch.setenv("RETRIEVAL_DATABASE_URL", SECRETS["RETRIEVAL_DATABASE_URL"])
-    assert sentence() is None
-
-
-def test_what_a_file_gives_is_held_to_the_same_rules(monkeypatch, tmp_path):
-    (tmp_path / "key").write_text("rubbish")
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("RETRIEVAL_SECRET_KEY_FILE", str(tmp_path / "key"))
-    assert sentence().startswith("A setting is wrong. RETRIEVAL_SECRET_KEY: ")
-
-
 @pytest.mark.parametrize(
     ("name", "values"),
     [
@@ -258,21 +210,3 @@ def test_what_leads_nowhere_is_refused_by_name(name, values, monkeypatch, tmp_pa
     for value in values:
         monkeypatch.setenv(f"RETRIEVAL_{name}", value)
         assert (sentence() or "").startswith(f"A setting is wrong. RETRIEVAL_{name}: "), value
-
-
-def test_what_leads_somewhere_is_taken(monkeypatch, tmp_path):
-    monkeypatch.chdir(tmp_path)
-    variables = {
-        "KEYWORD_LANGUAGE": "public.of_our_own",
-        "PUBLIC_URL": "https://retrieval.example.com/base/",
-        "UI_API_URL": "http://[fd00::1]:8000",
-        "PREFECT_API_URL": "",
-        "OWN_ADDRESSES": "db:5432, [fd00::1]:5432,pg",
-    }
-    for name, value in variables.items():
-        monkeypatch.setenv(f"RETRIEVAL_{name}", value)
-    assert sentence() is None
-    settings = Settings(_env_file=None)
-    assert settings.own_addresses == ["db:5432", "[fd00::1]:5432", "pg"]
-    monkeypatch.setenv("RETRIEVAL_OWN_ADDRESSES", '["db:5432", "[fd00::1]:1"]')
-    assert Settings(_env_file=None).own_addresses == ["db:5432", "[fd00::1]:1"]

@@ -7,7 +7,6 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from retrieval.conditions.model import parse_instant
 from retrieval.conditions.rule import is_restrictive, matches
 from retrieval.conditions.sql import condition_sql
 from retrieval.errors import ServiceError
@@ -191,13 +190,3 @@ def test_five_levels_and_a_hundred_leaves_are_taken(db):
 )
 def test_what_holds_for_a_document_without_any_field_does_not_restrict(data, names):
     assert is_restrictive(condition_of(data)) is names
-
-
-@pytest.mark.parametrize("day", ["2024-02-29", "2000-02-29", "2023-02-28", "0004-02-29", "9999-12-31"])
-def test_days_of_the_calendar_are_dates(day):
-    assert parse_instant(day) is not None
-
-
-@pytest.mark.parametrize("day", ["2023-02-29", "1900-02-29", "2026-04-31", "2026-13-01", "2026-00-01", "0000-01-01"])
-def test_other_days_are_none(day):
-    assert parse_instant(day) is None

@@ -9,7 +9,6 @@ import os
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from email.utils import format_datetime
 from urllib.parse import parse_qsl, urlsplit
 
 import psycopg
@@ -200,28 +199,6 @@ def test_a_right_that_was_withheld_is_named(vendor, connector):
 def exchanged(flow):
     """Exchange a code for the vendor's failing token answer."""
     return replace(flow, send=None).exchange_code("code", redirect_uri=BACK, verifier="v" * 43)
-
-
-def test_a_date_that_the_token_endpoint_names_is_waited_for(vendor):
-    stamp = format_datetime(datetime.now(UTC) + timedelta(seconds=90), usegmt=True)
-    vendor.trouble = (503, b"", {"Retry-After": stamp})
-    with pytest.raises(Retryable) as raised:
-        flow(vendor).refresh(Tokens("a", "r"))
-    assert 80 < raised.value.after <= 90
-
-
-def test_nobody_there():
-    nowhere = OAuthEndpoints(token="http://127.0.0.1:9/token")
-    authorizer = registry.make_authorizer("BOX", APP, Settings(_env_file=None, oauth_endpoints={"BOX": nowhere}))
-    with pytest.raises(Retryable, match="Box"):
-        authorizer.refresh(Tokens("a", "r"))
-
-
-@pytest.mark.parametrize("lasts", [0, -1, "3600", None, 10**30, True, float("1e308")])
-def test_a_senseless_lifetime_is_no_lifetime(vendor, lasts):
-    vendor.expires_in = lasts
-    expires = granted(flow(vendor), vendor).expires_at
-    assert expires is None or expires > datetime.now(UTC) - timedelta(seconds=1)
 
 
 def test_notion_hears_of_the_end_from_its_own_sdk(vendor):

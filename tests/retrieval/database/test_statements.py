@@ -5,8 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import socket
-import subprocess
-import sys
 import time
 from datetime import UTC, datetime
 
@@ -64,15 +62,6 @@ def test_values_are_those_of_psycopg_each_time(loop_db):
     run(loop_db, work)
 
 
-def test_the_same_statement_takes_values_of_another_type(loop_db):
-    async def work() -> None:
-        for value, kind in ((1, "smallint"), (2**40, "bigint"), (1.5, "double precision"), (True, "boolean")) * 2:
-            row = await loop_db.async_row("select pg_typeof(%(a)s)::text as kind, %(a)s as a", {"a": value})
-            assert row == {"kind": kind, "a": value}
-
-    run(loop_db, work)
-
-
 def test_errors_are_those_of_psycopg_and_the_connection_goes_on(loop_db):
     async def work() -> None:
         for _ in range(2):
@@ -89,16 +78,6 @@ def test_errors_are_those_of_psycopg_and_the_connection_goes_on(loop_db):
             "n": 1,
             "up": True,
         }
-
-    run(loop_db, work)
-
-
-def test_ten_megabytes_go_there_and_back(loop_db):
-    async def work() -> None:
-        text = "0123456789" * 1_000_000
-        row = await loop_db.async_row("select %(a)s::text as a", {"a": text})
-        assert row is not None
-        assert row["a"] == text
 
     run(loop_db, work)
 
@@ -178,57 +157,9 @@ def test_a_socket_that_dies_ends_the_wait_on_every_loop(loop_db, runner, seconds
     run(loop_db, work, runner)
 
 
-def test_a_table_that_changes_under_a_prepared_statement_goes_unnoticed(loop_db):
-    async def work() -> None:
-        await loop_db.async_rows("create table v (a int)", {})
-        await loop_db.async_rows("insert into v values (%(a)s)", {"a": 1})
-        assert await loop_db.async_rows("select * from v where a > %(a)s", {"a": 0}) == [{"a": 1}]
-        await loop_db.async_rows("alter table v add b text", {})
-        assert await loop_db.async_rows("select * from v where a > %(a)s", {"a": 0}) == [{"a": 1, "b": None}]
-
-    run(loop_db, work)
-
-
-def test_a_transaction_that_is_rolled_back_leaves_statements_as_they_were(loop_db):
-    # psycopg discards all prepared statements of the connection on rollback.
-
-    async def work() -> None:
-        for _ in range(3):
-            assert await loop_db.async_row("select %(a)s::int as a", {"a": 1}) == {"a": 1}
-            with pytest.raises(psycopg.errors.DivisionByZero):
-                async with loop_db.async_transaction() as connection:
-                    await connection.execute("select 1 / %(a)s::int", {"a": 0})
-            assert await loop_db.async_row("select %(a)s::int as a", {"a": 2}) == {"a": 2}
-
-    run(loop_db, work)
-
-
-def test_a_stray_percent_sign_is_refused(loop_db):
-    async def work() -> None:
-        with pytest.raises(psycopg.ProgrammingError, match="%%"):
-            await loop_db.async_rows("select 10 % 3", {})
-
-    run(loop_db, work)
-
-
 def _end_all(url: str) -> None:
     with psycopg.connect(url, autocommit=True) as connection:
         connection.execute(
             "select pg_terminate_backend(pid, 5000) from pg_stat_activity where pid <> pg_backend_pid()"
             " and datname = current_database() and backend_type = 'client backend'"
         )
-
-
-def test_a_vector_is_a_parameter_of_connections_that_were_open_before_it_was_needed(database_url: str) -> None:
-    # A worker opens connections before its first search.
-    script = (
-        "import sys\n"
-        "from retrieval.database.database import Database\n"
-        "db = Database(sys.argv[1])\n"
-        "assert db.row('select 1 as one', {})\n"
-        "from retrieval.database.half_vectors import HalfVector\n"
-        "row = db.row('select %(v)s::halfvec as v', {'v': HalfVector([1.0, 2.0])})\n"
-        "assert row and row['v'] == '[1,2]', row\n"
-        "db.close()\n"
-    )
-    subprocess.run([sys.executable, "-c", script, database_url], check=True, timeout=60)

@@ -4,9 +4,7 @@ import asyncio
 
 import pytest
 
-from retrieval.documents import documents
 from retrieval.documents.queries import deletion
-from retrieval.filters import DocumentFilter
 from retrieval.search import search
 from retrieval.search.search import Query
 
@@ -130,44 +128,3 @@ def test_a_document_of_many_chunks_leaves_no_word_behind(library, delete):
     assert delete(library.db, [document]) == [document]
     assert count_rows(library)["sums"] == {"chunks": 0, "terms": 0}
     assert count_rows(library)["words"] == {}
-
-
-def test_a_filter_tells_how_many_were_deleted_with_their_members(library, db):
-    archive = library.put(["wing"])
-    packed_into(library, archive, library.put(["wing"]))
-
-    async def awaited():
-        try:
-            return await documents.delete_documents(db, library.scope, DocumentFilter(document_ids=(archive,)))
-        finally:
-            await db.async_close()
-
-    assert asyncio.run(awaited()).documents == 2
-
-
-class Watched:
-    """Connection that calls `before` ahead of each statement that returns a row."""
-
-    def __init__(self, connection, callback):
-        self.connection, self.before = connection, callback
-        self.fetch, self.execute = connection.fetch, connection.execute
-
-    def fetch_one(self, *arguments, **options):
-        self.before()
-        return self.connection.fetch_one(*arguments, **options)
-
-
-def test_a_large_deletion_leaves_the_counters_of_the_scope_free_until_its_end(library, monkeypatch):
-    # Activations of other documents lock the same row.
-    monkeypatch.setattr(deletion, "_CHUNKS_PER_STATEMENT", 1)
-    ids = [library.put(["a wing", "two wings"]) for _ in range(3)]
-    looks = []
-
-    def lock_counters():
-        statement = "select id from partitions where id = %(partition)s for no key update nowait"
-        looks.append(library.db.rows(statement, {"partition": library.partition}))
-
-    with library.db.transaction() as connection:
-        deletion.delete_documents(Watched(connection, lock_counters), ids)
-    assert len(looks) == 6
-    assert count_rows(library)["sums"] == {"chunks": 0, "terms": 0}

@@ -93,40 +93,6 @@ def test_running_text_fills_the_size_and_overlaps_by_exactly_what_was_asked_for(
     assert len(chunks) == -(-(1200 - overlap) // (100 - overlap))
 
 
-def test_a_sentence_ends_a_chunk_where_little_of_the_size_is_lost() -> None:
-    chunks = chunks_of("The wind blows over the land and over the sea. " * 100, 500)
-    assert all(chunk.text.endswith("sea.") for chunk in chunks)
-    assert min(chunk.tokens for chunk in chunks[:-1]) >= 475
-
-
-def test_small_chunks_that_overlap_are_filled_rather_than_ended_with_a_sentence() -> None:
-    alone, overlapping = (chunks_of("The wind blows over the land and over the sea. " * 40, 60, o) for o in (0, 15))
-    assert {chunk.tokens for chunk in alone[:-1]} == {55}
-    assert {chunk.tokens for chunk in overlapping[:-1]} <= {59, 60}
-
-
-@pytest.mark.parametrize(("overlap", "shared"), [(40, {33}), (35, {33}), (10, {10}), (13, {11}), (21, {21})])
-def test_an_overlap_begins_with_a_sentence_where_that_keeps_most_of_it(overlap: int, shared: set[int]) -> None:
-    text, tokenizer = "The wind blows over the land and over the sea. " * 100, tokenizer_for("LOCAL", MINILM_MODEL)
-    chunks = chunks_of(text, 100, overlap)
-    overlaps = [text[next_chunk.start : previous_chunk.end] for previous_chunk, next_chunk in pairwise(chunks)]
-    assert {len(tokens) for tokens in tokenizer.spans(overlaps)} == shared
-    assert overlap in (10, 21) or all(part.startswith("The wind") for part in overlaps)
-
-
-@pytest.mark.parametrize("between", ["\n\n", "\n- ", "\n\n## A heading\n\n"])
-def test_an_overlap_follows_a_cut_between_paragraphs_too(between: str) -> None:
-    parts = [f"Part {number} speaks of wind. It blows over the land and the sea." for number in range(100)]
-    chunks = chunks_of(between.join(parts), 60, 12)
-    assert all(previous_chunk.end > next_chunk.start for previous_chunk, next_chunk in pairwise(chunks))
-
-
-def test_an_overlap_does_not_begin_within_a_table_row() -> None:
-    rows = [f"| row {number} | has a value. And a note. |" for number in range(60)]
-    for chunk in chunks_of("\n".join(rows), 60, 25):
-        assert set(chunk.text.splitlines()) <= set(rows)
-
-
 def test_a_short_text_is_one_chunk_and_a_blank_one_none() -> None:
     assert [c.text for c in chunks_of("  # Title\n\nA text.\n", 50)] == ["# Title\n\nA text."]
     assert chunks_of(" \n\t ", 50) == []
@@ -145,11 +111,6 @@ def test_cuts_between_paragraphs_before_sentences() -> None:
 
 def test_cuts_after_sentences_before_words() -> None:
     assert all(chunk.text.endswith(".") for chunk in chunks_of("The wind, e.g. a gale, blows. " * 30, 40))
-
-
-def test_cuts_between_words() -> None:
-    text = "wonderful aerodynamics " * 60
-    assert all(set(chunk.text.split()) == {"wonderful", "aerodynamics"} for chunk in chunks_of(text, 15))
 
 
 def test_table_rows_stay_whole() -> None:
@@ -179,12 +140,6 @@ def test_pages_count_from_one() -> None:
     assert chunks_of(text, 15)[0].page is None
 
 
-def test_words_that_the_tokenizer_gives_up_on_are_divided_all_the_same() -> None:
-    chunks = chunks_of("x" * 10_000, 100)
-    assert len(chunks) == 25
-    assert max(chunk.tokens for chunk in chunks) == 100
-
-
 @pytest.mark.parametrize(
     ("requested", "used"),
     [
@@ -199,9 +154,3 @@ def test_a_size_above_the_models_limit_is_lowered_with_its_overlap(
     requested: tuple[int, int], used: tuple[int, int]
 ) -> None:
     assert effective_size(*requested, 254) == used
-
-
-@given(st.integers(1, 8191), st.integers(0, 8190), st.integers(1, 8191))
-def test_an_effective_size_is_always_possible(size: int, overlap: int, limit: int) -> None:
-    used, shared = effective_size(size, min(overlap, size - 1), limit)
-    assert 0 <= shared < used <= min(size, limit)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from retrieval.keywords import analyzer
 from retrieval.keywords.word_lists import STOP_WORDS, UNACCENTED_STOP_WORDS
-from retrieval.search import explain, search
+from retrieval.search import search
 from retrieval.search.search import Query
 
 # Makes a text long enough for stop words to count.
@@ -144,24 +144,6 @@ def test_every_run_of_letters_is_found_whatever_stands_around_it(is_found_by, te
         assert is_found_by(text, run), (text, run)
 
 
-@often
-@given(st.lists(st.integers(10, 99999), min_size=4, max_size=4))
-def test_numbers_within_an_identifier_are_found(is_found_by, numbers):
-    first_number, two, three, four = numbers
-    for text in (f"{first_number}.{two}/{three}.{four}", f"https://doi.org/{first_number}.{two}/{three}.{four}"):
-        for query in (f"{first_number}.{two}", f"{three}.{four}", str(four), str(three), text):
-            assert is_found_by(text, query), (text, query)
-    assert is_found_by(f"Version {first_number}.{two}.{three}", f"version {first_number}.{two}")
-    assert is_found_by(f"{first_number}.{two}kg", f"{first_number}.{two}")
-
-
-@pytest.mark.parametrize("text", ["25^(1) euro", "25¹ euro", "25_(1) euro"])
-def test_a_raised_digit_is_no_part_of_a_number(is_found_by, text):
-    assert is_found_by(text, "25")
-    assert is_found_by(text, "euro")
-    assert not is_found_by(text, "251")
-
-
 @pytest.fixture
 def find(library):
     def run(text):
@@ -207,13 +189,6 @@ def test_what_is_typed_is_found(library, find, text, queries):
         assert find(query)[:1] == [text], query
 
 
-def test_names_with_marks_come_before_their_letters(library, find):
-    texts = [f"Written in {name} by hand." for name in ("C", "C++", "C#", "the net", ".NET")]
-    for text in texts:
-        library.put([text])
-    assert [find(query)[0] for query in ("C++", "C#", ".NET")] == [texts[1], texts[2], texts[4]]
-
-
 def test_stop_words_are_found_where_they_say_something(library, find):
     seals = library.put([f"Nobody saw it, and nobody knows who came{LONG}"])
     report = f"A report by the WHO came{LONG}"
@@ -234,14 +209,6 @@ def test_stop_words_are_found_where_they_say_something(library, find):
     assert find("IT department")[0].startswith("Ask the IT")
 
 
-def test_what_is_indexed_of_stop_words_is_little():
-    prose = (
-        "The seals that were seen on the rocks of the coast were counted, but it took years until they came back. " * 9
-    )
-    assert not analyzer.analyze_text(prose, "english").terms
-    assert len(analyzer.analyze_text(prose[:60], "english").terms) > 3
-
-
 @pytest.mark.parametrize("configuration", sorted(STOP_WORDS))
 def test_stop_words_are_those_of_postgresql(db, configuration):
     rows = db.rows(
@@ -249,14 +216,3 @@ def test_stop_words_are_those_of_postgresql(db, configuration):
         {"words": sorted(STOP_WORDS[configuration]), "language": configuration},
     )
     assert {row["w"] for row in rows} <= UNACCENTED_STOP_WORDS.get(configuration, frozenset())
-
-
-def test_why_tells_of_the_words_as_they_were_looked_for(library):
-    document = library.put([f"Shares of AT&T fell, written in C++ under /srv/share{LONG}"])
-    query = Query("the AT&T C++ /srv/share who owls", top_k=5, semantic_weight=0.0, keyword_weight=1.0)
-    explanation = explain.explain_document(
-        library.db, library.scope, query, document=document, external_id=None, parts=(), embedder=None, vectors=None,
-        language="english",
-    )  # fmt: skip
-    assert explanation.matched == ["AT&T", "C++", "/srv/share"]
-    assert explanation.missing == ["owls"]

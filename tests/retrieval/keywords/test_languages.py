@@ -113,28 +113,6 @@ def test_documents_are_indexed_again_when_another_language_is_fixed_or_none(libr
     assert (counts["chunks"], counts["terms"]) == (counts["indexed"], counts["stand"])
 
 
-def test_a_pass_that_is_stopped_in_the_middle_goes_on_where_it_was(library, monkeypatch):
-    for n in range(60):
-        library.put([f"Die Häuser mit der Nummer {n} sind alt und werden verkauft."])
-    request_language(library, "english")
-    real, calls = index_upkeep._index_documents, []
-
-    def breaks(*args):
-        calls.append(args)
-        if len(calls) > 1:
-            raise RuntimeError("killed")
-        real(*args)
-
-    monkeypatch.setattr(index_upkeep, "_index_documents", breaks)
-    with pytest.raises(RuntimeError):
-        index_upkeep.index_in_other_language(library.db, "english")
-    assert read_in(library) == {"=english": 25, "german": 35}
-    assert len(find(library, "Häuser", 100)) == 60
-    monkeypatch.setattr(index_upkeep, "_index_documents", real)
-    index_upkeep.index_in_other_language(library.db, "english")
-    assert read_in(library) == {"=english": 60}
-
-
 @pytest.mark.parametrize(
     ("language", "text"),
     [
@@ -160,18 +138,6 @@ def test_a_pass_that_is_stopped_in_the_middle_goes_on_where_it_was(library, monk
 )
 def test_the_language_of_a_text_is_told_or_left_open(language, text):
     assert languages.detect_language(text) == language
-
-
-def test_a_language_is_meant_by_postgresqls_name_or_by_its_code():
-    names = {"de": "german", "German": "german", "ja": "simple", "pl": "simple", "simple": "simple", "klingon": None}
-    assert {name: languages.parse_configuration(name) for name in names} == names
-    assert [languages.parse_language(tag) for tag in ("de-DE", "deu", "EN_us", "??")] == ["de", "de", "en", None]
-
-
-def test_a_plain_text_is_left_as_it_is():
-    assert analyzer.analyze_text("the boundary layer of a wing", "simple") == analyzer.PreparedText(
-        "the boundary layer of a wing"
-    )
 
 
 @pytest.mark.parametrize("run", ["a" * 8_192, "7" * 8_192, "é" * 4_096])

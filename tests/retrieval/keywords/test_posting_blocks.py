@@ -131,18 +131,6 @@ def test_scores_are_bm25_whatever_was_packed_and_changed_meanwhile(library, monk
     assert packed(library)["postings"] > 0
 
 
-def test_a_word_of_letters_and_digits_is_above_its_parts(library):
-    shelf = Shelf(library, random.Random(1))
-    other_texts = [f"shelf {name} with books" for name in "abcdefghijklmnopqrst"]
-    parted = ["leftword shelf 0", "leftword leftword 0 0", "0 leftword"]
-    for text in (*other_texts, *parted, "a leftword0 among a dozen other words"):
-        shelf.texts[library.put([text])] = [text]
-    found_scores = shelf.find_scores("leftword0")
-    best = max(found_scores, key=found_scores.get)
-    assert shelf.texts[best[0]] == ["a leftword0 among a dozen other words"]
-    assert len(found_scores) == 4
-
-
 def many(library, count, dice):
     """Insert documents of one chunk in bulk."""
     texts = [" ".join(dice.choices(FREQUENT_TERMS, ODDS, k=dice.randint(5, 40))) for _ in range(count)]
@@ -166,22 +154,6 @@ def scores(library, query):
     with library.db.transaction() as connection:
         terms = bm25_scorer.read_terms(connection, library.partition, query, "english")
         return {hit.chunk_id: hit.score for hit in bm25_scorer.rank_chunks(connection, terms).best(100_000)}
-
-
-@pytest.mark.slow
-def test_only_terms_of_a_thousand_chunks_are_packed_and_all_are_found(library):
-    bags = many(library, 3_000, random.Random(1))
-    posting_blocks.pack_postings(library.db, library.partition)
-    counts = Counter(word for bag in bags.values() for word in bag)
-    frequent = [word for word, count in counts.items() if count >= 1_000]
-    assert 0 < len(frequent) < len(counts)
-    packed_terms = library.db.rows(
-        "select distinct term from posting_blocks where partition_id = %(p)s", {"p": library.partition}
-    )
-    assert {row["term"] for row in packed_terms} == set(frequent)
-    assert packed(library)["postings"] == sum(counts[word] for word in frequent)
-    for query in ("termai termaj termep", "termai", "termdo termeo"):
-        assert scores(library, query) == pytest.approx(oracle(bags, query))
 
 
 def test_what_is_added_while_lists_are_packed_is_found_as_soon_as_it_is_committed(library, database_url):
@@ -244,14 +216,6 @@ def test_a_removed_text_leaves_the_blocks_within_a_day(library):
     posting_blocks.pack_postings(library.db, library.partition)
     assert packed(library)["postings"] < posting_count
     assert scores(library, "termai termaj") == pytest.approx(oracle(bags, "termai termaj"))
-
-
-def test_changes_of_scopes_without_packed_lists_are_not_kept(library):
-    for _ in range(5):
-        library.put(["termai termaj"])
-    posting_blocks.prune_changes(library.db)
-    rows = library.db.rows("select 1 from posting_changes where partition_id = %(p)s", {"p": library.partition})
-    assert rows == []
 
 
 def test_a_scope_that_is_deleted_while_it_is_packed_leaves_no_blocks(library, database_url):

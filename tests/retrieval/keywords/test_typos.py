@@ -5,7 +5,7 @@ import random
 import pytest
 
 from retrieval.keywords.typos import measure_distances
-from retrieval.search import explain, search
+from retrieval.search import search
 from retrieval.search.search import Query
 from tests.library import viewer_of
 
@@ -119,16 +119,6 @@ def test_words_of_a_dictionary_and_words_far_from_all_are_not_corrected(many_lan
     assert {word: notes for word, notes in corrections.items() if notes} == {}
 
 
-def test_a_query_of_one_language_is_not_corrected_by_the_stems_of_another(many_languages):
-    query = "What is the name of the pipes and of the German at which the Klimt was?"
-    assert [c.note for c in find(many_languages, query).corrections] == []
-
-
-def test_a_correction_counts_less_than_the_word(shelf):
-    (typo,), (word,) = find(shelf, "kuberentes").hits, find(shelf, "kubernetes").hits
-    assert 0 < typo.keyword < word.keyword
-
-
 @pytest.mark.parametrize("typed", ["kubernetes", "AB1235", "zzqj", "AB-1235", "fiar breakfastfasting", "the", "港海"])
 def test_words_that_occur_codes_and_distant_words_are_not_replaced(shelf, typed):
     corrections = find(shelf, typed).corrections
@@ -156,23 +146,6 @@ def test_words_of_hidden_documents_change_nothing(shelf):
     assert [show(text) for text in queries] == expected
     assert [bool(notes) for _, notes in expected] == [True, True, False, True]
     assert find(shelf, "mezzannine").corrections[0].words == ("mezzanine",)
-
-
-def test_the_rank_of_a_document_is_explained_with_the_correction(shelf):
-    query = Query("kuberentes", semantic_weight=0.0, keyword_weight=1.0)
-    (hit,) = find(shelf, query.text).hits
-    why = explain.explain_document(
-        shelf.db,
-        shelf.scope,
-        query,
-        document=hit.document_id,
-        external_id=None,
-        parts=[],
-        embedder=None,
-        vectors=None,
-        language="english",
-    )
-    assert (why.rank, why.keyword_rank) == (1, 1)
 
 
 def test_distances_are_those_of_the_definition():

@@ -180,16 +180,6 @@ def test_what_is_stored_meanwhile_stays(db, rotated_url):
     assert secrets.server_secret(db, AFTER, secrets.PEPPER_NAME) == pepper
 
 
-def test_a_value_that_changed_since_it_was_read_is_not_overwritten(db):
-    _, [(space, _, _)] = make(db, BEFORE, 1)
-    column = next(sealed_column for sealed_column in key_rotation.SEALED_COLUMNS if sealed_column.table == "namespaces")
-    [read] = key_rotation._list_old(db, BOTH, column)
-    newer = sealed_secrets(BOTH, space, {"webScraperConfig.apiKey": "newer"})
-    db.row("update namespaces set secrets = %(newer)s where id = %(id)s returning id", {"newer": newer, "id": space})
-    assert key_rotation._reseal(db, BOTH, column, read) == 0
-    assert namespaces.load_namespace(db, AFTER, space).web_scraper["apiKey"] == "newer"
-
-
 def test_every_sealed_column_is_known():
     binary = {
         f"{table.name}.{column.name}"

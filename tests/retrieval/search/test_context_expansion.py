@@ -4,7 +4,6 @@ import re
 from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -100,14 +99,6 @@ def test_a_unit_that_is_too_large_is_cut_around_the_hit_between_words():
     assert expand_passage(text, text, Unit.CHUNK, max_tokens=20).startswith("word0 ")
 
 
-@pytest.mark.parametrize("unit", Unit)
-def test_a_character_of_more_tokens_than_allowed_is_left_out(unit):
-    """This model reads a syllable of Korean as three tokens."""
-    assert count("한") == 3
-    assert expand_passage("owls 한국", "한국", unit, max_tokens=2) == ""
-    assert expand_passage("한국", "한국", unit, max_tokens=3) == "한"
-
-
 @settings(max_examples=150)
 @given(text=texts, data=st.data(), unit=st.sampled_from(Unit), max_tokens=st.integers(1, 60))
 def test_a_context_holds_the_hit_and_no_more_tokens_than_allowed(text, data, unit, max_tokens):
@@ -174,42 +165,3 @@ def test_recency_moves_the_new_up_by_its_formula_and_the_threshold_is_on_the_sum
     assert [pick.candidate.document_id for pick in aged] == list(scores)
     assert len(shaper(threshold=0.75, recency=Recency(10, 0.5)).pick(rows)) == 2
     assert shaper(recency=Recency(5e-324, 1.0)).pick(rows)[-1].score == 0.0
-
-
-class Counting:
-    """Tokenizer with a call counter."""
-
-    def __init__(self):
-        self.asked = 0
-        self.parts = []
-
-    def spans(self, texts):
-        self.asked += 1
-        self.parts += texts
-        return TOKENIZER.spans(texts)
-
-
-def test_candidates_that_a_better_context_shows_already_cost_no_tokens():
-    text = "Turn the key to the left and wait. " * 100
-    rows = [row("d", text, start, start + 30, 0.9 - start / 1e6, index=start) for start in range(0, 1400, 35)]
-    token_requests = []
-    for candidates in (rows[:1], rows):
-        tokenizer = Counting()
-        shape = Shape(expansion=Expansion(Unit.DOCUMENT, 512))
-        picked = ResultSelector(shape, 10, 0.0, Texts(tokenizer, lambda _: text)).pick(candidates)
-        assert [(pick.candidate.index, pick.part[0]) for pick in picked] == [(0, 0)]
-        token_requests.append(tokenizer.asked)
-    assert token_requests[1] == token_requests[0]
-
-
-def test_no_part_of_a_text_is_counted_twice():
-    text = "\n\n".join(
-        f"## Part {part}\n\n" + " ".join(f"word{part}x{number}" for number in range(90)) for part in range(8)
-    )
-    counted = Counting()
-    places = [match.span() for match in re.finditer(r"word\dx\d0 \S+ \S+", text)]
-    rows = [row("a", text, *place, score=0.9 - index / 1000, index=index) for index, place in enumerate(places)]
-    assert ResultSelector(Shape(expansion=Expansion(Unit.SECTION, 160)), 10, 0.0, Texts(counted, lambda _: text)).pick(
-        rows
-    )
-    assert len(counted.parts) == len(set(counted.parts))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import random
-import time
 
 import psycopg
 import pytest
@@ -49,11 +48,6 @@ def seen_by(library, run, monkeypatch):
     return ask
 
 
-def is_broad(library, user):
-    name = library.partition, selectivity._name(None, Viewer(user, ()), 0)
-    return selectivity._broad_filters[library.db].contains(name)
-
-
 def say(library, document, access):
     with library.db.transaction() as connection:
         set_lists(connection, {document: access})
@@ -68,7 +62,6 @@ def test_the_next_search_knows_what_was_changed_since_the_last(library, seen_by,
     say(library, staff, Access(groups=("staff",)))
     say(library, mine, Access(users=("ada",)))
     assert seen_by(**viewer_options) == {mine, free}
-    assert is_broad(library, "ada"), "the searches to come take the short way"
     group("staff", ["ada"])
     assert seen_by(**viewer_options) == {staff, mine, free}
     group("staff", [])
@@ -124,34 +117,6 @@ def test_a_user_who_may_see_little_of_late_still_gets_all_of_it(library, seen_by
     for document in hidden:
         say(library, document, Access(users=("bob",)))
     assert seen_by(top_k=10, **viewer_options) == set(few)
-
-
-def test_what_was_in_vain_is_not_tried_again_for_a_minute(library, run, monkeypatch):
-    monkeypatch.setattr(selectivity, "limit_exact", lambda *_: 1)
-    for n in range(4):
-        say(library, library.put([f"wing {n}"], [axis(0.9)]), Access(users=("ada",)))
-    attempts = []
-    list_visible_ids, match = memberships.list_visible_ids, selectivity.match_chunks
-    monkeypatch.setattr(
-        memberships, "list_visible_ids", lambda *args: attempts.append("list") or list_visible_ids(*args)
-    )
-    monkeypatch.setattr(
-        selectivity, "match_chunks", lambda *args, **more: attempts.append("all") or match(*args, **more)
-    )
-
-    def ask():
-        attempts.clear()
-        viewer = run(memberships.find_viewer(library.db, library.scope, "ada"))
-        query = Query("wing", **hybrid(0.5))
-        response = search.run_search(
-            library.db, library.scope, query, viewer=viewer, embedder=FixedEmbedder(), vectors=library.store
-        )
-        assert len(response.hits) == 4
-        return list(attempts)
-
-    assert [ask(), ask()] == [["list", "all"], []]
-    monkeypatch.setattr(time, "monotonic", lambda now=time.monotonic: now() + selectivity.REMEMBER_SECONDS)
-    assert [ask(), ask()] == [["list", "all"], []]
 
 
 def test_the_policies_and_the_rule_in_the_statement_show_what_the_oracle_says(library):

@@ -4,12 +4,10 @@ import math
 
 import pytest
 
-from retrieval.access.queries import memberships
 from retrieval.filters import DocumentFilter
-from retrieval.keywords import bm25_scorer
 from retrieval.ports import Match, Scope, Vector
 from retrieval.principals import Viewer
-from retrieval.search import explain, search, selectivity
+from retrieval.search import search, selectivity
 from retrieval.search.diversity import Shape
 from retrieval.search.search import Query
 from tests.conditions import condition_of
@@ -62,20 +60,6 @@ def test_semantic_hits_come_nearest_first_with_the_cosine_as_score(library, find
     assert [hit.content for hit in hits] == ["high", "low", "against"]
     assert [hit.score for hit in hits] == pytest.approx([0.9, 0.2, 0.0], abs=2e-3)
     assert [hit.semantic_rank for hit in hits] == [1, 2, 3]
-
-
-def test_a_hit_knows_its_document_and_its_place(library, find):
-    document = library.put(["one", "two"], [axis(0.1), axis(0.9)], name="n", external_id="x", metadata={"k": [1]})
-    hit = find(top_k=1)[0]
-    assert (hit.document_id, hit.name, hit.external_id, hit.document_type) == (document, "n", "x", "TEXT")
-    assert (hit.index, hit.start, hit.end, hit.page, hit.metadata) == (1, 0, 3, None, {"k": [1]})
-
-
-def test_a_chunk_that_the_vectors_alone_proposed_gets_its_keyword_score(library, find, monkeypatch):
-    library.put(["wing", "wing wing"], [axis(0.9), axis(0.8)])
-    full = {hit.content: hit.keyword for hit in find("wing", **hybrid(0.5))}
-    monkeypatch.setattr(bm25_scorer.Ranking, "best", lambda *_: [])
-    assert {hit.content: hit.keyword for hit in find("wing", **hybrid(0.5))} == pytest.approx(full)
 
 
 def test_weights_of_one_and_nothing_give_exactly_the_order_of_one_side(library, find):
@@ -205,30 +189,12 @@ def test_a_store_that_cannot_filter_is_asked_for_more_until_top_k_is_full(librar
     assert [hit.metadata["team"] for hit in hits] == ["blue"] * 10
 
 
-def test_timings_name_every_step(library):
-    library.put(["wing"], [axis(0.9)])
-    result = search.run_search(
-        library.db,
-        library.scope,
-        Query("wing", **hybrid(0.5)),
-        viewer=None,
-        embedder=FixedEmbedder(),
-        vectors=library.store,
-    )
-    assert set(result.timings) == {"embed_ms", "vector_ms", "keyword_ms", "hydrate_ms"}
-
-
 @pytest.mark.parametrize(
     "text", ["of the and", "nothinglikethis", "'; drop table chunks; --", "& | ! <-> :*", "(" * 99]
 )
 def test_words_that_find_nothing_are_no_error(library, find, text):
     library.put(["wing"], [axis(0.9)])
     assert find(text, **hybrid(0.0)) == []
-
-
-def test_a_zero_vector_scores_nothing(library, find):
-    library.put(["empty", "full"], [[0.0] * 8, axis(0.9)])
-    assert [(hit.content, round(hit.score, 1)) for hit in find()] == [("full", 0.9), ("empty", 0.0)]
 
 
 def test_a_vector_of_another_model_scores_nothing_and_breaks_nothing(library, find):
@@ -251,27 +217,6 @@ def test_a_condition_restricts_and_still_fills_top_k(library, find, weight, few,
     for data in (newer, negated, {"field": "metadata.by", "op": "exists", "value": True}):
         hits = find("wing", document_filter=DocumentFilter(where=condition_of(data)), **hybrid(weight))
         assert [hit.metadata["year"] for hit in hits] == [2024] * 10
-
-
-def test_the_places_of_a_chunk_in_both_lists_are_exact(library):
-    vectors = [axis(0.9 - n / 1000) for n in range(150)]
-    library.put([f"wing {'boundary ' * n}" for n in range(150)], vectors, metadata={"team": "red"})
-    last = library.put(["wing among many other words of another kind"], [axis(0.1)], metadata={"team": "blue"})
-
-    def explained(document_filter=None, **fields):
-        query = Query("wing", document_filter=document_filter, **hybrid(0.5), **fields)
-        both = {"embedder": FixedEmbedder(), "vectors": library.store, "language": "english"}
-        return explain.explain_document(
-            library.db, library.scope, query, document=last, external_id=None, parts=[], **both
-        )
-
-    explanation = explained()
-    assert (explanation.is_result, explanation.semantic_rank, explanation.reasons[0].kind) == (False, 151, "RANK")
-    assert 1 < explanation.keyword_rank < 151
-    assert explanation.semantic_score == pytest.approx(0.1, abs=2e-3)
-    assert explanation.score == pytest.approx(0.5 * explanation.semantic_score + 0.5 * explanation.keyword_score)
-    blue = explained(DocumentFilter(metadata={"team": "blue"}))
-    assert (blue.is_result, blue.rank, blue.semantic_rank, blue.keyword_rank) == (True, 1, 1, 1)
 
 
 @pytest.mark.parametrize("share", [1, 2, 7, 100])
@@ -317,37 +262,6 @@ def test_matches_far_from_the_query_are_found_behind_a_store_that_filters_in_par
     for options in ({}, {"shape": shaped}):
         hits = find(viewer=viewer, vectors=FiltersNothing(), **options)
         assert [hit.metadata["year"] for hit in hits] == [2024] * 10
-
-
-@pytest.mark.parametrize(
-    "filters", [{"words": ("harbour",)}, {"sites": ("docs.example.org",)}, {"words": ("GUIDE",), "types": ("URL",)}]
-)
-def test_what_is_searched_by_name_is_what_the_index_finds(library, find, new_library, monkeypatch, filters):
-    page = {"name": "Harbour guide", "external_id": "https://docs.example.org/harbour", "document_type": "URL"}
-    document = library.put(["seals dive"], [axis(0.5)], **page)
-    library.put(["owls hunt"], [axis(0.9)], name="Owls at night", external_id="https://example.org/owls")
-    new_library().put(["elsewhere"], [axis(1.0)], **page)
-    id_filters = []
-    match = selectivity.match_chunks
-
-    def record_filter(db, partition, filters, *args, **options):
-        id_filters.append(filters.document_ids)
-        return match(db, partition, filters, *args, **options)
-
-    monkeypatch.setattr(selectivity, "match_chunks", record_filter)
-    assert [hit.document_id for hit in find(document_filter=DocumentFilter(**filters))] == [document]
-    assert [hit.document_id for hit in find("seals", document_filter=DocumentFilter(**filters), **hybrid(0.5))] == [
-        document
-    ]
-    assert find(document_filter=DocumentFilter(words=("nowhere",))) == []
-    stranger = Viewer("eve", ("u:eve",), library.partition)
-    library.db.rows("update documents set access = '{}' where id = %(id)s", {"id": document})
-    assert find(document_filter=DocumentFilter(**filters), viewer=stranger) == []
-    monkeypatch.setattr(memberships, "MAX_VISIBLE_IDS", 0)
-    assert [hit.document_id for hit in find(document_filter=DocumentFilter(**filters))] == [document], (
-        "more than few are no ids"
-    )
-    assert id_filters == [(document,), (document,), ("-",), (document,), ()]
 
 
 @ANYBODY
