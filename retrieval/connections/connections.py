@@ -85,10 +85,10 @@ async def add_connection(
     connection_id = ids.connection_id()
     values = {
         "id": connection_id,
-        "partition": partition,
+        "partition_id": partition,
         "name": name,
         "connector": connector,
-        "url": client_redirect_url,
+        "client_redirect_url": client_redirect_url,
         "permissions": permissions,
     }
     async with db.async_transaction() as connection:
@@ -145,7 +145,7 @@ async def change_connection(
     values = {
         "id": connection_id,
         "name": change.name,
-        "url": change.client_redirect_url,
+        "client_redirect_url": change.client_redirect_url,
         "url_sent": change.redirect_sent,
         "permissions": change.permissions,
     }
@@ -288,7 +288,7 @@ class AuthorizationStart:
         """Return the parameters of `queries.insert_state`."""
         return {
             "hash": self.hash,
-            "connection": connection_id,
+            "connection_id": connection_id,
             "connector": self.connector,
             "verifier": self.verifier,
         }

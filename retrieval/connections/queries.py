@@ -4,11 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
-from typing import Any, LiteralString
+from datetime import datetime, timedelta
+from typing import Any
+
+from sqlalchemy import Boolean, Text, bindparam, case, delete, func, insert, null, select, true, update
 
 from retrieval import job_config
-from retrieval.database import pagination, partitions
+from retrieval.database import pagination, partitions, schema
+from retrieval.database.compiling import (
+    columns_of,
+    compile_page,
+    compile_statement,
+    equals,
+    equals_if_given,
+    in_live_namespace,
+    in_scope,
+    is_any_of,
+    parameters,
+)
 from retrieval.database.pagination import PageRequest
 from retrieval.database.rows import AsyncExecutor, Executor, Params
 from retrieval.documents.queries.connection_documents import RELEASE_SWEEP_KINDS
@@ -80,59 +93,175 @@ class StateRow:
         return Scope(self.organization_id, self.namespace_id, self.tenant)
 
 
-_CONNECTION_COLUMNS: LiteralString = (
-    " c.id, c.name, c.connector, c.status, c.status_reason, c.client_redirect_url, c.permissions, c.credentials,"
-    " c.account, c.created_at, c.updated_at, p.namespace_id, p.tenant, n.organization_id, (select jsonb_build_object("
-    "'id', s.id, 'minutes', s.minutes, 'cron', s.cron, 'timeZone', s.time_zone, 'paused', s.paused) from schedules s"
-    " where s.partition_id = c.partition_id and "
-    + job_config.connection_id_sql("s")
-    + " = c.id order by s.minutes is null, s.created_at, s.id limit 1) as schedule "
+_table: Any = schema.Connection
+_state: Any = schema.OAuthState
+_partition: Any = schema.Partition
+_namespace: Any = schema.Namespace
+_schedule: Any = schema.Schedule
+_first_schedule = (
+    select(
+        func.jsonb_build_object(
+            *("id", _schedule.id, "minutes", _schedule.minutes, "cron", _schedule.cron),
+            *("timeZone", _schedule.time_zone, "paused", _schedule.paused),
+        )
+    )
+    .where(_schedule.partition_id == _table.partition_id, _schedule.config["connectionId"].astext == _table.id)
+    .order_by(_schedule.minutes.is_(None), _schedule.created_at, _schedule.id)
+    .limit(1)
+    .correlate(_table)
+    .scalar_subquery()
 )
-_PARTITION_JOIN: LiteralString = (
-    " partitions p join namespaces n on n.id = p.namespace_id and n.deleted_at is null"
-    " and n.organization_id = %(organization)s "
+_columns = columns_of(
+    _table,
+    ConnectionRow,
+    organization_id=_namespace.organization_id,
+    namespace_id=_partition.namespace_id,
+    tenant=_partition.tenant,
+    schedule=_first_schedule,
 )
-_SCOPE_CONDITION: LiteralString = " c.partition_id = p.id and p.tenant = %(tenant)s and p.namespace_id = %(namespace)s "
+_is_connection = equals(_table.id)
+_is_active = _table.status == "ACTIVE"
+_is_kept = _table.status != "REVOKED"
+_reason = bindparam("reason", type_=Text)
+_INSERT_CONNECTION = compile_statement(
+    insert(_table).values(**parameters("id", "partition_id", "name", "connector", "client_redirect_url", "permissions"))
+)
+_LIST_CONNECTIONS = compile_page(
+    select(*_columns).where(in_scope(_table.partition_id), equals_if_given(_table.connector)), _table
+)
+_GET_CONNECTION = compile_statement(
+    select(*_columns).where(_is_connection, in_scope(_table.partition_id, any_namespace=True))
+)
+_UPDATE_CONNECTION = compile_statement(
+    update(_table)
+    .where(_is_connection, _is_kept, in_scope(_table.partition_id))
+    .values(
+        name=func.coalesce(bindparam("name"), _table.name),
+        client_redirect_url=case(
+            (bindparam("url_sent", type_=Boolean), bindparam("client_redirect_url")), else_=_table.client_redirect_url
+        ),
+        permissions=func.coalesce(bindparam("permissions"), _table.permissions),
+        updated_at=func.now(),
+    )
+    .returning(_table.id)
+)
+_before = (
+    select(_table.id, _table.credentials, _table.account)
+    .where(_is_connection, _is_kept, in_scope(_table.partition_id))
+    .with_for_update(of=_table)
+    .cte("before")
+)
+_REVOKE_CONNECTION = compile_statement(
+    update(_table)
+    .where(_table.id == _before.c.id, in_live_namespace(_table.partition_id))
+    .values(
+        status="REVOKED", status_reason=_reason, credentials=null(), client_redirect_url=null(), updated_at=func.now()
+    )
+    .returning(
+        *_columns,
+        _table.partition_id,
+        _before.c.credentials.label("former_credentials"),
+        _before.c.account.label("former_account"),
+    )
+    .add_cte(delete(_state).where(_state.connection_id == _before.c.id).cte("states"))
+)
+_ENQUEUE_RELEASE = compile_statement(
+    insert(schema.Sweep).values(
+        due_at=func.now() + timedelta(seconds=30), **parameters("partition_id", "kind", "document_id")
+    )
+)
+_account = bindparam("account", type_=Text)
+_account_changed = func.jsonb_build_object("accountChanged", true())
+_GRANT_CONNECTION = compile_statement(
+    update(_table)
+    .where(_is_connection, _is_kept)
+    .values(
+        status="ACTIVE",
+        status_reason=null(),
+        credentials=bindparam("credentials"),
+        cursor=case(
+            (_table.account != _account, func.jsonb_build_object("accountChanged", true())), else_=_table.cursor
+        ),
+        account=func.coalesce(_account, _table.account),
+        updated_at=func.now(),
+    )
+    .returning(_table.status)
+)
+_REFUSE_CONNECTION = compile_statement(
+    update(_table)
+    .where(_is_connection, _is_kept)
+    .values(status=case((_is_active, "ACTIVE"), else_="FAILED"), status_reason=_reason, updated_at=func.now())
+    .returning(_table.status)
+)
+_credentials = select(*columns_of(_table, Credentials))
+_GET_CREDENTIALS = compile_statement(_credentials.where(_is_connection))
+_LOCK_CREDENTIALS = compile_statement(_credentials.where(_is_connection).with_for_update())
+_had = _credentials.where(equals(_table.partition_id), _table.credentials.is_not(None)).with_for_update().cte("had")
+_WIPE_CONNECTIONS = compile_statement(
+    select(_had).add_cte(
+        update(_table)
+        .where(_table.id == _had.c.id)
+        .values(status="REVOKED", status_reason="The namespace was deleted.", credentials=null(), updated_at=func.now())
+        .cte("wiped")
+    )
+)
+_STORE_CREDENTIALS = compile_statement(
+    update(_table)
+    .where(_is_connection, equals(_table.credentials, "previous"), is_any_of(_table.status, "ACTIVE", "FAILED"))
+    .values(status="ACTIVE", status_reason=null(), **parameters("credentials"))
+)
+_update_active = update(_table).where(_is_connection, _is_active)
+_EXPLAIN_CONNECTION = compile_statement(
+    _update_active.where(_table.status_reason.is_distinct_from(_reason)).values(
+        status_reason=_reason, updated_at=func.now()
+    )
+)
+_FAIL_CONNECTION = compile_statement(
+    _update_active.values(status="FAILED", status_reason=_reason, updated_at=func.now())
+)
+_WITHDRAW_REASON = compile_statement(
+    _update_active.where(func.starts_with(_table.status_reason, bindparam("prefix"))).values(
+        status_reason=null(), updated_at=func.now()
+    )
+)
+_INSERT_STATE = compile_statement(
+    insert(_state)
+    .values(
+        expires_at=func.now() + timedelta(minutes=STATE_LIFETIME_MINUTES),
+        **parameters("hash", "connection_id", "connector", "verifier"),
+    )
+    .add_cte(delete(_state).where(_state.expires_at < func.now() - timedelta(hours=1)).cte("expired"))
+)
+_TAKE_STATE = compile_statement(
+    update(_state)
+    .where(
+        *(equals(_state.hash), equals(_state.connector), _state.used_at.is_(None), _state.expires_at > func.now()),
+        *(_table.id == _state.connection_id, _is_kept, in_live_namespace(_table.partition_id)),
+    )
+    .values(used_at=func.now())
+    .returning(
+        *(_table.id, _table.client_redirect_url, _state.verifier),
+        *(_partition.namespace_id, _namespace.organization_id, _partition.tenant),
+    )
+)
 
 
 async def insert_connection(db: AsyncExecutor, values: Params) -> None:
-    await db.async_execute(
-        "insert into connections (id, partition_id, name, connector, client_redirect_url, permissions)"
-        " values (%(id)s, %(partition)s, %(name)s, %(connector)s, %(url)s, %(permissions)s)",
-        values,
-    )
+    await db.async_execute(_INSERT_CONNECTION, values)
 
 
 async def list_connections(
     db: AsyncExecutor, scope: Scope, connector: str | None, part: PageRequest | None
 ) -> list[ConnectionRow]:
-    return await db.async_fetch(
-        ConnectionRow,
-        "select"
-        + _CONNECTION_COLUMNS
-        + "from connections c,"
-        + _PARTITION_JOIN
-        + "where"
-        + _SCOPE_CONDITION
-        + "and (%(connector)s::text"
-        " is null or c.connector = %(connector)s)" + pagination.order_desc("c"),
-        {**partitions.scope_params(scope), "connector": connector, **pagination.page_params(part)},
-    )
+    values = {**partitions.scope_params(scope), "connector": connector, **pagination.page_params(part)}
+    return await db.async_fetch(ConnectionRow, _LIST_CONNECTIONS, values)
 
 
 async def get_connection(
     db: AsyncExecutor, organization: str, tenant: str, connection_id: str, namespace: str | None
 ) -> ConnectionRow | None:
-    return await db.async_fetch_one(
-        ConnectionRow,
-        "select"
-        + _CONNECTION_COLUMNS
-        + "from connections c,"
-        + _PARTITION_JOIN
-        + "where c.id = %(id)s and c.partition_id = p.id"
-        " and p.tenant = %(tenant)s and (%(namespace)s::text is null or p.namespace_id = %(namespace)s)",
-        {"organization": organization, "tenant": tenant, "namespace": namespace, "id": connection_id},
-    )
+    values = {"organization": organization, "tenant": tenant, "namespace": namespace, "id": connection_id}
+    return await db.async_fetch_one(ConnectionRow, _GET_CONNECTION, values)
 
 
 async def read_health(db: AsyncExecutor, connection_ids: Sequence[str]) -> dict[str, Health]:
@@ -156,162 +285,67 @@ class _HealthRow:
 
 
 async def update_connection(db: AsyncExecutor, scope: Scope, values: Params) -> str | None:
-    return await db.async_fetch_one(
-        str,
-        "update connections c set name = coalesce(%(name)s, c.name), client_redirect_url ="
-        " case when %(url_sent)s then %(url)s else c.client_redirect_url end,"
-        " permissions = coalesce(%(permissions)s, c.permissions), updated_at = now()"
-        " from"
-        + _PARTITION_JOIN
-        + "where c.id = %(id)s and c.status <> 'REVOKED' and"
-        + _SCOPE_CONDITION
-        + "returning c.id",
-        {**partitions.scope_params(scope), **values},
-    )
+    return await db.async_fetch_one(str, _UPDATE_CONNECTION, {**partitions.scope_params(scope), **values})
 
 
 async def revoke_connection(db: AsyncExecutor, scope: Scope, connection_id: str, reason: str) -> RevokedRow | None:
     """Revoke a connection and wipe tokens and open states; None if already revoked."""
-    return await db.async_fetch_one(
-        RevokedRow,
-        "with before as (select c.id, c.credentials, c.account from connections c,"
-        + _PARTITION_JOIN
-        + "where c.id = %(id)s and c.status <> 'REVOKED' and"
-        + _SCOPE_CONDITION
-        + "for update of c), states as (delete from oauth_states s using before where s.connection_id = before.id)"
-        " update connections c set status = 'REVOKED', status_reason = %(reason)s, credentials = null,"
-        " client_redirect_url = null, updated_at = now() from before,"
-        + _PARTITION_JOIN
-        + "where c.id = before.id and c.partition_id = p.id returning"
-        + _CONNECTION_COLUMNS
-        + ", c.partition_id, before.credentials as former_credentials, before.account as former_account",
-        {**partitions.scope_params(scope), "id": connection_id, "reason": reason},
-    )
+    values = {**partitions.scope_params(scope), "id": connection_id, "reason": reason}
+    return await db.async_fetch_one(RevokedRow, _REVOKE_CONNECTION, values)
 
 
 async def enqueue_release(db: AsyncExecutor, partition: int, connection_id: str, *, keep: bool) -> None:
     """Schedule the release of a revoked connection's documents."""
-    await db.async_execute(
-        "insert into sweeps (partition_id, kind, document_id, due_at)"
-        " values (%(partition)s, %(kind)s, %(id)s, now() + interval '30 seconds')",
-        {"partition": partition, "kind": RELEASE_SWEEP_KINDS[keep], "id": connection_id},
-    )
+    values = {"partition_id": partition, "kind": RELEASE_SWEEP_KINDS[keep], "document_id": connection_id}
+    await db.async_execute(_ENQUEUE_RELEASE, values)
 
 
 async def grant_connection(
     db: AsyncExecutor, connection_id: str, credentials: bytes, account: str | None
 ) -> str | None:
     """Store new tokens and return the status; another account is recorded in the cursor."""
-    return await db.async_fetch_one(
-        str,
-        """
-        update connections set status = 'ACTIVE', status_reason = null, credentials = %(credentials)s,
-            cursor = case when account <> %(account)s then '{"accountChanged": true}'::jsonb else cursor end,
-            account = coalesce(%(account)s, account), updated_at = now()
-        where id = %(id)s and status <> 'REVOKED' returning status
-        """,
-        {"id": connection_id, "credentials": credentials, "account": account},
-    )
+    values = {"id": connection_id, "credentials": credentials, "account": account}
+    return await db.async_fetch_one(str, _GRANT_CONNECTION, values)
 
 
 async def refuse_connection(db: AsyncExecutor, connection_id: str, reason: str) -> str | None:
-    return await db.async_fetch_one(
-        str,
-        """
-        update connections set status = case status when 'ACTIVE' then 'ACTIVE' else 'FAILED' end,
-            status_reason = %(reason)s, updated_at = now()
-        where id = %(id)s and status <> 'REVOKED' returning status
-        """,
-        {"id": connection_id, "reason": reason},
-    )
+    return await db.async_fetch_one(str, _REFUSE_CONNECTION, {"id": connection_id, "reason": reason})
 
 
 def wipe_connections(db: Executor, partition: int) -> list[Credentials]:
     """Revoke all connections of a deleted scope; return their former tokens."""
-    return db.fetch(
-        Credentials,
-        """
-        with had as (
-            select id, connector, status, credentials, account from connections
-            where partition_id = %(partition)s and credentials is not null for update
-        ),
-        wiped as (
-            update connections c set status = 'REVOKED', status_reason = 'The namespace was deleted.',
-                credentials = null, updated_at = now()
-            from had where c.id = had.id
-        )
-        select * from had
-        """,
-        {"partition": partition},
-    )
-
-
-_CREDENTIALS_QUERY: LiteralString = (
-    "select id, connector, status, credentials, account from connections where id = %(id)s"
-)
+    return db.fetch(Credentials, _WIPE_CONNECTIONS, {"partition_id": partition})
 
 
 def get_credentials(db: Executor, connection_id: str) -> Credentials | None:
-    return db.fetch_one(Credentials, _CREDENTIALS_QUERY, {"id": connection_id})
+    return db.fetch_one(Credentials, _GET_CREDENTIALS, {"id": connection_id})
 
 
 def lock_credentials(db: Executor, connection_id: str) -> Credentials | None:
-    return db.fetch_one(Credentials, _CREDENTIALS_QUERY + " for update", {"id": connection_id})
+    return db.fetch_one(Credentials, _LOCK_CREDENTIALS, {"id": connection_id})
 
 
 def store_credentials(db: Executor, connection_id: str, credentials: bytes, previous: bytes) -> None:
     """Store refreshed tokens unless the connection was authorized anew; withdraw a refusal of the old tokens."""
-    db.execute(
-        "update connections set credentials = %(sealed)s, status = 'ACTIVE', status_reason = null"
-        " where id = %(id)s and credentials = %(before)s and status in ('ACTIVE', 'FAILED')",
-        {"id": connection_id, "before": previous, "sealed": credentials},
-    )
+    db.execute(_STORE_CREDENTIALS, {"id": connection_id, "previous": previous, "credentials": credentials})
 
 
 def explain_connection(db: Executor, connection_id: str, reason: str) -> None:
     """Set the reason of a connection that stays ACTIVE."""
-    db.execute(
-        "update connections set status_reason = %(reason)s, updated_at = now()"
-        " where id = %(id)s and status = 'ACTIVE' and status_reason is distinct from %(reason)s",
-        {"id": connection_id, "reason": reason},
-    )
+    db.execute(_EXPLAIN_CONNECTION, {"id": connection_id, "reason": reason})
 
 
 def fail_connection(db: Executor, connection_id: str, reason: str) -> None:
-    db.execute(
-        "update connections set status = 'FAILED', status_reason = %(reason)s, updated_at = now()"
-        " where id = %(id)s and status = 'ACTIVE'",
-        {"id": connection_id, "reason": reason},
-    )
+    db.execute(_FAIL_CONNECTION, {"id": connection_id, "reason": reason})
 
 
 async def insert_state(db: AsyncExecutor, values: Params) -> None:
     """Store an OAuth state and delete expired ones."""
-    await db.async_execute(
-        f"""
-        with expired as (delete from oauth_states where expires_at < now() - interval '1 hour')
-        insert into oauth_states (hash, connection_id, connector, verifier, expires_at)
-        values (%(hash)s, %(connection)s, %(connector)s, %(verifier)s,
-                now() + interval '{STATE_LIFETIME_MINUTES} minutes')
-        """,
-        values,
-    )
+    await db.async_execute(_INSERT_STATE, values)
 
 
 async def take_state(db: AsyncExecutor, digest: bytes, connector: str) -> StateRow | None:
-    return await db.async_fetch_one(
-        StateRow,
-        """
-        update oauth_states s set used_at = now()
-        from connections c
-        join partitions p on p.id = c.partition_id
-        join namespaces n on n.id = p.namespace_id and n.deleted_at is null
-        where s.hash = %(hash)s and s.connector = %(connector)s and s.used_at is null and s.expires_at > now()
-          and c.id = s.connection_id and c.status <> 'REVOKED'
-        returning c.id, c.client_redirect_url, s.verifier, p.namespace_id, n.organization_id, p.tenant
-        """,
-        {"hash": digest, "connector": connector},
-    )
+    return await db.async_fetch_one(StateRow, _TAKE_STATE, {"hash": digest, "connector": connector})
 
 
 async def get_newest_config(db: AsyncExecutor, connection_id: str) -> Mapping[str, Any] | None:
@@ -325,50 +359,6 @@ async def get_newest_config(db: AsyncExecutor, connection_id: str) -> Mapping[st
     )
 
 
-def insert_scheduled_run(db: Executor, values: Params) -> str | None:
-    """Insert the next job run of a schedule and return its id; None while another run is unfinished."""
-    # One job per schedule, with the options of the newest request of the application, else of a user.
-    return db.fetch_one(
-        str,
-        f"""
-        with connection as (
-            select c.id, c.partition_id, c.connector, n.organization_id from connections c
-            join partitions p on p.id = c.partition_id
-            join namespaces n on n.id = p.namespace_id and n.deleted_at is null
-            where c.id = %(connection)s and c.status = 'ACTIVE' for update of c
-        ),
-        newest as (
-            select j.* from jobs j, connection c
-            where j.partition_id = c.partition_id and j.source = c.connector and {job_config.connection_id_sql()} = c.id
-              and not {job_config.IS_PICKER_LISTING}
-            order by j.created_at desc limit 1
-        ),
-        free as (
-            select c.* from connection c where not exists (
-                select from job_runs r join jobs j on j.id = r.job_id
-                where r.partition_id = c.partition_id and r.source = c.connector and r.finished_at is null
-                  and {job_config.connection_id_sql()} = c.id
-            )
-        ),
-        made as (
-            insert into jobs (id, organization_id, partition_id, source, config)
-            select %(job)s, f.organization_id, f.partition_id, f.connector,
-                   coalesce((select {job_config.REPEATED_CONFIG} from newest j), %(config)s::jsonb)
-            from free f where not exists (select from newest j where {job_config.IS_SCHEDULED})
-            returning id
-        )
-        insert into job_runs (id, job_id, partition_id, source, to_discover)
-        select %(run)s, coalesce((select id from made), (select id from newest)), f.partition_id, f.connector, true
-        from free f returning id
-        """,
-        values,
-    )
-
-
 def withdraw_reason(db: Executor, connection_id: str, prefix: str) -> None:
     """Delete the reason with this prefix from an ACTIVE connection."""
-    db.execute(
-        "update connections set status_reason = null, updated_at = now()"
-        " where id = %(id)s and status = 'ACTIVE' and starts_with(status_reason, %(prefix)s)",
-        {"id": connection_id, "prefix": prefix},
-    )
+    db.execute(_WITHDRAW_REASON, {"id": connection_id, "prefix": prefix})

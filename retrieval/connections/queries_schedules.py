@@ -7,8 +7,26 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, LiteralString, NamedTuple
 
+from sqlalchemy import (
+    Boolean,
+    Text,
+    bindparam,
+    case,
+    delete,
+    exists,
+    false,
+    func,
+    insert,
+    not_,
+    or_,
+    outerjoin,
+    select,
+    update,
+)
+
 from retrieval import job_config
-from retrieval.database import pagination, partitions
+from retrieval.database import pagination, partitions, schema
+from retrieval.database.compiling import columns_of, compile_statement, equals, in_live_namespace, in_scope, parameters
 from retrieval.database.database import Database
 from retrieval.database.pagination import PageRequest
 from retrieval.database.rows import AsyncExecutor, Executor, Params
@@ -87,6 +105,122 @@ class RepeatedRequest(NamedTuple):
     urls: list[str]
 
 
+@dataclass(frozen=True, slots=True)
+class ScheduleTiming:
+    """Timing of a schedule, for Prefect."""
+
+    id: str
+    minutes: int | None
+    cron: str | None
+    time_zone: str
+    paused: bool
+    pause_pending: bool
+
+
+@dataclass(frozen=True, slots=True)
+class DueSchedule:
+    """Due schedule with its scope. `counted`: the organization has, or had, quotas."""
+
+    id: str
+    job_id: str
+    source: str
+    config: dict[str, Any]
+    urls: list[str] | None
+    connection_id: str | None
+    connection_status: str | None
+    organization_id: str
+    namespace_id: str
+    tenant: str
+    counted: bool
+
+    @property
+    def scope(self) -> Scope:
+        return Scope(self.organization_id, self.namespace_id, self.tenant)
+
+
+_table: Any = schema.Schedule
+_connection: Any = schema.Connection
+_partition: Any = schema.Partition
+_namespace: Any = schema.Namespace
+_organization: Any = schema.Organization
+_run: Any = schema.JobRun
+_is_schedule = equals(_table.id)
+_is_of_connection = _connection.id == _table.config["connectionId"].astext
+_INSERT_SCHEDULE = compile_statement(
+    insert(_table).values(
+        **parameters("id", "partition_id", "job_id", "source", "config", "urls", "minutes", "cron", "time_zone")
+    )
+)
+_timed = bindparam("timed", type_=Boolean)
+_paused = bindparam("paused", type_=Boolean)
+_UPDATE_SCHEDULE = compile_statement(
+    update(_table)
+    .where(_is_schedule, in_scope(_table.partition_id, any_namespace=True))
+    .values(
+        minutes=case((_timed, bindparam("minutes")), else_=_table.minutes),
+        cron=case((_timed, bindparam("cron")), else_=_table.cron),
+        time_zone=func.coalesce(bindparam("time_zone"), _table.time_zone),
+        pause_pending=or_(_table.pause_pending, _paused.is_not(None)),
+        paused=func.coalesce(_paused, _table.paused),
+        updated_at=func.now(),
+    )
+    .returning(_table.id)
+)
+_DELETE_SCHEDULE = compile_statement(
+    delete(_table).where(_is_schedule, in_scope(_table.partition_id, any_namespace=True)).returning(_table.id)
+)
+_LIST_DUE = compile_statement(
+    select(*columns_of(_table, ScheduleTiming))
+    .select_from(outerjoin(_table, _connection, _is_of_connection))
+    .where(in_live_namespace(_table.partition_id), func.coalesce(_connection.status, "ACTIVE") == "ACTIVE")
+)
+_SETTLE_PAUSE = compile_statement(
+    update(_table)
+    .where(_is_schedule, or_(not_(_table.pause_pending), _table.paused == _paused))
+    .values(paused=_paused, pause_pending=false())
+)
+_GET_DUE = compile_statement(
+    select(
+        *columns_of(
+            _table,
+            DueSchedule,
+            connection_id=_connection.id,
+            connection_status=_connection.status,
+            organization_id=_namespace.organization_id,
+            namespace_id=_partition.namespace_id,
+            tenant=_partition.tenant,
+            counted=_organization.counted,
+        )
+    )
+    .select_from(outerjoin(_table, _connection, _is_of_connection))
+    .where(_is_schedule, in_live_namespace(_table.partition_id), _organization.id == _namespace.organization_id)
+)
+_LOCK_SCHEDULE = compile_statement(select(_table.job_id).where(_is_schedule).with_for_update())
+_HAS_OPEN_RUN = compile_statement(
+    select(exists(select(_run.id).where(equals(_run.job_id), _run.finished_at.is_(None))))
+)
+_reason = bindparam("reason", type_=Text)
+_refused = bindparam("refused", type_=Boolean)
+_EXPLAIN_SCHEDULE = compile_statement(
+    update(_table)
+    .where(_is_schedule, or_(_refused, _table.reason.is_distinct_from(_reason)))
+    .values(
+        reason=_reason,
+        refusals=case((_refused, _table.refusals + 1), (_reason.is_(None), 0), else_=_table.refusals),
+        refused_since=case(
+            (_refused, func.coalesce(_table.refused_since, func.now())), (_reason.is_not(None), _table.refused_since)
+        ),
+    )
+)
+_TAKE_JOB = compile_statement(update(_table).where(_is_schedule, equals(_run.id, "run")).values(job_id=_run.job_id))
+_address = func.coalesce(_table.config["request"]["url"].astext, _table.urls[1])
+_READ_NAME = compile_statement(
+    select(func.coalesce(_connection.name, func.split_part(_address, "?", 1)))
+    .select_from(outerjoin(_table, _connection, _is_of_connection))
+    .where(_is_schedule)
+)
+
+
 async def get_repeated_request(db: AsyncExecutor, scope: Scope, job_run_id: str) -> RepeatedRequest | None:
     return await db.async_fetch_one(
         RepeatedRequest,
@@ -102,11 +236,7 @@ async def get_repeated_request(db: AsyncExecutor, scope: Scope, job_run_id: str)
 
 
 async def insert_schedule(db: AsyncExecutor, values: Params) -> None:
-    await db.async_execute(
-        "insert into schedules (id, partition_id, job_id, source, config, urls, minutes, cron, time_zone)"
-        " values (%(id)s, %(partition)s, %(job)s, %(source)s, %(config)s, %(urls)s, %(minutes)s, %(cron)s, %(zone)s)",
-        values,
-    )
+    await db.async_execute(_INSERT_SCHEDULE, values)
 
 
 async def set_interval(db: AsyncExecutor, values: Params) -> None:
@@ -151,121 +281,42 @@ async def get_row(db: AsyncExecutor, scope: Scope, schedule_id: str) -> Schedule
 
 async def update_schedule(db: AsyncExecutor, scope: Scope, values: Params) -> str | None:
     """Change a schedule; the dispatcher forwards a pause to Prefect."""
-    return await db.async_fetch_one(
-        str,
-        "update schedules u set minutes = case when %(timed)s then %(minutes)s else u.minutes end,"
-        " cron = case when %(timed)s then %(cron)s else u.cron end, time_zone = coalesce(%(zone)s, u.time_zone),"
-        " pause_pending = u.pause_pending or %(paused)s::bool is not null, paused = coalesce(%(paused)s, u.paused),"
-        " updated_at = now() where u.id in (select s.id from" + _SCHEDULES_JOIN + "where s.id = %(id)s) returning u.id",
-        {**partitions.scope_params(scope), **values},
-    )
+    return await db.async_fetch_one(str, _UPDATE_SCHEDULE, {**partitions.scope_params(scope), **values})
 
 
 async def delete_schedule(db: AsyncExecutor, scope: Scope, schedule_id: str) -> str | None:
-    return await db.async_fetch_one(
-        str,
-        "delete from schedules where id in (select s.id from" + _SCHEDULES_JOIN + "where s.id = %(id)s) returning id",
-        {**partitions.scope_params(scope), "id": schedule_id},
-    )
-
-
-@dataclass(frozen=True, slots=True)
-class ScheduleTiming:
-    """Timing of a schedule, for Prefect."""
-
-    id: str
-    minutes: int | None
-    cron: str | None
-    time_zone: str
-    paused: bool
-    pause_pending: bool
+    values = {**partitions.scope_params(scope), "id": schedule_id}
+    return await db.async_fetch_one(str, _DELETE_SCHEDULE, values)
 
 
 def list_due(db: Database) -> list[ScheduleTiming]:
-    return db.fetch(
-        ScheduleTiming,
-        "select s.id, s.minutes, s.cron, s.time_zone, s.paused, s.pause_pending from schedules s"
-        " join partitions p on p.id = s.partition_id"
-        " join namespaces n on n.id = p.namespace_id and n.deleted_at is null"
-        " left join connections c on c.id = "
-        + job_config.connection_id_sql("s")
-        + " where coalesce(c.status, 'ACTIVE') = 'ACTIVE'",
-    )
+    return db.fetch(ScheduleTiming, _LIST_DUE, {})
 
 
 def settle_pause(db: Executor, schedule_id: str, *, paused: bool) -> None:
     """Record Prefect's pause state; a newer request stays pending."""
-    db.execute(
-        "update schedules set paused = %(paused)s, pause_pending = false"
-        " where id = %(id)s and (not pause_pending or paused = %(paused)s)",
-        {"id": schedule_id, "paused": paused},
-    )
-
-
-@dataclass(frozen=True, slots=True)
-class DueSchedule:
-    """Due schedule with its scope. `counted`: the organization has, or had, quotas."""
-
-    id: str
-    job_id: str
-    source: str
-    config: dict[str, Any]
-    urls: list[str] | None
-    connection_id: str | None
-    connection_status: str | None
-    organization_id: str
-    namespace_id: str
-    tenant: str
-    counted: bool
-
-    @property
-    def scope(self) -> Scope:
-        return Scope(self.organization_id, self.namespace_id, self.tenant)
+    db.execute(_SETTLE_PAUSE, {"id": schedule_id, "paused": paused})
 
 
 def get_due(db: Executor, schedule_id: str) -> DueSchedule | None:
-    return db.fetch_one(
-        DueSchedule,
-        "select s.id, s.job_id, s.source, s.config, s.urls, c.id as connection_id, c.status as connection_status,"
-        " n.organization_id, p.namespace_id, p.tenant, o.counted from schedules s"
-        " join partitions p on p.id = s.partition_id"
-        " join namespaces n on n.id = p.namespace_id and n.deleted_at is null"
-        " join organizations o on o.id = n.organization_id left join connections c on c.id = "
-        + job_config.connection_id_sql("s")
-        + " where s.id = %(id)s",
-        {"id": schedule_id},
-    )
+    return db.fetch_one(DueSchedule, _GET_DUE, {"id": schedule_id})
 
 
 def lock_schedule(db: Executor, schedule_id: str) -> bool:
     """Lock a schedule until the transaction ends; return whether a run of its job is unfinished."""
-    db.execute("select from schedules where id = %(id)s for update", {"id": schedule_id})
-    unfinished = (
-        "select r.id from job_runs r join schedules s on s.job_id = r.job_id"
-        " where s.id = %(id)s and r.finished_at is null limit 1"
-    )
-    return db.fetch_one(str, unfinished, {"id": schedule_id}) is not None
+    job_id = db.fetch_one(str, _LOCK_SCHEDULE, {"id": schedule_id})
+    return bool(db.fetch_one(bool, _HAS_OPEN_RUN, {"job_id": job_id}))
 
 
 def explain_schedule(db: Executor, schedule_id: str, reason: str | None, *, refused: bool = False) -> None:
     """Store the reason of a due time without a job run; `refused` counts a failure."""
-    db.execute(
-        "update schedules set reason = %(reason)s,"
-        " refusals = case when %(refused)s then refusals + 1 when %(reason)s::text is null then 0 else refusals end,"
-        " refused_since = case when %(refused)s then coalesce(refused_since, now())"
-        " when %(reason)s::text is not null then refused_since end"
-        " where id = %(id)s and (%(refused)s or reason is distinct from %(reason)s)",
-        {"id": schedule_id, "reason": reason, "refused": refused},
-    )
+    db.execute(_EXPLAIN_SCHEDULE, {"id": schedule_id, "reason": reason, "refused": refused})
 
 
 def take_job(db: Executor, schedule_id: str, job_run_id: str) -> None:
     """Set the schedule's job to that of its newest run."""
     # Runs of a connection have a separate job.
-    db.execute(
-        "update schedules s set job_id = r.job_id from job_runs r where s.id = %(id)s and r.id = %(run)s",
-        {"id": schedule_id, "run": job_run_id},
-    )
+    db.execute(_TAKE_JOB, {"id": schedule_id, "run": job_run_id})
 
 
 def keep_live(db: Executor, scope: Scope, urls: Sequence[str]) -> list[str]:
@@ -281,12 +332,46 @@ def keep_live(db: Executor, scope: Scope, urls: Sequence[str]) -> list[str]:
     )
 
 
-_NAME_QUERY: LiteralString = (
-    "select coalesce(c.name, split_part(coalesce(s.config -> 'request' ->> 'url', s.urls[1]), '?', 1)) as name"
-    " from schedules s left join connections c on c.id = " + job_config.connection_id_sql("s") + " where s.id = %(id)s"
-)
-
-
 def read_name(db: Database, schedule_id: str) -> str | None:
     """Return the connection name or address of a schedule."""
-    return db.fetch_one(str, _NAME_QUERY, {"id": schedule_id})
+    return db.fetch_one(str, _READ_NAME, {"id": schedule_id})
+
+
+def insert_scheduled_run(db: Executor, values: Params) -> str | None:
+    """Insert the next job run of a schedule and return its id; None while another run is unfinished."""
+    # One job per schedule, with the options of the newest request of the application, else of a user.
+    return db.fetch_one(
+        str,
+        f"""
+        with connection as (
+            select c.id, c.partition_id, c.connector, n.organization_id from connections c
+            join partitions p on p.id = c.partition_id
+            join namespaces n on n.id = p.namespace_id and n.deleted_at is null
+            where c.id = %(connection)s and c.status = 'ACTIVE' for update of c
+        ),
+        newest as (
+            select j.* from jobs j, connection c
+            where j.partition_id = c.partition_id and j.source = c.connector and {job_config.connection_id_sql()} = c.id
+              and not {job_config.IS_PICKER_LISTING}
+            order by j.created_at desc limit 1
+        ),
+        free as (
+            select c.* from connection c where not exists (
+                select from job_runs r join jobs j on j.id = r.job_id
+                where r.partition_id = c.partition_id and r.source = c.connector and r.finished_at is null
+                  and {job_config.connection_id_sql()} = c.id
+            )
+        ),
+        made as (
+            insert into jobs (id, organization_id, partition_id, source, config)
+            select %(job)s, f.organization_id, f.partition_id, f.connector,
+                   coalesce((select {job_config.REPEATED_CONFIG} from newest j), %(config)s::jsonb)
+            from free f where not exists (select from newest j where {job_config.IS_SCHEDULED})
+            returning id
+        )
+        insert into job_runs (id, job_id, partition_id, source, to_discover)
+        select %(run)s, coalesce((select id from made), (select id from newest)), f.partition_id, f.connector, true
+        from free f returning id
+        """,
+        values,
+    )

@@ -7,7 +7,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, LiteralString, TypeVar
 
+from sqlalchemy import Boolean, bindparam, delete, false, func, or_, select, true, update
+
 from retrieval import job_config
+from retrieval.database import schema
+from retrieval.database.compiling import compile_statement, equals, in_list, parameters
 from retrieval.database.database import Database
 from retrieval.database.rows import Executor
 from retrieval.documents.queries import connection_documents, deletion
@@ -30,15 +34,42 @@ class SyncState:
     shares: bool = False
 
 
-def read_state(db: Executor, connection_id: str) -> SyncState:
-    state = db.fetch_one(
-        SyncState,
-        "select cursor ->> 'at' as cursor, coalesce(cursor ->> 'accountChanged' = 'true', false) as moved,"
-        " coalesce(cursor ->> 'chosen', '') as chosen, permissions = 'SOURCE' as shares"
-        " from connections where id = %(id)s",
-        {"id": connection_id},
+_connection: Any = schema.Connection
+_cursor = _connection.cursor
+_READ_STATE = compile_statement(
+    select(
+        _cursor["at"].astext.label("cursor"),
+        func.coalesce(_cursor["accountChanged"].astext == "true", false()).label("moved"),
+        func.coalesce(_cursor["chosen"].astext, "").label("chosen"),
+        (_connection.permissions == "SOURCE").label("shares"),
+    ).where(equals(_connection.id))
+)
+_MOVE_CURSOR = compile_statement(
+    update(_connection)
+    .where(
+        equals(_connection.id, "connection"),
+        or_(bindparam("moved", type_=Boolean), _cursor["accountChanged"].astext.is_(None)),
     )
-    return state or SyncState(None, moved=False)
+    .values(listed_at=func.now(), **parameters("cursor"))
+)
+_departure: Any = schema.Departure
+_HOLD_DEPARTURES = compile_statement(
+    update(_departure)
+    .where(in_list(_departure.document_id, "ids"), equals(_departure.connection_id, "connection"))
+    .values(held=true())
+)
+_run_document: Any = schema.RunDocument
+_DELETE_QUEUED = compile_statement(
+    delete(_run_document).where(
+        equals(_run_document.job_run_id, "run"),
+        in_list(_run_document.document_id, "ids"),
+        _run_document.status == "QUEUED",
+    )
+)
+
+
+def read_state(db: Executor, connection_id: str) -> SyncState:
+    return db.fetch_one(SyncState, _READ_STATE, {"id": connection_id}) or SyncState(None, moved=False)
 
 
 # Documents of the connection, without packed documents.
@@ -205,10 +236,7 @@ def finish_listing(
     connection_documents.require_active_connection(connection, values["connection"])
     leaving, removed = _lock_departed(connection, request), 0
     if _needs_confirmation(connection, request, len(leaving), moved=moved):
-        connection.execute(
-            "update departures set held = true where document_id = any(%(ids)s) and connection_id = %(connection)s",
-            {**values, "ids": leaving},
-        )
+        connection.execute(_HOLD_DEPARTURES, {**values, "ids": leaving})
     elif leaving:
         last_ids = connection_documents.release_from_connection(
             connection, values["connection"], leaving, keep=False
@@ -225,11 +253,8 @@ def finish_listing(
         """,
         {**values, "removed": removed},
     )
-    connection.execute(
-        "update connections set cursor = %(cursor)s, listed_at = now() where id = %(connection)s"
-        " and (%(moved)s or cursor ->> 'accountChanged' is null)",
-        {**values, "cursor": json.dumps({"at": cursor} | ({"chosen": chosen} if chosen else {})), "moved": moved},
-    )
+    position = json.dumps({"at": cursor} | ({"chosen": chosen} if chosen else {}))
+    connection.execute(_MOVE_CURSOR, {**values, "cursor": position, "moved": moved})
 
 
 def _lock_departed(connection: Executor, request: DiscoveryRequest) -> list[str]:
@@ -245,10 +270,7 @@ def _lock_departed(connection: Executor, request: DiscoveryRequest) -> list[str]
 
 def _delete_queued(connection: Executor, request: DiscoveryRequest, removed_ids: Sequence[str]) -> None:
     """Delete queued entries of removed items from the run."""
-    connection.execute(
-        "delete from run_documents where job_run_id = %(run)s and document_id = any(%(ids)s) and status = 'QUEUED'",
-        {**discovery_params(request), "ids": list(removed_ids)},
-    )
+    connection.execute(_DELETE_QUEUED, {**discovery_params(request), "ids": list(removed_ids)})
 
 
 def _needs_confirmation(db: Executor, request: DiscoveryRequest, leaving: int, *, moved: bool) -> bool:

@@ -132,14 +132,14 @@ async def create_schedule(db: Database, scope: Scope, job_run_id: str, timing: T
     schedule_id = ids.schedule_id()
     values: Params = {
         "id": schedule_id,
-        "partition": repeated.partition_id,
-        "job": ids.job_id(),
+        "partition_id": repeated.partition_id,
+        "job_id": ids.job_id(),
         "source": repeated.source,
         "config": job.dump(),
         "urls": repeated.urls or None,
         "minutes": timing.minutes,
         "cron": timing.cron,
-        "zone": timing.time_zone,
+        "time_zone": timing.time_zone,
     }
     await queries_schedules.insert_schedule(db, values)
     return await get_schedule(db, scope, schedule_id)
@@ -170,7 +170,7 @@ async def change_schedule(
         "timed": timing is not None,
         "minutes": timing and timing.minutes,
         "cron": timing and timing.cron,
-        "zone": time_zone,
+        "time_zone": time_zone,
         "paused": paused,
     }
     await queries_schedules.update_schedule(db, scope, values)
@@ -260,7 +260,7 @@ def _record_run_of_connection(connection: ThreadConnection, due: DueSchedule) ->
         "run": ids.job_run_id(),
         "config": json.dumps(due.config),
     }
-    run_id = queries.insert_scheduled_run(connection, values)
+    run_id = queries_schedules.insert_scheduled_run(connection, values)
     if run_id is None:
         return ScheduledRun(None, "A job run of this connection is under way.")
     queries_schedules.take_job(connection, due.id, run_id)

@@ -36,7 +36,7 @@ _PLACEHOLDER_PATTERN = re.compile(r"%\((\w+)\)s")
 def compile_statement(statement: Any) -> LiteralString:
     """Return the SQL of a statement, with constants as literals and `bindparam`s as placeholders.
 
-    CompileError for a `bindparam` named as a column with a constant in `values`.
+    CompileError for a `bindparam` named as a column with a constant in `values`. Lists: `is_any_of` and `in_list`.
     """
     compiled = statement.compile(dialect=_POSTGRESQL_DIALECT)
 
@@ -73,19 +73,35 @@ def equals_if_given(column: Any, parameter: str = "") -> Any:
     return or_(value.is_(None), column == value)
 
 
+def is_any_of(column: Any, *values: Any) -> Any:
+    """Return the condition of a column and constants."""
+    # SQLAlchemy renders the list of `in_` when it executes a statement.
+    return or_(*(column == value for value in values))
+
+
 def in_list(column: Any, parameter: str) -> Any:
     """Return the condition of a column and a list in a parameter."""
     return column == any_(bindparam(parameter, type_=ARRAY(column.type)))
 
 
-def in_scope(partition_id: Any) -> Any:
-    """Return the condition of a partition in the scope of `partitions.scope_params`."""
+def in_scope(partition_id: Any, *, any_namespace: bool = False) -> Any:
+    """Return the condition of a partition in the scope of `partitions.scope_params`.
+
+    `any_namespace`: a null namespace stands for all of the organization.
+    """
+    return and_(
+        in_live_namespace(partition_id),
+        (equals_if_given if any_namespace else equals)(_partition.namespace_id, "namespace"),
+        equals(_partition.tenant),
+        equals(_namespace.organization_id, "organization"),
+    )
+
+
+def in_live_namespace(partition_id: Any) -> Any:
+    """Return the condition of a partition in a namespace that is not deleted."""
     return and_(
         partition_id == _partition.id,
-        equals(_partition.namespace_id, "namespace"),
-        equals(_partition.tenant),
         _partition.namespace_id == _namespace.id,
-        equals(_namespace.organization_id, "organization"),
         _namespace.deleted_at.is_(None),
     )
 

@@ -295,7 +295,7 @@ def test_a_rotated_token_outlives_a_database_that_dies(db, database_url, ring, c
         fresh = refresh(tokens)
         with psycopg.connect(database_url, autocommit=True) as killer:
             killer.execute(
-                "select pg_terminate_backend(pid) from pg_stat_activity where query like '%for update%'"
+                "select pg_terminate_backend(pid) from pg_stat_activity where query ilike '%for update%'"
                 " and state = 'idle in transaction'"
             )
             if meanwhile == "another task was refused":
