@@ -30,7 +30,7 @@ DESCRIPTION = Discovery(Path(__file__).with_name("contracts") / "google-drive-v3
 class GoogleDriveAccount(Files, Served):
     """A Google Drive account."""
 
-    # `trouble`: a Refusal for the next request of a method id; `endless`: page tokens form a cycle; `asked`: method id
+    # `trouble`: a Refusal for the next request of a method id; `asked`: method id
     # and parameters of each request.
 
     connector = "GOOGLE_DRIVE"
@@ -41,7 +41,9 @@ class GoogleDriveAccount(Files, Served):
         self.complaints: list[str] = []
         self.asked: list[tuple[str, dict[str, str]]] = []
         self.trouble: dict[str, Refusal] = {}
-        self.lost = self.removals = self.endless = False
+        self.lost = self.removals = False
+        self.link_base = ""
+        """Address of export links instead of the account's own."""
         self.age = 0
         self.untold: set[str] = set()
 
@@ -188,7 +190,10 @@ class GoogleDriveAccount(Files, Served):
 
     def _file(self, query: dict[str, str]) -> dict[str, Any]:
         node = self._node(query["fileId"])
-        links = {kind: f"{self.base}{EXPORT}{node['id']}?as={kind}" for kind in self.linked.get(node["id"], {})}
+        links = {
+            kind: f"{self.link_base or self.base}{EXPORT}{node['id']}?as={kind}"
+            for kind in self.linked.get(node["id"], {})
+        }
         return self._node_json(node) | ({"exportLinks": links} if links else {})
 
     def _permissions(self, query: dict[str, str]) -> dict[str, Any]:
@@ -206,8 +211,6 @@ class GoogleDriveAccount(Files, Served):
 
     def _page(self, nodes: list[dict[str, Any]], query: dict[str, str], kind: str) -> tuple[list[Any], dict[str, str]]:
         token = query.get("pageToken", f"{kind}-{self.age}-0")
-        if self.endless and kind == "files":
-            return [], {"nextPageToken": f"files-{self.age}-{next(self._numbers) % 2}"}
         if not token.startswith(f"{kind}-{self.age}-"):
             raise Refusal(400, "invalid")
         at = int(token.rpartition("-")[2])

@@ -37,6 +37,8 @@ def shared_access(permissions):
 class Container:
     """A folder of a container, next to a blob outside."""
 
+    connector = "OBJECTS"
+
     def __init__(self, endpoint, name):
         self.endpoint, self.name = endpoint, name
         self.config = {

@@ -55,43 +55,6 @@ def requests_with(account, part):
 # Folders
 
 
-def test_of_a_folder_in_the_trash_everything_below_is_gone(account, connector, tokens):
-    below = [account.put("plans/a.txt", "a"), account.put("plans/deep/er/b.txt", "b")]
-    kept_id = account.put("kept/c.txt", "c")
-    _, last = list_items(connector, tokens)
-    account.delete(account.folder("plans"))
-    changes, page = list_items(connector, tokens, last.cursor)
-    assert page.whole
-    assert set(changes) == {kept_id}
-    assert [connector.is_deleted(tokens, file_id) for file_id in (*below, kept_id)] == [True, True, False]
-
-
-def test_a_folder_that_comes_back_brings_its_files_without_a_listing_of_everything(account, connector, tokens):
-    file_id = account.put("plans/deep/a.txt", "a")
-    account.put("other/b.txt", "b")
-    folder = account.folder("plans")
-    account.delete(folder)
-    _, last = list_items(connector, tokens)
-    account.restore(folder)
-    account.requests.clear()
-    changes, page = list_items(connector, tokens, last.cursor)
-    assert set(changes) == {file_id}
-    assert not page.whole
-    assert len(requests_with(account, "/items")) == 2
-
-
-def test_files_of_a_moved_folder_have_their_new_path_and_no_new_version(account, connector, tokens):
-    file_id = account.put("plans/deep/a.txt", "a")
-    initial, last = list_items(connector, tokens)
-    account.move(account.folder("plans"), "archive/2026")
-    account.rename(account.folder("archive/2026/plans"), "old plans")
-    changes, page = list_items(connector, tokens, last.cursor)
-    assert initial[file_id].properties["path"] == "plans/deep/a.txt"
-    assert changes[file_id].properties["path"] == "archive/2026/old plans/deep/a.txt"
-    assert changes[file_id].version == initial[file_id].version
-    assert not page.whole
-
-
 def test_a_folder_without_access_is_counted(account, connector, tokens):
     account.put("closed/a.txt", "x")
     account.close(account.folder("closed"))
@@ -174,15 +137,6 @@ def _something(account, chance):
 
 
 # Content
-
-
-def test_no_token_goes_to_the_host_that_content_comes_from(account, connector, tokens, tmp_path):
-    account.put("a.txt", "x" * 100_000)
-    items, _ = list_items(connector, tokens)
-    raw = connector.fetch(tokens, next(iter(items.values())), tmp_path / "raw")
-    assert raw.size == 100_000
-    assert requests_with(account, "/dl/")
-    assert account.complaints == []
 
 
 def test_a_download_in_preparation_is_retried(account, connector, tokens, tmp_path):

@@ -12,6 +12,7 @@ from local import cli
 from retrieval.errors import Fatal
 from retrieval.settings import Settings, load_settings
 from retrieval.sync_filter import SyncFilter
+from tests.connectors.sources.test_described import Tokens
 from tests.standins.account import Served, serving
 
 NOTES = r"""
@@ -69,39 +70,27 @@ def notes(monkeypatch, tmp_path):
         yield account
 
 
-class Tokens:
-    connection_id = "conn_custom"
-
-    def __init__(self, tokens):
-        self._token = tokens.access_token
-
-    def token(self):
-        return self._token
-
-
 def make_settings(folder):
     return Settings(_env_file=None, fetch_allow="127.0.0.0/8", source_descriptions=folder)
 
 
 def test_a_description_in_the_folder_reads_the_address_that_it_fits(notes, tmp_path):
     settings = make_settings(notes.folder)
-    tokens = registry.read_config("CUSTOM", notes.config, settings)
-    assert tokens.account == f"{notes.base}/handbook"
+    assert registry.read_config("CUSTOM", notes.config, settings).account == f"{notes.base}/handbook"
+    tokens = Tokens(notes, settings)
     custom = registry.make_connector("CUSTOM", {}, settings)
-    (page,) = custom.iter_changes(Tokens(tokens), None)
+    (page,) = custom.iter_changes(tokens, None)
     assert [item.properties["path"] for item in page.items] == ["notes/1", "notes/2"]
-    raw = custom.fetch(Tokens(tokens), page.items[0], tmp_path / "a")
+    raw = custom.fetch(tokens, page.items[0], tmp_path / "a")
     assert raw.path.read_text() == "Note 1: The lighthouse opens in spring."
     del notes.notes["1"]
-    assert custom.is_deleted(Tokens(tokens), page.items[0].external_id)
-    assert (
-        len(list(custom.with_choice(SyncFilter(exclude=({"path": "notes/2"},))).iter_changes(Tokens(tokens), None)))
-        == 1
-    )
-    assert [entry.path for entry in custom.browse(Tokens(tokens), None, None).entries] == ["notes"]
+    assert custom.is_deleted(tokens, page.items[0].external_id)
+    chosen = custom.with_choice(SyncFilter(exclude=({"path": "notes/2"},)))
+    assert len(list(chosen.iter_changes(tokens, None))) == 1
+    assert [entry.path for entry in custom.browse(tokens, None, None).entries] == ["notes"]
     (notes.folder / "notes.yaml").unlink()
     with pytest.raises(Fatal, match=r"fits no description in RETRIEVAL_SOURCE_DESCRIPTIONS; not read: broken\.yaml"):
-        list(registry.make_connector("CUSTOM", {}, settings).iter_changes(Tokens(tokens), None))
+        list(registry.make_connector("CUSTOM", {}, settings).iter_changes(tokens, None))
 
 
 @pytest.mark.parametrize(

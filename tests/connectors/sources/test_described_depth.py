@@ -8,12 +8,11 @@ from datetime import UTC, datetime
 import pytest
 
 from connectors.http import retries
-from connectors.sources.described.description import read_description
 from retrieval.sources import DESCRIBED_SOURCES
 from tests.connectors.sources import depth_table
 from tests.connectors.sources.test_described import listed, opened
 from tests.connectors.sources.test_slack import texts
-from tests.standins import described_services, faults
+from tests.standins import described_services
 
 
 @pytest.fixture
@@ -128,7 +127,7 @@ def test_a_post_of_wordpress_has_author_categories_tags_and_comments(account, tm
     assert re.search("<h2>Bob, [^<]*</h2><p>Really\\?</p>", read)
 
 
-@ONE("account", ["GITLAB", "ZENDESK", "ZENDESK_TICKETS", "DISCOURSE", "WORDPRESS", "CONFLUENCE"], indirect=True)
+@ONE("account", ["GITLAB", "ZENDESK", "ZENDESK_TICKETS", "DISCOURSE", "WORDPRESS", "CONFLUENCE", "JIRA"], indirect=True)
 def test_a_deleted_item_makes_the_next_listing_a_whole_one(account):
     keys = [account.put(f"Title {number}", "text") for number in range(5)]
     _, last = listed(account)
@@ -152,19 +151,3 @@ def test_the_table_of_depth_is_as_measured(name, monkeypatch):
     advice = "Write the table anew: .venv/bin/python -m tests.connectors.sources.depth_table"
     assert f"| {' | '.join(cells)} |" in depth_table.PAGE.read_text(encoding="utf-8"), advice
     assert requests[1] <= depth_table.ITEMS / 200
-
-
-@ONE("account", ["GITLAB", "ZENDESK", "DISCOURSE", "WORDPRESS", "JIRA", "CONFLUENCE"], indirect=True)
-@pytest.mark.parametrize("fault", [faults.status(403), lambda handler: handler.reply(200, {}) or True])
-def test_a_number_that_the_credentials_may_not_read_fails_no_listing(account, fault):
-    keys = [account.put(f"Title {number}", "text") for number in range(3)]
-    about = read_description(account.connector)
-    counts = {stream.count.get.partition("\n")[0].partition("?")[0] for stream in about.streams if stream.count}
-    lists = {stream.list for stream in about.streams}
-    paths = [path.rpartition("}")[2] for path in counts if path not in lists]
-    account.fault = lambda request: fault if paths and request.endswith(tuple(paths)) else None
-    items, last = listed(account)
-    assert {account.locate(key) for key in keys} <= items.keys()
-    _, last = listed(account, last.cursor)
-    account.delete(keys[0])
-    assert listed(account, last.cursor)[1].done

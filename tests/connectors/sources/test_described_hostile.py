@@ -17,7 +17,7 @@ from retrieval.sources import DESCRIBED_SOURCES
 from retrieval.sync_filter import SyncFilter
 from tests.connectors.sources.test_described import Tokens, listed, opened, pages
 from tests.connectors.sources.test_described_custom import NOTES
-from tests.standins import described_services, github
+from tests.standins import described_services
 from tests.standins.slack import Channel, days_ago
 
 
@@ -25,13 +25,6 @@ from tests.standins.slack import Channel, days_ago
 def account(request, monkeypatch):
     monkeypatch.setattr(retries, "FIRST_PAUSE_SECONDS", 0.01)
     with described_services.serving(request.param) as made:
-        yield made
-
-
-@pytest.fixture
-def hub(monkeypatch):
-    monkeypatch.setattr(retries, "FIRST_PAUSE_SECONDS", 0.01)
-    with github.serving() as made:
         yield made
 
 
@@ -131,18 +124,6 @@ def test_markup_of_a_page_is_read_in_linear_time(text):
     began = time.monotonic()
     storage.convert_storage(text, lambda _kind, key: key)
     assert time.monotonic() - began < 4
-
-
-def test_half_a_character_in_a_title_fails_no_listing(hub):
-    hub.put_issue("Owls", "They hunt at night.")
-
-    def answer(handler):
-        handler.reply(200, b'[{"number": 7, "title": "a\xed\xa0\x80b", "body": "c\xed\xa0\x80d"}]')
-        return True
-
-    hub.fault = lambda request: answer if request.endswith("/issues") else None
-    items, _ = listed(hub)
-    assert [item.name for item in items.values() if "/issues/7" in item.external_id] == ["a\ufffdb"]
 
 
 @pytest.mark.parametrize(

@@ -8,9 +8,8 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from connectors.http import responses, retries
-from connectors.sources.described import description, fields, service
+from connectors.sources.described import description, service
 from retrieval.errors import Fatal, Retryable, Skippable
-from retrieval.settings import Settings
 from retrieval.sources import DESCRIBED_SOURCES
 from tests.connectors.sources.test_described import listed, opened, pages
 from tests.standins import described_services, faults, github
@@ -192,37 +191,6 @@ def test_blog_posts_of_confluence_cloud_are_read_and_confirmed_as_pages_are(tmp_
             False,
             True,
         ]
-
-
-def test_a_page_that_moved_to_another_space_is_gone():
-    with described_services.serving("CONFLUENCE") as account:
-        key = account.put("Page", "text")
-        describe = account._describe
-        account._describe = lambda key: describe(key) | {"space": {"id": 78, "key": "OTHER"}}
-        connector, tokens = opened(account)
-        assert connector.is_deleted(tokens, account.locate(key))
-
-
-@pytest.mark.parametrize(
-    ("name", "url", "base"),
-    [
-        (
-            "CONFLUENCE",
-            "https://acme.atlassian.net/wiki/spaces/HAND",
-            "https://api.atlassian.com/ex/confluence/8d1c/wiki",
-        ),
-        ("JIRA", "https://acme.atlassian.net/browse/HAND", "https://api.atlassian.com/ex/jira/8d1c"),
-    ],
-)
-def test_a_token_with_scopes_is_sent_to_the_gateway_and_documents_keep_their_ids(name, url, base):
-    about, settings = description.read_description(name), Settings(_env_file=None)
-    classic, scoped = (service.open_site(name, about, address, settings) for address in (url, f"{url}?cloudId=8d1c"))
-    assert classic.base.startswith("https://acme.atlassian.net")
-    assert scoped.base == base
-    entry = {"id": "7", "key": "HAND-7", "title": "Page"}
-    values = {field: str(fields.read_field(entry, path)) for field, path in about.streams[0].fields.items()}
-    ids = {fields.fill_address(about.streams[0].id, {**site.location, **values}) for site in (classic, scoped)}
-    assert len(ids) == 1
 
 
 def test_a_rate_limit_is_waited_for_and_a_refusal_is_not(account, monkeypatch):

@@ -21,6 +21,8 @@ MAIL = """Subject: {subject}\r\nFrom: ada@example.com\r\nDate: Fri, 27 Nov 2026 
 class Mailbox:
     """A user's mailbox; `config` is the whole configuration."""
 
+    connector = "OBJECTS"
+
     def __init__(self, server, user):
         self.server, self.session = server, server.sign_in(user)
         credentials = {"user": user, "password": mail_server.PASSWORD}

@@ -15,6 +15,7 @@ from connectors.http import retries, sessions
 from connectors.sources.objects.connector import POLICY
 from retrieval.errors import Fatal, Retryable, Skippable
 from retrieval.settings import Settings
+from tests.connectors.sources.test_described import Tokens
 from tests.standins import file_servers, s3_server
 
 KEYS = {"accessKeyId": "standin", "secretAccessKey": "canary-objects-secret"}
@@ -22,6 +23,8 @@ KEYS = {"accessKeyId": "standin", "secretAccessKey": "canary-objects-secret"}
 
 class Folder:
     """A folder of this machine."""
+
+    connector = "OBJECTS"
 
     def __init__(self, path):
         self.path = path / "files"
@@ -39,6 +42,8 @@ class Folder:
 
 class Bucket:
     """A folder of a bucket, next to another folder."""
+
+    connector = "OBJECTS"
 
     def __init__(self, storage, scheme="s3"):
         self.storage, self.name = storage, s3_server.bucket(storage)
@@ -73,17 +78,6 @@ class Served(Folder):
         if server.host_key:
             self.config["hostKey"] = server.host_key
         self.settings = Settings(_env_file=None, fetch_allow="127.0.0.1/32", max_file_bytes=2**20)
-
-
-class Tokens:
-    """A `TokenSource` of a connection with a config."""
-
-    def __init__(self, config, settings):
-        self.connection_id = "conn_objects"
-        self._token = registry.read_config("OBJECTS", config, settings).access_token
-
-    def token(self):
-        return self._token
 
 
 @pytest.fixture(scope="module")
@@ -163,7 +157,7 @@ def storage(request, tmp_path, quick):
 
 
 def opened(storage):
-    return registry.make_connector("OBJECTS", {}, storage.settings), Tokens(storage.config, storage.settings)
+    return registry.make_connector("OBJECTS", {}, storage.settings), Tokens(storage)
 
 
 def list_items(storage, cursor=None):

@@ -141,25 +141,6 @@ def test_paths_are_made_of_the_folders_that_the_feed_names(account, connector, t
     assert account.requests[1:] == [f"GET /v1.0/me/drive/items/{file_id}", f"GET /signed/{file_id}"]
 
 
-def test_folders_from_an_earlier_process_are_requested(account, connector, tokens):
-    account.page = 1
-    ids = [account.put(f"a/b/{number}.txt", "x") for number in range(3)]
-    account.twist = lambda body: {**body, "value": [entry for entry in body["value"] if "folder" not in entry]}
-    listing = items(pages(connector, tokens))
-    assert [listing[entry].properties["path"] for entry in ids] == [f"a/b/{number}.txt" for number in range(3)]
-    assert sum("/items/" in request for request in account.requests) == 1
-
-
-def test_only_the_deleted_file_is_listed(account, connector, tokens):
-    account.put("kept.txt", "x")
-    deleted_id = account.put("gone.txt", "x")
-    first_pages = pages(connector, tokens)
-    account.delete(deleted_id)
-    next_pages = pages(connector, tokens, first_pages[-1].cursor)
-    assert {item_id: item.deleted for item_id, item in items(next_pages).items()} == {deleted_id: True}
-    assert not next_pages[-1].whole
-
-
 def test_a_deleted_folder_has_everything_listed_again(account, connector, tokens):
     # The feed names only the folder; the whole listing lacks its files.
     kept_id, inside = account.put("kept.txt", "x"), account.put("folder/deep/inside.txt", "x")

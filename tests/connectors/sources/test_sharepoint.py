@@ -68,20 +68,6 @@ def test_a_file_that_is_moved_to_another_library_is_another_item_there(account, 
     assert not connector.is_deleted(tokens, two)
 
 
-def test_a_deleted_folder_has_all_libraries_listed_again(account, connector, tokens):
-    # Only a whole listing shows the deletions.
-    account.follow(OTHER)
-    kept_id, inside = account.put("kept.txt", "x"), account.put("folder/inside.txt", "x", OTHERS)
-    first_pages = pages(connector, tokens)
-    account.delete(account.folder_of(inside))
-    next_pages = pages(connector, tokens, first_pages[-1].cursor)
-    assert kept_id in items(next_pages)
-    assert inside not in items(next_pages)
-    assert next_pages[-1].whole
-    assert [page.done for page in next_pages].count(True) == 1
-    assert not pages(connector, tokens, next_pages[-1].cursor)[-1].whole
-
-
 def test_a_new_site_and_a_new_library_are_listed_without_the_others(account, connector, tokens):
     old = account.put("old.txt", "x")
     first_pages = pages(connector, tokens)

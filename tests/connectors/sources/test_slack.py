@@ -162,60 +162,40 @@ def test_a_channel_without_the_app_names_the_remedy_and_one_without_names_shows_
             pages(account)
 
 
+def rich(kind, *elements, **options):
+    return {"type": kind, "elements": [*elements], **options}
+
+
+def words(text, **options):
+    return {"type": "text", "text": text, **options}
+
+
+def markdown(text):
+    return {"type": "mrkdwn", "text": text}
+
+
+LIST = rich(
+    "rich_text_list",
+    rich("rich_text_section", words("one")),
+    rich("rich_text_section", words("two ", style={"bold": True})),
+    style="ordered",
+)
+QUOTE = rich("rich_text_quote", {"type": "user", "user_id": "U1"}, {"type": "emoji", "name": "wave"})
+CELLS = [[{"type": "raw_text", "text": "a"}], 3]
 BLOCKS = [
     ([{"type": "header", "text": {"type": "plain_text", "text": "Deploy *7*"}}], "## Deploy *7*"),
     (
-        [
-            {
-                "type": "section",
-                "text": {"type": "mrkdwn", "text": "*Done* by <@U1>"},
-                "fields": [{"type": "mrkdwn", "text": "A"}],
-            }
-        ],
+        [{"type": "section", "text": markdown("*Done* by <@U1>"), "fields": [markdown("A")]}],
         "**Done** by @Ada\n\nA",
     ),
     (
-        [
-            {
-                "type": "rich_text",
-                "elements": [
-                    {
-                        "type": "rich_text_list",
-                        "style": "ordered",
-                        "elements": [
-                            {"type": "rich_text_section", "elements": [{"type": "text", "text": "one"}]},
-                            {
-                                "type": "rich_text_section",
-                                "elements": [{"type": "text", "text": "two ", "style": {"bold": True}}],
-                            },
-                        ],
-                    },
-                    {"type": "rich_text_preformatted", "elements": [{"type": "text", "text": "x = 1"}]},
-                    {
-                        "type": "rich_text_quote",
-                        "elements": [{"type": "user", "user_id": "U1"}, {"type": "emoji", "name": "wave"}],
-                    },
-                ],
-            }
-        ],
+        [rich("rich_text", LIST, rich("rich_text_preformatted", words("x = 1")), QUOTE)],
         "1. one\n2. **two** \n\n```\nx = 1\n```\n\n> @Ada:wave:",
     ),
     ([{"type": "image", "alt_text": "A chart", "image_url": "https://x"}], "A chart"),
-    (
-        [{"type": "context", "elements": [{"type": "mrkdwn", "text": "by"}, {"type": "image", "alt_text": "Bot"}]}],
-        "by Bot",
-    ),
-    (
-        [
-            {"type": "divider"},
-            7,
-            {"type": "unknown"},
-            {"type": "table", "rows": [[{"type": "raw_text", "text": "a"}], 3]},
-        ],
-        "| a |\n| --- |",
-    ),
+    ([rich("context", markdown("by"), {"type": "image", "alt_text": "Bot"})], "by Bot"),
+    ([{"type": "divider"}, 7, {"type": "unknown"}, {"type": "table", "rows": CELLS}], "| a |\n| --- |"),
     ("no list", ""),
-    ([{"type": "rich_text", "elements": [{"type": "rich_text_section", "elements": 4}]}], ""),
 ]
 
 
@@ -239,22 +219,11 @@ def test_markup_is_read(text, markdown):
 
 
 def test_attachments_and_files_are_in_the_text(slack, tmp_path):
-    attachment = {
-        "title": "Alert",
-        "title_link": "https://m.example/1",
-        "text": "CPU *high*",
-        "fields": [{"title": "Host", "value": "web-1"}],
-    }
+    fields = [{"title": "Host", "value": "web-1"}]
+    attachment = {"title": "Alert", "title_link": "https://m.example/1", "text": "CPU *high*", "fields": fields}
     file = {"name": "plan.pdf", "title": "Plan", "permalink": "https://acme.slack.com/files/1"}
-    slack.post(
-        "",
-        at("2026-05-14", "10:00"),
-        user="",
-        username="Monitor",
-        subtype="bot_message",
-        attachments=[attachment],
-        files=[file],
-    )
+    about = {"user": "", "username": "Monitor", "subtype": "bot_message"}
+    slack.post("", at("2026-05-14", "10:00"), attachments=[attachment], files=[file], **about)
     (text,) = texts(slack, tmp_path).values()
     assert text.split("\n\n")[1:] == [
         "Monitor, 14 May 10:00:",
