@@ -58,7 +58,6 @@ class DropboxAccount(Served):
         self.arguments: list[tuple[str, Any]] = []
         self.lost = False
         self.team = False
-        self.one_folder_only = False
         self.grants: dict[str, dict[str, Any]] = {}
         self.owners: dict[str, str] = {}
         """Owners of transferred files by id."""
@@ -192,8 +191,6 @@ class DropboxAccount(Served):
         self.rooted = header is not None
         if header is None:
             return
-        if self.one_folder_only:
-            raise Refusal({".tag": "no_permission"}, 422)
         if json.loads(header) != {".tag": "root", "root": TEAM if self.team else HOME}:
             raise Refusal({".tag": "invalid_root", "invalid_root": self._roots()}, 422)
 

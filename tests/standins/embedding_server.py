@@ -59,7 +59,6 @@ class Vendor:
     name: str
     port: int = 0
     delay: float = 0.0
-    as_floats: bool = False
     unembeddable: str = ""
     faults: list[Fault] = field(default_factory=list)
     always: list[Fault] = field(default_factory=list)
@@ -74,9 +73,7 @@ class Vendor:
     refused: int = 0
     """Requests beyond the rate."""
     counted: list[tuple[float, int]] = field(default_factory=list)
-    busiest: int = 0
-    _running: int = 0
-    _lock: Any = field(default_factory=threading.RLock)
+    lock: Any = field(default_factory=threading.RLock)
 
     @property
     def base_url(self) -> str:
@@ -122,26 +119,20 @@ class _Handler(Handler):
     def do_POST(self) -> None:  # noqa: N802 - the name that http.server calls
         vendor = self.standin
         body = json.loads(self.read_body())
-        with vendor._lock:
+        with vendor.lock:
             vendor.times.append(time.monotonic())
             vendor.headers.append({name.lower(): value for name, value in self.headers.items()})
-            vendor._running += 1
-            vendor.busiest = max(vendor.busiest, vendor._running)
             fault = vendor.faults.pop(0) if vendor.faults else next(iter(vendor.always), None)
-        try:
-            time.sleep(vendor.delay)
-            self._hold(vendor, body)
-            if fault is None or not fault(self):
-                self._answer(vendor, body)
-        finally:
-            with vendor._lock:
-                vendor._running -= 1
+        time.sleep(vendor.delay)
+        self._hold(vendor, body)
+        if fault is None or not fault(self):
+            self._answer(vendor, body)
 
     def _hold(self, vendor: Vendor, body: Any) -> None:
         texts, until = body.get("texts") or body.get("input") or [], time.monotonic() + LONGEST_HOLD
         if not vendor.holds(texts):
             return
-        with vendor._lock:
+        with vendor.lock:
             vendor.held += 1
         while vendor.holds(texts) and time.monotonic() < until:
             time.sleep(0.05)
@@ -154,7 +145,7 @@ class _Handler(Handler):
             problem = {"message": str(error), "type": error.code, "code": error.code, "param": None}
             self.reply(error.status, {"error": problem, "message": str(error), "detail": str(error)})
             return
-        with vendor._lock:
+        with vendor.lock:
             vendor.seen.append(body)
         self.reply(200, answer)
 
@@ -170,7 +161,7 @@ class _Handler(Handler):
             self._count(vendor, len(body.get("texts") or ()))
 
     def _count(self, vendor: Vendor, inputs: int) -> None:
-        with vendor._lock:
+        with vendor.lock:
             since = time.monotonic() - vendor.minute
             vendor.counted = [entry for entry in vendor.counted if entry[0] > since]
             if sum(count for _, count in vendor.counted) + inputs > INPUTS_PER_MINUTE[vendor.name]:
@@ -197,7 +188,7 @@ def _openai(vendor: Vendor, body: Any) -> Any:
     if sum(sizes) > REQUEST_TOKENS:
         raise Refused(400, "Requested too many tokens, max 300000 tokens per request", "max_tokens_per_request")
     vectors = _vectors(vendor, body["input"], body["model"])
-    base = body.get("encoding_format") == "base64" and not vendor.as_floats
+    base = body.get("encoding_format") == "base64"
     encoded = [
         base64.b64encode(np.array(row, dtype="<f4").tobytes()).decode() if base else float_list(row) for row in vectors
     ]

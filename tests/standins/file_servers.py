@@ -170,13 +170,11 @@ def serve_ftp(
     *,
     commands: AbstractSet[str] = frozenset(),
     closed: Sequence[str] = (),
-    bytes_a_second: int = 0,
 ) -> Iterator[FileServer]:
     """Serve the folder at / for one user and anonymous users, with a NAT address in passive mode."""
-    # `keys`: folder of the certificate, only for TLS; `commands`: unsupported commands; `closed`: unreadable folders;
-    # `bytes_a_second`: send rate.
+    # `keys`: folder of the certificate, only for TLS; `commands`: unsupported commands; `closed`: unreadable folders.
     from pyftpdlib.authorizers import DummyAuthorizer
-    from pyftpdlib.handlers import FTPHandler, ThrottledDTPHandler, TLS_FTPHandler
+    from pyftpdlib.handlers import FTPHandler, TLS_FTPHandler
     from pyftpdlib.ioloop import IOLoop
     from pyftpdlib.servers import FTPServer
 
@@ -195,8 +193,6 @@ def serve_ftp(
         values |= {"tls_control_required": True, "tls_data_required": True}
     base = TLS_FTPHandler if keys else FTPHandler
     values["proto_cmds"] = {name: about for name, about in base.proto_cmds.items() if name not in commands}
-    if bytes_a_second:
-        values["dtp_handler"] = type("Slow", (ThrottledDTPHandler,), {"write_limit": bytes_a_second})
     handler = type("Handler", (base,), values)
     logging.getLogger("pyftpdlib").setLevel(logging.WARNING)
     loop = IOLoop()

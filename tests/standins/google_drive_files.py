@@ -124,10 +124,6 @@ class Files:
         self.nodes[external_id]["parents"] = [self._folder(folder.split("/"), drive)]
         self._touch(external_id, content=False)
 
-    def visit_folder(self, external_id: str) -> None:
-        """Log a visit of the folder as a change."""
-        self._touch(external_id, content=False)
-
     def delete(self, external_id: str) -> None:
         self.nodes[external_id]["trashed"] = True
         self._touch(external_id, content=False)
@@ -144,13 +140,6 @@ class Files:
     def into_drive(self, external_id: str, drive: str) -> None:
         """Move from My Drive to a shared drive: a removal and an addition."""
         self.nodes[external_id] |= {"driveId": drive, "parents": [drive]}
-        self._touch(external_id, content=False)
-
-    def out_of_drive(self, external_id: str) -> None:
-        """From a shared drive into My Drive."""
-        self._touch(external_id, content=False)
-        del self.nodes[external_id]["driveId"]
-        self.nodes[external_id]["parents"] = [ROOT]
         self._touch(external_id, content=False)
 
     def leave_drive(self, drive: str) -> None:

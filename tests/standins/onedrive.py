@@ -45,7 +45,7 @@ class OneDriveAccount(Served):
 
     def __init__(self) -> None:
         super().__init__()
-        self.unauthorized = _error("InvalidAuthenticationToken")
+        self.unauthorized = error_answer("InvalidAuthenticationToken")
         self.items: dict[str, dict[str, Any]] = {ROOT: {"id": ROOT, "name": "root", "parent": "", "change": 1}}
         self.changes = 1
         self.epoch = 0
@@ -104,7 +104,7 @@ class OneDriveAccount(Served):
         since, done_change, upto, epoch = (int(part) for part in token.split("-")) if token else (0, 0, 0, self.epoch)
         if epoch != self.epoch:
             fresh = f"{self._drive_url}/root/delta?token=0-0-{self.changes}-{self.epoch}"
-            return handler.reply(410, _error("resyncChangesApplyDifferences"), {"Location": fresh})
+            return handler.reply(410, error_answer("resyncChangesApplyDifferences"), {"Location": fresh})
         upto = upto or self.changes
         changed = sorted(
             (
@@ -137,7 +137,7 @@ class OneDriveAccount(Served):
     def _item(self, handler: Handler, item_id: str, *, content: bool) -> None:
         item = self.items.get(item_id)
         if item is None or "deleted" in item:
-            return handler.reply(404, _error("itemNotFound"))
+            return handler.reply(404, error_answer("itemNotFound"))
         if content:
             return self._moved(handler, item_id)
         fields = self._item_json(item)
@@ -149,7 +149,7 @@ class OneDriveAccount(Served):
         """Return a folder's children: learn.microsoft.com/graph/api/driveitem-list-children."""
         folder = self.items.get(item_id)
         if folder is None or "deleted" in folder:
-            return handler.reply(404, _error("itemNotFound"))
+            return handler.reply(404, error_answer("itemNotFound"))
         children = [child for child in self.items.values() if child["parent"] == item_id and "deleted" not in child]
         body: dict[str, Any] = {"value": [self._item_json(child) for child in children[at : at + self.page]]}
         if at + self.page < len(children):
@@ -161,7 +161,7 @@ class OneDriveAccount(Served):
         """Return permissions with the inherited: learn.microsoft.com/graph/api/driveitem-list-permissions."""
         item = self.items.get(item_id)
         if item is None or "deleted" in item or item_id in self.untold:
-            return handler.reply(403, _error("accessDenied"))
+            return handler.reply(403, error_answer("accessDenied"))
         whose = {"id": "u1", "email": self.owners.get(item_id, "ada@example.com")}
         owner = {"id": "0", "roles": ["owner"], "grantedToV2": {"user": whose}}
         permissions = [
@@ -173,7 +173,7 @@ class OneDriveAccount(Served):
     def _permissions_there(self, handler: Handler, item_id: str) -> None:
         """Return permissions of a file of another drive."""
         if item_id not in self.foreign:
-            return handler.reply(403, _error("accessDenied"))
+            return handler.reply(403, error_answer("accessDenied"))
         return self._reply(handler, "/me/drive/items/{item-id}/permissions", {"value": self.grants.get(item_id, [])})
 
     def grant(self, file_id: str, *users: str, groups: Sequence[str] = (), public: bool = False) -> None:
@@ -207,7 +207,7 @@ class OneDriveAccount(Served):
 
     def _complain(self, handler: Handler, complaint: str) -> None:
         self.complaints.append(complaint)
-        handler.reply(500, _error("generalException"))
+        handler.reply(500, error_answer("generalException"))
 
     def _feed_item(self, item: dict[str, Any]) -> dict[str, Any]:
         """Return the item as in the feed: without a path, with fewer fields for work accounts and deletions."""
@@ -326,7 +326,7 @@ class OneDriveAccount(Served):
             self.items[item_id] |= {**fields, "change": self.changes}
 
 
-def _error(code: str) -> dict[str, Any]:
+def error_answer(code: str) -> dict[str, Any]:
     error = {"error": {"code": code, "message": "SECRET VENDOR WORDS", "innerError": {"request-id": "r"}}}
     assert not CONTRACT.complaint_on_answer("error", "get", error)
     return error

@@ -1,7 +1,6 @@
 """A stateful Pinecone index on loopback; Pinecone's API description checks both sides."""
 # Beyond the description: 2 MB per request, 40 KB of metadata per record, no zero vectors, 100 ids per page, 404 for a
-# deletion in a missing namespace. docs.pinecone.io/reference/api/data-plane/list: each page names the next until the
-# end; `circle` breaks this.
+# deletion in a missing namespace.
 
 from __future__ import annotations
 
@@ -49,8 +48,6 @@ class Index:
     lag: float = 0.0
     reads: int = 0
     keep: int | None = None
-    circle: str = ""
-    """Endless listing: "back" to the first page, or "on" to new empty pages."""
     updates_by_filter: bool = True
     port: int = 0
     spaces: dict[str, dict[str, dict[str, Any]]] = field(default_factory=dict)
@@ -58,11 +55,9 @@ class Index:
     always: list[tuple[str, Fault]] = field(default_factory=list)
     seen: list[tuple[str, str, Any]] = field(default_factory=list)
     violations: list[str] = field(default_factory=list)
-    busiest: int = 0
-    _running: int = 0
-    _log: list[tuple[float, int, Callable[[], None]]] = field(default_factory=list)
+    log: list[tuple[float, int, Callable[[], None]]] = field(default_factory=list)
     _looks: int = 0
-    _lock: threading.RLock = field(default_factory=threading.RLock)
+    lock: threading.RLock = field(default_factory=threading.RLock)
     _matrices: dict[str, tuple[list[str], Any]] = field(default_factory=dict)
 
     @property
@@ -79,22 +74,22 @@ class Index:
 
     def settle(self) -> None:
         """Make all writes visible."""
-        with self._lock:
-            for _, _, write in self._log:
+        with self.lock:
+            for _, _, write in self.log:
                 write()
-            self._log.clear()
+            self.log.clear()
             self._matrices.clear()
 
     def write(self, change: Callable[[], None]) -> None:
-        self._log.append((time.monotonic() + self.lag, self._looks + self.reads, change))
+        self.log.append((time.monotonic() + self.lag, self._looks + self.reads, change))
         if not self.lag and not self.reads:
             self.settle()
 
     def look(self) -> None:
         """Count a read and make due writes visible in order."""
         self._looks += 1
-        while self._log and self._log[0][0] <= time.monotonic() and self._log[0][1] < self._looks:
-            self._log.pop(0)[2]()
+        while self.log and self.log[0][0] <= time.monotonic() and self.log[0][1] < self._looks:
+            self.log.pop(0)[2]()
             self._matrices.clear()
 
     def space(self, name: str) -> dict[str, dict[str, Any]]:
@@ -133,18 +128,11 @@ class _Handler(Handler):
         index, size = self.standin, int(self.headers.get("Content-Length") or 0)
         data = self.rfile.read(size)
         body = json.loads(data) if data else None
-        with index._lock:
+        with index.lock:
             index.seen.append((method.upper(), self.path, body))
-            index._running += 1
-            index.busiest = max(index.busiest, index._running)
             fault = self._fault()
-        try:
-            if fault is not None and fault(self):
-                return
+        if fault is None or not fault(self):
             self._answer(method, body, size)
-        finally:
-            with index._lock:
-                index._running -= 1
 
     def _fault(self) -> Fault | None:
         for fault_list in (self.standin.faults, self.standin.always):
@@ -160,7 +148,7 @@ class _Handler(Handler):
         pattern = "/namespaces/{namespace}" if path.startswith("/namespaces/") else path
         try:
             self._admit(pattern, method, body, size)
-            with self.standin._lock:
+            with self.standin.lock:
                 result = _ACTIONS[method, pattern](self.standin, body or self._query(), unquote(path))
         except Refused as error:
             self.reply(error.status, {"code": 3, "message": str(error), "details": []})
@@ -286,7 +274,7 @@ def _compares(operator: str, have: Any, expected: Any) -> bool:
 
 def _delete(index: Index, body: Any, _path: str) -> Any:
     name = body.get("namespace", "")
-    if name not in index.spaces and not index._log:
+    if name not in index.spaces and not index.log:
         raise Refused(404, "Namespace not found")
     if sum(map(bool, (body.get("ids"), body.get("deleteAll"), body.get("filter")))) != 1:
         raise Refused(400, "One of ids, deleteAll and filter")
@@ -312,10 +300,6 @@ def _list(index: Index, query: Any, _path: str) -> Any:
     limit, start = int(query.get("limit", ["100"])[0]), query.get("paginationToken", [""])[0]
     if not 1 <= limit <= 100:
         raise Refused(400, "limit must be 1 to 100")
-    if index.circle and start:
-        vectors = [] if index.circle == "on" else [{"id": vector_id} for vector_id in sorted(index.space(name))[:limit]]
-        following = f"{len(index.seen)}" if index.circle == "on" else start
-        return {"vectors": vectors, "namespace": name, "usage": {"readUnits": 1}, "pagination": {"next": following}}
     names = sorted(vector_id for vector_id in index.space(name) if vector_id.startswith(prefix) and vector_id > start)
     page = {"vectors": [{"id": vector_id} for vector_id in names[:limit]], "namespace": name, "usage": {"readUnits": 1}}
     return page | ({"pagination": {"next": names[limit - 1]}} if len(names) > limit else {})

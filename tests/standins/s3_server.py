@@ -7,7 +7,6 @@ import re
 import socket
 import struct
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -79,14 +78,6 @@ def reset(handler: _Handler) -> bool:
     handler.close_connection = True
     handler.connection.close()
     return True
-
-
-def slow(seconds: float) -> Fault:
-    def fault(_handler: _Handler) -> bool:
-        time.sleep(seconds)
-        return False
-
-    return fault
 
 
 def truncated(handler: _Handler) -> bool:

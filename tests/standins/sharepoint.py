@@ -62,7 +62,7 @@ class SharePointAccount(Served):
 
     def __init__(self) -> None:
         super().__init__()
-        self.unauthorized = onedrive._error("InvalidAuthenticationToken")
+        self.unauthorized = onedrive.error_answer("InvalidAuthenticationToken")
         self.libraries: dict[str, Library] = {}
         self.sites: list[str] = []
         self.followed: list[str] = []
@@ -115,11 +115,6 @@ class SharePointAccount(Served):
         self.delete(external_id)
         return self.put(item["name"], item["text"], library)
 
-    def folder_of(self, external_id: str) -> str:
-        """Return the id of a file's folder."""
-        library = self._of(external_id)
-        return f"{library.drive}/{library.items[self._item(external_id)]['parent']}"
-
     def folder(self, path: str, library: str = HOME) -> str:
         return f"{self.libraries[library].drive}/{self.libraries[library].folder(path)}"
 
@@ -148,7 +143,7 @@ class SharePointAccount(Served):
                 return library.answer(handler, method, path, query, body)
             if path.startswith(f"/v1.0{quote(library.place)}/"):
                 if library.path in self.closed:
-                    return handler.reply(403, onedrive._error("accessDenied"))
+                    return handler.reply(403, onedrive.error_answer("accessDenied"))
                 return library.answer(handler, method, path, query, body)
         return self._answer_site(handler, unquote(path).removeprefix("/v1.0"), query)
 
@@ -167,9 +162,9 @@ class SharePointAccount(Served):
         if site == "root":
             return handler.reply(200, self.twist(self._site("")))
         if path.startswith("/drives/") or site not in site_names:
-            return handler.reply(404, onedrive._error("itemNotFound"))
+            return handler.reply(404, onedrive.error_answer("itemNotFound"))
         if site_names[site] in self.closed:
-            return handler.reply(403, onedrive._error("accessDenied"))
+            return handler.reply(403, onedrive.error_answer("accessDenied"))
         if not path.endswith("/drives"):
             return handler.reply(200, self.twist(self._site(site_names[site])))
         libraries = [library.drive_json for library in self.libraries.values() if library.site == site_names[site]]
