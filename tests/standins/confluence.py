@@ -171,7 +171,7 @@ class Confluence(DescribedService):
         if key in self.files:
             return handler.reply(200, {"id": key, "status": "current"})
         if key in self.items:
-            expanded = self._describe_limits(key) if "restrictions" in query.get("expand", "") else {}
+            expanded = self.describe_limits(key) if "restrictions" in query.get("expand", "") else {}
             return handler.reply(200, self._describe(key) | expanded)
         return handler.reply(404, {"message": "No content found with id"})
 
@@ -192,7 +192,7 @@ class Confluence(DescribedService):
         if path.startswith("/api/v2/spaces") or path == "/rest/api/space/HAND/permissions":
             return self._answer_space(handler, path, query)
         if path.endswith("/restriction/byOperation/read"):
-            limit = self._limit(path.split("/")[4])
+            limit = self.describe_limit(path.split("/")[4])
             return handler.reply(200, limit.get("restrictions", {}).get("read", {}))
         if path.endswith(("/footer-comments", "/child/comment")):
             return self._answer_comments(handler, path.split("/")[4])
@@ -249,9 +249,9 @@ class Confluence(DescribedService):
             "email": "" if name in self.hidden_addresses else name,
         }
 
-    def _describe_limits(self, key: str) -> dict[str, Any]:
-        ancestors = [self._limit(name) for name in self._above(key) if name not in self.folders]
-        return {**self._limit(key), "ancestors": ancestors}
+    def describe_limits(self, key: str) -> dict[str, Any]:
+        ancestors = [self.describe_limit(name) for name in self._above(key) if name not in self.folders]
+        return {**self.describe_limit(key), "ancestors": ancestors}
 
     def _above(self, key: str) -> list[str]:
         above, names = self.parents.get(key), list[str]()
@@ -259,7 +259,7 @@ class Confluence(DescribedService):
             names, above = [above, *names], self.parents.get(above)
         return names
 
-    def _limit(self, key: str) -> dict[str, Any]:
+    def describe_limit(self, key: str) -> dict[str, Any]:
         users, groups = self.restrictions.get(key, ([], []))
         limits = {
             "user": {"results": [self._user(name) for name in users], "limit": 200},

@@ -273,13 +273,13 @@ class DropboxAccount(Served):
         return self._file(self._visible_file(argument)), None
 
     def _download(self, argument: Any, _handler: Any) -> tuple[Any, bytes]:
-        file = self._untagged(self._visible_file(argument))
+        file = self.describe_file(self._visible_file(argument))
         if not file.get("is_downloadable", True):
             raise Refusal({".tag": "unsupported_file"})
         return file, self.files[file["id"]]["text"].encode()
 
     def _export(self, argument: Any, _handler: Any) -> tuple[Any, bytes]:
-        file = self._untagged(self._visible_file(argument))
+        file = self.describe_file(self._visible_file(argument))
         exports = self.files[file["id"]]["exports"]
         export_format = argument.get("export_format") or file["export_info"]["export_as"]
         if export_format not in exports:
@@ -358,9 +358,9 @@ class DropboxAccount(Served):
         return {".tag": "folder", "id": f"id:f{number}", "name": name, "path_lower": path, "path_display": display}
 
     def _file(self, external_id: str) -> dict[str, Any]:
-        return {".tag": "file"} | self._untagged(external_id)
+        return {".tag": "file"} | self.describe_file(external_id)
 
-    def _untagged(self, external_id: str) -> dict[str, Any]:
+    def describe_file(self, external_id: str) -> dict[str, Any]:
         file = self.files[external_id]
         content = file["text"].encode()
         return {

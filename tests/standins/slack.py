@@ -101,7 +101,7 @@ class Slack(DescribedService):
             "usergroups_list": lambda _query: {
                 "usergroups": [{"id": key, "handle": name} for key, name in self.groups.items()]
             },
-            "conversations_list": self._list_channels,
+            "conversations_list": self.list_channels,
             "conversations_info": self._describe_channel,
             "conversations_members": self._list_members,
             "conversations_history": self._list_history,
@@ -119,7 +119,7 @@ class Slack(DescribedService):
     def _list_users(self, query: dict[str, str]) -> dict[str, Any]:
         return self._page("members", [self._user(key) for key in self.people], query)
 
-    def _list_channels(self, query: dict[str, str]) -> dict[str, Any]:
+    def list_channels(self, query: dict[str, str]) -> dict[str, Any]:
         types = query["types"].split(",")
         for kind, scope in (("public_channel", "channels:read"), ("private_channel", "groups:read")):
             if kind in types and scope not in self.scopes:

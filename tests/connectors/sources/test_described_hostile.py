@@ -39,14 +39,14 @@ def test_messages_stay_when_the_list_of_channels_names_none(account):
     thread = account.put("Shall we?", "Yes.")
     ids = list(listed(account)[0])
     assert any(day.partition(".")[0] in listed(account)[0][name].properties["url"] for name in ids)
-    list_channels, account._list_channels = account._list_channels, lambda _query: {"channels": []}
+    list_channels, account.list_channels = account.list_channels, lambda _query: {"channels": []}
     items, last = listed(account)
     assert (items, last.whole) == ({}, True)
     connector, tokens = opened(account)
     assert [connector.is_deleted(tokens, name) for name in ids] == [False] * len(ids)
     account.delete(thread)
     assert connector.is_deleted(tokens, account.locate(thread))
-    account._list_channels = list_channels
+    account.list_channels = list_channels
     listed(account)
     chosen = connector.with_choice(SyncFilter(exclude=({"path": "eng-search"},)))
     assert {chosen.is_deleted(tokens, name) for name in ids if "C0ENGINE" in name} == {True}

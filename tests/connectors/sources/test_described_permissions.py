@@ -221,10 +221,10 @@ def test_a_page_whose_restrictions_are_not_told_is_nobodys(account, field):
     """Such as an ancestor that the credentials may not see."""
     page = account.put("Page", "text")
     account.parents = {page: account.put("Top", "text")}
-    describe = account._describe_limits
-    account._describe_limits = lambda key: {name: value for name, value in describe(key).items() if name != field}
+    describe = account.describe_limits
+    account.describe_limits = lambda key: {name: value for name, value in describe(key).items() if name != field}
     assert read(account, account.locate(page)).unknown
-    account._describe_limits = lambda key: {**describe(key), "ancestors": [{"id": "1"}]}
+    account.describe_limits = lambda key: {**describe(key), "ancestors": [{"id": "1"}]}
     assert read(account, account.locate(page)).unknown
 
 
@@ -233,7 +233,7 @@ def test_a_page_whose_restrictions_are_not_told_is_nobodys(account, field):
 def test_a_restriction_to_users_that_cannot_be_read_is_not_none(account, entry):
     page = account.put("Page", "text")
     limits = {"user": {"results": [entry]}, "group": {"results": []}}
-    account._limit = lambda _key: {"restrictions": {"read": {"restrictions": limits}}}
+    account.describe_limit = lambda _key: {"restrictions": {"read": {"restrictions": limits}}}
     assert names_of(read(account, account.locate(page))) == set()
 
 

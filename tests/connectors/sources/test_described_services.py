@@ -141,8 +141,11 @@ def test_a_deleted_item_is_confirmed_and_half_a_listing_removes_nothing(account,
 
 def find_stream(account):
     """Return the description of the stream that holds what was put."""
-    connector, tokens = opened(account)
-    return connector._find(tokens, account.locate(next(iter(getattr(account, "items", None) or account.issues))))[1]
+    about = description.read_description(account.connector)
+    site = service.open_site(account.connector, about, account.config["url"], account.settings)
+    external_id = account.locate(next(iter(getattr(account, "items", None) or account.issues)))
+    streams = [stream for stream in about.streams if stream.edition in {"", site.edition.name}]
+    return next(stream for stream in streams if stream.parse_id(external_id, site.location))
 
 
 @pytest.mark.parametrize("code", [404, 410])

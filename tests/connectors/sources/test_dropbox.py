@@ -156,7 +156,7 @@ def test_a_file_that_is_too_large_is_left_out_with_its_size_and_not_downloaded(a
 def test_content_that_is_not_what_was_announced_is_not_taken(account, connector, tokens, tmp_path):
     file_id = account.put("one.txt", "what it should be")
     items, _, _ = list_items(connector, tokens)
-    wrong = json.dumps(account._untagged(file_id))
+    wrong = json.dumps(account.describe_file(file_id))
     failing(account, "download", saying(200, b"what it SHOULD be", Dropbox_API_Result=wrong))
     with pytest.raises(Retryable):
         connector.fetch(tokens, items[file_id], tmp_path / "raw")
