@@ -89,30 +89,3 @@ def test_prefect_shows_what_a_crawl_finds_and_leaves_out(space, broken, monkeypa
     assert table.data.count("The site answers 404") == 2
     link = f"(https://admin.example.org/app/runs?namespace={space.scope.namespace}&run={run})"
     assert table.description.endswith(link)
-
-
-@pytest.mark.parametrize("trouble", [None, RuntimeError("The listing broke off.")])
-def test_the_bar_is_full_only_once_the_listing_is_complete(monkeypatch, trouble):
-    bars = []
-
-    async def create(**fields):
-        bars.append(fields["progress"])
-        return "artifact"
-
-    async def update(_artifact, progress, _description=None):
-        bars.append(progress)
-
-    monkeypatch.setattr(report, "acreate_progress_artifact", create)
-    monkeypatch.setattr(report, "aupdate_progress_artifact", update)
-
-    async def listing():
-        async with report.report_listing("ns_1", lambda: {"found": 1}):
-            if trouble:
-                raise trouble
-
-    if trouble:
-        with pytest.raises(RuntimeError):
-            asyncio.run(listing())
-    else:
-        asyncio.run(listing())
-    assert bars == [0.0, 0.0 if trouble else 100.0]

@@ -1,22 +1,17 @@
 """Scraping services with the three web sources: limits, errors, deaths, cancellations."""
 
 import json
-from dataclasses import replace
 
 import pytest
 
-from connectors import registry
 from connectors.http import retries
 from connectors.web.builtin import client, robots
-from connectors.web.crawl import website
 from connectors.web.crawl.page import ROBOTS
 from connectors.web.firecrawl import site as firecrawl_site
 from flows import steps
 from retrieval import settings
 from retrieval.errors import Fatal, Retryable, Skippable
 from retrieval.ingestion import discover
-from retrieval.namespaces import namespaces
-from retrieval.ports import DiscoveryRequest, SourceItem
 from tests import registry_instances
 from tests.connectors.web.test_web_client import serving
 from tests.flows.configured import Configured
@@ -25,7 +20,6 @@ from tests.flows.crawls.test_url_list import Site, answer, ingest
 from tests.standins import faults, firecrawl, jina_reader, scrapingbee
 from tests.standins.scraped import Seen
 
-load = namespaces.load_namespace
 WORDS = "SECRET VENDOR WORDS"
 # A public address, served by the stand-in only.
 SITE = "https://93.184.216.34"
@@ -134,20 +128,6 @@ def test_a_walked_site_is_found_with_what_its_pages_say_of_themselves(space, cra
     assert space.run(recrawl).progress["embedded"] == 0
 
 
-def test_selectors_are_applied_and_the_service_is_asked_safely(space, crawler):
-    # The stand-in fails the test for disabled TLS checks or cached pages.
-    crawler.web = {f"{SITE}/": Seen("<body><nav><p>Menu</p></nav><main><p>Tides</p><p class=ad>Sofa</p></main></body>")}
-    selectors = {"includeSelectors": ["main"], "excludeSelectors": [".ad"]}
-    run = crawl(space, "WEBSITE", ingest=True, url=f"{SITE}/", scrapeOptions=selectors)
-    assert len(space.run(run).completed) == 1
-    document = space.db.row(
-        "select content from chunks c join documents d on d.id = c.document_id"
-        " join partitions p on p.id = d.partition_id where p.namespace_id = %(id)s",
-        {"id": space.scope.namespace},
-    )
-    assert document["content"].strip() == "Tides"
-
-
 def test_pages_that_could_not_be_read_say_why_and_others_are_counted(space, crawler):
     crawler.web |= {
         f"{SITE}/": page("/", ["/gone", "/slow", "/secret", "/away", "/hidden", "/fine", "/twin"]),
@@ -169,18 +149,6 @@ def test_pages_that_could_not_be_read_say_why_and_others_are_counted(space, craw
     assert sorted(space.run(run).progress["skippedReasons"].values()) == [1, 1, 1]
 
 
-def test_a_start_that_leads_to_another_host_makes_it_the_sites(space, crawler):
-    other_host = "https://93.184.216.35"
-    crawler.obedient = False
-    crawler.web = {
-        f"{SITE}/": Seen(page("/", [f"{other_host}/a"]).html, final=f"{other_host}/"),
-        f"{other_host}/a": page("/a", []),
-        "http://169.254.169.254/x": page("/x", []),
-    }
-    run = crawl(space, "WEBSITE", url=f"{SITE}/")
-    assert names(space, run) == [f"{other_host}/", f"{other_host}/a"]
-
-
 def test_a_start_that_leads_to_a_private_address_is_not_taken(space, crawler):
     crawler.web = {f"{SITE}/": Seen(page("/", []).html, final="http://169.254.169.254/")}
     run = crawl(space, "WEBSITE", url=f"{SITE}/")
@@ -193,17 +161,6 @@ def test_a_private_start_is_never_told_to_the_service(space, crawler):
     with pytest.raises(Skippable, match="public internet"):
         steps.discover(listing(space))
     assert crawler.asked == []
-
-
-@pytest.mark.parametrize(
-    "fault", [faults.status(500), faults.reset, faults.cut, faults.html, faults.status(429, Retry_After="0.1")]
-)
-def test_trouble_in_the_middle_costs_no_page_and_no_second_crawl(space, crawler, fault):
-    run = accept(space, "WEBSITE", url=f"{SITE}/", maxDepth=5)
-    crawler.faults = [lambda _handler: False, fault, lambda _handler: False, fault, fault]
-    steps.discover(listing(space))
-    assert len(paths(space, run)) == 7
-    assert crawler.starts() == 1
 
 
 def test_an_account_without_credit_and_a_refused_key_end_the_run_with_the_reason(space, crawler):
@@ -260,11 +217,10 @@ def test_a_crawl_that_never_ends_is_ended_in_time_and_the_run_says_so(space, cra
     assert (done.status, len(done.completed), len(done.failed)) == ("COMPLETED", 7, 1)
 
 
-@pytest.mark.parametrize("pages", [1, 2, 3])
-def test_a_worker_that_dies_is_followed_by_one_that_pays_nothing_twice(space, crawler, pages):
+def test_a_worker_that_dies_is_followed_by_one_that_pays_nothing_twice(space, crawler):
     run = accept(space, "WEBSITE", url=f"{SITE}/", maxDepth=5)
     discovery = listing(space)
-    with killed_after_pages(pages):
+    with killed_after_pages(2):
         steps.discover(discovery)
     paths_before = paths(space, run)
     assert len(paths_before) < 7
@@ -274,30 +230,6 @@ def test_a_worker_that_dies_is_followed_by_one_that_pays_nothing_twice(space, cr
     assert failed(space, run) == {}
     assert space.run(run).progress["skippedReasons"] == {}
     assert crawler.starts() == 1
-
-
-@pytest.mark.parametrize("first", ["BUILTIN", "FIRECRAWL"])
-def test_a_namespace_that_changes_its_scraper_in_the_middle_ends_with_every_page(
-    space, crawler, site, monkeypatch, first
-):
-    crawler.web = web(site=site.url)
-    site.pages = {path: page(path, links).html for path, links in TREE.items()}
-    chosen = {name: {"provider": name, "apiKey": crawler.key} for name in ("BUILTIN", "FIRECRAWL")}
-    (second,) = set(chosen) - {first}
-    scraper = chosen[first]
-    monkeypatch.setattr(
-        namespaces, "load_namespace", lambda *given, **more: replace(load(*given, **more), web_scraper=scraper)
-    )
-    run = accept(space, "WEBSITE", url=f"{site.url}/", maxDepth=5)
-    discovery = listing(space)
-    monkeypatch.setattr(website, "PIECE_PAGES", 2)
-    with killed_after_pages(2):
-        steps.discover(discovery)
-    assert len(paths(space, run, site.url)) < 7
-    scraper = chosen[second]
-    steps.discover(discovery)
-    assert paths(space, run, site.url) == sorted(TREE)
-    assert failed(space, run) == {}
 
 
 def test_a_cancelled_job_run_ends_the_crawl_at_the_service(space, crawler):
@@ -310,48 +242,6 @@ def test_a_cancelled_job_run_ends_the_crawl_at_the_service(space, crawler):
     assert crawler.given_up == ["crawl-1"]
     space.take(discovery.lease)
     assert space.run(run).status == "COMPLETED"
-
-
-def test_a_crawl_that_the_service_forgot_is_said_and_not_paid_again(space, crawler):
-    accept(space, "WEBSITE", url=f"{SITE}/", maxDepth=5)
-    discovery = listing(space)
-    with killed_after_pages(2):
-        steps.discover(discovery)
-    crawler.crawls.clear()
-    with pytest.raises(Skippable, match="ingest again"):
-        steps.discover(discovery)
-    assert crawler.starts() == 1
-
-
-@pytest.mark.parametrize(("how", "words"), [("failed", "gave the crawl up"), ("cancelled", "was ended at Firecrawl")])
-def test_a_crawl_that_ends_badly_keeps_what_there_is(space, crawler, how, words):
-    crawler.endless = True
-    run = accept(space, "WEBSITE", url=f"{SITE}/", maxDepth=5)
-
-    def end(_handler):
-        crawler.crawls["crawl-1"].ended = how
-        return False
-
-    crawler.faults = [lambda _handler: False, lambda _handler: False, end]
-    steps.discover(listing(space))
-    assert paths(space, run)
-    assert words in failed(space, run)["/"]
-
-
-def test_a_start_that_robots_txt_forbids_is_a_failed_entry(space, crawler):
-    crawler.blocked = [f"{SITE}/"]
-    run = crawl(space, "WEBSITE", url=f"{SITE}/")
-    assert "robots.txt" in failed(space, run)["/"]
-
-
-def test_one_page_is_fetched_again_on_its_own(space, crawler, tmp_path):
-    run = crawl(space, "WEBSITE", ingest=True, url=f"{SITE}/", maxDepth=1)
-    source = registry.make_source("WEBSITE", space.config, space.db, space.ring)
-    request = DiscoveryRequest(space.scope, "WEBSITE", {"url": f"{SITE}/"}, job_run_id=run)
-    raw = source.fetch(SourceItem(f"{SITE}/c", f"{SITE}/c"), request, tmp_path / "raw")
-    assert "This is /c." in raw.path.read_text()
-    with pytest.raises(Skippable, match="404"):
-        source.fetch(SourceItem(f"{SITE}/gone", "gone"), request, tmp_path / "raw")
 
 
 def test_the_key_is_nowhere_in_the_clear(space, crawler, caplog):

@@ -4,7 +4,6 @@ import pytest
 
 from tests.flows.crawling import crawl, names, reasons
 from tests.flows.crawls import test_url_list as lists
-from tests.flows.crawls.test_identity import page
 from tests.flows.crawls.test_sitemap import pages, urlset, xml
 from tests.flows.crawls.test_url_list import answer, html
 from tests.flows.crawls.test_website import linked
@@ -34,20 +33,6 @@ def test_a_page_that_leads_on_is_followed_and_is_no_document(space, site, gate):
     assert reasons(space, run) == {}
 
 
-def test_a_page_with_text_that_reloads_itself_or_a_circle_of_gates_is_no_redirect(space, site):
-    news = page("Owls were seen in the valley again; the council will count them. " * 8)
-    site.pages = {
-        "/": news.replace("<head>", '<head><meta http-equiv="refresh" content="0; url=/a">').replace(
-            "</p>", "</p><a href='/a'>A</a>"
-        ),
-        "/a": REFRESH.format(0, "/b"),
-        "/b": REFRESH.format(0, "/a"),
-    }
-    run = crawl(space, "WEBSITE", ingest=True, url=f"{site.url}/")
-    assert "/" in paths(space, site, run)
-    assert len(site.paths()) < 20
-
-
 def test_cookies_last_for_a_crawl_and_no_longer(space, site):
     def guarded(path, text):
         def serve(headers):
@@ -69,18 +54,6 @@ def test_cookies_last_for_a_crawl_and_no_longer(space, site):
         assert site.paths().count("/") == 2
         assert len(site.paths()) == 4
     assert lists.ingest(space, f"{site.url}/owls").failed == []
-
-
-def test_a_page_that_only_a_script_in_its_head_fills_says_so(space, site):
-    site.pages["/app"] = "<html><head><script>start()</script></head><body><div id=root></div></body></html>"
-    (failed,) = lists.ingest(space, f"{site.url}/app").failed
-    assert "application shell" in failed.error
-
-
-def test_a_page_of_27_megabytes_names_the_limit(space, site):
-    site.pages["/large"] = "<html><body>" + "<p>Owls hunt mice at night.</p>" * 900_000 + "</body></html>"
-    (failed,) = lists.ingest(space, f"{site.url}/large").failed
-    assert "10 MiB" in failed.error
 
 
 def chain(site, length):

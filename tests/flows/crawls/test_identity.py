@@ -7,7 +7,6 @@ from retrieval.jobs import resync
 from tests.flows.crawling import crawl, names, reasons
 from tests.flows.crawls import test_url_list as lists
 from tests.flows.crawls.test_url_list import answer, html
-from tests.flows.crawls.test_website import linked
 
 allowed, site, space = lists.allowed, lists.site, lists.space
 SENTENCES = (
@@ -120,14 +119,6 @@ def test_pages_behind_a_sign_in_are_none_and_are_counted(space, site):
     assert notice.count == 6
 
 
-def test_a_form_in_the_margin_or_a_page_about_passwords_is_no_gate(space, site):
-    form = '<aside><form><input type="password"></form></aside>'
-    animals(site, tail=form)
-    site.pages["/password"] = page("Choose a long password and keep it in a safe place.", title="Your password")
-    site.pages["/"] = page("All animals of the valley are described here.", links=[*ANIMALS, "/password"])
-    assert paths(space, site, ingest(space, site)) == ["/", *ANIMALS, "/password"]
-
-
 def test_addresses_with_the_page_for_missing_ones_are_none_and_are_counted(space, site):
     dead = ["/old/a", "/old/b.html", "/shop?item=7"]
 
@@ -143,14 +134,6 @@ def test_addresses_with_the_page_for_missing_ones_are_none_and_are_counted(space
     assert sorted(name.removeprefix(server.url) for name in names(space, run)) == ["/", *ANIMALS]
     (notice,) = space.run(run).notices
     assert notice.reason.startswith("3 addresses lead to the site's page for missing pages")
-
-
-def test_a_page_about_missing_pages_stays(space, site):
-    site.pages = {
-        "/": linked("/", ["/errors/404"]),
-        "/errors/404": page("The status 404 means that the server found no page.", title="404 Not Found"),
-    }
-    assert paths(space, site, ingest(space, site)) == ["/", "/errors/404"]
 
 
 def test_a_page_is_found_by_each_of_its_addresses(space, site):

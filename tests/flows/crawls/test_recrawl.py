@@ -77,13 +77,6 @@ def test_a_page_that_changed_is_ingested_and_the_others_are_not(space, site):
     assert space.search("owls and mice")[0] == f"{site.url}/a"
 
 
-def test_a_page_without_a_mark_is_compared_by_its_content(space, site):
-    site.pages = {path: linked(path, links) for path, links in TREE.items()}
-    crawl(space, "WEBSITE", ingest=True, url=f"{site.url}/")
-    assert did(space, crawl(space, "WEBSITE", ingest=True, url=f"{site.url}/")) == NOTHING_NEW
-    assert len(site.paths()) == 2 * len(TREE)
-
-
 def test_a_removed_page_comes_back_whole(space, site):
     grow(site)
     crawl(space, "WEBSITE", ingest=True, url=f"{site.url}/")

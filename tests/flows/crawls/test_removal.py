@@ -71,8 +71,7 @@ def places_of(space, document_id):
     }
     if list(registry.make_vector_store(space.config, space.db).ids(space.scope, values["prefix"])):
         places.add("vector store")
-    root = registry.make_file_store(space.config)._root
-    if any(path.is_file() and document_id in str(path) for path in root.rglob("*")):
+    if any(document_id in key for key in registry.make_file_store(space.config).keys(f"{space.scope.namespace}/")):
         places.add("files")
     return places
 
@@ -111,15 +110,3 @@ def test_what_is_gone_at_its_source_leaves_both_searches_at_once_and_every_store
     assert {"documents", "chunks", "vector store", "files"} <= places_of(space, bats)
     assert counted(space) == alone
     assert space.search("owls and mice") == [BATS]
-
-
-def test_what_is_gone_twice_or_was_never_there_is_no_trouble_and_may_come_back(space, memory):
-    ingest_items(space, memory, item(OWLS))
-    for _ in range(2):
-        run = ingest_items(space, memory, item(OWLS, deleted=True), item(BATS, deleted=True))
-        assert (space.run(run).completed, space.run(run).failed) == ([], [])
-    assert space.search("owls and mice") == []
-    ingest_items(space, memory, item(OWLS))
-    assert space.search("owls and mice") == [OWLS]
-    space.sweep()
-    assert space.search("owls and mice") == space.search("owls mice", **BY_WORDS) == [OWLS]

@@ -2,10 +2,11 @@
 
 import pytest
 
-from tests.flows.crawling import crawl, names
+from tests.flows.crawling import crawl
 from tests.flows.crawls import test_sitemap as sitemaps
 from tests.flows.crawls import test_url_list as lists
 from tests.flows.crawls.test_url_list import html
+from tests.nightly import nightly_except
 
 allowed, site, space = lists.allowed, lists.site, lists.space
 
@@ -39,7 +40,7 @@ def ingest(space, source, config):
     return space.run(crawl(space, source, ingest=True, **config))
 
 
-@pytest.mark.parametrize("source", ["URLS_LIST", "SITEMAP", "WEBSITE"])
+@pytest.mark.parametrize("source", nightly_except(["URLS_LIST", "SITEMAP", "WEBSITE"], "WEBSITE"))
 def test_pages_of_two_texts_are_reported_with_their_number_and_an_example_at_each_run(space, site, source):
     config = fill(site, source, [page(TEXTS[number % 2], nonce=number) for number in range(40)])
     for run in (ingest(space, source, config), ingest(space, source, config)):
@@ -51,16 +52,7 @@ def test_pages_of_two_texts_are_reported_with_their_number_and_an_example_at_eac
         assert [notice.count for notice in missing] == ([19] if source == "WEBSITE" else [])
 
 
-def test_a_crawl_reports_pages_that_it_left_out_for_their_content(space, site):
-    config = fill(site, "WEBSITE", [page(TEXTS[1], nonce="same")] * 5)
-    run = crawl(space, "WEBSITE", ingest=True, **config)
-    assert len(names(space, run)) == 2
-    (notice,) = space.run(run).notices
-    assert notice.count == 4
-    assert "same content as another page" in notice.reason
-
-
-@pytest.mark.parametrize("source", ["URLS_LIST", "SITEMAP", "WEBSITE"])
+@pytest.mark.parametrize("source", nightly_except(["URLS_LIST", "SITEMAP", "WEBSITE"], "SITEMAP"))
 def test_application_shells_are_named_with_what_reads_them(space, site, source):
     config = fill(site, source, [html(SHELL.format("Loading …"))] * 3)
     run = ingest(space, source, config)

@@ -80,38 +80,6 @@ def test_sitemaps_as_people_make_them_are_read(space, site):
     assert space.run(run).progress["skipped"] == 1
 
 
-def test_thousands_of_entries_are_listed_and_go_on_where_they_broke_off(space, site, monkeypatch):
-    from connectors.web.crawl.sitemap import Sitemap
-
-    site.pages = {"/sitemap.xml": xml(pages(site, *(f"/{number}" for number in range(3000))), packed=True)}
-    run = accept(space, "SITEMAP", url=f"{site.url}/sitemap.xml", maxLinks=5000)
-    discovery, whole = listing(space), Sitemap.discover
-    cursors = []
-
-    def broken(self, request, cursor):
-        for number, page in enumerate(whole(self, request, cursor)):
-            if number == 2:
-                raise Skippable("The line broke.")
-            yield page
-
-    monkeypatch.setattr(Sitemap, "discover", broken)
-    with pytest.raises(Skippable):
-        steps.discover(discovery)
-    assert len(names(space, run)) == 1000
-
-    def watched(self, request, cursor):
-        cursors.append(cursor)
-        for page in whole(self, request, cursor):
-            cursors.append(len(page.items))
-            yield page
-
-    monkeypatch.setattr(Sitemap, "discover", watched)
-    steps.discover(discovery)
-    assert list_of(space, site, run) == [f"/{number}" for number in range(3000)]
-    assert cursors[0] == "1000"
-    assert sum(cursors[1:]) == 2000
-
-
 def test_the_same_lastmod_is_not_fetched_again(space, site):
     def serve(when):
         entries = [(f"{site.url}/a", when), (f"{site.url}/b", "2026-01-01"), (f"{site.url}/c", "")]

@@ -15,7 +15,6 @@ from retrieval.jobs import runs
 from tests import registry_instances
 from tests.connectors.web.test_web_client import answer, serving
 from tests.flows.configured import Configured
-from tests.flows.jobs.test_breakers import Worker
 
 PAGE = """<!doctype html><html lang="en"><head><title>Tides</title><meta name="description" content="About the sea">
 <link rel="canonical" href="/tides"></head><body><nav>Menu words</nav><main><h1>Tides</h1><p>The spring tide follows
@@ -158,17 +157,6 @@ def test_what_cannot_be_had_fails_alone_with_its_reason(space, site):
     with pytest.raises(Retryable, match="cannot be reached"):
         ingest(space, away, f"{site.url}/owls")
     assert documents(space)[f"{site.url}/owls"]["status"] != "FAILED"
-
-
-def test_what_was_given_up_is_told_what_it_met_itself(space, site, monkeypatch):
-    site.pages = {"/busy": answer(status="503 Busy"), "/broken": answer(status="500 Broken"), "/tides": PAGE}
-    urls = [f"{site.url}{path}" for path in site.pages]
-    space.call(runs.accept_urls(space.db, space.scope, urls=urls, config={"urls": urls}, ingestion=Ingestion()))
-    Worker(space.db, [space], monkeypatch).turn()
-    errors = {url.rpartition("/")[2]: row["error"] for url, row in documents(space).items()}
-    assert "answers 503" in errors["busy"]
-    assert "answers 500" in errors["broken"]
-    assert errors["tides"] is None
 
 
 def test_a_list_is_not_bound_by_robots_but_keeps_its_delay(space, site, monkeypatch):

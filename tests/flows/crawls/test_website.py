@@ -69,44 +69,6 @@ def test_a_crawled_page_is_found_and_was_fetched_once(space, site):
     assert (done.progress["found"], done.progress["fetched"], done.progress["failed"]) == (7, 7, 0)
 
 
-def test_what_a_site_says_to_machines_in_a_header_binds_a_crawl(space, site):
-    site.pages = {
-        "/": linked("/", ["/report.pdf", "/hidden", "/deaf"]),
-        "/report.pdf": answer(b"%PDF-1.4", content_type="application/pdf", x_robots_tag="noindex"),
-        "/hidden": lists.html(linked("/hidden", ["/behind"]), x_robots_tag="noindex, nofollow"),
-        "/behind": linked("/behind", []),
-        "/deaf": lists.html(linked("/deaf", []), x_robots_tag="otherbot: noindex"),
-    }
-    run = crawl(space, "WEBSITE", url=f"{site.url}/")
-    assert sorted(paths(space, site, run)) == ["/", "/deaf"]
-    assert "/behind" not in site.paths()
-    assert list(space.run(run).progress["skippedReasons"].values()) == [2]
-
-
-def test_a_start_page_that_leads_on_by_itself_is_followed(space, site):
-    site.pages = {
-        "/": linked("/", [], '<meta http-equiv="refresh" content="0; url=/en/">'),
-        "/en/": linked("/en/", ["/en/a"]),
-        "/en/a": linked("/en/a", []),
-    }
-    assert paths(space, site, crawl(space, "WEBSITE", url=f"{site.url}/")) == ["/en/", "/en/a"]
-
-
-def test_pages_that_are_the_same_are_one_document(space, site):
-    canonical = '<link rel="canonical" href="/real">'
-    site.pages = {
-        "/": linked("/", ["/twin", "/real?utm=1", "/real", "/copy", "/moved"]),
-        "/real?utm=1": linked("/real", [], canonical),
-        "/real": linked("/real", [], canonical),
-        "/twin": linked("twin", []),
-        "/copy": linked("twin", []),
-        "/moved": answer(status="301 Moved", location="/real"),
-    }
-    run = crawl(space, "WEBSITE", url=f"{site.url}/")
-    assert sorted(paths(space, site, run)) == ["/", "/real", "/twin"]
-    assert sum(space.run(run).progress["skippedReasons"].values()) == space.run(run).progress["skipped"] >= 2
-
-
 def test_robots_and_meta_tags_bind_a_crawl(space, site):
     site.pages = {
         "/robots.txt": answer(b"User-agent: *\nDisallow: /private\n", content_type="text/plain"),
@@ -179,18 +141,6 @@ def test_a_page_that_is_busy_is_tried_again_later_and_then_fails_alone(space, si
 )
 def test_one_page_has_one_spelling(url, key):
     assert page_key(url) == page_key(key) == key
-
-
-def test_spellings_of_one_page_are_one_document(space, site):
-    spellings = ["/größe", "/gr%C3%B6%C3%9Fe", "/%67r%c3%b6%c3%9fe", "/x/../gr%C3%B6%C3%9Fe?utm_source=news"]
-    sessions = ["/owls;jsessionid=1A2B", "/owls?PHPSESSID=0f1e2d3c", "/owls?gclid=7#top"]
-    orders = ["/list?page=2&sort=name", "/list?sort=name&page=2"]
-    tree = {"/": [*spellings, *sessions, *orders], "/gr%C3%B6%C3%9Fe": [], "/owls": [], "/list?page=2&sort=name": []}
-    grow(site, tree)
-    run = crawl(space, "WEBSITE", url=f"{site.url}/")
-    assert sorted(paths(space, site, run)) == sorted(tree)
-    assert sorted(site.paths()) == sorted(tree)
-    assert reasons(space, run) == {}
 
 
 def wide(site, pages):
