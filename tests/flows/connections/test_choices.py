@@ -135,12 +135,3 @@ def test_a_folder_that_is_moved_out_takes_its_files_with_it(space, account, file
     run = space.ingest(**chosen)
     assert run.progress["removed"] == 2
     assert has(space, files) == {"plans/drafts/tower.txt"}
-
-
-def test_types_are_chosen_too(space, account, files):
-    media_type = {"GOOGLE_DRIVE": "text/plain", "NOTION": "text/markdown"}.get(account.connector, "text/*")
-    space.ingest(include=[{"mimeType": "application/pdf"}])
-    assert has(space, files) == set()
-    assert fetched(account) == set() or account.connector == "NOTION"  # whose pages may hold such files
-    space.ingest(include=[{"mimeType": media_type}], exclude=[at(account, "notes")])
-    assert has(space, files) == {path for path in TEXTS if not path.startswith("notes")}

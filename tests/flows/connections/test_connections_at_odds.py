@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import random
-from dataclasses import replace
-
 import pytest
 
-from retrieval.connections import connected_source, queries_sync
-from retrieval.errors import Fatal, Retryable
+from retrieval.connections import queries_sync
+from retrieval.errors import Fatal
 from retrieval.jobs import control
-from retrieval.namespaces import namespaces
 from retrieval.ports import Page, SourceItem
 from tests.standins import memory
 
@@ -46,20 +42,6 @@ def rows(space):
         "select d.* from documents d where d.connection_id = %(id)s and d.deleted_at is null", {"id": space.connection}
     )
     return {row["external_id"]: row for row in stored}
-
-
-@pytest.mark.parametrize("together", [True, False])
-def test_of_an_item_that_is_listed_several_times_the_last_counts(space, account, listing, together):
-    changed = account.put("one.txt", "first words")
-    items = [item(changed, "before.txt", "1"), item(changed, "after.txt", "2")]
-    listing(*([items] if together else [[listed_item] for listed_item in items]))
-    assert space.ingest().failed == []
-    row = rows(space)[changed]
-    assert (row["name"], row["properties"]["listedVersion"], row["properties"]["path"]) == (
-        "after.txt",
-        "2",
-        "after.txt",
-    )
 
 
 @pytest.mark.parametrize("together", [True, False])
@@ -103,17 +85,6 @@ def test_any_name_may_be_listed(space, account, listing, name):
         assert 0 < len(row["name"]) <= 500
         assert row["name"].isprintable()
     assert len(space.search("odd words", top_k=2)) == 2
-
-
-def test_an_item_whose_id_is_too_long_fails_alone(space, account, listing):
-    # PostgreSQL compresses index entries, so only characters without a pattern reach its limit.
-    long = "".join(map(chr, random.Random(7).choices(range(0x20000, 0x2A000), k=700)))
-    file = account.put("one.txt", "odd words here")
-    listing([item(long), item(file)])
-    run = space.ingest()
-    assert len(run.completed) == 1, run.failed
-    assert ["2,600 bytes" in entry.error for entry in run.failed] == [True]
-    assert set(rows(space)) == {file}
 
 
 def test_an_account_that_is_changed_during_a_run_removes_nothing_unasked(space, account, monkeypatch):
@@ -173,26 +144,6 @@ def test_a_cancelled_run_is_made_good_by_the_next(space, account):
     assert set(rows(space)) == ids
 
 
-def test_a_run_whose_listing_failed_is_retried_from_its_start(space, account, monkeypatch):
-    ids = {account.put(f"{number}.txt", f"text number {number}") for number in range(3)}
-    with monkeypatch.context() as once:
-        once.setattr(memory.Memory, "iter_changes", _broken)
-        job_run = space.request()
-        space.work()
-    (entry,) = space.run(job_run).failed
-    assert entry.error == "The listing broke off before its end."
-    retried = space.call(control.retry_run(space.db, space.scope, job_run))
-    space.work()
-    run = space.run(retried)
-    assert (len(run.completed), run.failed) == (3, [])
-    assert set(rows(space)) == ids
-    assert space.ingest().progress["embedded"] == 0
-
-
-def _broken(_self, _tokens, _cursor):
-    yield Page([], "{}", done=False)
-
-
 def test_a_connection_that_is_revoked_in_the_middle_of_a_listing_ends_the_run_in_words(space, account, monkeypatch):
     for number in range(6):
         account.put(f"{number}.txt", f"text number {number}")
@@ -214,94 +165,3 @@ def test_a_connection_that_is_revoked_in_the_middle_of_a_listing_ends_the_run_in
     assert "authorize it again" in entry.error
     assert len(rows(space)) == 2
     assert space.db.row("select cursor from connections where id = %(id)s", {"id": space.connection})["cursor"] is None
-
-
-def test_a_token_that_ends_in_the_middle_of_a_listing_is_renewed(space, account, monkeypatch):
-    ids = {account.put(f"{number}.txt", f"text number {number}") for number in range(6)}
-    account.page, whole = 2, memory.Memory.iter_changes
-
-    def expiring(self, tokens, cursor):
-        for page in whole(self, tokens, cursor):
-            account.expire()
-            yield page
-
-    monkeypatch.setattr(memory.Memory, "iter_changes", expiring)
-    run = space.ingest()
-    assert (run.failed, set(rows(space))) == ([], ids)
-
-
-def test_what_was_asked_for_reaches_every_document(space, account):
-    for number in range(2):
-        account.put(f"{number}.txt", " ".join(f"word{count}" for count in range(400)))
-    space.request(metadata={"team": "harbour"}, chunk_size=100, chunk_overlap=0)
-    space.work()
-    for row in rows(space).values():
-        assert (row["metadata"], row["document_type"], row["source"]) == ({"team": "harbour"}, "BOX_DOCUMENT", "BOX")
-        assert row["connection_id"] == space.connection
-        chunks = space.db.rows("select tokens from chunks where document_id = %(id)s", row)
-        assert len(chunks) > 3
-        assert max(chunk["tokens"] for chunk in chunks) <= 100
-
-
-def test_an_empty_file_fails_alone_and_in_words_or_is_a_document_without_chunks(space, account):
-    account.put("empty.txt", "")
-    full = account.put("full.txt", "some words")
-    run = space.ingest()
-    assert rows(space)[full]["status"] == "SUCCESS"
-    assert all("empty" in entry.error for entry in run.failed)
-
-
-def test_a_listing_that_names_the_same_again_and_again_ends_in_words(space, account, monkeypatch):
-    """Each page has its own cursor."""
-    monkeypatch.setattr(connected_source, "MAX_IDLE_PAGES", 5)
-    file = account.put("one.txt", "the one and only")
-    pages = []
-
-    def changes(_self, _tokens, _cursor):
-        for number in range(1000):
-            pages.append(number)
-            yield Page([item(file)], str(number), done=False)
-
-    monkeypatch.setattr(memory.Memory, "iter_changes", changes)
-    run = space.ingest()
-    assert ["comes to no end" in entry.error for entry in run.failed] == [True]
-    assert len(pages) == 7
-    assert set(rows(space)) == {file}
-
-
-def test_what_a_whole_listing_misses_is_asked_for_in_parts_that_are_kept(space, account, listing, monkeypatch):
-    """A retried run repeats only lookups without a recorded answer."""
-    monkeypatch.setattr(connected_source, "CHECKS_PER_PAGE", 2)
-    present = [account.put(f"kept{number}.txt", f"kept {number}") for number in range(30)]
-    lost = [account.put(f"lost{number}.txt", f"lost {number}") for number in range(6)]
-    space.ingest()
-    for file in lost:
-        account.delete(file)
-    listing([item(file) for file in present], whole=True)
-    lookups, is_deleted = [], memory.Memory.is_deleted
-
-    def noted(self, tokens, external_id):
-        if len(lookups) >= 5:  # two parts, and a kept item before the first one is believed
-            raise Retryable("The service is away.")
-        lookups.append(external_id)
-        return is_deleted(self, tokens, external_id)
-
-    monkeypatch.setattr(memory.Memory, "is_deleted", noted)
-    space.ingest()
-    assert set(rows(space)) == {*present, *lost}
-    lookups_before = set(lookups)
-    monkeypatch.setattr(memory.Memory, "is_deleted", lambda *told: lookups.append(told[2]) or is_deleted(*told))
-    run = space.ingest()
-    assert run.progress["removed"] == len(lost)
-    assert set(rows(space)) == set(present)
-    assert sorted(file for file in lookups if file in lost) == sorted(lost)
-    assert len(lookups_before) == 5
-
-
-def test_an_app_that_is_taken_away_while_a_run_waits_ends_the_run_in_words(space, account):
-    account.put("one.txt", "text")
-    job_run = space.request()
-    space.call(namespaces.update_namespace(space.db, space.ring, replace(space.config, connectors={})))
-    space.work()
-    (entry,) = space.run(job_run).failed
-    assert "boxConfig" in entry.error

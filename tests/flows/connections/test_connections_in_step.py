@@ -11,11 +11,6 @@ from tests.standins import faults
 from tests.standins.accounts import ACCOUNTS
 from tests.standins.place import APP
 
-
-class Killed(BaseException):
-    """Stands for the death of the process."""
-
-
 TEXTS = {
     "harbour.txt": "The harbour master counts ships at dawn.",
     "plans/2026/launch.txt": "The launch of the lighthouse is planned for spring.",
@@ -191,30 +186,6 @@ def test_what_was_not_brought_to_its_end_is_taken_up_by_the_next_run(space, acco
     assert run.failed == []
     assert read == [refused]
     assert {row["status"] for row in rows(space).values()} == {"SUCCESS"}
-
-
-def test_a_worker_that_dies_between_pages_lists_what_is_left(space, account, files, monkeypatch):
-    account.page = 2
-    kind = type(registry.make_connector(account.connector, APP, account.settings))
-    whole, pages = kind.iter_changes, []
-
-    def dying(self, tokens, cursor):
-        for page in whole(self, tokens, cursor):
-            if len(pages) == 2:
-                raise Killed
-            pages.append({item.external_id for item in page.items})
-            yield page
-
-    monkeypatch.setattr(kind, "iter_changes", dying)
-    with pytest.raises(Killed):
-        space.ingest()
-    monkeypatch.setattr(kind, "iter_changes", whole)
-    space.db.rows("update batches set lease_until = now() - interval '1 second' where finished_at is null")
-    requests_before = len(account.requests)
-    space.take_up()
-    assert set(rows(space)) == set(files.values())
-    assert {row["status"] for row in rows(space).values()} == {"SUCCESS"}
-    assert account.requests[requests_before:]
 
 
 def test_another_account_keeps_the_old_documents_until_a_person_says_so(space, account, files):

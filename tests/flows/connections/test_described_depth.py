@@ -73,25 +73,3 @@ def test_a_site_of_jira_is_searched_and_kept_in_step(space, account):
     assert find(space, "renamed lighthouse", "Renamed lighthouse")
     assert not find(space, "bees and clover", "Bees dance")
     assert not find(space, "harbour master counts ship 7", "ship 7")
-
-
-@pytest.mark.parametrize("account", ["CONFLUENCE_SITE"], indirect=True)
-def test_a_site_of_confluence_is_searched_and_kept_in_step(space, account):
-    keys = [account.put(f"Page {number}", f"The harbour master counts ship {number}.") for number in range(12)]
-    account.attach(keys[2], "att1", "bees.txt", "text/plain", b"Bees dance where the clover grows.")
-    run = space.ingest()
-    assert (run.status, run.failed, len(run.completed)) == ("COMPLETED", [], 13)
-    assert find(space, "bees and clover", "Bees dance")
-    assert find(space, "harbour master ship 3", "Space: Handbook")
-    account.put_comment(keys[1], "901", "Bob", "Owls hunt mice at night.")
-    account.change(keys[4], "A spring tide follows the full moon.")
-    account.rename(keys[5], "Renamed lighthouse")
-    account.files.clear()
-    account.delete(keys[7])
-    run = space.ingest()
-    assert (run.failed, run.progress["removed"]) == ([], 2)
-    assert find(space, "owls at night", "Owls hunt mice")
-    assert find(space, "spring tide and moon", "full moon")
-    assert find(space, "renamed lighthouse", "Renamed lighthouse")
-    assert not find(space, "bees and clover", "Bees dance")
-    assert not find(space, "harbour master counts ship 7", "ship 7")

@@ -6,11 +6,9 @@ import asyncio
 from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
 
-import httpx
 import psycopg
 import pytest
 from prefect.client.orchestration import get_client
-from prefect.exceptions import PrefectHTTPStatusError
 from prefect.server.schemas import schedules as server_schedules
 
 from connectors import registry
@@ -54,12 +52,12 @@ async def read_prefect_schedules():
     }
 
 
-def test_prefect_has_the_schedules_that_connections_ask_for(space, prefect_server):
+@pytest.mark.usefixtures("registered_deployments")
+def test_prefect_has_the_schedules_that_connections_ask_for(space):
     async def reconciled():
         async with get_client() as client:
             return await prefect_schedules.reconcile_schedules(client, schedules.list_timings(space.db))
 
-    asyncio.run(register_deployments())
     assert asyncio.run(reconciled()) == 0
     for minutes, touched in ((30, 1), (30, 0), (60, 1)):
         schedule = schedule_every(space, minutes)
@@ -71,57 +69,6 @@ def test_prefect_has_the_schedules_that_connections_ask_for(space, prefect_serve
     space.db.rows("update connections set status = 'REVOKED' where id = %(id)s", {"id": space.connection})
     assert asyncio.run(reconciled()) == 1
     assert asyncio.run(read_prefect_schedules()) == {}
-
-
-@pytest.mark.parametrize("trouble", ["an answer", "no answer", "a row"])
-def test_a_schedule_that_cannot_be_made_stops_no_other(space, prefect_server, monkeypatch, trouble):
-    """The other schedules are reconciled; one warning names the connection."""
-    asyncio.run(register_deployments())
-    valid_timings = {f"con_{letter}": Timing(30) for letter in "az"}
-    bad, troubled, rounds, warned = "con_m", {}, [], []
-    monkeypatch.setattr(prefect_schedules.log, "warning", lambda event, **fields: warned.append((event, fields)))
-    refusing = trouble != "a row"
-
-    async def reconciled(timings):
-        async with get_client() as client:
-            make = client.create_deployment_schedules
-
-            async def create(deployment, schedules_to_create):
-                if refusing and any(schedule.slug == bad for schedule in schedules_to_create):
-                    if trouble == "no answer":
-                        raise httpx.ReadTimeout("")
-                    request = httpx.Request("POST", "http://prefect/api")
-                    raise PrefectHTTPStatusError("", request=request, response=httpx.Response(422, request=request))
-                return await make(deployment, schedules_to_create)
-
-            monkeypatch.setattr(client, "create_deployment_schedules", create)
-            return await prefect_schedules.reconcile_schedules(client, timings, troubled)
-
-    for _ in range(2):
-        rounds.append(asyncio.run(reconciled({**valid_timings, bad: Timing(0 if trouble == "a row" else 60)})))  # noqa: PERF401
-    assert rounds == [2, 0]
-    assert set(asyncio.run(read_prefect_schedules())) == set(valid_timings)
-    assert [(event, fields["schedule_id"]) for event, fields in warned] == [("schedule.not_reconciled", bad)]
-    refusing = False
-    assert asyncio.run(reconciled({bad: Timing(60)})) == 3
-    assert set(asyncio.run(read_prefect_schedules())) == {bad}
-    assert troubled == {}
-    assert asyncio.run(reconciled({})) == 1
-
-
-def test_a_server_that_is_away_is_no_schedules_fault(prefect_server, monkeypatch):
-    async def reconciled():
-        async with get_client() as client:
-
-            async def away(*_):
-                raise httpx.ConnectError("")
-
-            monkeypatch.setattr(client, "create_deployment_schedules", away)
-            await prefect_schedules.reconcile_schedules(client, {"con_a": Timing(5)})
-
-    asyncio.run(register_deployments())
-    with pytest.raises(httpx.ConnectError):
-        asyncio.run(reconciled())
 
 
 def test_a_schedule_asks_for_one_run_at_a_time_of_one_job(space):
@@ -177,7 +124,7 @@ def test_a_schedule_beyond_a_quota_is_refused_and_the_connection_says_so(space):
     assert reason() is None
 
 
-@pytest.mark.parametrize("status", ["FAILED", "REVOKED", "PENDING"])
+@pytest.mark.parametrize("status", ["FAILED", "REVOKED"])
 def test_only_an_active_connection_is_ingested(space, status):
     schedule = schedule_every(space, 5)
     assert schedule in schedules.list_timings(space.db)
@@ -203,13 +150,13 @@ def test_the_flow_says_what_became_of_it(space, monkeypatch):
     assert second_state.name == "Skipped"
 
 
-def test_a_pause_goes_to_prefect_and_comes_from_there(space, prefect_server):
+@pytest.mark.usefixtures("registered_deployments")
+def test_a_pause_goes_to_prefect_and_comes_from_there(space):
     """A paused interval of a connection."""
     run = space.request()
     created_id = space.call(
         schedules.create_schedule(space.db, space.scope, run, Timing(cron="0 6 * * *", time_zone="Europe/Berlin"))
     ).id
-    asyncio.run(register_deployments())
 
     async def reconcile(active=None):
         """Schedule in Prefect after a round, with `active` set before."""

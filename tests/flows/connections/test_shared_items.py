@@ -182,20 +182,6 @@ def test_revoked_with_delete_all_of_it_goes_with_what_was_packed_into_it(shared)
     assert not [name for name in shared.space.search("tells of version", top_k=9) if "own" in name]
 
 
-def test_members_are_found_by_every_connection_that_has_their_archive(shared):
-    first, second = shared.space.connection, shared.connect()
-    for connection in (first, second):
-        shared.views[connection].put("both.zip")
-        shared.ingest(connection)
-    for connection in (first, second):
-        assert set(shared.documents_by_name(connection_ids=(connection,))) == {"both.zip", "both.zip/inner.txt"}
-    assert {frozenset(row.connection_ids) for row in shared.documents_by_name().values()} == {
-        frozenset({first, second})
-    }
-    shared.revoke(second)
-    assert {row["connection_id"] for row in shared.rows().values()} == {first}
-
-
 def test_many_that_one_lost_are_held_and_stay_the_others(shared):
     """A wrong listing of one account removes none of its documents."""
     first, second = shared.space.connection, shared.connect()
@@ -219,26 +205,6 @@ def test_many_that_one_lost_are_held_and_stay_the_others(shared):
     assert {row["connection_id"] for row in shared.rows().values()} == {first}
     assert set(shared.rows()) == set(FILES[1:])
     assert shared.documents_by_name(connection_ids=(second,)) == {}
-
-
-def test_the_newest_request_says_the_metadata_whoever_lists_it_later(shared):
-    # A schedule keeps the options of its older request.
-
-    first, second = shared.space.connection, shared.connect()
-    for connection, team in ((first, "red"), (second, "blue")):
-        shared.views[connection].put("both.txt")
-        shared.ingest(connection, metadata={"team": team})
-    assert shared.rows()["both.txt"]["metadata"] == {"team": "blue"}
-    for version, connection in (("2", first), ("3", second)):
-        for each_connection in (first, second):
-            shared.views[each_connection].put("both.txt", version)
-        assert shared.space.repeat(connection).job_run_id
-        shared.space.work()
-        assert shared.rows()["both.txt"]["metadata"] == {"team": "blue"}
-    shared.views[first].put("both.txt", "4")
-    shared.views[second].put("both.txt", "4")
-    shared.ingest(first, metadata={"team": "green"})
-    assert shared.rows()["both.txt"]["metadata"] == {"team": "green"}
 
 
 SOME = [(name,) for name in FILES] + [FILES]

@@ -7,7 +7,7 @@ import pytest
 from retrieval.access.reading import viewed_database
 from retrieval.connections import connected_source
 from retrieval.principals import Access
-from tests.flows.ingestion.test_unpack import leased, packed
+from tests.flows.ingestion.test_unpack import packed
 from tests.library import viewer_of
 from tests.nightly import nightly_except
 
@@ -132,15 +132,6 @@ def test_a_domain_is_everybody_with_an_address_of_it(space, account):
     ]
 
 
-@pytest.mark.parametrize("account", ["BOX"], indirect=True)
-def test_without_the_wish_for_it_nobody_is_asked_and_documents_stay_open(space, account):
-    space.db.rows("update connections set permissions = 'IGNORE' where id = %(id)s", {"id": space.connection})
-    file = account.put("plain.txt", "The plain file.")
-    space.ingest()
-    assert documents(space)[file]["access"] is None
-    assert not [request for request in account.requests if "collaborations" in request]
-
-
 @pytest.mark.parametrize("account", ["ONEDRIVE"], indirect=True)
 def test_a_link_with_a_password_and_a_permission_that_has_ended_show_nobody_anything(space, account):
     file = account.put("plain.txt", "The plain file.")
@@ -178,7 +169,7 @@ def test_a_changed_file_that_is_shared_with_more_people_shows_them_its_new_versi
             readers_seen.append([allowed(space, each_file) for each_file in (file, second_file)])
 
     run = space.request()
-    space.take(leased(space), before_step=look)
+    space.take(space.lease(), before_step=look)
     assert readers_seen == [[{OWNER}, {OWNER}]]
     assert space.run(run).failed == []
     assert [allowed(space, each_file) for each_file in (file, second_file)] == [{OWNER, BOB}, {OWNER, EVE}]
@@ -279,7 +270,7 @@ def test_what_changes_and_is_withdrawn_before_it_is_fetched_is_shown_to_who_may_
     account.grant(file, BOB)
     run = space.request()
     space.take(
-        leased(space), before_step=once("fetch", lambda: (account.grant(file), account.change(file, "Not for Bob.")))
+        space.lease(), before_step=once("fetch", lambda: (account.grant(file), account.change(file, "Not for Bob.")))
     )
     assert space.run(run).failed == []
     assert shown_to(space, OWNER) == "Not for Bob."

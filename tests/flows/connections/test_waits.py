@@ -6,14 +6,12 @@ import errno
 import time
 
 import pytest
-from prefect.client.schemas.objects import TaskRun
-from prefect.states import Failed
 
 from connectors import registry
 from connectors.http.retries import ServicePolicy
 from flows import long_waits, steps, tasks
 from retrieval import settings
-from retrieval.errors import Fatal, Retryable
+from retrieval.errors import Fatal
 from retrieval.ingestion.queries import listings
 from retrieval.jobs import control
 from tests.flows.connected import ConnectedSpace, lead_to
@@ -89,20 +87,3 @@ def test_a_step_goes_on_soon_after_a_full_disk_has_room(space, monkeypatch):
     space.call(tasks.wait_and_repeat(space.db, lease, step))
     assert not disk_errors
     assert 0.4 <= time.monotonic() - began < 30, "not 120 for each look"
-
-
-@pytest.mark.parametrize(
-    ("error", "is_retried"),
-    [
-        (Retryable("x"), True),
-        (Retryable("x", after=1), True),
-        (Retryable("x", after=30), False),
-        (Retryable("x", after=300), False),
-        (Fatal("x"), False),
-    ],
-)
-def test_what_asks_for_a_long_wait_is_not_tried_at_once(error, is_retried):
-    state = Failed(data=error)
-    assert (
-        tasks.is_retryable(tasks.fetch, TaskRun.model_construct(task_key="fetch", dynamic_key="0"), state) is is_retried
-    )
