@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 import socket
@@ -100,6 +101,15 @@ def prefect_server(prefect_server_environment: dict[str, str]) -> Iterator[str]:
     home = Path(prefect_server_environment["PREFECT_HOME"])
     with temporary_settings({PREFECT_API_URL: url, PREFECT_HOME: home}):
         yield url
+
+
+@pytest.fixture(scope="session")
+def registered_deployments(prefect_server: str) -> None:
+    """Register the service's deployments once; later registrations move them to other pools."""
+    from flows.register import register_deployments
+
+    assert prefect_server
+    asyncio.run(register_deployments())
 
 
 @pytest.fixture(autouse=True, scope="module")

@@ -25,8 +25,6 @@ from tests.flows.conftest import PREFECT
 from tests.flows.crawling import accept
 from tests.flows.crawls import test_url_list as lists
 from tests.flows.ingestion import test_unembeddable_passages as passages
-from tests.standins import model_server
-from tests.standins.model_server import ModelServer
 
 pytestmark = [
     pytest.mark.usefixtures("prefect_server"),
@@ -171,20 +169,6 @@ def test_a_dead_page_fails_in_fetch_and_no_query_string_is_shown(db, monkeypatch
     assert SECRET not in message
 
 
-def test_a_refused_passage_fails_its_document_in_embed(open_space, monkeypatch, db):
-    with model_server.running(ModelServer("own", failure=min(model_server.FAILURES))) as server:
-        space = serve(db, monkeypatch, open_space(server))
-        space.text(passages.passages(1, bad={3}), "owls 1", chunk_size=40, chunk_overlap=0)
-        space.text(passages.passages(2), "owls 2", chunk_size=40, chunk_overlap=0)
-        _, by_step, lines = ingest(db, sources.ingest_text)
-    kind, name, message = state_of(by_step["embed"])
-    assert (kind, name) == ("COMPLETED", "CompletedWithFailures")
-    assert message.startswith("1 of 2 failed: owls 1 (The model cannot embed this passage")
-    (failed,) = warnings(lines)
-    assert "Change the passage, or give the namespace another model" in failed
-    assert model_server.UNEMBEDDABLE not in "".join(line for _, line in lines)
-
-
 def test_a_listing_that_fails_is_a_failed_task_with_the_reason(db, monkeypatch, site):
     space = serve(db, monkeypatch, Configured(db, webScraperConfig={"provider": "BUILTIN"}))
     accept(space, "SITEMAP", url=f"{site.url}/sitemap.xml?{SECRET}")
@@ -264,22 +248,6 @@ def test_each_task_takes_the_result_of_the_one_before_it(space, db):
     assert all({run.name.split()[0], "text"} <= set(run.tags) for run in runs)
 
 
-def test_the_listing_of_a_site_comes_before_its_pages(db, monkeypatch, allowed, site):
-    space = serve(db, monkeypatch, Configured(db, webScraperConfig={"provider": "BUILTIN"}))
-    site.pages["/tides"] = lists.PAGE
-    accept(space, "WEBSITE", url=f"{site.url}/tides", maxDepth=1, maxLinks=10)
-    (batch,) = dispatch(db)
-
-    async def ingest():
-        return await task_runs(await sources.ingest_website(batch.id, batch.attempt, return_state=True))
-
-    runs = asyncio.run(ingest())
-    gc.collect()
-    assert [run.name.split()[0] for run in runs] == ["discover", "fetch", "parse", "chunk", "embed", "upsert"]
-    assert [predecessors(run) for run in runs] == [set(), *({run.id} for run in runs[:-1])]
-    assert all("website" in run.tags for run in runs)
-
-
 @pytest.fixture
 def one_embed(prefect_server_environment):
     """Equivalent of `prefect concurrency-limit create embed 1`."""
@@ -294,6 +262,7 @@ def one_embed(prefect_server_environment):
     prefect("delete", "embed")
 
 
+@pytest.mark.slow
 def test_a_concurrency_limit_of_the_tag_holds_back_a_second_embed(db, monkeypatch, one_embed):
     ring = serve(db, monkeypatch, Configured(db)).ring
     monkeypatch.setattr("tests.flows.configured.KeyRing.parse", lambda _text: ring)

@@ -7,7 +7,7 @@ import pytest
 from prefect.client.orchestration import get_client
 from prefect.settings import PREFECT_API_URL, temporary_settings
 
-from flows import prefect_errors, register
+from flows import prefect_errors
 from flows.deployments import FLOW_NAMES
 from flows.dispatch import dispatcher as dispatching
 from flows.dispatch.dispatcher import Dispatcher
@@ -31,7 +31,7 @@ async def read_levers(db, seconds=2):
 
 
 @pytest.fixture
-def paused(db, prefect_server):
+def paused(db, registered_deployments):
     """`ingest-text`, paused in Prefect and read by a dispatcher."""
 
     async def change(action):
@@ -40,7 +40,6 @@ def paused(db, prefect_server):
             await getattr(client, f"{action}_deployment")(deployment.id)
         await read_levers(db)
 
-    asyncio.run(register.register_deployments())
     asyncio.run(change("pause"))
     yield lambda: asyncio.run(change("resume"))
     asyncio.run(change("resume"))
@@ -51,14 +50,13 @@ def reasons(db):
     return [lever.effect for lever in readiness.read_dispatch(db).levers]
 
 
-@pytest.mark.parametrize("age", ["0 s", pytest.param("10 minutes", marks=pytest.mark.slow)])
-def test_a_pause_holds_while_prefect_does_not_answer(db, new_scope, paused, age):
+def test_a_pause_holds_while_prefect_does_not_answer(db, new_scope, paused):
     with temporary_settings({PREFECT_API_URL: "http://127.0.0.1:9/api"}), pytest.raises(prefect_errors.SERVER_ERRORS):
         asyncio.run(read_levers(db))
-    db.rows("update prefect_levers set recorded_at = now() - %(age)s::interval", {"age": age})
+    db.rows("update prefect_levers set recorded_at = now() - interval '10 minutes'")
     post(db, new_scope(), "a text")
     assert batches.form_batches(db, size=64, batches=8) == 0
     assert any(reason.startswith(PAUSED) for reason in reasons(db))
     paused()
     assert batches.form_batches(db, size=64, batches=8) == 1
-    assert reasons(db) == ["No worker of Prefect's work pool `retrieval` is online: start `retrieval worker`."]
+    assert not any(reason.startswith(PAUSED) for reason in reasons(db))

@@ -19,7 +19,6 @@ REFUSED = "Prefect refuses the credentials"
     ("status", "words"),
     [
         ("401 Unauthorized", REFUSED),
-        ("403 Forbidden", REFUSED),
         ("418 I'm a teapot", "Prefect's server answers with an error (418)"),
         ("404 Not Found", "Prefect does not know the work pool"),
         (None, "Prefect's server does not answer"),

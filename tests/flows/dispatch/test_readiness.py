@@ -35,11 +35,6 @@ def post(db, scope, *, minutes_ago=0):
     db.rows(f"update job_runs set created_at = created_at - {ago}, updated_at = created_at - {ago}", {"m": minutes_ago})
 
 
-def test_nothing_is_stalled_where_nothing_was_ever_dispatched(db):
-    dispatch = readiness.read_dispatch(db)
-    assert (dispatch.waiting, dispatch.loops, dispatch.stalled) == (None, (), False)
-
-
 def test_what_waits_without_a_dispatcher_is_told(db, new_scope):
     post(db, new_scope(), minutes_ago=5)
     dispatch = readiness.read_dispatch(db)
@@ -68,13 +63,6 @@ def test_a_loop_that_has_not_succeeded_for_long_stalls_dispatch_and_says_since_w
     assert dispatch.reasons == (
         "The dispatcher's loop `dispatch` has not succeeded for 95 s, since then: PoolTimeout.",
     )
-
-
-def test_a_late_sweep_is_shown_and_stops_nobody(db):
-    readiness.record_loops(db, "here:1", beats(sweep=5_000.0))
-    dispatch = readiness.read_dispatch(db)
-    assert not dispatch.stalled
-    assert [loop.name for loop in dispatch.late] == ["sweep"]
 
 
 def test_work_that_waits_behind_running_work_is_not_stalled(db, new_scope):

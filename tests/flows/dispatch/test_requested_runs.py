@@ -130,6 +130,7 @@ def test_a_quick_run_of_a_text_is_the_flow_run_of_its_job_run(shop):
     assert (entry["route"], entry["client_request_id"]) == ("/v1/ingest/text", str(flow_run))
 
 
+@pytest.mark.slow
 def test_a_flow_run_that_is_executed_again_keeps_its_job_run(shop):
     flow_run = quick_run(shop, "ingest-text", text="Mice sleep by day.", name="mice")
     assert shop.pool.finish(flow_run, 60) == "Completed"
@@ -182,6 +183,7 @@ def test_a_name_that_several_namespaces_have_is_refused(shop):
     assert len(job_runs_of(shop, accepted)) == 1
 
 
+@pytest.mark.slow
 def test_a_request_beyond_a_quota_fails_with_its_message(shop):
     organization = shop.space.scope.organization
     quotas.set_organization_quotas(shop.db, organization, {"documents": 0})
@@ -206,6 +208,7 @@ def test_a_file_cannot_be_a_parameter(shop):
     assert "Upload files" in shop.pool.run(flow_run).state.message
 
 
+@pytest.mark.slow
 def test_the_command_line_of_prefect_runs_a_deployment(shop, site):
     command = [PREFECT, "--no-prompt", "deployment", "run", "ingest-website/ingest-website", "--watch"]
     parameters = [f"url={site}", f"namespace={shop.space.scope.namespace}", "max_depth=1", "max_links=3"]

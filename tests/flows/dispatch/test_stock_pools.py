@@ -27,12 +27,16 @@ from tests.flows.worker.test_worker import PROJECT, eventually, stop
 site = crawls.site
 
 
-@pytest.fixture
-def shop(db, monkeypatch, prefect_server, prefect_server_environment, tmp_path):
+@pytest.fixture(scope="module")
+def shop(db, prefect_server, prefect_server_environment, tmp_path_factory):
     assert prefect_server
-    with workshop.opened(
-        db, monkeypatch, prefect_server_environment, tmp_path, webScraperConfig={"provider": "BUILTIN"}
-    ) as opened:
+    folder = tmp_path_factory.mktemp("shop")
+    with (
+        pytest.MonkeyPatch.context() as monkeypatch,
+        workshop.opened(
+            db, monkeypatch, prefect_server_environment, folder, webScraperConfig={"provider": "BUILTIN"}
+        ) as opened,
+    ):
         yield opened
 
 
@@ -129,7 +133,10 @@ def test_a_registration_without_a_pool_keeps_the_chosen_one(shop, process_pool):
 
 @pytest.mark.parametrize(
     ("kind", "reason"),
-    [(None, r"no work pool strange-.*prefect work-pool create"), ("ecs", r"type ecs.*process, docker, kubernetes")],
+    [
+        (None, r"no work pool strange-.*prefect work-pool create"),
+        pytest.param("ecs", r"type ecs.*process, docker, kubernetes", marks=pytest.mark.slow),
+    ],
 )
 def test_a_pool_that_is_missing_or_of_another_type_is_refused(shop, kind, reason):
     name = f"strange-{uuid.uuid4().hex[:8]}"
@@ -142,14 +149,7 @@ def test_a_pool_that_is_missing_or_of_another_type_is_refused(shop, kind, reason
     assert asyncio.run(read_pool()) == shop.pool.name
 
 
-def test_a_deleted_pool_is_missing_whichever_call_of_prefect_answers_first(shop, process_pool):
-    shop.pool.client.delete_work_pool(process_pool)
-    for _ in range(30):
-        with pytest.raises(ObjectNotFound):
-            asyncio.run(read_reasons(process_pool))
-    shop.pool.client.create_work_pool(WorkPoolCreate(name=process_pool, type="process"))
-
-
+@pytest.mark.slow
 def test_a_dispatcher_follows_the_deployments_to_another_pool_and_back(shop, process_pool, monkeypatch):
     # The process pool has no worker and is deleted at the end.
     monkeypatch.setattr(dispatcher, "BUSY_LEVERS_CHECK_SECONDS", 0.01)
