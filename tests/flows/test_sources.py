@@ -3,36 +3,14 @@
 import importlib
 import re
 import typing
-from pathlib import Path
 
 import msgspec
 import pytest
 
 from api.wire.connectors import CONNECTOR_BODIES, SOURCE_BODY
 from api.wire.ingest import IngestSitemap, IngestText, IngestUrls, IngestWebsite
-from connectors import registry
 from flows import deployments, sources
 from retrieval.sources import FETCHED_SOURCES
-
-SOURCE_FLOWS = Path(sources.__file__).read_text()
-
-
-def lines_to_add(name, documents):
-    return (
-        f'@flow(name="{deployments.FLOW_NAMES[name]}", persist_result=False)\n'
-        "@flat_parameters\n"
-        f"async def ingest_{name.lower()}(parameters: Connection) -> State[None]:\n"
-        f'    """Ingest {documents[0].lower()}{documents[1:]}."""\n'
-        f'    return await run_source("{name}", parameters)\n'
-    )
-
-
-def test_every_service_of_the_registry_has_a_written_out_flow():
-    services = {name: info.documents for name, info in registry.load_source_infos().items()}
-    missing = [
-        lines_to_add(name, text) for name, text in services.items() if f"def ingest_{name.lower()}(" not in SOURCE_FLOWS
-    ]
-    assert not missing, "Add to flows/sources.py:\n\n" + "\n\n".join(missing)
 
 
 def test_the_entrypoint_of_every_deployment_is_the_flow_of_its_name():

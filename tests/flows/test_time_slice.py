@@ -9,9 +9,8 @@ from flows import pipeline, run_context
 from flows.run_context import RunContext, TimeSlice
 from retrieval.ingestion import discover, fetch
 from retrieval.ingestion.queries import listings
-from retrieval.jobs import levers, runs
-from retrieval.jobs.levers import Lever
-from retrieval.jobs.queries import batches, job_queue
+from retrieval.jobs import runs
+from retrieval.jobs.queries import batches
 from retrieval.jobs.runs import Ingestion
 from retrieval.ports import Page, RawContent, SourceItem
 from tests.flows.configured import Configured
@@ -78,12 +77,6 @@ class Endless:
         return RawContent(path, "page", "text/html", size)
 
 
-def test_nobody_waits_so_a_batch_keeps_its_place(db, space, at_once):
-    post(db, space.scope, "one")
-    lease = claim_batch(space)
-    assert not TimeSlice(db, lease).is_over()
-
-
 def test_another_organizations_batch_ends_a_turn(db, space, new_scope, at_once):
     post(db, space.scope, "one")
     lease = claim_batch(space)
@@ -93,32 +86,6 @@ def test_another_organizations_batch_ends_a_turn(db, space, new_scope, at_once):
     assert not TimeSlice(db, lease).is_over(), "nobody can take up a batch that has no flow run"
     batches.record_flow_run(db, theirs, "run")
     assert TimeSlice(db, lease).is_over()
-
-
-def test_nobody_makes_way_for_a_batch_in_a_work_queue_that_a_person_has_paused(db, space, new_scope, at_once):
-    post(db, space.scope, "one")
-    lease = claim_batch(space)
-    post(db, new_scope(), "theirs")
-    batches.form_batches(db, size=64, batches=8)
-    (theirs,) = batches.undispatched_batches(db)
-    batches.record_flow_run(db, theirs, "run")
-    db.rows("update batches set queue = 'bulk' where id = %(id)s", {"id": theirs.id})
-    levers.record_levers(db, [Lever("paused", queue="bulk")])
-    assert not TimeSlice(db, lease).is_over()
-    levers.record_levers(db, [])
-    assert TimeSlice(db, lease).is_over()
-
-
-def test_a_listing_gives_way_to_what_was_sent_in_the_same_scope_but_not_the_other_way(db, space, at_once, monkeypatch):
-    monkeypatch.setattr(job_queue, "MAX_SHORT_RUNS", 0)
-    request_listing(space)
-    listing = claim_batch(space, "URLS_LIST")
-    post(db, space.scope, "one")
-    text = claim_batch(space)
-    db.rows("update batches set lease_until = null where id = %(id)s", {"id": text.batch_id})
-    assert TimeSlice(db, listing).is_over()
-    db.rows("update batches set lease_until = null where id = %(id)s", {"id": listing.batch_id})
-    assert not TimeSlice(db, text).is_over()
 
 
 def test_a_listing_stops_after_its_page_and_goes_on_from_there_in_another_batch(db, space):

@@ -55,12 +55,6 @@ def test_two_scopes_never_share_a_batch(db, new_scope):
     assert batches.form_batches(db, size=64, batches=8) == 2
 
 
-def test_a_batch_is_held_by_one_worker(db, new_scope):
-    post(db, new_scope(), "a")
-    lease = claimed(db)
-    assert batches.claim_lease(db, lease.batch_id, 1, seconds=30) is None
-
-
 def test_a_worker_taken_for_dead_can_write_no_more(db, new_scope):
     post(db, new_scope(), "a")
     lease = claimed(db)
@@ -72,16 +66,6 @@ def test_a_worker_taken_for_dead_can_write_no_more(db, new_scope):
     (second_attempt,) = batches.undispatched_batches(db)
     assert second_attempt.attempt == 2
     assert second_attempt.idempotency_key != f"{lease.batch_id}:1"
-
-
-def test_a_lost_lease_shows(db, new_scope):
-    post(db, new_scope(), "a")
-    batches.form_batches(db, size=64, batches=8)
-    (batch,) = batches.undispatched_batches(db)
-    batches.record_flow_run(db, batch, "run")
-    batches.claim_lease(db, batch.id, 1, seconds=-1)
-    (open_batch,) = batches.open_batches(db)
-    assert open_batch.lease_lost
 
 
 def test_giving_up_fails_what_is_not_done_and_completes_the_job_run(db, new_scope):
@@ -104,35 +88,6 @@ def test_cancelling_one_job_run_leaves_its_neighbour_alone(db, new_scope):
     assert len(read(db, scope, first).cancelled) == 1
     assert read(db, scope, first).status == "COMPLETED"
     assert len(read(db, scope, second).queued) == 1
-
-
-def test_windows_are_cut_by_count_and_by_size(db, new_scope):
-    post(db, new_scope(), *["x" * 600] * 5)
-    lease = claimed(db)
-    assert [len(window) for window in run_documents.list_windows(db, lease, documents=2, size=10_000)] == [2, 2, 1]
-    assert [len(window) for window in run_documents.list_windows(db, lease, documents=64, size=1000)] == [1, 1, 1, 1, 1]
-    assert [len(window) for window in run_documents.list_windows(db, lease, documents=2, size=10_000, updates=9)] == [
-        2,
-        2,
-        1,
-    ]
-
-
-def test_new_documents_and_new_versions_that_arrive_by_turns_fill_two_windows(db, new_scope):
-    # After an outage 108 texts, 40 versions of one document, took 46 windows.
-    post(db, new_scope(), *map(str, range(20)))
-    lease = claimed(db)
-    db.rows(
-        "update documents d set active_generation = 1 from run_documents m join job_runs r on r.id = m.job_run_id"
-        " where m.document_id = d.id and r.batch_id = %(batch)s and mod(r.number, 2) = 0",
-        {"batch": lease.batch_id},
-    )
-    windows = run_documents.list_windows(db, lease, documents=64, size=1 << 24, updates=1024)
-    assert [len(window) for window in windows] == [10, 10]
-    (all_of_them,) = run_documents.list_windows(db, lease, documents=64, size=1 << 24)
-    assert set(all_of_them) == {*windows[0], *windows[1]}
-    order = {key: position for position, key in enumerate(all_of_them)}
-    assert all(window == sorted(window, key=order.__getitem__) for window in windows)
 
 
 def test_a_text_without_a_name_never_shows_its_words_to_prefect(db, new_scope):

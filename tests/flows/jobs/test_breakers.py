@@ -5,23 +5,20 @@ import json
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
 import pytest
 
 from connectors.http import retries
-from flows import circuit_breaking, pipeline, steps
+from flows import pipeline
 from flows.run_context import RunContext
 from retrieval import readiness, settings
-from retrieval.errors import Retryable, Unavailable
+from retrieval.errors import Unavailable
 from retrieval.ingestion import poison_detection
 from retrieval.jobs import breaker_watch, queueing, runs
 from retrieval.jobs.breaker_watch import Circuits
 from retrieval.jobs.queries import batches, breaker_timeout, breakers
-from retrieval.jobs.queries.batches import DocumentKey
 from retrieval.jobs.queries.breakers import BreakerTarget
 from retrieval.jobs.runs import Ingestion
-from retrieval.ports import DiscoveryRequest, SourceItem
 from tests import registry_instances
 from tests.flows.configured import Configured
 from tests.flows.plain_steps import without_prefect
@@ -246,102 +243,6 @@ def test_a_site_holds_only_the_runs_that_need_it(db, space):
     assert (resumed.id, resumed.resumes) == (batch.id, "run"), "the same flow run continues"
 
 
-class OneDeadPort:
-    """Web pages; port 8081 never answers."""
-
-    def fetch(self, item, _request, _to):
-        if ":8081/" in item.external_id:
-            raise Retryable("The site did not answer in time.")
-
-
-def test_a_dead_port_of_a_host_holds_no_other_port(db, space, monkeypatch):
-    monkeypatch.setattr(circuit_breaking, "HUNG_REQUEST_SECONDS", 0.0)
-    request_urls(space, "https://quick.example/")
-    batches.form_batches(db, size=64, batches=8)
-    (batch,) = batches.undispatched_batches(db)
-    batches.record_flow_run(db, batch, "run")
-    circuits = Circuits(db, batches.claim_lease(db, batch.id, 1, seconds=30))
-    source = circuit_breaking.guard_source(OneDeadPort(), space.config, circuits)
-    request = DiscoveryRequest(space.scope, "URLS_LIST", {}, "", "ijr_x")
-
-    def fetch(url):
-        source.fetch(SourceItem(url, "x"), request, Path("x"))
-
-    for _ in range(breakers.MAX_CONSECUTIVE_FAILURES):
-        with pytest.raises(Retryable):
-            fetch("https://apps.example:8081/")
-    with pytest.raises(Unavailable, match=r"The site apps\.example:8081 does not answer"):
-        fetch("https://apps.example:8081/page")
-    fetch("https://apps.example:8082/")
-    fetch("https://apps.example/")
-    fetch("http://apps.example/")
-
-
-class OneBroken:
-    """Connected source with one broken item."""
-
-    def __init__(self):
-        self.tries, self.others = 0, None
-
-    def fetch(self, item, _request, _to):
-        def send():
-            if item.external_id == "good":
-                return
-            self.tries += 1
-            if self.tries == 1:
-                self.others()
-            raise retries.TransientError("It answered with an error of its own (500).")
-
-        retries.Retries("GitHub", retries.Bucket(6000, 100), seconds=60, tries=4).call(send)
-
-
-def test_an_item_that_fails_while_others_are_answered_holds_no_run(db, space, monkeypatch):
-    monkeypatch.setattr(retries, "FIRST_PAUSE_SECONDS", 0.01)
-    request_urls(space, "https://quick.example/")
-    batches.form_batches(db, size=64, batches=8)
-    (batch,) = batches.undispatched_batches(db)
-    batches.record_flow_run(db, batch, "run")
-    circuits = Circuits(db, batches.claim_lease(db, batch.id, 1, seconds=30))
-    port = OneBroken()
-    source = circuit_breaking.guard_source(port, space.config, circuits)
-    request = DiscoveryRequest(space.scope, "GITHUB", {}, "conn_x", "ijr_x")
-    port.others = lambda: source.fetch(SourceItem("good", "x"), request, Path("x"))
-    for tries in (3, 7):
-        with pytest.raises(Retryable) as failed:
-            source.fetch(SourceItem("broken", "x"), request, Path("x"))
-        assert not isinstance(failed.value, Unavailable)
-        assert (port.tries, circuits.has_blocked_work) == (tries, False)
-    port.others()
-    port.others = lambda: None
-    port.tries = 0
-    with pytest.raises(Unavailable):
-        source.fetch(SourceItem("another", "x"), request, Path("x"))
-
-
-def test_a_connection_has_the_name_of_its_service(db, space):
-    request_urls(space, "https://quick.example/")
-    batches.form_batches(db, size=64, batches=8)
-    (batch,) = batches.undispatched_batches(db)
-    batches.record_flow_run(db, batch, "run")
-    lease = batches.claim_lease(db, batch.id, 1, seconds=30)
-    target = BreakerTarget(space.scope.organization, "", {"connection": "conn_x"}, 300)
-    breakers.record_failure(db, target, "another batch", seconds=60, reason="It did not answer in time.")
-    source = circuit_breaking.guard_source(None, space.config, Circuits(db, lease))
-    request = DiscoveryRequest(space.scope, "GITHUB", {}, "conn_x")
-    with pytest.raises(Unavailable, match="GitHub does not answer"):
-        source.fetch(SourceItem("1", "x"), request, Path("x"))
-
-
-def test_a_probe_that_dies_is_followed_by_another(db, space):
-    target = site(space)
-    breakers.record_failure(db, target, "bat_before", seconds=60, reason="It hangs.")
-    db.rows("update breakers set open_until = now() - interval '1 second'")
-    assert breakers.breaker_state(db, target.key, "bat_one").probe == "bat_one"
-    assert breakers.breaker_state(db, target.key, "bat_two").probe == "bat_one"
-    db.rows("update breakers set open_until = now() - interval '1 second'")
-    assert breakers.breaker_state(db, target.key, "bat_two").probe == "bat_two"
-
-
 @pytest.mark.parametrize("end_of_batch", ["lost", "closed", "finished", "handed back"])
 def test_the_probe_of_a_batch_that_is_gone_is_another_ones_at_once(db, space, end_of_batch):
     # The dead process could not release its probe.
@@ -366,21 +267,6 @@ def test_the_probe_of_a_batch_that_is_gone_is_another_ones_at_once(db, space, en
         case "handed back":
             batches.return_runs(db, lease)
     assert breakers.breaker_state(db, target.key, "bat_other").probe == "bat_other"
-
-
-def test_what_fails_of_itself_takes_nothing_along_that_waits(db, space):
-    run = request_urls(space, "https://slow.example/")
-    batches.form_batches(db, size=64, batches=8)
-    (batch,) = batches.undispatched_batches(db)
-    batches.record_flow_run(db, batch, "run")
-    lease = batches.claim_lease(db, batch.id, 1, seconds=30)
-    breakers.record_failure(db, site(space), lease.batch_id, seconds=60, reason="The site did not answer in time.")
-    mine = Circuits(db, lease)
-    with pytest.raises(Unavailable), mine.guard_requests(site(space), job_run=run, count_failures=True):
-        raise AssertionError("it is asked")
-    work = steps.Work(db, space.ring, lease, [], circuits=mine)
-    assert work.is_waiting(DocumentKey(run, "doc_1"))
-    assert not work.is_waiting(DocumentKey("ijr_other", "doc_1"))
 
 
 @pytest.fixture

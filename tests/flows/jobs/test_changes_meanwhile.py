@@ -190,25 +190,6 @@ def _failing(db, lease, window, _embedder):
     run_documents.fail_items(db, lease, dict.fromkeys(window, "The model is away."))
 
 
-def test_many_changes_are_kept_in_bounds_and_none_is_lost(db):
-    space = Configured(db)
-    receipt = space.text(BEFORE, "owls", metadata=FIRST)
-    for number in range(40):
-        document_metadata = change(space, receipt.document_id, set={f"key{number}": number}, append={"tags": [number]})
-    space.work()
-    assert (
-        metadata(space, receipt.document_id)
-        == document_metadata
-        == {
-            **FIRST,
-            "tags": ["old", *range(40)],
-            **{f"key{number}": number for number in range(40)},
-        }
-    )
-    changes = space.db.row("select changes from documents where id = %(id)s", {"id": receipt.document_id})["changes"]
-    assert len(changes) <= 20
-
-
 @pytest.fixture
 def account(monkeypatch):
     monkeypatch.setitem(registry.CONNECTOR_FACTORIES, "BOX", "tests.standins.memory:make")

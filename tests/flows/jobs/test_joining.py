@@ -1,14 +1,11 @@
 """New texts join a running batch: a stream needs few flow runs and loses none."""
 
 import asyncio
-import logging
-from types import SimpleNamespace
 
-import psycopg
 import pytest
 
 from flows import pipeline, run_context
-from flows.run_context import Intake, RunContext
+from flows.run_context import RunContext
 from retrieval.ingestion import poison_detection
 from retrieval.jobs.queries import batch_append, batches, job_queue
 from retrieval.jobs.queries.batches import Superseded
@@ -69,29 +66,6 @@ def test_what_is_sent_while_a_batch_is_at_work_is_done_by_it(db, space, no_short
     assert batch_append.describe_batch(db, lease) == "4 texts in n"
 
 
-def test_work_that_is_done_does_not_fail_for_want_of_a_name(db, space, no_short, monkeypatch, caplog):
-    # The database is down while the flow run gets its new name.
-
-    def away(*_):
-        raise psycopg.OperationalError("the connection is lost")
-
-    monkeypatch.setattr(batch_append, "describe_batch", away)
-    run = SimpleNamespace(flow_run=SimpleNamespace(id="a run"))
-    monkeypatch.setattr(run_context, "FlowRunContext", SimpleNamespace(get=lambda: run))
-    monkeypatch.setattr(run_context, "get_run_logger", lambda: logging.getLogger("a run"))
-    post(db, space.scope, "one")
-    lease = lease_of(db, space)
-    post(db, space.scope, "two")
-
-    async def work():
-        async with Intake(db, lease) as intake:
-            await intake.append_waiting()
-            return intake.joined
-
-    assert asyncio.run(work()) == 1
-    assert "Its name was not changed: OperationalError" in caplog.text
-
-
 def test_a_batch_grows_to_its_size_and_by_its_own_source_and_scope_alone(db, space, new_scope, no_short):
     post(db, space.scope, "one")
     lease = lease_of(db, space)
@@ -114,12 +88,3 @@ def test_nothing_joins_a_batch_that_another_worker_has(db, space, no_short):
         batch_append.append_waiting(db, lease, size=9)
     (unfinished,) = db.rows("select batch_id from job_runs where finished_at is null order by number desc limit 1")
     assert unfinished["batch_id"] is None
-
-
-def test_a_batch_whose_lease_is_lost_is_waited_for_by_nobody(db, space, no_short):
-    post(db, space.scope, "one")
-    lease = lease_of(db, space)
-    batch_append.append_waiting(db, lease, size=1000)
-    post(db, space.scope, "two")
-    db.rows("update batches set lease_until = now() - interval '1 s' where id = %(id)s", {"id": lease.batch_id})
-    assert forms(db, places=1) == 1

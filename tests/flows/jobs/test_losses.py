@@ -174,6 +174,7 @@ def test_a_database_or_prefect_that_is_away_is_no_death_of_the_work(db, new_scop
     assert len(read(db, scope, run).processing) == 1
 
 
+@pytest.mark.slow
 def test_a_worker_whose_connections_are_all_at_work_keeps_its_lease(database_url, db, new_scope):
     post(db, new_scope(), "a")
     lease = claim(db, seconds=3)
@@ -184,14 +185,3 @@ def test_a_worker_whose_connections_are_all_at_work_keeps_its_lease(database_url
             (batch,) = batches.open_batches(db)
             assert not batch.lease_lost
     busy.close()
-
-
-def test_a_worker_whose_connections_are_all_at_work_hands_its_lease_back(database_url, db, new_scope):
-    post(db, new_scope(), "a")
-    lease = claim(db)
-    busy = Database(database_url, size=1, role="worker")
-    with pytest.raises(KeyboardInterrupt), busy.transaction(), keep_lease(busy, lease, seconds=30):
-        raise KeyboardInterrupt
-    busy.close()
-    (batch,) = batches.open_batches(db)
-    assert batch.released

@@ -1,11 +1,9 @@
 """Outcomes, notices and names of job runs; names hold no secret."""
 
-import asyncio
-
 import pytest
 from prefect.states import StateType
 
-from flows import context, flow_states, sources
+from flows import flow_states
 from flows.dispatch import prefect_client
 from retrieval.ingestion import discover
 from retrieval.ingestion.queries import listings, results, run_documents
@@ -68,24 +66,6 @@ def test_a_cancelled_run_is_cancelled_with_and_without_documents(db, new_scope, 
     job_run = read(db, scope, run)
     assert (job_run.status, job_run.outcome, job_run.notices) == ("COMPLETED", "CANCELLED", [])
     assert flow_states.final_state([job_run.outcome], "").type == StateType.CANCELLED
-
-
-def test_a_run_that_was_cancelled_too_late_succeeded(db, new_scope):
-    scope = new_scope()
-    run, lease = list_pages(db, scope, "a")
-    db.rows("update run_documents set status = 'SUCCESS' where job_run_id = %(run)s", {"run": run.job_run_id})
-    control.cancel_run(db, scope, run.job_run_id)
-    close(db, lease)
-    assert read(db, scope, run).outcome == "SUCCEEDED"
-
-
-def test_a_run_that_could_not_look_failed(db, new_scope):
-    scope = new_scope()
-    run = accept(db, scope)
-    lease = claimed(db)
-    discover.fail_listing(db, lease, listings.pending_listings(db, lease)[0], "The site did not answer.")
-    close(db, lease)
-    assert read(db, scope, run).outcome == "FAILED"
 
 
 @pytest.mark.parametrize(
@@ -169,9 +149,3 @@ def test_what_failed_in_a_batch_runs_again_in_the_same_flow_run(db, new_scope):
     assert {key.document_id for key in window} == {runs[0].document_id, runs[2].document_id}
     close(db, second, **{"text 0": "SUCCESS", "text 2": "SUCCESS"})
     assert retry.retry_batch(db, lease.batch_id, "flow") is None
-
-
-def test_a_flow_run_of_an_unknown_batch_fails(db, monkeypatch):
-    monkeypatch.setattr(context, "open_database", lambda: db)
-    state = asyncio.run(sources.ingest_text.fn("invented", 1))
-    assert (state.name, state.message.split(":")[0]) == ("Failed", "There is no batch 'invented'")

@@ -22,7 +22,7 @@ from retrieval.ingestion.queries import frontier
 from retrieval.jobs import queueing, runs
 from retrieval.jobs.queries import batches, breaker_timeout, breakers, leases
 from retrieval.keywords import bm25_scorer, posting_blocks
-from retrieval.maintenance import garbage, queries
+from retrieval.maintenance import garbage
 from retrieval.readiness import LoopReport
 from retrieval.search import search
 from tests.flows.ingestion.test_pipeline import House
@@ -97,11 +97,7 @@ MOST = 300
 BY_VALUES = {pgvector._SELECT_IDS}
 # The exact comparison, used for scopes too small for an index.
 EXACT = "+ 0, v.id"
-SIZES = [
-    10_000,
-    pytest.param(200_000, marks=pytest.mark.slow),
-    *map(int, os.environ.get("PLANS_ROWS", "").split()),
-]
+SIZES = [10_000, 200_000, *map(int, os.environ.get("PLANS_ROWS", "").split())]
 
 
 @pytest.fixture(params=SIZES)
@@ -261,30 +257,7 @@ def is_explained(text):
     return isinstance(text, str) and text.split(None, 1)[0].lower() in ("select", "insert", "update", "delete", "with")
 
 
-def test_scopes_that_come_due_all_at_once_are_found_by_one_row_each(fresh_database):
-    # Stale statistics claim no due rows.
-    url, scopes = fresh_database("plans_due"), 2000
-    with psycopg.connect(url, autocommit=True) as connection:
-        connection.execute("set session_replication_role = replica")
-        connection.execute(
-            "insert into namespaces (id, organization_id, name, secrets) select n::text, 'o', 'n', ''"
-            f" from generate_series(1, {scopes}) n"
-        )
-        connection.execute("insert into partitions (namespace_id, tenant) select id, '' from namespaces")
-        connection.execute(
-            "insert into sweeps (partition_id, kind, due_at)"
-            " select id, 'file', now() + interval '1 day' from partitions"
-        )
-        connection.execute("vacuum analyze")
-        connection.execute("update sweeps set due_at = now()")
-        parameters = {"busy": [], "healthy": [], "blocked": [], "limit": 40, "partition": 1}
-        for text in (queries.DUE_SCOPES_QUERY, queries.TAKE_SWEEP_STATEMENT):
-            node_name, row_count = visited(explained(connection, f"due_{len(text)}", text, parameters))
-            assert row_count <= 2 * scopes + 2, f"{row_count} rows by {node_name}"
-    with psycopg.connect(url.replace("/plans_due?", "/retrieval?"), autocommit=True) as connection:
-        connection.execute("drop database plans_due with (force)")
-
-
+@pytest.mark.slow
 @pytest.mark.timeout(3000)
 def test_no_statement_reads_more_than_it_handles(db, new_scope, tmp_path, recorded, rows):
     house = House(db, new_scope(), tmp_path)

@@ -52,15 +52,6 @@ def test_the_probe_of_one_organization_keeps_no_other_from_probing(db):
     assert dispatched_runs(db) == {second.scope.namespace: 1}, "the first one's probe still hangs"
 
 
-def test_an_organization_probes_one_thing_at_a_time(db):
-    (first,) = waiting(db)
-    assert dispatched_runs(db) == {first.scope.namespace: 1}
-    (second,) = waiting(db, organization=first.scope.organization)
-    assert dispatched_runs(db) == {}
-    breakers.record_success(db, first.asked.key)
-    assert dispatched_runs(db)[second.scope.namespace] == 1
-
-
 def test_many_organizations_whose_vendors_hang_do_not_fill_the_workers(db):
     spaces = waiting(db, 5)
     probing = dispatched_runs(db)

@@ -72,7 +72,3 @@ def test_the_examples_are_automations_that_wait_for_these_events(file):
     names = automation.trigger.expect | automation.trigger.after
     assert names <= {f"retrieval.run.{status}" for status in ("queued", "pre-processing", "processing", "completed")}
     assert (automation.trigger.posture is Posture.Proactive) == bool(automation.trigger.after)
-
-
-def test_there_are_two_examples():
-    assert len(EXAMPLES) == 2

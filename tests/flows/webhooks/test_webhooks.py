@@ -9,11 +9,10 @@ import pytest
 
 from retrieval.database.database import Database
 from retrieval.jobs import control
-from retrieval.maintenance import garbage
 from retrieval.namespaces import namespaces
 from retrieval.network.fetch_guard import Guard
 from retrieval.ports import Scope
-from retrieval.webhooks import deliveries, endpoints, queries, sending
+from retrieval.webhooks import deliveries, endpoints, sending
 from retrieval.webhooks.endpoints import WebhookScope
 from retrieval.webhooks.sending import Sender
 from tests.flows.configured import Configured
@@ -349,20 +348,6 @@ def test_a_private_address_is_never_dialled(space, receiver):
     assert "not on the public internet" in waiting.reason
 
 
-def test_a_sender_that_died_is_followed_by_another(space, receiver, sender):
-    endpoint = hook(space, receiver)
-    space.text("words", "one")
-    sending.publish_outbox(space.db)
-    due = queries.list_due(space.db, full=[], each=4, limit=64)
-    taken_deliveries = queries.take_deliveries(space.db, [delivery.id for delivery in due], sending.LEASE_SECONDS)
-    assert len(taken_deliveries) == 1  # the first of its run; nobody sends it
-    send(sender, seconds=0.3)
-    assert receiver.taken == []
-    age(space.db, endpoint, sending.LEASE_SECONDS)
-    send(sender)
-    assert receiver.types() == INGESTED[:2]
-
-
 def test_a_cancelled_run_ends_and_a_deleted_namespace_is_not_told_of(space, receiver, sender):
     hook(space, receiver, whole=True)
     first = space.text("words", "one")
@@ -377,16 +362,6 @@ def test_a_cancelled_run_ends_and_a_deleted_namespace_is_not_told_of(space, rece
     assert len(receiver.taken) == count
     own_endpoint = hook(Configured(space.db), receiver)
     assert own_endpoint.status == "ACTIVE"
-
-
-def test_what_was_sent_is_kept_for_days_only(space, receiver, sender):
-    endpoint = hook(space, receiver)
-    space.text("words", "one")
-    send(sender)
-    assert len(list_deliveries(space, endpoint)) == 2
-    space.db.rows("update webhook_deliveries set created_at = now() - interval '8 days'")
-    garbage.delete_expired(space.db)
-    assert list_deliveries(space, endpoint) == []
 
 
 def test_connections_are_told_of(space, receiver, sender, monkeypatch):
