@@ -3,7 +3,6 @@
 import asyncio
 import hashlib
 import io
-import json
 import logging
 import zipfile
 
@@ -12,24 +11,15 @@ from reportlab.pdfgen.canvas import Canvas
 
 from connectors import registry
 from connectors.embedders import local
-from connectors.embedders.request_sizing import RequestLimits
-from connectors.embedders.server_limits import ServerLimits
-from connectors.embedders.vendor_embedder import VendorEmbedder
-from flows import context, dry_run, steps
+from flows import context, dry_run
 from flows.run_context import RunContext
-from retrieval.errors import Skippable
-from retrieval.ingestion.dry_run import SAMPLE_ITEMS, Estimator
-from retrieval.ingestion.queries import listings, results, run_documents
-from retrieval.job_config import Ingestion, JobConfig
+from retrieval.job_config import Ingestion
 from retrieval.jobs import dry_runs, runs
-from retrieval.jobs import runs as job_runs
 from retrieval.jobs.queries import batches
-from retrieval.jobs.queries.batches import Lease
-from retrieval.ports import RawContent, SourceItem
 from tests import registry_instances
-from tests.flows.configured import STEPS, Configured
+from tests.flows.configured import Configured
 from tests.flows.connected import connected_space
-from tests.flows.crawling import accept as crawl_request
+from tests.flows.crawling import crawl
 from tests.flows.crawls import test_url_list as lists
 from tests.flows.crawls.test_sitemap import pages, xml
 from tests.flows.crawls.test_url_list import answer
@@ -142,22 +132,6 @@ def agree(report, did, counted):
     assert not report["sampled"]
 
 
-def test_a_text_is_new_then_unchanged_then_another(space, monkeypatch):
-    for text, create, update in ((LONG, 1, 0), (LONG, 0, 0), (LONG + " More.", 0, 1)):
-        config = {"externalId": "owls", "name": "Owls at night"}
-        counted = Counted(monkeypatch)
-        report = report_of(space, "TEXT", config, content=text)
-        assert counted.calls == 0
-        assert (report["create"], report["update"]) == (create, update)
-        receipt = space.call(
-            job_runs.accept_text(
-                space.db, space.scope, text=text, name="Owls at night", external_id="owls", ingestion=Ingestion()
-            )
-        )
-        space.work()
-        agree(report, real(space, receipt.job_run_id, monkeypatch), counted)
-
-
 def archive():
     file, pdf = io.BytesIO(), io.BytesIO()
     canvas = Canvas(pdf)
@@ -183,7 +157,7 @@ def test_an_archive_with_its_members(space, monkeypatch):
         report = report_of(space, "LOCAL_FILE", {"externalId": "all.zip", "name": "all.zip", **upload})
         assert counted.calls == 0
         receipt = space.file("all.zip", content, "application/zip")
-        work(space)
+        space.work()
         agree(report, real(space, receipt.job_run_id, monkeypatch), counted)
     assert report["unchanged"] == 1
 
@@ -224,8 +198,7 @@ def test_pages_of_a_list_a_sitemap_and_a_website(space, site, monkeypatch):
                 run = receipt.job_run_id
                 space.work()
             else:
-                run = crawl_request(space, source, **config)
-                work(space)
+                run = crawl(space, source, ingest=True, **config)
             agree(report, real(space, run, monkeypatch), counted)
             assert bool(report["unchanged"]) == unchanged, source
             assert job_run.outcome == space.run(run).outcome == "COMPLETED_WITH_FAILURES"
@@ -235,18 +208,6 @@ def test_pages_of_a_list_a_sitemap_and_a_website(space, site, monkeypatch):
             assert failed["linkedFrom"] == (f"{site.url}/" if source == "WEBSITE" else None)
             created = [entry["name"] for entry in report["documents"] if entry["action"] == "CREATE"]
             assert len(created) == report["create"]
-
-
-def work(space):
-    lease = space.lease()
-    for listing in listings.pending_listings(space.db, lease):
-        steps.discover(steps.Discovery(space.db, space.ring, lease, listing))
-    while windows := run_documents.list_windows(space.db, lease, documents=64, size=1 << 24):
-        for window in windows:
-            for step in STEPS:
-                step(steps.Work(space.db, space.ring, lease, window))
-                results.settle_runs(space.db, lease)
-    batches.finish_batch(space.db, lease)
 
 
 def test_one_that_cannot_look_says_why(space, site):
@@ -300,92 +261,3 @@ def test_whom_a_connections_documents_are_for_stays_as_it_is(db, account, monkey
         assert report_of(space, "BOX", {}, connection_id=space.connection)["update"] == 1
         (row,) = db.rows("select access from documents where connection_id = %(id)s", {"id": space.connection})
         assert "bob@example.com" in row["access"]["users"]
-
-
-def test_calls_of_a_vendor_are_counted_by_what_its_requests_hold(space, monkeypatch, tmp_path):
-    """Three thousand tokens a request: not as many texts as a call could hold."""
-    requests = []
-
-    def ask(texts, kind):
-        requests.append(texts)
-        return [[1.0] + [0.0] * 255 for _ in texts], 0
-
-    small = VendorEmbedder(
-        provider="LOCAL",
-        title="Small",
-        model="wordllama-l2-supercat-256",
-        dimensions=256,
-        max_tokens=8191,
-        limits=RequestLimits(texts=2048, tokens=3000),
-        server=ServerLimits(tmp_path, "LOCAL", "", "small"),
-        send=ask,
-        close=lambda: None,
-    )
-    monkeypatch.setattr(registry, "make_embedder", lambda config: small)
-    text = "\n\n".join(LONG.replace("owl", f"{animal} owl") for animal in ("snowy", "tawny", "barn", "eagle", "scops"))
-    report = report_of(space, "TEXT", {"externalId": "owls", "name": "Owls"}, content=text)
-    assert not requests
-    space.call(
-        job_runs.accept_text(space.db, space.scope, text=text, name="Owls", external_id="owls", ingestion=Ingestion())
-    )
-    space.work()
-    assert len(requests) > 2
-    assert report["embeddingCalls"] == len(requests)
-
-
-def partition(space):
-    """Number of the scope's partition."""
-    space.call(
-        job_runs.accept_text(space.db, space.scope, text="One.", name="one", external_id=None, ingestion=Ingestion())
-    )
-    return space.db.row(
-        "select id from partitions where namespace_id = %(namespace)s", {"namespace": space.scope.namespace}
-    )["id"]
-
-
-class Many:
-    """Source with more items than the sample, of various sizes and some broken."""
-
-    def __init__(self, number):
-        self.items = [SourceItem(f"doc {n}", f"doc {n}.txt") for n in range(number)]
-
-    @staticmethod
-    def text(number):
-        return "\n\n".join(f"Owl {number} hunts by river {part}." for part in range(1 + number * 7 % 40))
-
-    def fetch(self, item, request, path):
-        number = int(item.external_id.split()[1])
-        if number % 20 == 0:
-            raise Skippable("The file cannot be downloaded.")
-        path.write_text(self.text(number))
-        return RawContent(path, item.name, "text/plain", path.stat().st_size)
-
-
-def test_a_large_listing_is_sampled_to_within_15_percent(space):
-    number = 2 * SAMPLE_ITEMS + 300
-    source, config = Many(number), JobConfig(Ingestion(), {}, dry_run="GOOGLE_DRIVE")
-    lease = Lease("bat_1", 1, partition(space), "DRY_RUN", space.scope)
-    trial = dry_run.Trial(lease, dry_runs.PendingDryRun("ijr_1", json.loads(config.dump()), None))
-    estimator = Estimator(dry_run._make_tools(trial, space.config), lambda: None)
-    estimator.add_items(source, source.items)
-    report = estimator.report
-    assert report.sampled
-    have = [n for n in range(number) if n % 20]
-    tokens = sum(map(len, estimator.tools.tokenizer.spans([source.text(n) for n in have])))
-    assert report.create + report.failed == pytest.approx(number, rel=0.01)
-    assert report.create == pytest.approx(len(have), rel=0.15)
-    assert report.failed == pytest.approx(number - len(have), rel=0.15)
-    assert report.tokens == pytest.approx(tokens, rel=0.15)
-    assert report.chunks == pytest.approx(len(have), rel=0.15)
-
-
-def test_a_dry_run_chooses_the_model_as_the_ingestion_would(space, monkeypatch):
-    undecided = Configured(space.db, embeddingModelConfig={"provider": "LOCAL", "model": "auto"})
-    watch(undecided, monkeypatch)
-    german = "Die Katze sitzt auf dem Dach und sieht nach den Vögeln, die nicht mehr in der Nähe sind."
-    request = {"externalId": "katze", "name": "Katze"}
-    report = report_of(undecided, "TEXT", request, content=german)
-    assert report["modelChoice"] == "multilingual-e5-small; first documents by language: de 1"
-    tokens = dry_run.tokenizer_for("LOCAL", "multilingual-e5-small").spans([f"Katze\n\n{german}"])
-    assert report["tokensToEmbed"] == len(tokens[0])
-    assert undecided.config.embedding_model["model"] == "auto", "a dry run stores no choice"

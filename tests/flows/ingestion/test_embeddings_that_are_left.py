@@ -6,15 +6,14 @@ import random
 import threading
 import time
 
-import psycopg
 import pytest
 
 from connectors import registry
+from connectors.embedders import local
 from local import admin
 from retrieval import settings
 from retrieval.database.database import Database
-from retrieval.ingestion import embed
-from retrieval.maintenance.fsck import check, tables
+from retrieval.maintenance.fsck import check
 from retrieval.maintenance.fsck.findings import Instance
 from retrieval.readiness import files_folder
 from tests import registry_instances
@@ -48,67 +47,41 @@ def embeddings(space):
     return space.db.row("select count(*) as n from embeddings")["n"]
 
 
+def after_embedding(monkeypatch, act):
+    """Call `act` between the model's answer and the storage of its vectors."""
+    embed = local.WordLlama.embed
+
+    def embed_then_act(model, texts, kind):
+        vectors = embed(model, texts, kind)
+        if kind == "document":
+            act()
+        return vectors
+
+    monkeypatch.setattr(local.WordLlama, "embed", embed_then_act)
+
+
 def test_of_a_text_that_is_deleted_while_the_model_is_at_work(space, monkeypatch):
     # The sweep deletes the chunks before the vectors arrive.
     document_id = space.text("Bats hunt moths.", "bats").document_id
     space.text("Owls hunt mice.", "owls")
-    whole = embed._check_vectors
 
-    def late(*arguments):
+    def delete():
         space.delete(document_id)
         space.sweep()
-        return whole(*arguments)
 
-    monkeypatch.setattr(embed, "_check_vectors", late)
+    after_embedding(monkeypatch, delete)
     space.work()
     assert space.search("hunting") == ["owls"]
     assert embeddings(space) == 1
     assert check.run_check(instance(space)).findings == []
 
 
-def test_of_a_text_that_is_deleted_while_its_embedding_is_put_back(space):
-    document = space.text("Bats hunt moths.", "bats").document_id
-    space.work()
-    space.db.rows("delete from embeddings")
-    whole = instance(space)
-    missing = [finding for finding in check.find_all(whole) if finding.kind == "MISSING_EMBEDDING"]
-    assert len(missing) == 1
-    with psycopg.connect(space.db.url) as sweep:  # what the sweep of the deleted document does, slowly
-        sweep.execute("select pg_advisory_xact_lock(partition_id) from chunks")
-        sweep.execute("delete from chunks where document_id = %s", [document])
-        repair = threading.Thread(target=tables._copy_embeddings, args=(whole, missing))
-        repair.start()
-        time.sleep(0.5)
-        sweep.commit()
-        repair.join()
-    assert embeddings(space) == 0
-
-
-def test_of_a_chunk_of_no_document(space):
-    """The repair deletes it with its chunk."""
-    space.text("Bats hunt moths.", "bats")
-    space.work()
-    space.db.rows("delete from connection_documents")
-    space.db.rows("delete from run_documents")
-    space.db.rows("delete from documents")
-    whole = instance(space)
-    findings = check.find_all(whole)
-    assert "ORPHAN_CHUNK" in {finding.kind for finding in findings}
-    check.repair_all(whole, [finding for finding in findings if finding.kind == "ORPHAN_CHUNK"])
-    assert embeddings(space) == 0
-
-
+@pytest.mark.slow
 def test_while_texts_come_and_go_and_are_checked(space, monkeypatch):
     """Concurrent uploads, deletions, sweeps and repairs of overlapping texts."""
     chance, until = random.Random(SEED), time.monotonic() + SECONDS
     known_ids, lock, trouble = [], threading.Lock(), []
-    whole = embed._check_vectors
-
-    def slowly(*arguments):
-        time.sleep(0.1)
-        return whole(*arguments)
-
-    monkeypatch.setattr(embed, "_check_vectors", slowly)
+    after_embedding(monkeypatch, lambda: time.sleep(0.1))
 
     def loop(act):
         def run():

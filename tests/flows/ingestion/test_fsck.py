@@ -17,10 +17,10 @@ from retrieval.principals import Access
 from retrieval.readiness import files_folder
 from tests import registry_instances
 from tests.flows.configured import Configured
+from tests.nightly import nightly_except
 from tests.standins import s3_server
 
 DIMENSIONS = 256
-DOCUMENTS = 70
 PARAGRAPHS = 70
 
 
@@ -40,7 +40,7 @@ def quiet(monkeypatch, tmp_path, fresh_database, request):
     registry_instances.forget_instances()
 
 
-def filled(space, documents=DOCUMENTS):
+def filled(space, documents):
     """Texts of three chunks each, ingested; the ids of the documents."""
     document_ids = []
     for number in range(documents):
@@ -73,92 +73,77 @@ def partition(space):
 
 
 def plant(space, documents):
-    """Plant a hundred defects; return kind and search word of each."""
+    """Plant damage of each kind; return kind and search word of each."""
     store, files = registry.make_vector_store(space.config, space.db), registry.make_file_store(space.config)
     planted, remaining, number = [], iter(documents), partition(space)
-    folder = f"{space.scope.namespace}/_"
-    for n in range(10):  # vectors of no chunk: of unknown documents, of versions that are not visible
-        document = next(remaining) if n % 2 else ids.document_id()
-        name = ids.vector_id(document, 10**9 + n, 0)
+    for document in (ids.document_id(), next(remaining)):  # an unknown document, and a version that is not visible
+        name = ids.vector_id(document, 10**9, 0)
         store.upsert(space.scope, [Vector(name, document, [1.0] * DIMENSIONS, {"document": document})])
         planted.append(("ORPHAN_VECTOR", name))
-    for _ in range(10):
-        row = rows_of(space, next(remaining))[0]
-        name = ids.vector_id(row["document_id"], row["generation"], row["index"])
-        store.delete(space.scope, [name])
-        planted.append(("MISSING_VECTOR", name))
-    for n in range(10):
-        key = f"{folder}/{ids.document_id()}/{10**9 + n}/raw" if n % 2 else f"{folder}/stray-{n}"
+    row = rows_of(space, next(remaining))[0]
+    name = ids.vector_id(row["document_id"], row["generation"], row["index"])
+    store.delete(space.scope, [name])
+    planted.append(("MISSING_VECTOR", name))
+    for path in (f"{ids.document_id()}/{10**9}/raw", "stray"):
+        key = f"{space.scope.namespace}/_/{path}"
         files.put(key, [b"x"])
         planted.append(("ORPHAN_FILE", key))
-    for _ in range(10):
-        key = rows_of(space, next(remaining))[0]["raw_key"]
-        files.delete([key])
-        planted.append(("MISSING_FILE", key))
-    for n in range(10):
-        document = next(remaining) if n % 2 else ids.document_id()
+    key = rows_of(space, next(remaining))[0]["raw_key"]
+    files.delete([key])
+    planted.append(("MISSING_FILE", key))
+    for document in (ids.document_id(), next(remaining)):
         only(
             space,
             'insert into chunks (partition_id, document_id, generation, index, start, "end", tokens, content,'
-            " embedding_key) values (%(p)s, %(d)s, %(g)s, 0, 0, 1, 1, 'x', %(k)s)",
+            " embedding_key) values (%(p)s, %(d)s, 1000000000, 0, 0, 1, 1, 'x', %(k)s)",
             p=number,
             d=document,
-            g=10**9 + n,
             k=b"k" * 32,
         )
         planted.append(("ORPHAN_CHUNK", document))
-    for _ in range(10):
-        row = rows_of(space, next(remaining))[1]
-        only(space, "delete from chunks where id = %(id)s", id=row["id"])
-        planted.append(("MISSING_CHUNKS", row["document_id"]))
-    for n in range(10):
-        only(
-            space,
-            "insert into postings (partition_id, term, chunk_id, tf, length) values (%(p)s, 'stray', %(c)s, 1, 1)",
-            p=number,
-            c=10**12 + n,
-        )
-        planted.append(("ORPHAN_POSTINGS", str(10**12 + n)))
-    for _ in range(10):
-        row = rows_of(space, next(remaining))[0]
-        only(space, "delete from postings where chunk_id = %(c)s and term like 'valley%%'", c=row["id"])
-        planted.append(("MISSING_POSTINGS", row["document_id"]))
-    for n in range(10):
-        only(
-            space,
-            "insert into term_counts (partition_id, term, chunks) values (%(p)s, %(t)s, 3)",
-            p=number,
-            t=f"never{n}",
-        )
-        planted.append(("WRONG_TERM_COUNT", "term counted in 3 chunks, stands in 0"))
-    only(
-        space,
-        "insert into document_counts (partition_id, source, status, documents) values (%(p)s, 'SITEMAP', 'FAILED', 3)",
-        p=number,
-    )
-    planted.append(("WRONG_DOCUMENT_COUNT", "counted 3 documents of SITEMAP as FAILED, there are 0"))
-    for n in range(4):
-        only(
-            space,
-            "insert into embeddings (partition_id, key, values) values (%(p)s, %(k)s, '[1]')",
-            p=number,
-            k=f"no chunk {n}".encode(),
-        )
-        planted.append(("ORPHAN_EMBEDDING", f"no chunk {n}".encode().hex()))
-    for _ in range(2):
-        document = next(remaining)
-        only(
-            space, "insert into connection_documents (document_id, connection_id) values (%(d)s, 'conn_x')", d=document
-        )
-        planted.append(("ORPHAN_LINK", document))
-    only(space, "update partitions set chunks = chunks + 7, terms = terms - 1 where id = %(p)s", p=number)
-    planted.append(("WRONG_COUNTER", "counted"))
-    document = next(remaining)
-    only(space, "update documents set deleted_at = now() where id = %(d)s", d=document)
-    planted.append(("UNSWEPT_DOCUMENT", document))
-    only(space, "insert into term_counts (partition_id, term, chunks) values (10000000, 'x', 1)")
-    planted.append(("ORPHAN_ROWS", "10000000"))
-    assert len(planted) == 100
+    row = rows_of(space, next(remaining))[1]
+    only(space, "delete from chunks where id = %(id)s", id=row["id"])
+    planted.append(("MISSING_CHUNKS", row["document_id"]))
+    row = rows_of(space, next(remaining))[0]
+    only(space, "delete from postings where chunk_id = %(c)s and term like 'valley%%'", c=row["id"])
+    planted.append(("MISSING_POSTINGS", row["document_id"]))
+    linked, deleted = next(remaining), next(remaining)
+    for statement, kind, word in (
+        (
+            "insert into postings (partition_id, term, chunk_id, tf, length) values (%(p)s, 'stray', 9999999, 1, 1)",
+            "ORPHAN_POSTINGS",
+            "9999999",
+        ),
+        (
+            "insert into term_counts (partition_id, term, chunks) values (%(p)s, 'never', 3)",
+            "WRONG_TERM_COUNT",
+            "term counted in 3 chunks, stands in 0",
+        ),
+        (
+            "insert into document_counts (partition_id, source, status, documents) values (%(p)s, 'BOX', 'FAILED', 3)",
+            "WRONG_DOCUMENT_COUNT",
+            "counted 3 documents of BOX as FAILED, there are 0",
+        ),
+        (
+            "insert into embeddings (partition_id, key, values) values (%(p)s, 'no chunk', '[1]')",
+            "ORPHAN_EMBEDDING",
+            b"no chunk".hex(),
+        ),
+        (
+            "insert into connection_documents (document_id, connection_id) values (%(linked)s, 'conn_x')",
+            "ORPHAN_LINK",
+            linked,
+        ),
+        ("update partitions set chunks = chunks + 7, terms = terms - 1 where id = %(p)s", "WRONG_COUNTER", "counted"),
+        ("update documents set deleted_at = now() where id = %(deleted)s", "UNSWEPT_DOCUMENT", deleted),
+        (
+            "insert into term_counts (partition_id, term, chunks) values (10000000, 'x', 1)",
+            "ORPHAN_ROWS",
+            "10000000",
+        ),
+    ):
+        only(space, statement, p=number, linked=linked, deleted=deleted)
+        planted.append((kind, word))
     return planted
 
 
@@ -175,47 +160,32 @@ def found_of(planted, findings):
     return count
 
 
-def searched(space):
-    return [space.search(f"valley{number}x3", semantic_weight=0.0, keyword_weight=1.0)[:1] for number in range(5)]
+@pytest.fixture(params=nightly_except(["embedded", "hosted"], "embedded"))
+def space(request, quiet, pinecone_index):
+    """Namespace with embedded stores, or with a bucket and an index of Pinecone."""
+    if request.param == "embedded":
+        yield Configured(quiet)
+        return
+    index = pinecone_index(dimension=DIMENSIONS)
+    with s3_server.running() as storage:
+        bucket = storage.config(s3_server.bucket(storage))
+        yield Configured(quiet, vectorStorageConfig=index.config(), fileStorageConfig=bucket)
+        registry_instances.forget_instances()
 
 
-@pytest.mark.slow
-def test_a_hundred_planted_in_the_embedded_stores_are_found_and_repaired(quiet):
-    space = Configured(quiet)
-    documents = filled(space)
+def test_damage_of_each_kind_is_found_and_repaired(space):
+    documents = filled(space, 8)
     assert check.run_check(instance(space)).findings == []
-    planted = plant(space, documents)
     foreign_key = f"{ids.namespace_id()}/_/{ids.document_id()}/7/raw"
-    registry.make_file_store(space.config).put(foreign_key, [b"x"])
-    outcome = check.run_check(instance(space))
-    assert found_of([*planted, ("ORPHAN_FILE", foreign_key)], outcome.findings) == 101
+    registry.make_local_file_store().put(foreign_key, [b"x"])
+    planted = [*plant(space, documents), ("ORPHAN_FILE", foreign_key)]
+    assert found_of(planted, check.run_check(instance(space)).findings) == len(planted)
     assert check.run_check(instance(space), repair=True).remaining == []
     space.work()
     space.sweep()
     assert check.run_check(instance(space)).findings == []
-    lost = only(space, "select status, error from documents where error like 'Parts of this document%%'")
-    assert len(lost) == 10  # a text whose only file is gone cannot be made again
-    assert {row["status"] for row in lost} == {"FAILED"}
-
-
-@pytest.mark.slow
-def test_a_hundred_planted_in_hosted_stores_are_found_and_repaired(quiet, pinecone_index):
-    index = pinecone_index(dimension=DIMENSIONS)
-    with s3_server.running() as storage:
-        space = Configured(
-            quiet,
-            vectorStorageConfig=index.config(),
-            fileStorageConfig=storage.config(s3_server.bucket(storage)),
-        )
-        documents = filled(space)
-        assert check.run_check(instance(space)).findings == []
-        planted = plant(space, documents)
-        assert found_of(planted, check.run_check(instance(space)).findings) == 100
-        assert check.run_check(instance(space), repair=True).remaining == []
-        space.work()
-        space.sweep()
-        assert check.run_check(instance(space)).findings == []
-        registry_instances.forget_instances()
+    lost = only(space, "select status from documents where error like 'Parts of this document%%'")
+    assert lost == [{"status": "FAILED"}], "a text whose only file is gone cannot be made again"
 
 
 def test_a_file_that_a_row_has_come_to_refer_to_is_not_removed(quiet):
@@ -231,18 +201,6 @@ def test_a_file_that_a_row_has_come_to_refer_to_is_not_removed(quiet):
     only(space, "update documents set raw_key = %(key)s where id = %(id)s", key=keys[0], id=referenced)
     check.repair_all(whole, findings)
     assert [key for key in store.keys(f"{space.scope.namespace}/") if key in keys] == keys[:1]
-
-
-def test_rows_of_a_missing_partition_are_deleted_from_the_table_of_their_finding(quiet):
-    space = Configured(quiet)
-    only(space, "insert into term_counts (partition_id, term, chunks) values (10000000, 'x', 1)")
-    checked = instance(space)
-    findings = check.find_all(checked)
-    only(space, "insert into embeddings (partition_id, key, values) values (10000000, 'later', '[1]')")
-    check.repair_all(checked, findings)
-    count = "select count(*) as rows from {} where partition_id = 10000000"
-    assert only(space, count.format("term_counts")) == [{"rows": 0}]
-    assert only(space, count.format("embeddings")) == [{"rows": 1}]
 
 
 def test_what_a_running_flow_writes_is_left_alone(quiet):
@@ -401,16 +359,6 @@ def test_files_that_were_emptied_or_cut_are_found(quiet, tmp_path):
     assert space.search("owl 0 in valley")[0] == "owl 0"
 
 
-def test_a_cut_file_in_a_bucket_is_found(quiet):
-    with s3_server.running() as storage:
-        space = Configured(quiet, fileStorageConfig=storage.config(s3_server.bucket(storage)))
-        cut, _ = filled(space, 2)
-        key = rows_of(space, cut)[0]["raw_key"]
-        registry.make_file_store(space.config).put(key, [b"Owl"])
-        assert kinds_and_documents(check.run_check(instance(space)).findings) == [("WRONG_FILE", cut)]
-        registry_instances.forget_instances()
-
-
 def test_chunks_whose_text_was_changed_are_found_and_repaired(quiet):
     # Text of the same or another length is restored from the parsed file without the model.
     space = Configured(quiet)
@@ -439,40 +387,3 @@ def test_chunks_whose_text_was_changed_are_found_and_repaired(quiet):
     } == contents_before
     assert only(space, "select coalesce(sum(tokens), 0) as tokens from token_usage") == spent
     assert check.run_check(instance(space)).findings == []
-
-
-def test_vectors_of_other_dimensions_are_found_and_repaired(quiet):
-    # Search ignores such vectors; the repair writes or recomputes them.
-    space = Configured(quiet)
-    first, second, _ = filled(space, 3)
-    for document, table in ((first, ("vectors",)), (second, ("vectors", "embeddings"))):
-        row = rows_of(space, document)[0]
-        if "vectors" in table:
-            name = ids.vector_id(document, row["generation"], row["index"])
-            only(space, "update vectors set values = '[1,2,3]' where id = %(id)s", id=name)
-        if "embeddings" in table:
-            only(space, "update embeddings set values = '[1,2,3]' where key = %(key)s", key=row["embedding_key"])
-    findings = check.run_check(instance(space)).findings
-    assert kinds_and_documents(findings) == sorted(
-        [("WRONG_EMBEDDING", second), ("WRONG_VECTOR", first), ("WRONG_VECTOR", second)]
-    )
-    assert check.run_check(instance(space), repair=True).remaining == []
-    space.work()
-    space.sweep()
-    assert check.run_check(instance(space)).findings == []
-    assert only(space, "select distinct vector_dims(values) as size from vectors") == [{"size": DIMENSIONS}]
-    assert {"owl 0", "owl 1", "owl 2"} == set(
-        space.search("owl hunts", top_k=9, keyword_weight=0.0, semantic_weight=1.0)
-    )
-
-
-def test_an_index_of_other_dimensions_is_told(quiet, pinecone_index):
-    index = pinecone_index(dimension=DIMENSIONS)
-    space = Configured(quiet, vectorStorageConfig=index.config())
-    filled(space, 1)
-    assert check.run_check(instance(space)).findings == []
-    index.dimension = 16
-    findings = check.run_check(instance(space)).findings
-    assert ("UNREADABLE_STORE", "The index has 16 dimensions, the model makes 256.") in {
-        (finding.kind, finding.detail) for finding in findings
-    }

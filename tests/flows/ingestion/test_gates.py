@@ -171,19 +171,3 @@ def test_questions_of_a_tenant_judge_what_the_tenant_has(space, monkeypatch):
         run = begin(space, model, judged(space, "blue"), minimum=0.5)
         assert rebuild(space) is False
         assert "ndcgAt10 is 0.0000" in space.run(run).notices[0].reason
-
-
-def test_one_that_is_cancelled_while_it_is_judged_is_cancelled(space, monkeypatch):
-    monkeypatch.setattr(gate, "_CHECK_INTERVAL_SECONDS", 0.0)
-    find = gate.find_questions
-
-    def cancelled_by_then(*args):
-        control.cancel_run(space.db, space.scope, run)
-        return find(*args)
-
-    monkeypatch.setattr(gate, "find_questions", cancelled_by_then)
-    with next_model(monkeypatch) as model:
-        run = begin(space, model, judged(space), minimum=0.5)
-        assert rebuild(space) is False
-        assert space.run(run).outcome == "CANCELLED"
-    assert space.config.embedding_model == TODAY

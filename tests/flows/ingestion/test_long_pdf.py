@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from connectors.parsers import confinement, parser
+from connectors.parsers import confinement
 from flows import steps
 from flows.lease_renewal import keep_lease
 from retrieval.ingestion.queries import results, run_documents
@@ -62,7 +62,6 @@ def test_five_thousand_pages_are_seen_to_the_end(house, tmp_path):
     path = tmp_path / "rules.pdf"
     long_pdf.write(path, PAGES, lambda page: [f"Rule number {page} of the harbour holds for every vessel."] * 3)
     content = path.read_bytes()
-    assert parser.document_parser().pool._limits.memory_bytes == MOST_BYTES
     run = house.file("rules.pdf", content).job_run_id
     batches.form_batches(house.db, size=64, batches=8)
     (batch,) = batches.undispatched_batches(house.db)

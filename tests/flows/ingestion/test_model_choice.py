@@ -1,15 +1,13 @@
 """`model: auto` of the LOCAL provider: chosen by the first documents, or by all on request."""
 
 import sys
-from dataclasses import replace
 
 import pytest
 
 from flows import steps
-from retrieval.ingestion import model_choice, reembedding
+from retrieval.ingestion import model_choice
 from retrieval.ingestion.queries import run_documents
 from retrieval.jobs import run_outcome
-from retrieval.statuses import Stage
 from tests import registry_instances
 from tests.flows.configured import Configured
 
@@ -88,49 +86,6 @@ def test_a_blank_document_does_not_decide(space):
     assert resolve(space, force=True) == AUTO
     space.text(GERMAN, "katze")
     assert cut(space).embedder.model == E5
-
-
-def test_the_mark_of_unchanged_content_names_the_chosen_model(space):
-    space.text(GERMAN, "katze")
-    work = cut(space)
-    (item,) = run_documents.items_at_stage(space.db, work.lease, work.window, Stage.CHUNKED)
-    assert item.fingerprint == steps.fetching.fingerprint(item, item.raw_hash, work.identity)
-    assert work.identity["model"] == E5
-    assert work.epoch == space.config.epoch == 1
-
-
-def test_of_two_windows_at_once_the_first_decides_for_both(space):
-    works = []
-    for text, name in ((GERMAN, "katze"), (ENGLISH, "owls")):
-        space.text(text, name)
-        lease = space.lease()
-        (window,) = run_documents.list_windows(space.db, lease, documents=64, size=1 << 24)
-        works.append(steps.Work(space.db, space.ring, lease, window))
-    for step in (steps.fetch, steps.parse, steps.chunk):
-        for work in works:
-            step(work)
-    assert {(work.embedder.model, work.epoch) for work in works} == {(E5, 1)}
-
-
-def test_documents_that_are_embedded_again_do_not_choose(space):
-    later = replace(space.config, embedding_model={"provider": "LOCAL", "model": MINILM})
-    space.text(GERMAN, "katze")
-    cut(space, replace(later, embedding_model=AUTO))
-    assert space.config.embedding_model == AUTO
-
-
-def test_a_store_that_was_sent_before_the_choice_does_not_undo_it(space):
-    config = space.config
-    space.call(reembedding.begin_reembedding(space.db, space.ring, config, config))
-    pending = space.db.row("select pending from namespaces where id = %(id)s", {"id": config.id})["pending"]
-    space.text(GERMAN, "katze")
-    lease = None
-    while lease is None or lease.source != "TEXT":
-        lease = space.lease()
-    (window,) = run_documents.list_windows(space.db, lease, documents=64, size=1 << 24)
-    for step in (steps.fetch, steps.parse, steps.chunk):
-        step(steps.Work(space.db, space.ring, lease, window))
-    assert reembedding.open_sealed_config(space.ring, space.config, pending).embedding_model["model"] == E5
 
 
 @pytest.mark.slow

@@ -14,60 +14,38 @@ from tests.standins import faults, model_server
 from tests.standins.model_server import API_KEY, ModelServer
 
 MOST_REFUSED = 6
+# Servers with the learned texts of a request and tokens of a text.
 SERVERS = [
-    ModelServer("Ollama", base64="ignores", longest=2048, cut=True, dimensions=96),
-    ModelServer("vLLM", base64="refuses", longest=512),
-    ModelServer(
-        "TEI",
-        32,
-        422,
-        longest=512,
-        long_status=413,
-        long_words="Input validation error: `inputs` must have less than {longest} tokens. Given: {tokens}",
+    (ModelServer("Ollama", base64="ignores", longest=2048, cut=True, dimensions=96), (64, 2048)),
+    (
+        ModelServer(
+            "TEI",
+            32,
+            422,
+            longest=512,
+            long_status=413,
+            long_words="Input validation error: `inputs` must have less than {longest} tokens. Given: {tokens}",
+        ),
+        (32, 512),
     ),
-    ModelServer("LiteLLM", 25, 400, "litellm.BadRequestError: OpenAIException - batch size is invalid", longest=2048),
-    ModelServer("LM Studio", base64="ignores", unit=False, longest=512, cut=True),
-    ModelServer(
-        "llama.cpp",
-        longest=512,
-        long_status=500,
-        long_words="input ({tokens} tokens) is too large to process. increase the physical batch size",
+    (
+        ModelServer(
+            "LiteLLM", 25, 400, "litellm.BadRequestError: OpenAIException - batch size is invalid", longest=2048
+        ),
+        (16, 2048),
     ),
-    ModelServer(
-        "Infinity", 64, 422, "List should have at most {most} items after validation, not {count}", path="/embeddings"
+    (
+        ModelServer(
+            "llama.cpp",
+            longest=512,
+            long_status=500,
+            long_words="input ({tokens} tokens) is too large to process. increase the physical batch size",
+        ),
+        (64, 512),
     ),
-    ModelServer("DashScope", 10, 400, "<400> InternalError.Algo.InvalidParameter: Value error, batch size is invalid"),
-    ModelServer("DashScope in Chinese", 10, 400, "输入的文本数量不能大于10条", base64="refuses"),
-    ModelServer(
-        "Gemini",
-        100,
-        400,
-        "at most {most} requests can be in one batch",
-        longest=2048,
-        path="/v1beta/openai/embeddings",
-    ),
-    ModelServer("one text", 1, 413, "", base64="refuses"),
-    ModelServer("24 texts, in German", 24, 422, "Höchstens {most} Texte sind erlaubt", base64="refuses"),
-    ModelServer("base64 for floats", 64, 413, "too large", base64="refuses", always_base64=True),
-    ModelServer("4,096 dimensions", 100, 422, "批量过大", dimensions=4096, longest=32_768),
+    (ModelServer("DashScope in Chinese", 10, 400, "输入的文本数量不能大于10条", base64="refuses"), (8, 8192)),
+    (ModelServer("base64 for floats", 64, 413, "too large", base64="refuses", always_base64=True), (64, 8192)),
 ]
-LEARNED = {
-    "Ollama": (64, 2048),
-    "vLLM": (64, 512),
-    "TEI": (32, 512),
-    "LiteLLM": (16, 2048),
-    "LM Studio": (64, 512),
-    "llama.cpp": (64, 512),
-    "Infinity": (64, 8192),
-    "DashScope": (8, 8192),
-    "DashScope in Chinese": (8, 8192),
-    "Gemini": (64, 2048),
-    "one text": (1, 8192),
-    "24 texts, in German": (16, 8192),
-    "base64 for floats": (64, 8192),
-    "4,096 dimensions": (64, 8192),
-}
-"""Texts of a request and tokens of a text."""
 
 
 @pytest.fixture
@@ -101,12 +79,12 @@ def chunks(count, about="Chapter"):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("server", SERVERS, ids=lambda server: server.name)
-def test_a_namespace_on_any_model_server_takes_200_chunks_and_few_requests_are_refused(opened, server):
+@pytest.mark.parametrize(("server", "limits"), SERVERS, ids=[server.name for server, _ in SERVERS])
+def test_a_namespace_on_any_model_server_takes_200_chunks_and_few_requests_are_refused(opened, server, limits):
     with model_server.running(replace(server, refused=[], texts=[], sizes=[])) as running:
         space = opened(running)
         learned = space.config.embedding_model["learned"]
-        assert (learned["textsPerRequest"], learned["tokensPerText"]) == LEARNED[server.name]
+        assert (learned["textsPerRequest"], learned["tokensPerText"]) == limits
         assert learned["dimensions"] == min(server.dimensions, 4000)
         assert learned["normalized"] is server.unit
         new_process()
@@ -121,16 +99,6 @@ def test_a_namespace_on_any_model_server_takes_200_chunks_and_few_requests_are_r
         space.work()
         assert len(running.refused) <= MOST_REFUSED, running.refused
         assert running.keys == {f"Bearer {API_KEY}"}
-
-
-def test_a_server_with_other_tokens_than_ours_has_its_texts_shortened_once(opened):
-    server = ModelServer("dense", longest=128, long_status=413, long_words="must have less than {longest} tokens")
-    with model_server.running(server) as running:
-        space = opened(running)
-        refused = len(running.refused)
-        space.text("\n\n".join(f"Zyxwvutsrqponmlk{number} {'qwrtpsd;fgh' * 9}" for number in range(120)), "dense")
-        space.work()
-        assert len(running.refused) - refused <= 4, running.refused
 
 
 def test_a_slow_server_gets_small_requests_and_one_that_dies_a_clear_retryable_error(opened, monkeypatch):
@@ -161,7 +129,6 @@ def test_one_text_that_a_server_refuses_fails_with_its_words_and_leaves_batches_
         )
         space.work()
         assert "It says: Content policy: this text is refused for …" in space.run(run.job_run_id).failed[0].error
-        assert registry.make_embedder(space.config)._server.texts == 64
 
 
 def test_prefixes_stand_before_queries_and_passages_and_not_in_what_is_found(opened, db):

@@ -16,7 +16,6 @@ from retrieval import ids, settings
 from retrieval.access import groups
 from retrieval.access.reading import viewed_database
 from retrieval.database.database import Database
-from retrieval.errors import Fatal
 from retrieval.evaluations import evaluations
 from retrieval.jobs import control
 from retrieval.maintenance import garbage
@@ -299,25 +298,6 @@ BAD = {
 }
 
 
-@pytest.mark.parametrize(("area", "field"), [("fileStorageConfig", "type"), ("vectorStorageConfig", "provider")])
-def test_stores_that_are_not_here_are_refused_before_anything_is_made(two, home, tmp_path, area, field):
-    # Garbage collection would retry an absent store for ever.
-    home("old")
-    space = filled(two[0], 2)
-    file, _ = exported(space, tmp_path)
-
-    def elsewhere(members):
-        manifest = json.loads(members["namespace.json"])
-        manifest["config"][area] = {field: "TAPE"}
-        members["namespace.json"] = json.dumps(manifest).encode()
-        resealed(members)
-
-    home("new")
-    with pytest.raises(Fatal, match=f"{area}.{field} TAPE is not available"):
-        imported(two[1], space.ring, changed(file, tmp_path / "other.tar", elsewhere))
-    assert two[1].rows("select id from namespaces") == two[1].rows("select id from sweeps") == []
-
-
 def test_what_is_no_export_is_refused_with_a_sentence(two, home, tmp_path):
     home("old")
     space = filled(two[0], 2)
@@ -534,26 +514,3 @@ def test_exports_of_0_1_0_are_imported(build, two, home, tmp_path):
     )
     assert {row["name"] for row in rows if row["inherits_access"]} == everything & {"one.txt", "two.txt"}
     assert {row["page"] for row in rows if row["name"] == "birds.pdf"} == ({1} if "birds.pdf" in everything else set())
-
-
-def test_guessed_pages_and_missing_digests_of_0_1_0_are_converted(two, home, tmp_path):
-    """A document without `pageMap` has no pages; members get their origin from the container."""
-    home("new")
-    digests = set()
-
-    def strip(document):
-        document["properties"].pop("pageMap", None)
-        digests.add(document["properties"].pop("archiveHash", None))
-
-    file = export_of_0_1_0("last", tmp_path)
-    earlier = changed(file, tmp_path / "earlier.tar", lambda members: of_rows(members, "documents", strip))
-    scope = moved_in(two[1], Configured(two[0]).ring, earlier)
-    rows = two[1].rows(
-        "select d.properties ->> 'archiveHash' as digest, c.page, m.pages from documents d"
-        " join chunks c on c.document_id = d.id join run_documents m on m.document_id = d.id"
-        " where d.partition_id in (select id from partitions where namespace_id = %(id)s)",
-        {"id": scope.namespace},
-    )
-    assert {row["digest"] for row in rows} == digests
-    assert {row["page"] for row in rows} == {None}
-    assert [row["pages"] for row in rows if row["pages"]] == []

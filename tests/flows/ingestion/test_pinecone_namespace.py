@@ -1,21 +1,17 @@
 """The main job on a namespace with vectors in Pinecone."""
 
-import io
-
 import pytest
-from reportlab.pdfgen.canvas import Canvas
 
 from retrieval import settings
 from retrieval.documents import documents
-from retrieval.errors import Fatal, Retryable
+from retrieval.errors import Retryable
 from retrieval.filters import DocumentFilter
 from retrieval.namespaces import namespaces
 from retrieval.principals import Access
 from retrieval.search import selectivity
 from tests.flows.configured import Configured
 from tests.library import viewer_of
-from tests.nightly import nightly_except
-from tests.standins.pinecone import cut, reset, status
+from tests.standins.pinecone import cut, status
 
 DIMENSIONS = 256
 OWLS, BATS = "Owls hunt mice at night.", "Bats hunt moths at night."
@@ -35,14 +31,6 @@ def space(db, index):
     return Configured(db, vectorStorageConfig=index.config())
 
 
-def pdf(line):
-    file = io.BytesIO()
-    canvas = Canvas(file)
-    canvas.drawString(72, 720, line)
-    canvas.save()
-    return file.getvalue()
-
-
 def patch(space, document_id, **metadata):
     document_filter = DocumentFilter(document_ids=(document_id,))
     return space.call(documents.patch_metadata(space.db, space.scope, document_filter, metadata, {}, {}))
@@ -60,58 +48,6 @@ def visible(space, document_id):
 
 def marks(space, index):
     return sorted(mark for record in records(space, index).values() for mark in record["metadata"]["marks"])
-
-
-@pytest.mark.parametrize("metric", nightly_except(["cosine", "dotproduct", "euclidean"], "cosine"))
-def test_text_and_pdf_are_found_replaced_and_leave_nothing_in_the_index(db, pinecone_index, space, metric):
-    index = pinecone_index(dimension=DIMENSIONS, metric=metric)
-    space = Configured(db, vectorStorageConfig=index.config())
-    space.text(OWLS, "owls", metadata={"kind": "bird"})
-    file = space.file("tides.pdf", pdf("The spring tide follows the full moon."))
-    space.work()
-    assert space.search("moon and tide", top_k=1) == ["tides.pdf"]
-    assert space.search("owls at night")[0] == "owls"
-    assert space.search("mice", semantic_weight=0.5, keyword_weight=0.5)[0] == "owls"
-    text = space.text(BATS, "owls")
-    space.work()
-    space.sweep()
-    assert space.search("moths")[0] == "owls"
-    assert len(records(space, index)) == 2
-    assert space.delete(text.document_id, file.document_id) == 2
-    assert space.search("tide") == []
-    space.sweep()
-    assert records(space, index) == {}
-
-
-@pytest.mark.parametrize("weights", [{}, {"semantic_weight": 0.5, "keyword_weight": 0.5}])
-def test_filters_narrow_in_the_index_where_many_documents_match(space, index, monkeypatch, weights):
-    monkeypatch.setattr(selectivity, "limit_exact", lambda *_: 0)
-    for number in range(6):
-        space.text(f"{OWLS} Owl number {number}.", f"n{number}", metadata={"even": number % 2 == 0})
-    space.work()
-    even_filter = DocumentFilter(metadata={"even": True})
-    assert sorted(space.search("owls", document_filter=even_filter, **weights)) == ["n0", "n2", "n4"]
-    assert all(body["filter"]["$and"] for body in index.bodies("/query"))
-    assert space.search("owls", document_filter=DocumentFilter(statuses=("FAILED",)), **weights) == []
-
-
-def test_hits_are_asked_for_until_enough_are_left(space, index):
-    space.text(OWLS, "owls")
-    space.work()
-    (record,) = records(space, index).values()
-    ghosts = {f"doc_ghost#1#{n}": record for n in range(200)} | {"not ours": record}
-    index.spaces[space.scope.namespace] = ghosts | records(space, index)
-    index.settle()
-    assert space.search("owls", top_k=1) == ["owls"]
-    assert [body["topK"] for body in index.bodies("/query")] == [11, 44, 176, 704]
-
-
-def test_what_is_shown_late_is_waited_for(space, index):
-    index.lag = 0.4
-    space.text(OWLS, "owls")
-    space.work()
-    assert space.search("owls") == ["owls"]
-    assert len(index.bodies("/vectors/list")) > 1
 
 
 def test_what_is_not_shown_in_time_fails_and_the_version_before_stays(space, index, monkeypatch):
@@ -147,7 +83,7 @@ def test_a_deletion_is_looked_at_again_until_the_index_shows_it(space, index):
     assert not space.db.rows("select 1 from documents where id = %(id)s", {"id": text.document_id})
 
 
-@pytest.mark.parametrize("step", ["fetch", "chunk", "upsert", "between"])
+@pytest.mark.parametrize("step", ["fetch", "upsert", "between"])
 def test_a_run_under_way_cannot_bring_a_deleted_document_back(space, index, step):
     text = space.text(OWLS, "owls")
 
@@ -197,9 +133,7 @@ def test_metadata_changed_while_its_vectors_are_written_reaches_them(space, inde
     assert marks(space, index) == ['["team","blue"]']
 
 
-@pytest.mark.parametrize(
-    "fault", [status(500), status(503, Retry_After="1"), reset, cut], ids=["500", "503", "reset", "cut"]
-)
+@pytest.mark.parametrize("fault", [status(503, Retry_After="1"), cut], ids=["503", "cut"])
 def test_an_index_in_trouble_delays_and_doubles_nothing(space, index, fault):
     space.text(OWLS, "owls")
     index.faults.append(("/vectors/upsert", fault))
@@ -209,14 +143,6 @@ def test_an_index_in_trouble_delays_and_doubles_nothing(space, index, fault):
     space.take(lease)
     assert space.search("owls") == ["owls"]
     assert len(records(space, index)) == 1
-
-
-def test_a_refused_key_is_said_at_once(space, index):
-    space.text(OWLS, "owls")
-    index.always.append(("/vectors/upsert", status(401)))
-    with pytest.raises(Fatal, match="Pinecone refuses the API key"):
-        space.work()
-    assert len(index.bodies("/vectors/upsert")) == 1
 
 
 def test_a_deleted_namespace_leaves_what_is_not_ours(space, index):

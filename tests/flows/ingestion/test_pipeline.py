@@ -10,13 +10,12 @@ import pytest
 from connectors.files.local import LocalFiles
 from connectors.vectors.pgvector import PgVectorStore
 from retrieval.documents import documents
-from retrieval.errors import Fatal, Skippable
 from retrieval.filters import DocumentFilter
 from retrieval.ingestion import chunk, embed, fetch, parse, poison_detection, upsert
 from retrieval.ingestion.chunking.tokenizer import tokenizer_for
 from retrieval.ingestion.queries import results, run_documents
 from retrieval.job_config import Ingestion
-from retrieval.jobs import runs, uploads
+from retrieval.jobs import runs
 from retrieval.jobs.queries import batches
 from retrieval.maintenance import garbage as sweep
 from retrieval.security.secrets import KeyRing
@@ -136,23 +135,6 @@ def paragraphs(count, changed=None):
     )
 
 
-def test_the_same_text_again_embeds_nothing_and_brings_its_metadata(house):
-    house.ingest("one two three", "a", metadata={"v": 1})
-    embedded_before = len(house.model.texts)
-    house.ingest("one two three", "a", metadata={"v": 2})
-    assert len(house.model.texts) == embedded_before
-    rows = house.db.rows("select metadata, status from documents where name = 'a' order by created_at desc limit 1")
-    assert rows == [{"metadata": {"v": 2}, "status": "SUCCESS"}]
-
-
-def test_metadata_that_is_not_sent_again_stays(house):
-    house.ingest("one two three", "a", metadata={"v": 1})
-    house.ingest("four five six", "a")
-    assert house.db.row("select metadata from documents where name = 'a' order by created_at desc limit 1") == {
-        "metadata": {"v": 1}
-    }
-
-
 def test_a_replacement_shows_whole_or_not_at_all(house):
     house.ingest(paragraphs(20), "doc")
     old = house.contents()
@@ -183,19 +165,6 @@ def test_run_crash_and_run_again_leaves_what_one_clean_run_leaves(house, db, new
     assert house.contents() == clean.contents()
 
 
-def test_after_replacing_and_sweeping_only_the_new_version_is_left_anywhere(house, db, new_scope, tmp_path):
-    clean = House(db, new_scope(), tmp_path / "clean")
-    clean.ingest(paragraphs(9, changed=2), "doc")
-    house.ingest(paragraphs(20), "doc")
-    house.ingest(paragraphs(9, changed=2), "doc")
-    house.sweep()
-    footprint, expected = house.footprint(), clean.footprint()
-    # The cuts of the former version stay, so single words are in other chunks than those of a new document.
-    assert abs(footprint.pop("postings") - expected.pop("postings")) <= 3
-    assert footprint == expected
-    assert len(list((house.files._root / house.scope.namespace).rglob("raw"))) == 1
-
-
 def test_an_older_run_that_ends_later_does_not_win(house):
     house.post("the older text", "doc")
     older = house.lease()
@@ -223,46 +192,6 @@ def test_a_document_deleted_in_flight_stays_deleted(house):
     assert set(house.footprint().values()) == {0}
 
 
-def test_one_unreadable_file_fails_alone_with_its_reason(house):
-    class Parser:
-        def parse(self, raw, ocr, should_continue):
-            if raw.name == "bad.pdf":
-                raise Skippable("The PDF is damaged; export it again.")
-            return parse.Parsed("readable text", "title")
-
-    accepted = {}
-    for name in ("good.pdf", "bad.pdf", "fine.pdf"):
-        upload = house.run_async(uploads.begin_upload(house.db, house.scope))
-        house.files.put(upload.key, [b"bytes of " + name.encode()])
-        accepted[name] = house.run_async(
-            runs.accept_file(
-                house.db,
-                house.scope,
-                upload=upload,
-                name=name,
-                media_type="application/pdf",
-                size=9,
-                sha256=hashlib.sha256(name.encode()).digest(),
-                ingestion=Ingestion(),
-            )
-        )
-    house.work(parser=Parser())
-    read = {n: house.run_async(runs.read_run(house.db, house.scope, a.job_run_id)) for n, a in accepted.items()}
-    assert [entry.error for entry in read["bad.pdf"].failed] == ["The PDF is damaged; export it again."]
-    assert len(read["good.pdf"].completed) == len(read["fine.pdf"].completed) == 1
-
-
-def test_vectors_of_a_wrong_size_are_refused_before_anything_is_stored(house):
-    house.post("some text", "doc")
-    lease = house.lease()
-    (window,) = run_documents.list_windows(house.db, lease, documents=64, size=1 << 24)
-    house.steps(lease, window, until="chunk")
-    house.model.embed = lambda texts, kind: np.zeros((len(texts), 5), dtype=np.float32)
-    with pytest.raises(Fatal, match="5 dimensions where"):
-        embed.embed_documents(house.db, lease, window, house.model)
-    assert house.footprint()["embeddings"] == 0
-
-
 def test_every_chunk_is_cut_exactly_from_the_stored_parsed_text(house):
     text = "Grüße aus Köln 🇩🇪 — " * 40 + "\n\n" + paragraphs(9)
     house.ingest(text, "unicode", chunk_size=20, chunk_overlap=5)
@@ -288,37 +217,3 @@ def test_what_is_embedded_begins_with_the_title_and_what_is_stored_does_not(hous
     )
     assert [row["content"] for row in rows] == ["Ships wait outside."]
     assert house.footprint()["embeddings"] == 2
-
-
-def test_the_words_of_a_title_count_once_more_in_the_first_chunk(house):
-    def places(word):
-        return house.db.rows(
-            "select c.index, p.tf from postings p join chunks c on c.id = p.chunk_id join partitions a"
-            " on a.id = p.partition_id and a.namespace_id = %(namespace)s where p.term = %(word)s order by c.index",
-            {"namespace": house.scope.namespace, "word": word},
-        )
-
-    accepted = house.ingest("Harbour rules\n\n" + paragraphs(6), "Harbour rules", chunk_size=40, chunk_overlap=0)
-    assert len(house.contents()) > 2
-    assert places("harbour") == [{"index": 0, "tf": 2}]
-    renamed = house.run_async(
-        runs.accept_text(
-            house.db, house.scope, text=paragraphs(6), name="Quay fees", external_id="Harbour rules",
-            ingestion=Ingestion(chunk_size=40, chunk_overlap=0),
-        )
-    )  # fmt: skip
-    house.work()
-    house.ingest("Nothing of a quay.", "quay-0017.txt")
-    house.ingest("Mooring buoys\n\nNobody knows of a buoy.", "buoy-0018.txt")
-    assert places("buoy") == [{"index": 0, "tf": 3}]
-    assert renamed.document_id == accepted.document_id
-    assert places("harbour") == []
-    assert places("quay") == [{"index": 0, "tf": 1}, {"index": 0, "tf": 1}]
-    house.sweep()
-    counts = house.db.rows(
-        "select c.term, sum(c.chunks)::int as chunks, a.terms = (select sum(tf) from postings where partition_id = a.id"
-        " and left(term, 1) not in ('^', '~')) as is_whole from term_counts c join partitions a on a.id ="
-        " c.partition_id and a.namespace_id = %(namespace)s where c.term = any('{harbour,quay}') group by 1, 3",
-        {"namespace": house.scope.namespace},
-    )
-    assert counts == [{"term": "quay", "chunks": 2, "is_whole": True}]

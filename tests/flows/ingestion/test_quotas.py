@@ -51,12 +51,6 @@ async def read_run(db, scope, run):
         await db.async_close()
 
 
-def test_no_quota_takes_everything(db, new_scope):
-    scope = new_scope()
-    run, _ = list_pages(db, scope, "a", "b", "c")
-    assert set(runs_of(db, scope, run).values()) == {None}
-
-
 def test_what_is_fetched_beyond_the_bytes_fails_before_it_is_embedded(db, new_scope):
     scope = new_scope("alice")
     db.rows("insert into tenants (organization_id, id) values (%(o)s, 'alice')", {"o": scope.organization})

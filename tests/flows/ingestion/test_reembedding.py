@@ -1,7 +1,6 @@
 """Another model for a namespace with documents: searched as before until everything is there, then all at once."""
 
 import asyncio
-import gc
 from dataclasses import replace
 
 import pytest
@@ -9,7 +8,7 @@ import pytest
 from connectors import registry
 from flows import context, reembed, steps
 from flows.run_context import RunContext, TimeSlice
-from retrieval.errors import ConfigChanged, ServiceError, Skippable
+from retrieval.errors import ConfigChanged, Skippable
 from retrieval.ingestion import poison_detection, reembedding
 from retrieval.ingestion.queries import run_documents
 from retrieval.jobs import control
@@ -254,13 +253,6 @@ def test_a_document_that_cannot_be_embedded_again_stops_it_with_the_reason(space
     finds_all(space)
 
 
-def test_only_one_at_a_time(space):
-    run = begin(space)
-    with pytest.raises(ServiceError, match=run) as raised:
-        begin(space)
-    assert raised.value.reason == "reembed_running"
-
-
 def test_into_a_store_of_another_house_and_out_of_it(space, by_hand, monkeypatch):
     from retrieval import settings
 
@@ -289,7 +281,7 @@ def test_into_a_store_of_another_house_and_out_of_it(space, by_hand, monkeypatch
     assert stored(space)["vectors"] == {256: 3}
 
 
-@pytest.mark.parametrize("moment", ["", "chunk", "shadow"])
+@pytest.mark.parametrize("moment", ["", "shadow"])
 def test_a_key_that_is_changed_meanwhile_is_the_one_that_is_kept(space, by_hand, moment):
     """Before the first step, and before others."""
 
@@ -308,19 +300,6 @@ def test_a_key_that_is_changed_meanwhile_is_the_one_that_is_kept(space, by_hand,
     by_hand.hook = lambda step, _work: set_key("b") if step == moment else None
     assert rebuild(space)
     assert space.config.embedding_model == {**WORDS, "apiKey": "b"}
-
-
-@pytest.mark.usefixtures("prefect_server")
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # Prefect's client leaves its sockets
-def test_the_flow_runs_in_prefect(space):
-    run = begin(space)
-    batches.form_batches(space.db, size=64, batches=8)
-    (batch,) = batches.undispatched_batches(space.db)
-    state = asyncio.run(reembed.reembed(batch.id, batch.attempt, return_state=True))
-    gc.collect()
-    assert state.name == "Completed"
-    assert space.run(run).status == "COMPLETED"
-    assert models(space) == {WORDS["model"]}
 
 
 def test_an_embedding_again_gives_way_between_windows_and_goes_on_where_it_was(space, by_hand, monkeypatch):

@@ -1,9 +1,6 @@
 """The main job on a namespace with files in a bucket."""
 
-import io
-
 import pytest
-from reportlab.pdfgen.canvas import Canvas
 
 from retrieval import settings
 from retrieval.errors import Retryable
@@ -30,33 +27,6 @@ def bucket(storage, monkeypatch):
 @pytest.fixture
 def space(db, bucket, storage):
     return Configured(db, fileStorageConfig=storage.config(bucket))
-
-
-def pdf(*lines):
-    file = io.BytesIO()
-    canvas = Canvas(file)
-    for number, line in enumerate(lines):
-        canvas.drawString(72, 720 - 20 * number, line)
-    canvas.save()
-    return file.getvalue()
-
-
-def test_text_and_pdf_are_found_replaced_and_leave_nothing_in_the_bucket(space, storage, bucket):
-    space.text("Owls hunt mice at night.", "owls")
-    file = space.file("tides.pdf", pdf("The spring tide follows the full moon.", "Neap tides are weaker."))
-    space.work()
-    assert space.search("moon and tide")[0] == "tides.pdf"
-    assert space.search("owls at night")[0] == "owls"
-    assert len(keys(storage, bucket)) == 3  # raw text, raw PDF, its parsed text
-    text = space.text("Bats hunt moths at night.", "owls")
-    assert text.replaces
-    space.work()
-    space.sweep()
-    assert len(keys(storage, bucket)) == 3
-    assert space.delete(text.document_id, file.document_id) == 2
-    space.sweep()
-    assert keys(storage, bucket) == []
-    assert space.search("tide") == []
 
 
 def test_a_deleted_namespace_leaves_what_is_not_ours(space, storage, bucket):

@@ -5,11 +5,9 @@ from __future__ import annotations
 import logging
 
 import pytest
-import structlog
 
 from flows.request_context import bind_requests
 from retrieval import origin, tracing
-from retrieval.errors import Retryable
 from retrieval.origin import Origin
 from tests.flows.configured import Configured
 from tests.flows.ingestion.test_vendor_namespace import allowed, openai  # noqa: F401 - fixtures
@@ -77,41 +75,6 @@ def test_each_request_of_a_batch_is_traced_to_the_end_of_its_own_work(db, openai
     assert "canary" not in str(receiver.spans)
 
 
-def test_the_requests_id_is_on_each_line_of_its_flow_run(db, caplog, monkeypatch):
-    space = Configured(db)
-    posted(space, "A seal.", "req_mine", None)
-    lease = space.lease()
-    with structlog.testing.capture_logs([structlog.contextvars.merge_contextvars]) as events, bind_requests(db, lease):
-        log = logging.getLogger("prefect.flow_runs")
-        # Prefect's own handlers, if a test before this one has loaded them, send to its API and need a flow run.
-        monkeypatch.setattr(log, "propagate", False)
-        monkeypatch.setattr(log, "handlers", [caplog.handler])
-        with caplog.at_level("INFO", "prefect.flow_runs"):
-            log.info("%s of %s", 1, 2)
-        structlog.get_logger().error("something")
-        space.take(lease)
-    assert caplog.messages == ["[req_mine] 1 of 2"]
-    assert [event["request_id"] for event in events if event["event"] == "something"] == ["req_mine"]
-    structlog.contextvars.unbind_contextvars("request_id")
-
-
-@pytest.mark.parametrize(
-    "variables",
-    [
-        {},
-        {"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:1", "OTEL_SDK_DISABLED": "true"},
-        {"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:1", "OTEL_TRACES_EXPORTER": "none"},
-        {"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:1", "OTEL_EXPORTER_OTLP_PROTOCOL": "grpc"},
-    ],
-)
-def test_without_a_receiver_nothing_is_traced(monkeypatch, variables):
-    for name, value in variables.items():
-        monkeypatch.setenv(name, value)
-    tracing.end_tracing()
-    assert tracing.make_tracer("test") is None
-    tracing.end_tracing()
-
-
 def test_a_receiver_that_is_away_holds_nothing_up(db, monkeypatch):
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:1")
     logging.getLogger("opentelemetry").setLevel(logging.CRITICAL)
@@ -121,15 +84,3 @@ def test_a_receiver_that_is_away_holds_nothing_up(db, monkeypatch):
     work(space)
     assert space.run(run.job_run_id).status == "COMPLETED"
     tracing.end_tracing()
-
-
-@pytest.mark.parametrize(
-    ("error", "has_traceback"), [(Retryable("The site answers 500."), False), (ValueError("a fault"), True)]
-)
-def test_known_trouble_leaves_no_stack_trace_in_the_logs(db, error, has_traceback):
-    space = Configured(db)
-    space.text("Owls.", "owls")
-    record = logging.LogRecord("prefect.task_runs", logging.ERROR, "", 0, "It failed.", (), (type(error), error, None))
-    with bind_requests(db, space.lease()):
-        assert logging.getLogger("prefect.task_runs").filter(record)
-    assert bool(record.exc_info) is has_traceback

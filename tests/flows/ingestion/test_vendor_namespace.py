@@ -23,7 +23,7 @@ def storage():
         yield running
 
 
-@pytest.fixture(params=sorted(embedding_server.KEYS))
+@pytest.fixture(params=nightly_except(sorted(embedding_server.KEYS), "OPENAI"))
 def vendor(request):
     with embedding_server.running(request.param) as server:
         yield server
