@@ -6,6 +6,7 @@ import json
 
 from retrieval import ids
 from retrieval.access.queries import memberships
+from retrieval.documents import passage_matching
 from retrieval.keywords import postings
 from retrieval.ports import Vector
 
@@ -71,6 +72,7 @@ class Library:
                 "update documents set active_generation = %(generation)s where id = %(id)s and deleted_at is null",
                 values,
             )
+            passage_matching.hide_matching_chunks(connection, [document])
             less = postings.remove_chunks(connection, [row["id"] for row in old])
             added = postings.index_chunks(connection, self.partition, [row["id"] for row in new], "english")
             connection.execute(

@@ -217,7 +217,7 @@ async def _read_parsed_text(inner: OperationCaller, document_id: str) -> str | N
 
     def read_text() -> str:
         with registry.make_file_store(config).open(key) as stream:
-            return stream.read().decode()
+            return stored_files.mask_text(stream.read().decode(), document.hidden_spans)
 
     try:
         return await services.run_in_thread(read_text)

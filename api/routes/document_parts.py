@@ -16,7 +16,7 @@ from litestar.di import NamedDependency
 from litestar.openapi.spec import Parameter, Schema
 from litestar.openapi.spec.enums import OpenAPIType
 from litestar.params import FromPath
-from litestar.response import Stream
+from litestar.response import Response, Stream
 
 from api.links import FILES_PATH, FileKind, decode_groups
 from api.openapi import (
@@ -131,6 +131,8 @@ async def draw_document_page(
     number = int(page) if _PAGE_NUMBER.fullmatch(page) else 0
     if number < 1:
         raise _not_drawable("The pages of a document count from 1.", "no_such_page")
+    if viewer is not None and document.hides_page(number):
+        raise _not_drawable("The page has a hidden passage.", "hidden")
     if document.media_type != _PDF_MEDIA_TYPE or document.raw_key is None:
         raise _not_drawable("Only pages of PDFs can be drawn.", "not_drawable")
     config = await namespaces.get_namespace(services.db, services.ring, scope.organization, scope.namespace)
@@ -210,7 +212,7 @@ SAFE_MEDIA_TYPES = frozenset({"application/pdf", "image/gif", "image/jpeg", "ima
     tags=["Documents"],
     summary="Read a file by its signed link",
 )
-async def read_file(request: ApiRequest, document_id: FromPath[str], kind: FromPath[str]) -> Stream:
+async def read_file(request: ApiRequest, document_id: FromPath[str], kind: FromPath[str]) -> Stream | Response[bytes]:
     """Read a file by the link of a document that was listed with `rawFileUrl` or `parsedTextFileUrl`.
 
     The link expires, and ends when its key is revoked.
@@ -232,9 +234,11 @@ async def read_file(request: ApiRequest, document_id: FromPath[str], kind: FromP
     key = files.raw_key if kind == FileKind.RAW else files.parsed_key
     if key is None:
         raise _not_found()
-    opened, file = await open_file(services, files, key)
     media_type, name = _describe_download(files, FileKind(kind))
     headers = download_headers(name, inline=kind == FileKind.PARSED)
+    if kind == FileKind.PARSED and files.hidden_spans != []:
+        return Response((await read_parsed_text(services, files)).encode(), media_type=media_type, headers=headers)
+    opened, file = await open_file(services, files, key)
     return Stream(read_chunks(services, opened, file), media_type=media_type, headers=headers)
 
 
@@ -249,11 +253,11 @@ def download_headers(name: str, *, inline: bool = False) -> dict[str, str]:
     }
 
 
-async def read_parsed_text(services: Services, config: NamespaceConfig, key: str) -> str:
-    """Return a document's parsed text; raise NOT_FOUND or SERVICE_UNAVAILABLE."""
-    files = StoredFiles(config.organization_id, config.id, "", TEXT_MEDIA_TYPE, None, key)
-    opened, file = await open_file(services, files, key)
-    return b"".join([chunk async for chunk in read_chunks(services, opened, file)]).decode()
+async def read_parsed_text(services: Services, files: StoredFiles) -> str:
+    """Return a document's parsed text without hidden passages; raise NOT_FOUND or SERVICE_UNAVAILABLE."""
+    opened, file = await open_file(services, files, files.parsed_key or "")
+    text = b"".join([chunk async for chunk in read_chunks(services, opened, file)]).decode()
+    return stored_files.mask_text(text, files.hidden_spans)
 
 
 async def open_file(

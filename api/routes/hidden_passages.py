@@ -34,9 +34,11 @@ async def hide_passage(
 ) -> wire.HiddenPassageAnswer:
     """Hide a passage from search.
 
-    Hides a chunk, or without `chunkIndex` the whole document, from all searches. The passage stays hidden when the
-    document is ingested again, while its text is the same. Contexts of the document's other chunks are limited to these
-    chunks. Listings still show the document. A document may have 100 hidden passages.
+    Hides a chunk, or without `chunkIndex` the whole document, from all searches, parsed texts and MCP tools, and from
+    requests on behalf of a user also in chunks, raw files and pages. The passage stays hidden when the document is
+    ingested again: chunks with eight successive words of it are hidden; `matched` is false if there is none. Contexts
+    of the document's other chunks are limited to these chunks. Listings still show the document. A document may have
+    100 hidden passages.
     """
     scope = request.scope_of(data.namespace_id)
     passage = await hidden_passages.hide_passage(request.services.db, scope, document_id, data.chunk_index, data.reason)

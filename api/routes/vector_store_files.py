@@ -18,7 +18,7 @@ from api.wire import vector_stores as wire
 from connectors import registry
 from retrieval.database import pagination
 from retrieval.database.pagination import Aged
-from retrieval.documents import documents
+from retrieval.documents import documents, stored_files
 from retrieval.documents.documents import DocumentRow
 from retrieval.documents.queries import deletion
 from retrieval.documents.queries import uploads as file_uploads
@@ -209,8 +209,9 @@ async def read_vector_store_file(
 ) -> wire.FileTextPage:
     """Read the parsed text of a file. Without any text before it was ingested."""
     row = await _find_document(request, request.scope_of(namespace_id), document_id)
-    config = await find_namespace(request, namespace_id)
-    text = None if row.parsed_key is None else await read_parsed_text(request.services, config, row.parsed_key)
+    await find_namespace(request, namespace_id)
+    files = await stored_files.find_files(request.services.db, row.id, None)
+    text = None if files is None or files.parsed_key is None else await read_parsed_text(request.services, files)
     return wire.FileTextPage(data=[] if text is None else [wire.FileText(text)])
 
 

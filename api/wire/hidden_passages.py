@@ -45,6 +45,9 @@ class HiddenPassage(Struct, rename="camel"):
     ]
     excerpt: Annotated[str | None, Meta(description="Beginning of the text; null for the whole document.")]
     created_at: Annotated[Timestamp, Meta(description="When it was hidden.")]
+    matched: Annotated[
+        bool, Meta(description="Whether the searchable version has the passage; if not, nothing is hidden by it.")
+    ]
 
     @classmethod
     def from_passage(cls, passage: stored.HiddenPassage) -> HiddenPassage:
@@ -56,6 +59,7 @@ class HiddenPassage(Struct, rename="camel"):
             content_hash=passage.content_hash,
             excerpt=passage.excerpt,
             created_at=Timestamp.from_datetime(passage.created_at),
+            matched=passage.is_matched,
         )
 
 

@@ -1,17 +1,18 @@
-"""Hide passages or whole documents from search; listings and signed links still show them."""
+"""Hide passages or whole documents from searches, and from every reader but staff."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from hashlib import sha256
 from typing import Any
 
 from retrieval import ids, write_details
 from retrieval.database import pagination
 from retrieval.database.database import Database
 from retrieval.database.pagination import Page, PageRequest
+from retrieval.database.rows import AsyncExecutor
+from retrieval.documents.passage_matching import hash_content
 from retrieval.documents.queries import hidden_passages as queries
 from retrieval.documents.queries.hidden_passages import HidingDocument
 from retrieval.errors import ErrorCode, ServiceError
@@ -25,7 +26,10 @@ EXCERPT_CHARACTERS = 200
 
 @dataclass(frozen=True, slots=True)
 class HiddenPassage:
-    """Entry of a document; `content_hash` and `excerpt` are None for a hidden document."""
+    """Entry of a document; `content_hash` and `excerpt` are None for a hidden document.
+
+    `is_matched`: the searchable version has the passage.
+    """
 
     id: str
     document_id: str
@@ -34,6 +38,7 @@ class HiddenPassage:
     content_hash: str | None
     excerpt: str | None
     created_at: datetime
+    is_matched: bool
 
 
 async def hide_passage(
@@ -48,10 +53,12 @@ async def hide_passage(
             message = f"The searchable version of the document has no chunk {chunk_index}."
             raise ServiceError(ErrorCode.NOT_FOUND, message, field="chunkIndex", reason="no_such_chunk")
         content = document.content
-        # The hash of the text keeps a passage hidden in later versions of the document.
-        content_hash = None if content is None else sha256(content.encode()).hexdigest()
-        entries = [entry for entry in document.hidden if entry["contentHash"] != content_hash]
-        if len(entries) >= MAX_HIDDEN_PASSAGES:
+        content_hash = None if content is None else hash_content(content)
+        entries = list(document.hidden)
+        for entry in _list_passages(document):
+            if entry["contentHash"] == content_hash:
+                entries = [other for other in entries if other["id"] != entry["id"]]
+        if len({entry["id"] for entry in entries}) >= MAX_HIDDEN_PASSAGES:
             message = (
                 f"A document may have {MAX_HIDDEN_PASSAGES} hidden passages."
                 " Hide the document, or show some of them again."
@@ -64,7 +71,8 @@ async def hide_passage(
             "excerpt": None if content is None else content[:EXCERPT_CHARACTERS],
             "createdAt": datetime.now(UTC).isoformat(timespec="milliseconds"),
         }
-        await queries.store_entries(connection, document.id, [*entries, entry])
+        texts = document.texts if content is None else {**document.texts, entry["id"]: content}
+        await _store_entries(connection, document.id, [*entries, entry], texts)
     write_details.record_objects([entry["id"] or "", document.id])
     return _entry_of(document, entry)
 
@@ -78,7 +86,7 @@ async def show_passage(db: Database, scope: Scope, document_id: str, passage_id:
         entries = [entry for entry in document.hidden if entry["id"] != passage_id]
         if len(entries) == len(document.hidden):
             raise ServiceError(ErrorCode.NOT_FOUND, "The document has no such hidden passage.")
-        await queries.store_entries(connection, document.id, entries)
+        await _store_entries(connection, document.id, entries, document.texts)
     write_details.record_objects([passage_id, document.id])
 
 
@@ -92,7 +100,19 @@ async def list_hidden(db: Database, scope: Scope, part: PageRequest | None) -> P
 
 def entries_of(document: HidingDocument) -> list[HiddenPassage]:
     """Return the entries of a document, oldest first."""
-    return [_entry_of(document, entry) for entry in document.hidden]
+    return [_entry_of(document, entry) for entry in _list_passages(document)]
+
+
+def _list_passages(document: HidingDocument) -> list[Mapping[str, Any]]:
+    return [entry for entry in document.hidden if not entry.get("isPart")]
+
+
+async def _store_entries(
+    connection: AsyncExecutor, document_id: str, entries: Sequence[Mapping[str, Any]], texts: Mapping[str, str]
+) -> None:
+    remaining = {entry["id"] for entry in entries}
+    kept_texts = {passage_id: text for passage_id, text in texts.items() if passage_id in remaining}
+    await queries.store_entries(connection, document_id, entries, kept_texts)
 
 
 def _entry_of(document: HidingDocument, entry: Mapping[str, Any]) -> HiddenPassage:
@@ -104,6 +124,7 @@ def _entry_of(document: HidingDocument, entry: Mapping[str, Any]) -> HiddenPassa
         content_hash=entry["contentHash"],
         excerpt=entry["excerpt"],
         created_at=datetime.fromisoformat(entry["createdAt"]),
+        is_matched=not entry.get("isUnmatched", False),
     )
 
 

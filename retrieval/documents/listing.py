@@ -10,6 +10,7 @@ from retrieval.access.reading import viewed_database
 from retrieval.database import pagination, partitions
 from retrieval.database.database import Database
 from retrieval.database.pagination import Page
+from retrieval.documents.queries.hidden_passages import HIDDEN_DOCUMENT, hides_chunk
 from retrieval.errors import ErrorCode, ServiceError
 from retrieval.namespaces import namespaces
 from retrieval.ports import Scope
@@ -97,19 +98,22 @@ class ChunkRow:
     hidden: bool
 
 
-_CHUNK_LIST = DocumentList(
-    """
-    select c.index, c.start, c."end", c.tokens, c.content, c.page, d.hidden <> '[]' and (
-        d.hidden @> '[{"contentHash": null}]' or d.hidden @> jsonb_build_array(
-            jsonb_build_object('contentHash', encode(sha256(convert_to(c.content, 'UTF8')), 'hex')))
-    ) as hidden
-    from chunks c join documents d on d.id = c.document_id
-    where c.document_id = %(id)s and c.generation = %(active_generation)s and c.index > %(after)s
-    order by c.index limit %(limit)s
-    """,
-    ChunkRow,
-    attrgetter("index"),
+_IS_HIDDEN: LiteralString = (
+    f"d.hidden <> '[]' and (d.hidden @> '{HIDDEN_DOCUMENT}' or {hides_chunk('d.hidden', 'c.content')})"
 )
+
+
+def _list_statement(condition: LiteralString) -> LiteralString:
+    return f"""
+    select c.index, c.start, c."end", c.tokens, c.content, c.page, {_IS_HIDDEN} as hidden
+    from chunks c join documents d on d.id = c.document_id
+    where c.document_id = %(id)s and c.generation = %(active_generation)s and c.index > %(after)s and {condition}
+    order by c.index limit %(limit)s
+    """
+
+
+_CHUNK_LIST = DocumentList(_list_statement("true"), ChunkRow, attrgetter("index"))
+_CHUNK_LIST_FOR_USER = DocumentList(_list_statement(f"not ({_IS_HIDDEN})"), ChunkRow, attrgetter("index"))
 
 
 async def list_chunks(
@@ -122,7 +126,6 @@ async def list_chunks(
     size: int = CHUNK_PAGE_SIZE,
     viewer: Viewer | None,
 ) -> Page[ChunkRow]:
-    """List the searchable chunks from number `first` or from the cursor."""
-    return await read_page(
-        db, scope, document_id, _CHUNK_LIST, cursor=cursor, size=size, first=first - 1, viewer=viewer
-    )
+    """List the searchable chunks from number `first` or from the cursor; a viewer sees no hidden ones."""
+    chunks = _CHUNK_LIST if viewer is None else _CHUNK_LIST_FOR_USER
+    return await read_page(db, scope, document_id, chunks, cursor=cursor, size=size, first=first - 1, viewer=viewer)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import LiteralString
@@ -10,6 +11,7 @@ from retrieval.access.reading import scope_statement, viewed_database
 from retrieval.database import partitions
 from retrieval.database.database import Database
 from retrieval.documents.queries import archive_members
+from retrieval.documents.queries.hidden_passages import HIDDEN_DOCUMENT, hides_chunk
 from retrieval.errors import ErrorCode, ServiceError
 from retrieval.namespaces import namespaces
 from retrieval.ports import Scope
@@ -18,7 +20,10 @@ from retrieval.principals import Viewer
 
 @dataclass(frozen=True, slots=True)
 class StoredFiles:
-    """Files of a document's visible generation; a key is None without a file."""
+    """Files of a document's visible generation; a key is None without a file.
+
+    `hidden_spans`: start and end of each hidden passage in the parsed text; None for a hidden document.
+    """
 
     organization_id: str
     namespace_id: str
@@ -26,11 +31,19 @@ class StoredFiles:
     media_type: str
     raw_key: str | None
     parsed_key: str | None
+    hidden_spans: Sequence[Sequence[int]] | None = ()
 
 
-_FILE_FIELDS: LiteralString = """
+# Spans of the hidden passages of a document `d`, null if all of it is hidden.
+HIDDEN_SPANS: LiteralString = f"""
+    case when d.hidden = '[]' then '[]'::jsonb when not d.hidden @> '{HIDDEN_DOCUMENT}' then coalesce((
+        select jsonb_agg(jsonb_build_array(h.start, h."end") order by h.start) from chunks h
+        where h.document_id = d.id and h.generation = d.active_generation and {hides_chunk("d.hidden", "h.content")}
+    ), '[]'::jsonb) end
+"""
+_FILE_FIELDS: LiteralString = f"""
     select n.organization_id, n.id as namespace_id, d.name, coalesce(d.properties ->> 'mimeType', '') as media_type,
-           d.parsed_key, """
+           d.parsed_key, {HIDDEN_SPANS} as hidden_spans, """
 _FROM_DOCUMENTS: LiteralString = """
     from documents d join partitions p on p.id = d.partition_id
     join namespaces n on n.id = p.namespace_id and n.deleted_at is null
@@ -59,6 +72,14 @@ async def find_files(
     return await db.async_fetch_one(StoredFiles, scoped.text, dict(scoped.params))
 
 
+def mask_text(text: str, spans: Sequence[Sequence[int]] | None) -> str:
+    """Return the text with `[hidden]` in place of each span, at unchanged positions; None masks all of it."""
+    for start, end in [(0, len(text))] if spans is None else spans:
+        stop = min(end, len(text))
+        text = text[:start] + "[hidden]".ljust(stop - start)[: stop - start] + text[stop:]
+    return text
+
+
 @dataclass(frozen=True, slots=True)
 class PagedDocument:
     """Visible version of a document with the start offsets of its pages in the parsed text.
@@ -72,11 +93,19 @@ class PagedDocument:
     pages: Sequence[int]
     start: int | None
     end: int | None
+    hidden_spans: Sequence[Sequence[int]] | None
+
+    def hides_page(self, number: int) -> bool:
+        """Return whether page `number`, counted from 1, has a hidden passage; True if its place is unknown."""
+        if self.hidden_spans is None or (self.hidden_spans and not 1 <= number <= len(self.pages)):
+            return True
+        first, last = [*self.pages, sys.maxsize][number - 1 : number + 1] if self.hidden_spans else (0, 0)
+        return any(start < last and end > first for start, end in self.hidden_spans)
 
 
-_FIND_PAGES: LiteralString = """
+_FIND_PAGES: LiteralString = f"""
     select coalesce(d.properties ->> 'mimeType', '') as media_type, d.raw_key, d.parsed_key,
-           coalesce(m.pages, '{}') as pages, c.start, c."end"
+           coalesce(m.pages, '{{}}') as pages, c.start, c."end", {HIDDEN_SPANS} as hidden_spans
     from documents d
     join partitions p on p.id = d.partition_id and p.tenant = %(tenant)s and p.namespace_id = %(namespace)s
     join namespaces n on n.id = p.namespace_id and n.organization_id = %(organization)s and n.deleted_at is null

@@ -56,6 +56,8 @@ def show_hidden(person: session.Person, namespace: str) -> None:
                 st.page_link("views/documents.py", label=label, query_params=query_params)
                 text = "The whole document" if passage["excerpt"] is None else f"“{passage['excerpt']}”"
                 st.caption(f"{escape_markdown(text)}  \n{escape_markdown(passage['reason'])}")
+                if not passage["matched"]:
+                    st.warning("The current version has no such text: nothing is hidden by this entry.")
             if person.may("documents:write"):
                 restore = partial(_show_again, person, namespace, passage)
                 button_column.button("Show again", key=f"show-{passage['id']}", on_click=restore)

@@ -1374,7 +1374,10 @@ class HiddenPassage(Record):
     content_hash: str | None
     excerpt: str | None
     created_at: Timestamp
-    _fields = frozenset(["contentHash", "createdAt", "documentId", "documentName", "excerpt", "id", "reason"])
+    matched: bool
+    _fields = frozenset(
+        ["contentHash", "createdAt", "documentId", "documentName", "excerpt", "id", "matched", "reason"]
+    )
     _records: ClassVar[Mapping[str, str]] = {"createdAt": "Timestamp"}
 
 

@@ -138,6 +138,10 @@ class Document(SQLModel, table=True):
     hidden: list[dict[str, Any]] = Field(
         sa_column=Column(JSONB, nullable=False, server_default=text("'[]'::jsonb")), default_factory=list
     )
+    # Their texts by id, in a column of their own: searches read `hidden`.
+    hidden_texts: dict[str, str] = Field(
+        sa_column=Column(JSONB, nullable=False, server_default=text("'{}'::jsonb")), default_factory=dict
+    )
     created_at: datetime = time_column()
     updated_at: datetime = time_column()
     synced_at: datetime | None = time_column(nullable=True)

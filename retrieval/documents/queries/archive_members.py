@@ -14,8 +14,10 @@ LOCK_MEMBERS: LiteralString = """
     where d.id <> all(%(ids)s) and d.deleted_at is null order by d.id for no key update of d
 """
 
-_IS_HIDDEN: LiteralString = "not (%(viewer_names)s::jsonb ?| d.allowed and not %(viewer_names)s::jsonb ?| d.denied)"
-# Documents among `ids` with a member hidden from the viewer; their raw file still contains the member.
+_IS_HIDDEN: LiteralString = """(
+    d.hidden <> '[]' or not (%(viewer_names)s::jsonb ?| d.allowed and not %(viewer_names)s::jsonb ?| d.denied)
+)"""
+# Documents among `ids` with hidden passages, or with a member hidden from the viewer: their raw file shows them.
 FIND_HIDING_ARCHIVES: LiteralString = f"""
     with recursive packed as (
         select d.archive_id as archive, d.id, {_IS_HIDDEN} as hidden
@@ -25,7 +27,7 @@ FIND_HIDING_ARCHIVES: LiteralString = f"""
         where d.deleted_at is null
     )
     select distinct archive as id from packed where hidden
-    union select id from public.documents where id = any(%(ids)s) and withholds_file
+    union select id from public.documents where id = any(%(ids)s) and (withholds_file or hidden <> '[]')
 """
 
 # Mark containers of the documents `ids`, at any depth, with another access list: their file still contains them.

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, LiteralString
 
 from retrieval.database import pagination, partitions
 from retrieval.database.pagination import PageRequest
-from retrieval.database.rows import AsyncExecutor
+from retrieval.database.rows import AsyncExecutor, Executor
 from retrieval.ports import Scope
 
 
@@ -23,12 +23,32 @@ class HidingDocument:
     hidden: Sequence[Mapping[str, Any]]
     created_at: datetime
     content: str | None = None
+    texts: Mapping[str, str] = field(default_factory=dict)
 
 
+@dataclass(frozen=True, slots=True)
+class VersionChunk:
+    """Chunk of a document's searchable version."""
+
+    document_id: str
+    content: str
+
+
+HIDDEN_DOCUMENT: LiteralString = '[{"contentHash": null}]'
 # DOCUMENT, PASSAGES or null for a document `d`.
-HIDDEN_EXTENT: LiteralString = """
-    case when d.hidden @> '[{"contentHash": null}]' then 'DOCUMENT' when d.hidden <> '[]' then 'PASSAGES' end
+HIDDEN_EXTENT: LiteralString = f"""
+    case when d.hidden @> '{HIDDEN_DOCUMENT}' then 'DOCUMENT' when d.hidden <> '[]' then 'PASSAGES' end
 """
+
+
+def hides_chunk(hidden: LiteralString, content: LiteralString) -> LiteralString:
+    """Return the condition that the column `hidden` of a document hides a chunk with `content`."""
+    return (
+        f"{hidden} @> jsonb_build_array(jsonb_build_object("
+        f"'contentHash', encode(sha256(convert_to({content}, 'UTF8')), 'hex')))"
+    )
+
+
 _IN_SCOPE: LiteralString = """
     from documents d
     join partitions p on p.id = d.partition_id and p.namespace_id = %(namespace)s and p.tenant = %(tenant)s
@@ -42,7 +62,7 @@ async def lock_document(
 ) -> HidingDocument | None:
     """Lock a document and read a chunk of its searchable version."""
     statement: LiteralString = f"""
-        select d.id, d.name, d.hidden, d.created_at, (
+        select d.id, d.name, d.hidden, d.hidden_texts as texts, d.created_at, (
             select c.content from chunks c
             where c.document_id = d.id and c.generation = d.active_generation and c.index = %(index)s
         ) as content
@@ -52,13 +72,47 @@ async def lock_document(
     return await connection.async_fetch_one(HidingDocument, statement, params)
 
 
-async def store_entries(connection: AsyncExecutor, document_id: str, entries: Sequence[Mapping[str, Any]]) -> None:
-    """Replace the entries of a document."""
-    await connection.async_fetch(
-        str,
-        "update documents set hidden = %(hidden)s::jsonb where id = %(document)s returning id",
-        {"document": document_id, "hidden": json.dumps(list(entries))},
-    )
+_STORE_STATEMENT: LiteralString = (
+    "update documents set hidden = %(hidden)s::jsonb, hidden_texts = %(texts)s::jsonb where id = %(document)s"
+    " returning id"
+)
+
+
+async def store_entries(
+    connection: AsyncExecutor, document_id: str, entries: Sequence[Mapping[str, Any]], texts: Mapping[str, str]
+) -> None:
+    """Replace the entries of a document and their texts."""
+    await connection.async_fetch(str, _STORE_STATEMENT, _entry_params(document_id, entries, texts))
+
+
+def replace_entries(
+    connection: Executor, document_id: str, entries: Sequence[Mapping[str, Any]], texts: Mapping[str, str]
+) -> None:
+    """Replace the entries of a document and their texts."""
+    connection.fetch(str, _STORE_STATEMENT, _entry_params(document_id, entries, texts))
+
+
+def _entry_params(document_id: str, entries: Sequence[Mapping[str, Any]], texts: Mapping[str, str]) -> dict[str, str]:
+    return {"document": document_id, "hidden": json.dumps(list(entries)), "texts": json.dumps(dict(texts))}
+
+
+def list_hiding_documents(connection: Executor, documents: Sequence[str]) -> list[HidingDocument]:
+    """List the documents with hidden passages among `documents`."""
+    statement: LiteralString = """
+        select id, name, hidden, created_at, hidden_texts as texts from documents
+        where id = any(%(documents)s) and hidden <> '[]'
+    """
+    return connection.fetch(HidingDocument, statement, {"documents": list(documents)})
+
+
+def list_version_chunks(connection: Executor, documents: Sequence[str]) -> list[VersionChunk]:
+    """List the chunks of the searchable versions."""
+    statement: LiteralString = """
+        select c.document_id, c.content from documents d
+        join chunks c on c.document_id = d.id and c.generation = d.active_generation
+        where d.id = any(%(documents)s) order by c.document_id, c.index
+    """
+    return connection.fetch(VersionChunk, statement, {"documents": list(documents)})
 
 
 async def list_documents(db: AsyncExecutor, scope: Scope, part: PageRequest | None) -> list[HidingDocument]:

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from retrieval.access.queries import lists
 from retrieval.database.database import Database
 from retrieval.database.sessions import ThreadConnection
-from retrieval.documents import vector_metadata
+from retrieval.documents import passage_matching, vector_metadata
 from retrieval.documents.metadata import later_changes, merge_changes
 from retrieval.ingestion import unpack
 from retrieval.ingestion.items import Item
@@ -139,6 +139,7 @@ def activate_generations(
             [(item.key.document_id, item.generation) for item in items if item.key in activated],
             is_unchanged=False,
         )
+        passage_matching.hide_matching_chunks(connection, sorted({key.document_id for key in activated}))
         _replace_postings(connection, lease, [item for item in items if item.key in activated], documents, language)
         _enqueue_gc(connection, lease, items, activated, documents)
         unpack.drop_members(

@@ -13,6 +13,7 @@ import psycopg
 from retrieval.database.database import UNLIMITED_TRANSACTION, Database
 from retrieval.database.schema.content import Document
 from retrieval.database.sessions import ThreadConnection
+from retrieval.documents import passage_matching
 from retrieval.ingestion import reembedding
 from retrieval.ingestion.queries.reembedding import SHADOW_MARK, SWEEP_STORES_STATEMENT
 from retrieval.ingestion.reembedding import GATE_FIELD, row_name, store_identity
@@ -101,6 +102,7 @@ def swap_generations(
             _END_RUN_STATEMENT,
         ):
             connection.execute(statement, values)
+        passage_matching.hide_matching_chunks(connection, connection.fetch(str, _HIDING_DOCUMENTS_QUERY, values))
         _store_config(connection, keys, namespaces.open_namespace(keys, row), target, job_run_id)
     return True
 
@@ -126,6 +128,9 @@ _MISSING_SHADOW_QUERY: LiteralString = f"""
                           or w.made_from is distinct from {SHADOW_MARK}) limit 1
 """
 _PARTITIONS_QUERY: LiteralString = "select id from partitions where namespace_id = %(namespace)s order by id"
+_HIDING_DOCUMENTS_QUERY: LiteralString = (
+    f"select d.id from {_NAMESPACE_DOCUMENTS} where {_VISIBLE_CONDITION} and d.hidden <> '[]'"
+)
 _OLD_CHUNKS_QUERY: LiteralString = f"""
     select c.id from documents d join chunks c on c.document_id = d.id and c.generation = d.active_generation
     where d.partition_id = %(partition)s and {_VISIBLE_CONDITION}
