@@ -191,6 +191,9 @@ def build_ui(settings: Settings, api: str, token: Mapping[str, str] | None = Non
         "PYTHONUNBUFFERED": "1",
         **(token or {}),
     }
+    if settings.ui_host in {"127.0.0.1", "::1", "localhost"}:
+        public_name = urlsplit(settings.ui_public_url or "").hostname
+        variables["RETRIEVAL_UI_HOSTS"] = ",".join(filter(None, ["localhost", settings.ui_host, public_name]))
     if settings.oidc_ca_bundle is not None:
         variables["SSL_CERT_FILE"] = str(settings.oidc_ca_bundle)
     return variables

@@ -5,15 +5,20 @@ from __future__ import annotations
 import base64
 import hashlib
 import importlib
+import ipaddress
+import os
 import re
 import threading
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 import streamlit
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.middleware import Middleware
 from starlette.requests import Request
+from starlette.responses import PlainTextResponse
 from streamlit.starlette import App
 
 from ui import accessibility, session, sign_in_page
@@ -80,6 +85,40 @@ def _add_secure(headers: MutableHeaders) -> None:
         headers.append("set-cookie", cookie if "; secure" in cookie.lower() else f"{cookie}; Secure")
 
 
+# Host names of the app, comma-separated; any without this variable.
+HOSTS_VARIABLE = "RETRIEVAL_UI_HOSTS"
+
+
+class CheckHost:
+    """Refuse requests by another name than the app's: DNS can point any name at this machine."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+        self._names = frozenset(filter(None, os.environ.get(HOSTS_VARIABLE, "").split(",")))
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] in {"http", "websocket"} and self._names:
+            name = _read_host(Headers(scope=scope).get("host", ""))
+            if name not in self._names and not _is_ip_address(name):
+                message = f"The admin app has not the name {name}: set RETRIEVAL_UI_PUBLIC_URL to its address."
+                await PlainTextResponse(message, 421)(scope, receive, send)
+                return
+        await self._app(scope, receive, send)
+
+
+def _read_host(host: str) -> str:
+    try:
+        return urlsplit(f"//{host}").hostname or ""
+    except ValueError:
+        return ""
+
+
+def _is_ip_address(name: str) -> bool:
+    with suppress(ValueError):
+        return bool(ipaddress.ip_address(name))
+    return False
+
+
 # For the first table and chart: their import takes a second.
 PRELOADED_MODULES = ("httpx", "pandas", "altair")
 threading.Thread(target=lambda: [importlib.import_module(name) for name in PRELOADED_MODULES], daemon=True).start()
@@ -105,5 +144,8 @@ class ReturnMiddleware:
 app = App(
     Path(__file__).with_name("app.py"),
     routes=sign_in_page.SIGN_IN_ROUTES,
-    middleware=[Middleware(SecurityHeaders), Middleware(ReturnMiddleware), Middleware(sign_in_page.RequireSignIn)],
+    middleware=[
+        *(Middleware(layer) for layer in (SecurityHeaders, CheckHost, ReturnMiddleware)),
+        Middleware(sign_in_page.RequireSignIn),
+    ],
 )

@@ -30,6 +30,10 @@ SIGN_IN_PATH = "/sign-in"
 MAX_FORM_BYTES = 4_096
 PAGE_PATTERN = re.compile(r"/(?!/|_stcore|static/|media/|component/|oauth2callback|sign-in)[\w/-]*")
 PAGE_TEMPLATE = Path(__file__).with_name("sign_in_page.html").read_text(encoding="utf-8")
+KEY_FIELDS = """<label>API key <input name="key" type="password" autocomplete="current-password" autofocus></label>
+<label>Tenant (optional) <input name="tenant" value="{tenant}" autocomplete="off"></label>
+<input name="next" type="hidden" value="{next}">"""
+LINK_FIELDS = '<input name="once" type="hidden" value="{link_id}">'
 NO_KEY_MESSAGE = "Type an API key. `retrieval up` prints one; an administrator creates others under Keys and limits."
 WRONG_KEY_MESSAGE = "This API key is wrong or was revoked. An administrator creates another under Keys and limits."
 USED_LINK_MESSAGE = (
@@ -46,28 +50,28 @@ def has_openid() -> bool:
 
 
 async def show_form(request: Request) -> Response:
-    """Show the form, or sign in by a one-time link."""
-    once = request.query_params.get("once")
-    if once is None:
-        if sign_ins.read_sign_in(request.cookies.get(COOKIE_NAME)) is not None:
-            return RedirectResponse(_next_address(request.query_params.get("next", "")), 303)
-        return _render_form(request, "")
-    sign_in = sign_ins.take_link(once)
-    return (
-        _render_form(request, USED_LINK_MESSAGE, 403)
-        if sign_in is None
-        else await _finish_sign_in(request, sign_in, {})
-    )
+    """Show the form, with a one-time link a button."""
+    # Previews of links and scanners of mails send GET and HEAD: only the button uses the link up.
+    if (link_id := request.query_params.get("once")) is not None:
+        return _render_link(request, link_id)
+    if sign_ins.read_sign_in(request.cookies.get(COOKIE_NAME)) is not None:
+        return RedirectResponse(_next_address(request.query_params.get("next", "")), 303)
+    return _render_form(request, "")
 
 
 async def send_form(request: Request) -> Response:
-    """Sign in with the typed key."""
+    """Sign in with the typed key or a one-time link."""
     if not _is_same_origin(request):
         return _render_form(request, "The form was sent by another site.", 403)
     if int(request.headers.get("content-length") or MAX_FORM_BYTES + 1) > MAX_FORM_BYTES:
         return _render_form(request, "The form is too large.", 413)
     async with request.form() as form:
         typed = {name: value for name, value in form.items() if isinstance(value, str)}
+    if "once" in typed:
+        sign_in = sign_ins.take_link(typed["once"])
+        if sign_in is None:
+            return _render_form(request, USED_LINK_MESSAGE, 403)
+        return await _finish_sign_in(request, sign_in, {})
     sign_in = SignIn(typed.get("key", "").strip(), typed.get("tenant", "").strip())
     return (
         await _finish_sign_in(request, sign_in, typed)
@@ -107,11 +111,21 @@ async def _finish_sign_in(request: Request, sign_in: SignIn, typed: dict[str, st
 
 def _render_form(request: Request, message: str, status: int = 200, typed: dict[str, str] | None = None) -> Response:
     values = typed or dict(request.query_params)
+    fields = KEY_FIELDS.format(tenant=html.escape(values.get("tenant", "")), next=html.escape(values.get("next", "")))
+    return _render_page(fields, message, status)
+
+
+def _render_link(request: Request, link_id: str) -> Response:
+    if not sign_ins.is_link(link_id):
+        return _render_form(request, USED_LINK_MESSAGE, 403, {"next": ""})
+    return _render_page(LINK_FIELDS.format(link_id=html.escape(link_id)), "", 200)
+
+
+def _render_page(fields: str, message: str, status: int) -> Response:
     page = PAGE_TEMPLATE.format(
         action=html.escape(_base_path() + SIGN_IN_PATH),
         message=f'<p role="alert">{html.escape(message)}</p>' if message else "",
-        tenant=html.escape(values.get("tenant", "")),
-        next=html.escape(values.get("next", "")),
+        fields=fields,
         api=html.escape(session.api_address()),
     )
     return HTMLResponse(page, status, headers={"Cache-Control": "no-store"})

@@ -67,6 +67,12 @@ def read_sign_in(sign_in_id: str | None) -> SignIn | None:
     return None if sign_in is None or sign_in.once else sign_in
 
 
+def is_link(link_id: str) -> bool:
+    """Check for a one-time link that is neither used nor expired."""
+    sign_in = _read_file(link_id)
+    return sign_in is not None and sign_in.once
+
+
 def take_link(link_id: str | None) -> SignIn | None:
     """Return the sign-in of a one-time link once, then None."""
     sign_in = _read_file(link_id)

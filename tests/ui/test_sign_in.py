@@ -13,7 +13,7 @@ from starlette.routing import Route
 from starlette.testclient import TestClient
 
 from retrieval.accounts import api_keys
-from ui import sign_in_page, sign_ins
+from ui import server, sign_in_page, sign_ins
 from ui.sign_ins import COOKIE_NAME, SignIn
 
 PAGE = {"Accept": "text/html"}
@@ -109,12 +109,20 @@ def test_a_link_signs_in_once(browse, org):
     browser.cookies.set(COOKIE_NAME, link_id)
     assert browser.get("/", headers=PAGE).status_code == 303  # a link is no sign-in of a browser
     browser.cookies.clear()
-    answer = browser.get(f"/sign-in?once={link_id}")
+    for method in ("HEAD", "GET", "GET"):  # as scanners of mails and previews of links do
+        answer = browser.request(method, f"/sign-in?once={link_id}")
+        assert (answer.status_code, answer.headers.get("set-cookie")) == (200, None)
+    assert link_id in answer.text
+    assert "API key" not in answer.text.partition("<form")[2].partition("</form>")[0]
+    answer = browser.post("/sign-in", data={"once": link_id})
     assert (answer.status_code, answer.headers["location"]) == (303, "/")
     assert browser.get("/", headers=PAGE).text == "a page"
-    second_response = browse().get(f"/sign-in?once={link_id}")
-    assert second_response.status_code == 403
-    assert re.search("used before, or has expired", second_response.text)
+    for second_response in (
+        browse().get(f"/sign-in?once={link_id}"),
+        browse().post("/sign-in", data={"once": link_id}),
+    ):
+        assert second_response.status_code == 403
+        assert re.search("used before, or has expired", second_response.text)
 
 
 def test_a_revoked_key_ends_the_sign_in_of_every_browser(browse, org, app, monkeypatch):
@@ -131,3 +139,22 @@ def test_a_revoked_key_ends_the_sign_in_of_every_browser(browse, org, app, monke
     view.run()
     assert "not valid any more" in "".join(warning.value for warning in view.warning)
     assert browser.get("/", headers=PAGE).status_code == 303
+
+
+def test_the_app_answers_no_foreign_name(monkeypatch):
+    monkeypatch.setenv(server.HOSTS_VARIABLE, "localhost,127.0.0.1,docs.example.com")
+    app = Starlette(
+        routes=[Route("/{page:path}", lambda _: PlainTextResponse("a page"))], middleware=[Middleware(server.CheckHost)]
+    )
+    client = TestClient(app)
+    for host, status in (
+        ("localhost:8501", 200),
+        ("127.0.0.1:8501", 200),
+        ("[::1]:8501", 200),
+        ("docs.example.com", 200),
+        ("attacker.example", 421),
+        ("docs.example.com.attacker.example", 421),
+        ("", 421),
+    ):
+        assert client.get("/", headers={"Host": host}).status_code == status, host
+    assert "RETRIEVAL_UI_PUBLIC_URL" in client.get("/", headers={"Host": "attacker.example"}).text
