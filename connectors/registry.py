@@ -18,6 +18,7 @@ from retrieval.connections.connected_source import ConnectedSource
 from retrieval.errors import Fatal, ServiceError
 from retrieval.namespaces import destinations
 from retrieval.namespaces.namespaces import LEARNED_FIELD, SECRET_FIELDS
+from retrieval.setting_values import list_folders
 
 if TYPE_CHECKING:
     from multiprocessing.context import ForkServerContext
@@ -222,7 +223,9 @@ def make_source(name: str, config: NamespaceConfig, db: Database, ring: KeyRing)
             app = connections.get_usable_app(config, name, settings.load_settings())
         except ServiceError as error:  # removed since the request
             raise Fatal(str(error)) from error
-        return ConnectedSource(db, ring, make_connector(name, app, settings.load_settings()))
+        return ConnectedSource(
+            db, ring, make_connector(name, app, narrow_settings(settings.load_settings(), config.organization_id))
+        )
     crawler = CRAWLER_FACTORIES.get((name, (config.web_scraper or {}).get("provider", "")))
     make = _load_factory({**SOURCE_FACTORIES, name: crawler} if crawler else SOURCE_FACTORIES, name, "source")
     return cast("Source", make(make_scraper(config), make_file_store(config), db))
@@ -303,6 +306,12 @@ def read_config(name: str, config: Mapping[str, Any], options: settings.Settings
         _CUSTOM_MODULE if name == "CUSTOM" else f"connectors.sources.{name.lower()}.connector"
     )
     return cast("Tokens", module.read_config(config, options))
+
+
+def narrow_settings(options: settings.Settings, organization: str) -> settings.Settings:
+    """Return the settings with the `source_folders` of an organization."""
+    folders = list_folders(options.source_folders, organization)
+    return options.model_copy(update={"source_folders": folders}) if options.source_folders else options
 
 
 def make_connector(name: str, app: Mapping[str, Any], options: settings.Settings) -> Connector:

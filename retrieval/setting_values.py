@@ -173,8 +173,27 @@ def _split_paths(value: object) -> object:
 Names = Annotated[list[str], NoDecode, BeforeValidator(split_list)]
 Networks = Annotated[list[IPv4Network | IPv6Network], NoDecode, BeforeValidator(split_list)]
 Origins = Annotated[list[Origin], NoDecode, BeforeValidator(split_list)]
-# Paths, comma-separated or a JSON list.
-Folders = Annotated[list[Path], NoDecode, BeforeValidator(_split_paths)]
+
+
+def _is_folder(entry: str) -> str:
+    if not _FOLDER_PATTERN.fullmatch(entry):
+        raise ValueError("neither a folder, such as /srv/files, nor an organization's, such as org_…=/srv/files")
+    return entry
+
+
+_FOLDER_PATTERN = re.compile(r"(?:(org_[a-z0-9]+)=)?(/.*)", re.DOTALL)
+
+
+def list_folders(entries: Iterable[str], organization: str) -> list[str]:
+    """List the folders of an organization among entries of `Folders`: its own, and those without an organization."""
+    matches = [_FOLDER_PATTERN.fullmatch(entry) for entry in entries]
+    return [match[2] for match in matches if match is not None and match[1] in {None, organization}]
+
+
+# Folders, each for all organizations or `org_…=` one of them, comma-separated or a JSON list.
+Folders = Annotated[
+    list[Annotated[str, BeforeValidator(str), AfterValidator(_is_folder)]], NoDecode, BeforeValidator(_split_paths)
+]
 # Hosts with ports.
 Places = Annotated[list[Annotated[str, AfterValidator(_is_place)]], NoDecode, BeforeValidator(_places)]
 

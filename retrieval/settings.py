@@ -257,7 +257,7 @@ class Settings(BoundedSettings, BaseSettings):
     oauth_endpoints: dict[str, OAuthEndpoints] = {}
     """Other OAuth2 endpoints: `{"BOX": {"authorize": "https://…", "token": "https://…", "revoke": "https://…"}}`."""
     source_folders: Folders = []
-    """Folders readable by connections of OBJECTS, with all subfolders, comma-separated."""
+    """Folders with subfolders for connections of OBJECTS: `/srv/files`, or `org_…=/srv/files` for an organization."""
     source_descriptions: Path | None = None
     """Folder of descriptions of services in YAML, for connections of CUSTOM."""
 

@@ -238,7 +238,9 @@ async def browse_connection(
     pages: list[tuple[list[SelectableEntry], str | None]] = []
 
     def list_folder() -> None:
-        connector = registry.make_connector(stored.connector, app, services.settings)
+        connector = registry.make_connector(
+            stored.connector, app, registry.narrow_settings(services.settings, scope.organization)
+        )
         tokens = ConnectionTokens(services.db, services.ring, stored.id, connector.authorizer)
         pages.append(browsing.list_folder(tokens, connector, parent, position, chosen))
 
@@ -307,9 +309,10 @@ async def _read_config(
     if config is None or connector not in CREDENTIAL_SOURCES:
         problem = f"is needed by {connector}" if config is None else f"is not for {connector}: authorize it instead"
         raise _config_error("config", problem)
+    settings = registry.narrow_settings(request.services.settings, request.caller.organization)
     try:
         return await request.services.run_in_thread(
-            registry.read_config, connector, msgspec.to_builtins(config), request.services.settings
+            registry.read_config, connector, msgspec.to_builtins(config), settings
         )
     except ValueError as error:
         name, problem = error.args

@@ -1,7 +1,6 @@
 """The reference pages and `.env.example` match the code."""
 
 import re
-from pathlib import Path
 
 import pytest
 import yaml
@@ -81,7 +80,7 @@ def test_a_list_is_read_with_commas_or_as_json(value, monkeypatch):
     monkeypatch.setenv("RETRIEVAL_SOURCE_FOLDERS", value)
     monkeypatch.setenv("RETRIEVAL_OPENAI_MODELS", value.replace("/srv/a files", "small").replace("/srv/b", "large"))
     settings = Settings(_env_file=None)
-    assert settings.source_folders == [Path("/srv/a files"), Path("/srv/b")]
+    assert settings.source_folders == ["/srv/a files", "/srv/b"]
     assert settings.openai_models == ["small", "large"]
 
 

@@ -99,10 +99,15 @@ def _check_folder(location: Location, settings: Settings) -> None:
         raise ValueError("url", "must name a folder of the server, as file:///srv/files")
     if location.credentials or location.endpoint or location.region:
         raise ValueError("url", "names a folder, which has no credentials, endpoint or region")
-    folder = Path(os.path.realpath(f"/{location.prefix}"))
-    if not any(folder.is_relative_to(os.path.realpath(allowed)) for allowed in settings.source_folders):
-        setting = f"RETRIEVAL_SOURCE_FOLDERS={folder}"
-        raise ValueError("url", f"names no folder that the operator allows, for example with {setting}")
+    # A path outside of the allowed folders is refused by its name: resolving it would reveal the server's paths.
+    folder = Path(f"/{location.prefix}")
+    is_allowed = any(
+        (folder.is_relative_to(allowed) or folder.is_relative_to(os.path.realpath(allowed)))
+        and Path(os.path.realpath(folder)).is_relative_to(os.path.realpath(allowed))
+        for allowed in settings.source_folders
+    )
+    if not is_allowed:
+        raise ValueError("url", "names no folder that the operator allows by RETRIEVAL_SOURCE_FOLDERS")
 
 
 def _check_bucket(location: Location, _settings: Settings) -> None:

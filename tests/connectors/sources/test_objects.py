@@ -13,6 +13,7 @@ import pytest
 from connectors import registry
 from connectors.http import retries, sessions
 from connectors.sources.objects.connector import POLICY
+from connectors.sources.objects.location import parse_location
 from retrieval.errors import Fatal, Retryable, Skippable
 from retrieval.settings import Settings
 from tests.connectors.sources.test_described import Tokens
@@ -195,6 +196,7 @@ def test_a_folder_behind_a_link_and_names_that_are_no_utf8_are_read(tmp_path):
     storage.put(os.fsdecode(b"M\xfcll/caf\xe9.txt"), "badgers")
     (tmp_path / "link").symlink_to(storage.path)
     storage.config = {"url": f"file://{tmp_path}/link"}
+    storage.settings = storage.settings.model_copy(update={"source_folders": [f"{tmp_path}/link"]})
     (item,) = list_items(storage)[0].values()
     assert (item.properties["path"], item.name) == ("M\ufffdll/caf\ufffd.txt", "caf\ufffd.txt")
     assert item.external_id.endswith("/link/M%FCll/caf%E9.txt")
@@ -285,6 +287,25 @@ def test_a_folder_behind_a_link_below_that_of_a_connection_is_not_listed(tmp_pat
     for folder in ("link", "link/deep"):
         with pytest.raises(Skippable, match="no such folder"):
             connector.browse(tokens, folder, None)
+
+
+@pytest.mark.parametrize("path", ["/proc/self/cwd", "/proc/1/exe", "/etc", "/nowhere/at/all", "{files}/../other"])
+def test_a_refused_folder_is_neither_resolved_nor_named(tmp_path, path):
+    storage = Folder(tmp_path)
+    (tmp_path / "link").symlink_to(tmp_path.parent)
+    for url in (f"file://{path.format(files=storage.path)}", f"file://{tmp_path}/link"):
+        with pytest.raises(ValueError, match="url") as refusal:
+            parse_location({"url": url}, storage.settings)
+        assert "/" not in refusal.value.args[1]
+
+
+def test_a_folder_of_an_organization_is_for_no_other(tmp_path):
+    storage = Folder(tmp_path)
+    settings = Settings(_env_file=None, source_folders=[f"org_a={storage.path}"])
+    parse_location(storage.config, registry.narrow_settings(settings, "org_a"))
+    for refusing in (settings, registry.narrow_settings(settings, "org_b")):
+        with pytest.raises(ValueError, match="url"):
+            parse_location(storage.config, refusing)
 
 
 @pytest.mark.slow
