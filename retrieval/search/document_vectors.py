@@ -6,6 +6,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass
+from hashlib import blake2b
 from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
@@ -24,6 +25,10 @@ if TYPE_CHECKING:
 
 # Least recently used entries are dropped beyond this size.
 CACHE_BYTES = 64 * 2**20
+# Stacked vectors of the sets that filters and users selected last.
+SELECTION_CACHE_BYTES = 32 * 2**20
+# Smaller sets are stacked faster than they are looked up.
+MIN_SELECTION_CHUNKS = 1_000
 # Bytes of an entry without its chunks.
 ENTRY_BYTES = 600
 # One in four extra candidates makes up for the rounding of codes in the exact comparison.
@@ -49,14 +54,54 @@ class _VersionEntry:
         return ENTRY_BYTES + self.chunks.nbytes + self.codes.nbytes + self.scales.nbytes
 
 
-class DocumentVectors:
-    """Thread-safe LRU cache of entries."""
+class _EntryCache:
+    """LRU cache of entries; not thread-safe."""
 
-    def __init__(self, cache_bytes: int = CACHE_BYTES) -> None:
-        self._cache_bytes = cache_bytes
+    def __init__(self, max_bytes: int) -> None:
+        self._max_bytes = max_bytes
         self._size = 0
         self._entries: OrderedDict[str, _VersionEntry] = OrderedDict()
+
+    def get(self, name: str, dimensions: int) -> _VersionEntry | None:
+        """Return an entry with vectors of these dimensions; 0 is any."""
+        entry = self._entries.get(name)
+        if entry is None or dimensions not in (0, entry.dimensions):
+            return None
+        self._entries.move_to_end(name)
+        return entry
+
+    def put(self, name: str, entry: _VersionEntry) -> None:
+        previous = self._entries.pop(name, None)
+        self._size += entry.byte_size - (previous.byte_size if previous else 0)
+        self._entries[name] = entry
+        while self._size > self._max_bytes and self._entries:
+            self._size -= self._entries.popitem(last=False)[1].byte_size
+
+
+class DocumentVectors:
+    """Thread-safe cache of versions, and of stacked sets of versions."""
+
+    def __init__(self, cache_bytes: int = CACHE_BYTES, selection_bytes: int = SELECTION_CACHE_BYTES) -> None:
+        self._versions = _EntryCache(cache_bytes)
+        self._selections = _EntryCache(selection_bytes)
         self._lock = threading.Lock()
+
+    def read_stacked(
+        self, db: Database, partition_id: int, versions: Sequence[str], dimensions: int, max_chunks: int
+    ) -> _VersionEntry | None:
+        """Return the chunks of versions as one entry; None above `max_chunks`."""
+        name = blake2b(",".join(versions).encode(), digest_size=16).hexdigest()
+        with self._lock:
+            stacked = self._selections.get(name, dimensions)
+        if stacked is None:
+            entries = self.read(db, partition_id, versions, dimensions, max_chunks)
+            if entries is None:
+                return None
+            stacked = _stack(entries, dimensions)
+            if dimensions and len(stacked.chunks) >= MIN_SELECTION_CHUNKS:
+                with self._lock:
+                    self._selections.put(name, stacked)
+        return stacked if len(stacked.chunks) <= max_chunks else None
 
     def read(
         self, db: Database, partition_id: int, versions: Sequence[str], dimensions: int, max_chunks: int
@@ -68,12 +113,11 @@ class DocumentVectors:
         missing: list[str] = []
         with self._lock:
             for version in versions:
-                entry = self._entries.get(version)
-                if entry is None or dimensions not in (0, entry.dimensions):
+                entry = self._versions.get(version, dimensions)
+                if entry is None:
                     missing.append(version)
                 else:
                     cached.append(entry)
-                    self._entries.move_to_end(version)
         room = max_chunks - sum(len(entry.chunks) for entry in cached)
         if room < 0 or (missing and queries.count_chunks(db, missing, room + 1) > room):
             return None
@@ -86,11 +130,7 @@ class DocumentVectors:
             entries |= _encode(rows, dimensions)
         with self._lock:
             for version, entry in entries.items():
-                previous = self._entries.pop(version, None)
-                self._size += entry.byte_size - (previous.byte_size if previous else 0)
-                self._entries[version] = entry
-            while self._size > self._cache_bytes and self._entries:
-                self._size -= self._entries.popitem(last=False)[1].byte_size
+                self._versions.put(version, entry)
         return list(entries.values())
 
 
@@ -109,26 +149,48 @@ def compare_versions(
     import numpy as np
 
     dimensions = 0 if values is None else len(values)
-    entries = _document_vectors.setdefault(db, DocumentVectors()).read(
+    stacked = _document_vectors.setdefault(db, DocumentVectors()).read_stacked(
         db, partition_id, versions, dimensions, max_chunks
     )
-    if entries is None:
+    if stacked is None:
         return None
-    if not entries:
-        return Matches([], [])
-    chunks = np.concatenate([entry.chunks for entry in entries])
-    if values is None:
+    chunks = stacked.chunks
+    if values is None or not len(chunks):
         return Matches(chunks, [])
     best = chunks
     exact = nearest + nearest // SPARE_DIVISOR
     if len(chunks) > exact:
-        codes = np.concatenate([entry.codes for entry in entries])
-        query = np.asarray(values, np.float32)
-        rows = max(1, _BLOCK_VALUES // len(query))
-        products = [codes[start : start + rows].astype(np.float32) @ query for start in range(0, len(codes), rows)]
-        scores = np.concatenate(products) * np.concatenate([entry.scales for entry in entries])
+        scores = _multiply(stacked.codes, np.asarray(values, np.float32)) * stacked.scales
         best = chunks[np.argpartition(scores, len(scores) - exact)[-exact:]]
     return Matches(chunks, queries.sort_nearest(db, partition_id, best.tolist(), values, nearest))
+
+
+def _multiply(codes: Codes, query: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
+    """Return the products of codes and the query."""
+    import numpy as np
+
+    rows = max(1, _BLOCK_VALUES // len(query))
+    products = np.empty(len(codes), np.float32)
+    # One buffer for all blocks: fresh memory costs more than the products.
+    buffer = np.empty((min(rows, len(codes)), len(query)), np.float32)
+    for start in range(0, len(codes), rows):
+        block = codes[start : start + rows]
+        np.copyto(buffer[: len(block)], block)
+        np.dot(buffer[: len(block)], query, out=products[start : start + rows])
+    return products
+
+
+def _stack(entries: Sequence[_VersionEntry], dimensions: int) -> _VersionEntry:
+    """Stack entries; their codes are left out with `dimensions` 0."""
+    import numpy as np
+
+    if not entries:
+        return _VersionEntry(np.zeros(0, np.int64), np.zeros((0, dimensions), np.int8), np.zeros(0), dimensions)
+    chunks = np.concatenate([entry.chunks for entry in entries])
+    if not dimensions:
+        return _VersionEntry(chunks, np.zeros((len(chunks), 0), np.int8), np.zeros(len(chunks)), 0)
+    codes, scales = (np.concatenate([getattr(entry, name) for entry in entries]) for name in ("codes", "scales"))
+    return _VersionEntry(chunks, codes, scales, dimensions)
 
 
 def _encode(rows: Sequence[VersionVectors], dimensions: int) -> dict[str, _VersionEntry]:

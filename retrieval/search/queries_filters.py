@@ -123,17 +123,3 @@ def sort_by_distance(
     """
     params = {"partition": partition_id, "chunks": array_literal(chunks), **vector_params(values)}
     return db.fetch(int, statement, params)
-
-
-def list_chunks(db: Executor, documents: Sequence[str], limit: int) -> list[int]:
-    """List up to `limit` visible chunks of documents."""
-    statement: LiteralString = """
-        select c.id from unnest(%(documents)s::text[]) n (id)
-        cross join lateral (
-            select id, active_generation from documents where id = n.id and deleted_at is null limit 1
-        ) d
-        cross join lateral (
-            select id from chunks where document_id = d.id and generation = d.active_generation offset 0
-        ) c limit %(limit)s
-    """
-    return db.fetch(int, statement, {"documents": list(documents), "limit": limit})

@@ -12,7 +12,6 @@ from weakref import WeakKeyDictionary
 
 from retrieval import text_filter
 from retrieval.access.queries import memberships
-from retrieval.access.reading import viewed_database
 from retrieval.database import partitions
 from retrieval.database.database import Database
 from retrieval.filters import DocumentFilter
@@ -24,8 +23,10 @@ from retrieval.search.queries_filters import Matches
 
 # Exact comparison is always used up to this number of chunks.
 MIN_EXACT_CHUNKS = 2_000
-# An index search passes one vector in the time of 16 exact comparisons.
-COMPARISONS_PER_STEP = 16
+# An index search, and the check of its candidates by words, pass one vector in the time of 100 comparisons in memory.
+COMPARISONS_PER_STEP = 100
+# A quarter of the vectors that `document_vectors` keeps: more would push out those of other filters.
+MAX_EXACT_CHUNKS = 40_000
 # Estimate of candidates for a search by words, without a vector comparison.
 MIN_WORD_CANDIDATES = 100
 UNLIMITED_CHUNKS = 2**31
@@ -66,32 +67,50 @@ def estimate_selectivity(
     broad = _broad_filters.setdefault(db, _BroadFilters())
     name = partition.id, _name(document_filter, viewer, candidates)
     few = counted_chunks = None
+    if not narrows and broad.contains(name):
+        return Selectivity(document_filter)
     if viewer is not None and (by_words or document_filter is None or not document_filter.document_ids):
         few = _list_few(db, partition, viewer, broad)
         if few is None and not narrows:
             return Selectivity(document_filter)
-    if viewer is not None and few is not None:
-        document_filter = memberships.narrow_filter(document_filter, few)
-        chunks = (
-            queries_filters.list_chunks(viewed_database(db, viewer), few, MAX_COUNTED_CHUNKS + 1) if by_words else []
-        )
-        counted_chunks = chunks if by_words and len(chunks) <= MAX_COUNTED_CHUNKS else None
+    if few is not None:
+        document_filter = memberships.narrow_filter(document_filter, [version.partition(" ")[0] for version in few])
+        if by_words and narrows:
+            counted_chunks = _limit_counted(
+                document_vectors.compare_versions(db, partition.id, few, None, 0, MAX_COUNTED_CHUNKS)
+            )
     reads_rows = document_filter is not None and document_filter.reads_rows
     if broad.contains(name) and not reads_rows:
         return Selectivity(document_filter, counted_chunks=counted_chunks)
     max_chunks = UNLIMITED_CHUNKS if reads_rows else limit_exact(partition.chunks, candidates)
-    matches = match_chunks(db, partition, document_filter, values, candidates, viewer=viewer, max_chunks=max_chunks)
+    matches = match_chunks(
+        db,
+        partition,
+        document_filter,
+        values,
+        candidates,
+        viewer=viewer if few is None else None,
+        max_chunks=max_chunks,
+        versions=None if narrows else few,
+    )
     if matches is None:
         broad.add(name)
+    elif few is not None and by_words and not narrows:
+        counted_chunks = _limit_counted(matches)
     return Selectivity(document_filter, matches, counted_chunks)
 
 
-def _list_few(db: Database, partition: Partition, viewer: Viewer, broad: _BroadFilters) -> tuple[str, ...] | None:
-    """List the viewer's documents; None above the limit."""
-    name = partition.id, _name(None, viewer, 0)
+def _limit_counted(visible: Matches | None) -> list[int] | None:
+    """Return the chunks for frequencies of words; None above the limit."""
+    return None if visible is None or len(visible.chunks) > MAX_COUNTED_CHUNKS else list(map(int, visible.chunks))
+
+
+def _list_few(db: Database, partition: Partition, viewer: Viewer, broad: _BroadFilters) -> list[str] | None:
+    """List the versions that the viewer may see; None above the limit."""
+    name = partition.id, viewer.user
     if broad.contains(name):
         return None
-    few = memberships.list_visible_ids(db, viewer)
+    few = memberships.list_visible_versions(db, viewer)
     if few is None:
         broad.add(name)
     return few
@@ -100,7 +119,8 @@ def _list_few(db: Database, partition: Partition, viewer: Viewer, broad: _BroadF
 def limit_exact(chunks: int, candidates: int) -> int:
     """Return the limit of matching chunks for exact comparison."""
     # At the limit, both ways take the same time.
-    return max(MIN_EXACT_CHUNKS, math.isqrt(COMPARISONS_PER_STEP * candidates * chunks))
+    by_cost = math.isqrt(COMPARISONS_PER_STEP * candidates * chunks)
+    return max(MIN_EXACT_CHUNKS, min(by_cost, MAX_EXACT_CHUNKS))
 
 
 def match_chunks(
@@ -112,12 +132,14 @@ def match_chunks(
     *,
     viewer: Viewer | None,
     max_chunks: int = UNLIMITED_CHUNKS,
+    versions: Sequence[str] | None = None,
 ) -> Matches | None:
-    """Return matching chunks and the nearest; None above `max_chunks`."""
+    """Return matching chunks and the nearest; None above `max_chunks`. `versions`: those that match, if known."""
     if max_chunks < UNLIMITED_CHUNKS and not (document_filter is not None and document_filter.reads_rows):
-        versions = queries_vectors.list_versions(
-            db, partition.id, document_filter or DocumentFilter(), viewer=viewer, limit=max_chunks + 1
-        )
+        if versions is None:
+            versions = queries_vectors.list_versions(
+                db, partition.id, document_filter or DocumentFilter(), viewer=viewer, limit=max_chunks + 1
+            )
         if len(versions) <= max_chunks:
             return document_vectors.compare_versions(db, partition.id, versions, values, candidates, max_chunks)
     return queries_filters.match_chunks(
@@ -173,9 +195,7 @@ def forget_remembered(db: Database) -> None:
 
 
 def _name(document_filter: DocumentFilter | None, viewer: Viewer | None, candidates: int) -> str:
-    """Return a short key of filter and viewer."""
+    """Return a short key of filter, viewer and candidates."""
     user = "" if viewer is None else viewer.user
-    if document_filter is None or not document_filter.narrows():
-        return user
     key = repr((document_filter, candidates)).encode("utf-8", "surrogatepass")
     return f"{user}\0{blake2b(key, digest_size=16).hexdigest()}"

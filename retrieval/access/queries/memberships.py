@@ -8,6 +8,7 @@ from typing import Any, LiteralString
 
 from retrieval.database import partitions
 from retrieval.database.database import Database
+from retrieval.database.sessions import INDEX_SCANS_ONLY
 from retrieval.filters import DocumentFilter
 from retrieval.ports import Scope
 from retrieval.principals import EVERYONE_PRINCIPAL, Viewer, group_principal, user_principal
@@ -37,22 +38,25 @@ _SELECT_SCOPE_GROUPS: LiteralString = _select_groups(
         where p.namespace_id = %(namespace)s and p.tenant = %(tenant)s""",
 )
 _SELECT_DOCUMENT_GROUPS: LiteralString = _select_groups("select partition_id from documents where id = %(document)s")
-_LIST_VISIBLE_IDS: LiteralString = """
+_LIST_VISIBLE_VERSIONS: LiteralString = """
     with listed as (
         select array(
-            select id from documents
+            select id || ' ' || active_generation from documents
             where partition_id = %(partition)s and deleted_at is null and allowed <> '{@}'::text[]
-              and allowed && %(principals)s::text[] limit %(limit)s + 1
-        ) as ids
+              and allowed && %(principals)s::text[]
+              and not %(names)s::jsonb ?| denied limit %(limit)s + 1
+        ) as versions
     ),
     open as (
-        select case when cardinality(l.ids) <= %(limit)s then array(
-            select id from documents
+        select case when cardinality(l.versions) <= %(limit)s then array(
+            select id || ' ' || active_generation from documents
             where partition_id = %(partition)s and deleted_at is null and allowed = '{@}'::text[]
-            limit %(limit)s + 1
-        ) end as ids from listed l
+              and not %(names)s::jsonb ?| denied limit %(limit)s + 1
+        ) end as versions from listed l
     )
-    select case when cardinality(l.ids) + cardinality(o.ids) <= %(limit)s then l.ids || o.ids end as ids
+    select case when cardinality(l.versions) + cardinality(o.versions) <= %(limit)s then
+               array_to_string(l.versions || o.versions, ',')
+           end as versions
     from listed l, open o
 """
 
@@ -85,12 +89,15 @@ async def find_document_viewer(db: Database, document_id: str, name: str, groups
     )
 
 
-def list_visible_ids(db: Database, viewer: Viewer) -> tuple[str, ...] | None:
-    """Return the ids of documents visible to the viewer, or None above MAX_VISIBLE_IDS."""
-    # Includes documents that deny the viewer: database policies hide their content.
-    values: dict[str, Any] = {"partition": viewer.partition, "limit": MAX_VISIBLE_IDS}
-    ids = db.fetch_one(list, _LIST_VISIBLE_IDS, {**values, "principals": [*viewer.principals, EVERYONE_PRINCIPAL]})
-    return None if ids is None else tuple(ids)
+def list_visible_versions(db: Database, viewer: Viewer) -> list[str] | None:
+    """Return the versions of documents visible to the viewer, as `document generation`; None above MAX_VISIBLE_IDS."""
+    values: dict[str, Any] = {"partition": viewer.partition, "names": viewer.names, "limit": MAX_VISIBLE_IDS}
+    values["principals"] = [*viewer.principals, EVERYONE_PRINCIPAL]
+    # A sequential scan compares each document with every group of the user: 12 ms instead of 2 for 200 groups and 5,000
+    # documents.
+    with db.tuned(INDEX_SCANS_ONLY) as connection:
+        versions = connection.fetch_one(str, _LIST_VISIBLE_VERSIONS, values, prepare=True)
+    return None if versions is None else versions.split(",") if versions else []
 
 
 def narrow_filter(document_filter: DocumentFilter | None, ids: Sequence[str]) -> DocumentFilter:
