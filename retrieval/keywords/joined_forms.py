@@ -26,7 +26,7 @@ UNIT_NAMES: Final = frozenset(
     nm μm um mm cm dm m km ft yd mi mg g kg t lb lbs oz ml cl dl l hl gal ms s min h hr hrs hz khz mhz ghz pa kpa
     mpa hpa bar mbar psi n kn mnm j kj mj cal kcal w mw kw gw kwh mwh wh v mv kv a ma ah mah va kva ohm pf nf uf f
     c k °c °f rpm bit kbit mbit gbit b kb mb gb tb kib mib gib tib kbps mbps gbps px dpi pt db dba mol mmol ppm lm
-    lx cd mah m2 m3 cm2 cm3 km2 kmh mph eur usd gbp chf
+    lx cd pc pcs m2 m3 cm2 cm3 km2 kmh mph eur usd gbp chf
     """.split()  # noqa: SIM905 - a list of words
 )
 # Units that are words or list letters in lower case: `in 1998 a law`.
@@ -42,7 +42,7 @@ _PHONE_PATTERN: Final = re.compile(
 )
 _CODE_PATTERN: Final = re.compile(
     r"(?<![\w.,])(?<!\d )(?:[A-Z]{1,4} )?[A-Za-z]{0,4}\d+[A-Za-z]{0,2}"
-    rf"(?: \d+[A-Za-z]{{0,2}}){{1,{MAX_GROUPS - 1}}}(?!\w|[.,]\d| \d)"
+    rf"(?: [A-Z]{{0,2}}\d+[A-Za-z]{{0,2}}){{1,{MAX_GROUPS - 1}}}(?!\w|[.,]\d| \d)"
 )
 _GROUPED_IBAN: Final = re.compile(r"\b[A-Za-z]{2}\d{2}(?: [A-Za-z\d]{4}){2,7}(?: [A-Za-z\d]{1,4})?\b")
 _DIMENSIONS_PATTERN: Final = re.compile(
@@ -51,7 +51,7 @@ _DIMENSIONS_PATTERN: Final = re.compile(
 _TIMES_PATTERN: Final = re.compile(r" ?[x×*] ?")
 _UNIT_PATTERN: Final = re.compile(r"(?<![\w,])(?<!\d\.)(\d+(?:[.,]\d+)?) ?([^\W\d_]{1,4}[23]?|°[CF])(?!\w)")
 _CODE_TYPED: Final = re.compile(r"(?<!\w)[A-Za-z\d]++(?:\.\d++)?(?!\w)")
-_LETTERS_OF_HEX: Final = re.compile(r"[a-fA-F]{6,16}")
+_LETTERS_OF_HEX: Final = re.compile(r"[a-fA-F]{4,16}")
 _HEX_PATTERN: Final = re.compile(r"\b0x([\da-f]{2,16})\b", re.IGNORECASE)
 _NAME_WITH_VERSION: Final = re.compile(r"\b([^\W\d_]{3,})(?=\d+(?:[._-]\d+)*\b)")
 _EMOJI_PATTERN: Final = re.compile(
@@ -60,9 +60,9 @@ _EMOJI_PATTERN: Final = re.compile(
 )
 # Han characters of names by Unihan, kSemanticVariant and kZVariant, simplified.
 _FORMS_OF_NAMES: Final = {
-    "髙": "高", "﨑": "崎", "濵": "滨", "邉": "边", "斉": "齐", "斎": "斋", "\U00020bb7": "吉", "栁": "柳", "桒": "桑",
-    "冨": "富", "嶋": "岛", "嶌": "岛", "舘": "馆", "槗": "桥", "栄": "荣", "恵": "惠", "曻": "升", "凜": "凛",
-    "閒": "间",
+    "髙": "高", "﨑": "崎", "濵": "滨", "邉": "边", "斎": "齐", "齋": "齐", "斋": "齐", "\U00020bb7": "吉", "栁": "柳",
+    "桒": "桑", "冨": "富", "嶋": "岛", "嶌": "岛", "舘": "馆", "槗": "桥", "栄": "荣", "恵": "惠", "曻": "升",
+    "凜": "凛", "閒": "间",
 }  # fmt: skip
 
 

@@ -1,18 +1,20 @@
 """Find compounds and inflections of query words among the partition's terms.
 
-Keller finds Heizungskeller, Wärmepumpe finds Wärmepumpenanlage      compounds, by stem
+Keller finds Heizungskeller, Wärmepumpe finds Wärmepumpenanlage      compounds, by stem and as typed
+avtal finds hyresavtalet                                             with endings that stemmers leave
+Pumpe finds Wärmepumpenanlage                                        inside of a compound, if nothing else has the word
 Heizungskeller finds Keller der Heizung                             both parts are terms of the partition
 pompa finds pompy, насос finds насосами                              languages without a stemmer, and Turkish
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
 from retrieval.database.rows import Executor
-from retrieval.keywords import languages, queries, queries_word_forms
+from retrieval.keywords import analyzer, languages, queries, queries_word_forms
 from retrieval.keywords.queries import TermStatistics
 from retrieval.keywords.queries_word_forms import TermRange
 
@@ -30,7 +32,15 @@ MIN_LETTERS: Final = 4
 MIN_FIRST_LETTERS: Final = 3
 # Most frequent forms per word.
 MAX_FORMS: Final = 12
+# Stem of a longer typed word: Wagen has wag.
+MIN_STEM_LETTERS: Final = 3
 _LINKING_LETTERS: Final = ("", "s", "e", "n", "en", "er", "es")
+# Endings that stemmers leave: -et of Swedish, and all of a document whose language was not detected.
+_NORDIC_LANGUAGES: Final = frozenset({"swedish", "danish", "norwegian"})
+_NORDIC_ENDINGS: Final = (
+    "a", "n", "s", "t", "en", "er", "et", "ar", "or", "na", "ne", "ens", "ets", "ene", "arna", "erna", "orna", "erne",
+)  # fmt: skip
+_ENDINGS: Final = ("e", "n", "s", "en", "er")
 # Prefixes of derived words, which are no compounds; normalized.
 _VERB_PREFIXES: Final = frozenset(
     """
@@ -47,21 +57,37 @@ def find_forms(
         return {}
     detected = languages.choose_configuration(languages.detect_language(text), "")
     read_by = {detected} if detected in configurations else set(configurations)
-    words = [row for row in statistics if row.term.isalpha() and len(row.term) >= MIN_LETTERS]
+    words = [row for row in statistics if row.term.isalpha() and len(row.term) >= MIN_STEM_LETTERS]
     compounding = [row for row in words if COMPOUND_LANGUAGES.intersection(read_by, row.languages)]
-    inflected = [row for row in words if INFLECTED_LANGUAGES.intersection(read_by, row.languages)]
+    inflected = [
+        row
+        for row in words
+        if len(row.term) >= MIN_LETTERS and INFLECTED_LANGUAGES.intersection(read_by, row.languages)
+    ]
     if not (compounding or inflected):
         return {}
     queried = {row.term for row in statistics}
-    near: dict[str, list[TermStatistics]] = {row.term: [] for row in words}
-    ranges = [*_range_compounds(compounding), *_range_inflections(inflected)]
+    near: dict[str, dict[str, TermStatistics]] = {row.term: {} for row in words}
+    bases = _list_bases(db, text, compounding, COMPOUND_LANGUAGES.intersection(read_by))
+    endings = _NORDIC_ENDINGS if _NORDIC_LANGUAGES.intersection(read_by) else _ENDINGS
+    ranges = [*_range_compounds(bases, endings), *_range_inflections(inflected)]
     for item, candidate in queries_word_forms.list_terms_in_ranges(db, partition_id, ranges):
-        is_form = _is_inflection if item.is_inflection else _is_compound
-        if candidate.term not in queried and is_form(item.word, candidate.term):
-            near[item.word].append(candidate)
+        is_form = (
+            _is_inflection(item.base, candidate.term)
+            if item.is_inflection
+            else _is_compound(item.base, candidate.term, endings)
+        )
+        if candidate.term not in queried and is_form:
+            near[item.word][candidate.term] = candidate
+    hidden = _list_hidden(compounding, bases, near)
+    for word, base, candidate in queries_word_forms.list_terms_with(db, partition_id, hidden):
+        if _is_inside(base, candidate.term, endings):
+            near[word][candidate.term] = candidate
     forms: dict[str, list[TermStatistics]] = {}
     for row in words:
-        most_frequent = sorted(near[row.term], key=lambda candidate: (-candidate.chunks, candidate.term))[:MAX_FORMS]
+        most_frequent = sorted(near[row.term].values(), key=lambda candidate: (-candidate.chunks, candidate.term))[
+            :MAX_FORMS
+        ]
         forms[row.term] = [
             replace(candidate, times=FORM_COUNT * row.times, chunks=max(candidate.chunks, row.chunks))
             for candidate in most_frequent
@@ -72,15 +98,56 @@ def find_forms(
     return forms
 
 
-def _range_compounds(rows: Iterable[TermStatistics]) -> Iterator[TermRange]:
+def _list_bases(
+    db: Executor, text: str, rows: Sequence[TermStatistics], configurations: Iterable[str]
+) -> dict[str, tuple[str, ...]]:
+    """Return the forms that compounds of a term may have: stems, and the words of the query with the term's stem."""
+    typed = [word for word in analyzer.list_words(analyzer.normalize_text(text)) if len(word) >= MIN_LETTERS]
+    typed = [word for word in typed if any(word.startswith(row.term) for row in rows)]
+    stems: dict[str, set[str]] = {word: {word} for word in typed}
+    for word, stem in queries_word_forms.stem_in_compounds(db, sorted(configurations), typed):
+        stems[word].add(stem)
+    bases = {}
     for row in rows:
-        yield TermRange(row.term, row.term, len(row.term) + MIN_LETTERS, is_reversed=False)
-        yield TermRange(row.term, row.term[::-1], len(row.term) + MIN_FIRST_LETTERS, is_reversed=True)
+        forms = {row.term}.union(*(stems[word] for word in typed if word.startswith(row.term)))
+        least = MIN_LETTERS if forms == {row.term} else MIN_STEM_LETTERS
+        bases[row.term] = tuple(sorted(form for form in forms if len(form) >= least))
+    return bases
+
+
+def _range_compounds(bases: Mapping[str, Sequence[str]], endings: Sequence[str]) -> Iterator[TermRange]:
+    for word, forms in bases.items():
+        for base in forms:
+            yield TermRange(word, base, base[::-1], len(base) + MIN_FIRST_LETTERS, is_reversed=True)
+            if len(base) < MIN_LETTERS:
+                continue
+            yield TermRange(word, base, base, len(base) + MIN_LETTERS, is_reversed=False)
+            for ending in endings:
+                start = (base + ending)[::-1]
+                yield TermRange(word, base, start, len(start) + MIN_FIRST_LETTERS, is_reversed=True)
 
 
 def _range_inflections(rows: Iterable[TermStatistics]) -> Iterator[TermRange]:
     for row in rows:
-        yield TermRange(row.term, row.term[: _stem_length(row.term)], 3, is_reversed=False, is_inflection=True)
+        start = row.term[: _stem_length(row.term)]
+        yield TermRange(row.term, row.term, start, 3, is_reversed=False, is_inflection=True)
+
+
+def _list_hidden(
+    rows: Iterable[TermStatistics],
+    bases: Mapping[str, Sequence[str]],
+    near: Mapping[str, Mapping[str, TermStatistics]],
+) -> list[tuple[str, str]]:
+    """List words with their forms that neither chunks nor compounds have at an end."""
+    # One row may be the stem of a word in one language, and another row that in another language.
+    found = {form for row in rows for form in bases[row.term] if row.chunks or near[row.term]}
+    return [
+        (row.term, form)
+        for row in rows
+        if not row.chunks and not near[row.term] and found.isdisjoint(bases[row.term])
+        for form in bases[row.term]
+        if len(form) >= MIN_LETTERS
+    ]
 
 
 def _stem_length(word: str) -> int:
@@ -96,15 +163,32 @@ def _is_inflection(word: str, term: str) -> bool:
     return term.isalpha() and shared >= _stem_length(word) and (shared == len(word) or len(term) - shared <= 4)
 
 
-def _is_compound(word: str, term: str) -> bool:
+def _is_compound(base: str, term: str, endings: Sequence[str]) -> bool:
+    """Check for a compound that begins or ends with the base."""
     if not term.isalpha():
         return False
-    if term.startswith(word):
-        return any(
-            term[len(word) :].startswith(link) and len(term) - len(word) - len(link) >= MIN_LETTERS
-            for link in _LINKING_LETTERS
-        )
-    return term.endswith(word) and term[: -len(word)] not in _VERB_PREFIXES
+    if term.startswith(base):
+        return _is_rest(term[len(base) :])
+    # A short stem has no endings, or `wag` would be found in `gewagt`.
+    return any(
+        term.endswith(base + ending) and _is_first(term[: len(term) - len(base + ending)])
+        for ending in ("", *(endings if len(base) >= MIN_LETTERS else ()))
+    )
+
+
+def _is_inside(base: str, term: str, endings: Sequence[str]) -> bool:
+    """Check for a compound with the base between other words."""
+    place = term.find(base, MIN_FIRST_LETTERS)
+    rest = term[place + len(base) :]
+    return term.isalpha() and place > 0 and _is_first(term[:place]) and (rest in ("", *endings) or _is_rest(rest))
+
+
+def _is_first(letters: str) -> bool:
+    return len(letters) >= MIN_FIRST_LETTERS and letters not in _VERB_PREFIXES
+
+
+def _is_rest(letters: str) -> bool:
+    return any(letters.startswith(link) and len(letters) - len(link) >= MIN_LETTERS for link in _LINKING_LETTERS)
 
 
 def _list_parts(
