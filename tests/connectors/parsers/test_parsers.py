@@ -189,7 +189,7 @@ def test_structure_of_a_word_document_survives(save: Save) -> None:
     document.add_heading("Weather", 1)
     document.add_paragraph("Fog in the morning.")
     bullet = document.add_paragraph("Lamp oil", style="List Bullet")
-    numbering = bullet._p.get_or_add_pPr().get_or_add_numPr()
+    numbering = bullet.paragraph_format.element.get_or_add_pPr().get_or_add_numPr()
     numbering.get_or_add_numId().val = document.styles["List Bullet"].element.pPr.numPr.numId.val
     numbering.get_or_add_ilvl().val = 0
     table = document.add_table(2, 2)
