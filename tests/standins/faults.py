@@ -125,13 +125,13 @@ def html(handler: Handler) -> bool:
     return True
 
 
-def packed(body: bytes, times: int = 2, code: int = 200) -> Fault:
+def packed(body: bytes, times: int = 2) -> Fault:
     """Return a repeatedly gzipped answer with matching headers, without a request for gzip."""
     for _ in range(times):
         body = gzip.compress(body)
 
     def fault(handler: Handler) -> bool:
-        handler.reply(code, body, {"Content-Encoding": ", ".join(["gzip"] * times)})
+        handler.reply(200, body, {"Content-Encoding": ", ".join(["gzip"] * times)})
         return True
 
     return fault

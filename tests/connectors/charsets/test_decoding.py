@@ -74,7 +74,7 @@ def test_a_page_is_decoded_by_its_bytes(charset):
         assert decoding.decode_text(encoded(page, charset), header, markup=True) == page, form
 
 
-@pytest.mark.parametrize("charset", SAMPLE_TEXTS)
+@pytest.mark.parametrize("charset", ["windows-1252", "windows-1251", "gb2312", "shift_jis", "euc-kr"])
 def test_every_kind_of_text_is_decoded_despite_a_wrong_declaration(charset, parse):
     text = SAMPLE_TEXTS[charset]
     page = encoded(f"<!doctype html><html><meta charset={charset}><body><p>{text}</p></body></html>", charset)

@@ -13,7 +13,6 @@ from bench import languages
 from connectors.embedders import e5, local
 from retrieval.errors import Fatal
 from retrieval.ingestion.chunking.tokenizer import E5_MODEL, e5_path, read_e5_file, tokenizer_for
-from retrieval.ports import UncalibratedEmbedder
 
 pytestmark = [
     pytest.mark.service,
@@ -67,25 +66,12 @@ def test_a_special_piece_in_a_text_is_plain_text():
     assert len(tokenizer_for("LOCAL", E5_MODEL).spans(["</s>"])[0]) > 1
 
 
-@pytest.mark.parametrize("language", ["de", "tr", "zh"])
-def test_the_right_text_is_first_across_languages(model, language):
-    messages = languages.read_messages(40)
-    assert languages.measure_accuracy(model, messages, "en", language) >= 0.8
-    assert languages.measure_accuracy(model, messages, language, "en") >= 0.8
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("language", languages.LANGUAGE_CODES)
 def test_the_right_text_is_first_in_each_language(model, language):
     messages = languages.read_messages()
     assert languages.measure_accuracy(model, messages, "en", language) >= 0.8
     assert languages.measure_accuracy(model, messages, language, "en") >= 0.8
-
-
-def test_the_model_says_where_its_cosines_begin(model, tmp_path):
-    assert isinstance(model, UncalibratedEmbedder)
-    assert model.unrelated_cosine == 0.7
-    assert not isinstance(local.MiniLM(tmp_path), UncalibratedEmbedder)
 
 
 def test_changed_weights_are_refused(monkeypatch, tmp_path):

@@ -6,28 +6,15 @@ import random
 import re
 import zipfile
 from io import BytesIO
-from pathlib import Path
 
 import pytest
 
-from connectors.parsers.parser import document_parser
 from retrieval.errors import Skippable
-from retrieval.ingestion import convert
 from retrieval.ingestion.convert import ConversionResult
-from retrieval.ports import OcrStrategy, RawContent
 from tests.connectors.parsers import containers
 from tests.connectors.parsers.containers import File
 
 pytestmark = pytest.mark.service
-
-
-def read(folder: Path, file: File) -> list[ConversionResult]:
-    """Return the documents of the file and of its parts."""
-    folder.mkdir(exist_ok=True)
-    path = folder / "raw"
-    path.write_bytes(file[1])
-    raw = RawContent(path, file[0], "", len(file[1]))
-    return convert.convert_file(document_parser(), raw, OcrStrategy.BASIC_PARSER, max_characters=10**7, max_files=1000)
 
 
 def missing(words: list[str], documents: list[ConversionResult]) -> list[str]:
@@ -37,15 +24,15 @@ def missing(words: list[str], documents: list[ConversionResult]) -> list[str]:
 
 
 @pytest.mark.parametrize("container", containers.CONTAINERS, ids=lambda container: container.__name__)
-def test_every_file_in_a_container_of_every_kind_is_read(tmp_path, container):
+def test_every_file_in_a_container_of_every_kind_is_read(unpack, container):
     words = [f"Canary{leaf.__name__}" for leaf in containers.LEAVES]
-    documents = read(tmp_path, container([leaf(word) for leaf, word in zip(containers.LEAVES, words, strict=True)]))
+    documents = unpack(*container([leaf(word) for leaf, word in zip(containers.LEAVES, words, strict=True)]))
     assert missing(words, documents) == [], documents
     assert [document.error for document in documents if document.error] == []
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_every_leaf_of_a_random_tree_of_containers_is_read(tmp_path, seed):
+def test_every_leaf_of_a_random_tree_of_containers_is_read(unpack, seed):
     chance = random.Random(seed)
     words: list[str] = []
 
@@ -56,39 +43,32 @@ def test_every_leaf_of_a_random_tree_of_containers_is_read(tmp_path, seed):
         return chance.choice(containers.LEAVES)(words[-1])
 
     root = chance.choice(containers.CONTAINERS)([grown(1) for _ in range(chance.randint(1, 4))])
-    documents = read(tmp_path, root)
+    documents = unpack(*root)
     lost = missing(words, documents)
     reported = " ".join(f"{document.filename} {document.error}" for document in documents if document.error)
     unreported = [word for word in lost if word[::-1].lower() not in reported]
     assert not unreported or "levels deep" in reported, documents
 
 
-def test_texts_embedded_in_an_opendocument_text_are_read(tmp_path):
-    assert (
-        missing(["Canaryone", "Canarytwo"], read(tmp_path, containers.open_document(["Canaryone", "Canarytwo"]))) == []
-    )
+def test_texts_embedded_in_an_opendocument_text_are_read(unpack):
+    assert missing(["Canaryone", "Canarytwo"], unpack(*containers.open_document(["Canaryone", "Canarytwo"]))) == []
 
 
-def test_a_signed_mail_is_read_as_the_mail_that_was_signed(tmp_path):
-    (document,) = read(tmp_path, containers.mail_signed_opaquely([]))
-    assert document.markdown == f"**Subject**: Minutes\n\n{containers.NOTE}\n"
-
-
-def test_an_invitation_is_a_part_of_its_mail(tmp_path):
+def test_an_invitation_is_a_part_of_its_mail(unpack):
     invitation = containers.part(containers.calendar("Canaryone"), with_name=False, attachment=False)
-    (document,) = read(tmp_path, ("mail.eml", containers.mail("alternative", invitation)))
+    (document,) = unpack("mail.eml", containers.mail("alternative", invitation))
     assert containers.NOTE in document.markdown
     assert "Canaryone" in document.markdown
     assert "- Start: 2026-11-25 10:00 UTC" in document.markdown
     assert "BEGIN:" not in document.markdown
 
 
-def test_a_text_in_both_winmail_and_mail_is_read_once(tmp_path):
+def test_a_text_in_both_winmail_and_mail_is_read_once(unpack):
     data = containers.mail("mixed", containers.part(("winmail.dat", containers.tnef([], containers.NOTE))))
-    (document,) = read(tmp_path, ("mail.eml", data))
+    (document,) = unpack("mail.eml", data)
     assert document.markdown.count(containers.NOTE) == 1
     alone = containers.mail("mixed", containers.part(("winmail.dat", containers.tnef([], containers.NOTE))), body="")
-    assert containers.NOTE in read(tmp_path, ("mail.eml", alone))[0].markdown
+    assert containers.NOTE in unpack("mail.eml", alone)[0].markdown
 
 
 def damaged(data: bytes, name: str) -> bytes:
@@ -151,9 +131,9 @@ def reported() -> dict[str, tuple[File, str, str]]:
 
 
 @pytest.mark.parametrize("case", reported(), ids=str)
-def test_a_part_that_cannot_be_read_is_reported_by_its_name_with_the_reason(tmp_path, case):
+def test_a_part_that_cannot_be_read_is_reported_by_its_name_with_the_reason(unpack, case):
     file, name, reason = reported()[case]
-    documents = read(tmp_path, file)
+    documents = unpack(*file)
     errors = {document.filename: document.error for document in documents if document.error}
     assert [error for path, error in errors.items() if path.endswith(name) and reason in error], documents
     assert documents[0].error is None, "the rest of the file is read"
@@ -169,17 +149,15 @@ def test_a_part_that_cannot_be_read_is_reported_by_its_name_with_the_reason(tmp_
     ],
     ids=["mail", "file", "PGP"],
 )
-def test_a_file_that_is_encrypted_whole_fails_with_the_reason(tmp_path, file, reason):
+def test_a_file_that_is_encrypted_whole_fails_with_the_reason(unpack, file, reason):
     with pytest.raises(Skippable) as error:
-        read(tmp_path, file)
+        unpack(*file)
     assert reason in str(error.value)
 
 
-def test_a_small_picture_within_the_text_is_named_in_the_notice_and_a_large_attached_one_is_a_file(tmp_path):
+def test_a_small_picture_within_the_text_is_named_in_the_notice_and_a_large_attached_one_is_a_file(read):
     logo = containers.part(("logo.png", b"\x89PNG\r\n\x1a\n" + bytes(900)), attachment=False, cid=True)
     scan = containers.part(("scan.png", b"\x89PNG\r\n\x1a\n" + bytes(20_000)))
-    path = tmp_path / "raw"
-    path.write_bytes(containers.mail("related", logo, scan))
-    parsed = document_parser().parse(RawContent(path, "m.eml", "", 1), OcrStrategy.BASIC_PARSER)
+    parsed = read("m.eml", containers.mail("related", logo, scan))
     assert parsed.properties["notice"] == "Not read: pictures within the text (1): logo.png."
     assert [member.path for member in parsed.members] == ["scan.png"]

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
 
-from retrieval.ports import Parsed
+from tests.connectors.parsers.conftest import Read
 from tests.connectors.parsers.test_word import word
-
-Read = Callable[[str, bytes], Parsed]
 
 
 def cell(text: str, span: int = 1, inner: str = "") -> str:

@@ -11,9 +11,9 @@ from reportlab.pdfgen.canvas import Canvas
 
 from connectors.parsers.inline_forms import LOWERED, RAISED, STRUCK, write_forms
 from retrieval.ports import Parsed
+from tests.connectors.parsers.conftest import Read
+from tests.connectors.parsers.test_office import opened
 from tests.connectors.parsers.test_word import word
-
-Read = Callable[[str, bytes], Parsed]
 
 
 def flat(parsed: Parsed) -> str:
@@ -129,22 +129,9 @@ def test_slides(read: Read, properties: str, expected: str) -> None:
     assert expected in flat(read("a.pptx", slide(runs)))
 
 
-ODF_XMLNS = " ".join(
-    f'xmlns:{prefix}="urn:oasis:names:tc:opendocument:xmlns:{prefix}:1.0"'
-    for prefix in ("office", "style", "text", "table")
-)
-
-
 def open_document(body: str, styles: str) -> bytes:
-    file = io.BytesIO()
-    with zipfile.ZipFile(file, "w") as archive:
-        archive.writestr("mimetype", "application/vnd.oasis.opendocument.text")
-        archive.writestr(
-            "content.xml",
-            f"<office:document-content {ODF_XMLNS}><office:automatic-styles>{styles}</office:automatic-styles>"
-            f"<office:body><office:text>{body}</office:text></office:body></office:document-content>",
-        )
-    return file.getvalue()
+    automatic = f"<office:automatic-styles>{styles}</office:automatic-styles>"
+    return opened("text", f"{automatic}<office:body><office:text>{body}</office:text></office:body>")
 
 
 @pytest.mark.parametrize(

@@ -8,14 +8,10 @@ import base64
 import quopri
 import struct
 from datetime import UTC, datetime
-from pathlib import Path
 from uuid import UUID
 
 import pytest
 
-from connectors.parsers.parser import document_parser
-from retrieval.ingestion import convert
-from retrieval.ports import OcrStrategy, RawContent
 from retrieval.settings import PROJECT_ROOT
 from tests.connectors.parsers import containers
 from tests.standins import outlook
@@ -26,15 +22,10 @@ INNER = "From: cy@example.com\r\nSubject: Older words\r\n\r\nThe pump = the Cana
 CASE = PROJECT_ROOT.parent / "shared" / "data" / "cases-4" / "b1-nested-mail-base64.eml"
 
 
-def documents(folder: Path, name: str, data: bytes) -> dict[str, str]:
-    """Return the texts or errors of the file and its parts."""
-    path = folder / "raw"
-    path.write_bytes(data)
-    raw = RawContent(path, name, "", len(data))
-    converted = convert.convert_file(
-        document_parser(), raw, OcrStrategy.BASIC_PARSER, max_characters=10**7, max_files=100
-    )
-    return {document.filename: document.markdown or str(document.error) for document in converted}
+@pytest.fixture
+def documents(unpack):
+    """Return the texts or errors of a file and its parts."""
+    return lambda name, data: {part.filename: part.markdown or str(part.error) for part in unpack(name, data)}
 
 
 def mixed(*parts: bytes, end: bytes = b"--B--\r\n") -> bytes:
@@ -47,22 +38,22 @@ NOTE = b"Content-Type: text/plain\r\n\r\nSee below."
 
 @pytest.mark.parametrize("encoding", ["base64", "quoted-printable"])
 @pytest.mark.parametrize("alone", [True, False])
-def test_an_encoded_message_within_a_mail_is_read(tmp_path, encoding, alone):
+def test_an_encoded_message_within_a_mail_is_read(documents, encoding, alone):
     data = {"base64": base64.encodebytes(INNER), "quoted-printable": quopri.encodestring(INNER), "7bit": INNER}
     part = (
         f"Content-Type: message/rfc822\r\nContent-Transfer-Encoding: {encoding}\r\n\r\n".encode()
         + data[encoding.lower()]
     )
-    texts = documents(tmp_path, "mail.eml", b"MIME-Version: 1.0\r\n" + part if alone else mixed(NOTE, part))
-    texts |= documents(tmp_path, "outer.eml", b"Subject: Fwd\r\nMIME-Version: 1.0\r\n" + part)
+    texts = documents("mail.eml", b"MIME-Version: 1.0\r\n" + part if alone else mixed(NOTE, part))
+    texts |= documents("outer.eml", b"Subject: Fwd\r\nMIME-Version: 1.0\r\n" + part)
     assert "Canaryone" in texts["outer.eml/Older words.eml"]
     assert any("The pump = the Canaryone of 1999, café." in text for text in texts.values()), texts
     assert alone or "mail.eml/Older words.eml" in texts
 
 
 @pytest.mark.skipif(not CASE.exists(), reason="the shared test data is not next to the project")
-def test_the_shared_nested_mail_is_read(tmp_path):
-    texts = documents(tmp_path, CASE.name, CASE.read_bytes())
+def test_the_shared_nested_mail_is_read(documents):
+    texts = documents(CASE.name, CASE.read_bytes())
     assert all("ZW" not in text[:400] for text in texts.values()), texts
     assert len(texts) > 1
 
@@ -85,7 +76,7 @@ CHARSETS = [
 
 
 @pytest.mark.parametrize(("charset", "codec", "text"), CHARSETS)
-def test_a_charset_that_is_too_narrow_or_unknown_is_read(tmp_path, charset, codec, text):
+def test_a_charset_that_is_too_narrow_or_unknown_is_read(documents, charset, codec, text):
     data = text.encode(codec)
     name = "".join(f"%{byte:02X}" for byte in data)
     body = f"Content-Type: text/plain; charset={charset}\r\nContent-Transfer-Encoding: base64\r\n\r\n".encode()
@@ -95,18 +86,18 @@ def test_a_charset_that_is_too_narrow_or_unknown_is_read(tmp_path, charset, code
     quoted = f'Content-Type: text/plain; name="{word(charset, text, codec)}"\r\nContent-Disposition: attachment\r\n\r\nCanarytwo'
     mail = mixed(body + base64.encodebytes(data), declared.encode(), quoted.encode())
     mail = mail.replace(b"Subject: Outer", f"Subject: {word(charset, text, codec)}".encode())
-    texts = documents(tmp_path, "mail.eml", mail)
+    texts = documents("mail.eml", mail)
     assert texts["mail.eml"] == f"**Subject**: {text}\n\n{text}\n"
     assert texts[f"mail.eml/{text}.txt"] == "Canaryone"
     assert texts[f"mail.eml/{text}"] == "Canarytwo"
 
 
 @pytest.mark.parametrize("codec", ["utf-8", "cp1252"])
-def test_raw_bytes_in_headers_and_names_are_read(tmp_path, codec):
+def test_raw_bytes_in_headers_and_names_are_read(documents, codec):
     attached = 'Content-Type: text/plain\r\nContent-Disposition: attachment; filename="Prüfung Öl.txt"\r\n\r\nCanaryone'
     inner = "Content-Type: message/rfc822\r\n\r\nSubject: Frühere Prüfung\r\n\r\nCanarytwo"
     mail = mixed(NOTE, attached.encode(codec), inner.encode(codec)).replace(b"Outer", "Große Prüfung".encode(codec))
-    texts = documents(tmp_path, "mail.eml", mail)
+    texts = documents("mail.eml", mail)
     assert "**Subject**: Große Prüfung" in texts["mail.eml"]
     assert texts["mail.eml/Prüfung Öl.txt"] == "Canaryone"
     assert "Canarytwo" in texts["mail.eml/Frühere Prüfung.eml"]
@@ -122,16 +113,16 @@ def mbox(separator: str = "From ann@example.com Mon Nov 23 10:00:00 2026") -> by
 
 
 @pytest.mark.parametrize(("name", "lines"), [("mail.mbox", "\n"), ("Inbox", "\r\n")])
-def test_a_mailbox_is_a_container_of_mails(tmp_path, name, lines):
-    texts = documents(tmp_path, name, mbox("From - Mon Nov 23 10:00:00 2026").replace(b"\n", lines.encode()))
+def test_a_mailbox_is_a_container_of_mails(documents, name, lines):
+    texts = documents(name, mbox("From - Mon Nov 23 10:00:00 2026").replace(b"\n", lines.encode()))
     assert list(texts) == [name, f"{name}/First.eml", f"{name}/Second.eml", f"{name}/First (2).eml"]
     assert texts[f"{name}/First.eml"] == "**Subject**: First\n\nCanaryone\n\nFrom here on it rains.\n"
     assert "From here" not in texts[f"{name}/Second.eml"]
 
 
-def test_mails_without_headers_in_a_mailbox_are_read(tmp_path):
+def test_mails_without_headers_in_a_mailbox_are_read(documents):
     data = b"".join(b"From ann Mon Jun 01 10:00:00 2009\n\nCanary%d\n\n" % number for number in (1, 2))
-    assert [text.strip() for text in documents(tmp_path, "simple.mbox", data).values()][1:] == ["Canary1", "Canary2"]
+    assert [text.strip() for text in documents("simple.mbox", data).values()][1:] == ["Canary1", "Canary2"]
 
 
 def test_a_text_that_begins_with_from_is_a_text(read):

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import io
 import zipfile
-from pathlib import Path
 
 import docx
 import openpyxl
 from openpyxl.comments import Comment
 
-from connectors.parsers.parser import document_parser
-from retrieval.ports import OcrStrategy, RawContent
+from tests.connectors.parsers.conftest import Read
 
 WORD = 'xmlns:w="http://schemas.openxmlformats.org/wordprocessingml/2006/main"'
 SHOW = (
@@ -20,13 +18,6 @@ SHOW = (
     ' xmlns:r="http://schemas.openxmlformats.org/officeDocument/2006/relationships"'
 )
 KIND = "http://schemas.openxmlformats.org/officeDocument/2006/relationships"
-
-
-def read(folder: Path, name: str, data: bytes) -> str:
-    path = folder / name
-    path.write_bytes(data)
-    raw = RawContent(path=path, name=name, media_type="", size=len(data))
-    return document_parser().parse(raw, OcrStrategy.BASIC_PARSER).text
 
 
 def packed(members: dict[str, str | bytes]) -> bytes:
@@ -63,7 +54,7 @@ def word_paragraph(words: str) -> str:
     return f"<w:p><w:r><w:t>{words}</w:t></w:r></w:p>"
 
 
-def test_notes_and_comments_of_a_word_document_are_read(tmp_path: Path) -> None:
+def test_notes_and_comments_of_a_word_document_are_read(read: Read) -> None:
     body = (
         '<w:p><w:r><w:t>Body</w:t></w:r><w:r><w:footnoteReference w:id="2"/><w:endnoteReference w:id="2"/></w:r></w:p>'
     )
@@ -72,7 +63,7 @@ def test_notes_and_comments_of_a_word_document_are_read(tmp_path: Path) -> None:
         "endnotes": f'<w:endnote w:id="2">{word_paragraph("The endnote speaks of sails.")}</w:endnote>',
         "comments": f'<w:comment w:id="0" w:author="Ann">{word_paragraph("The comment speaks of tar.")}</w:comment>',
     }
-    text = read(tmp_path, "notes.docx", word(body, parts))
+    text = read("notes.docx", word(body, parts)).text
     assert [text.count(phrase) for phrase in ("speaks of ropes", "speaks of sails", "keeps a ledger")] == [1, 1, 1]
     assert "Comment by Ann: The comment speaks of tar." in text
 
@@ -119,7 +110,7 @@ def presentation(shapes: str, parts: dict[str, str], *links: tuple[str, str]) ->
     )
 
 
-def test_speaker_notes_and_comments_of_a_presentation_are_read(tmp_path: Path) -> None:
+def test_speaker_notes_and_comments_of_a_presentation_are_read(read: Read) -> None:
     notes = shape("Mention the ropes.", '<p:ph type="body"/>') + shape("7", '<p:ph type="sldNum"/>')
     parts = {
         "ppt/notesSlides/notesSlide1.xml": slide("notes", notes),
@@ -128,21 +119,21 @@ def test_speaker_notes_and_comments_of_a_presentation_are_read(tmp_path: Path) -
     }
     links = (("notesSlide", "../notesSlides/notesSlide1.xml"), ("comments", "../comments/comment1.xml"))
     data = presentation(shape("The harbour"), parts, *links)
-    text = read(tmp_path, "deck.pptx", data)
+    text = read("deck.pptx", data).text
     assert "The harbour" in text
     assert "Notes on slide 1: Mention the ropes.\n" in text
     assert "Comment: Ask for sails." in text
 
 
-def test_a_picture_that_leads_nowhere_does_not_keep_a_presentation_from_being_read(tmp_path: Path) -> None:
+def test_a_picture_that_leads_nowhere_does_not_keep_a_presentation_from_being_read(read: Read) -> None:
     about = '<p:nvPicPr><p:cNvPr id="3" name="x"/><p:cNvPicPr/><p:nvPr/></p:nvPicPr>'
     picture = f'<p:pic>{about}<p:blipFill><a:blip r:link="rId9"/></p:blipFill><p:spPr/></p:pic>'
-    text = read(tmp_path, "deck.pptx", presentation(shape("The harbour") + picture + shape("The quay"), {}))
+    text = read("deck.pptx", presentation(shape("The harbour") + picture + shape("The quay"), {})).text
     assert "The harbour" in text
     assert "The quay" in text
 
 
-def test_hidden_sheets_and_comments_of_a_workbook_are_read(tmp_path: Path) -> None:
+def test_hidden_sheets_and_comments_of_a_workbook_are_read(read: Read) -> None:
     book, file = openpyxl.Workbook(), io.BytesIO()
     sheet = book.worksheets[0]
     sheet["A1"], sheet["A2"] = "Item", "Rope"
@@ -150,7 +141,7 @@ def test_hidden_sheets_and_comments_of_a_workbook_are_read(tmp_path: Path) -> No
     hidden = book.create_sheet("Store")
     hidden["A1"], hidden.sheet_state = "Tar in barrels", "hidden"
     book.save(file)
-    text = read(tmp_path, "book.xlsx", file.getvalue())
+    text = read("book.xlsx", file.getvalue()).text
     assert "Tar in barrels" in text
     assert "Comment on A2: Buy the long one" in text
 
@@ -158,7 +149,7 @@ def test_hidden_sheets_and_comments_of_a_workbook_are_read(tmp_path: Path) -> No
 CHARTS = "http://schemas.openxmlformats.org/drawingml/2006/chart"
 
 
-def test_charts_diagrams_and_text_boxes_on_a_sheet_are_read(tmp_path: Path) -> None:
+def test_charts_diagrams_and_text_boxes_on_a_sheet_are_read(read: Read) -> None:
     book, file = openpyxl.Workbook(), io.BytesIO()
     book.worksheets[0]["A1"] = "Rope"
     book.save(file)
@@ -180,7 +171,7 @@ def test_charts_diagrams_and_text_boxes_on_a_sheet_are_read(tmp_path: Path) -> N
     members["xl/drawings/_rels/drawing1.xml.rels"] = relations(
         ("chart", "../charts/chart1.xml"), ("diagramData", "../diagrams/data1.xml")
     )
-    text = read(tmp_path, "book.xlsx", packed(members))
+    text = read("book.xlsx", packed(members)).text
     assert "Chart: Ships by year\n\n| Category | Brigs |\n| --- | --- |\n| 1 | 0.5 |" in text
     assert "Figures before the audit." in text
     assert "First the pilot, then the tug." in text

@@ -13,18 +13,11 @@ import pytest
 from reportlab.pdfgen.canvas import Canvas
 
 from connectors.parsers import messages
-from connectors.parsers.parser import document_parser
 from retrieval.errors import Skippable
-from retrieval.ports import OcrStrategy, Parsed, RawContent
+from tests.connectors.parsers.conftest import Read
 
 OFFICE = Path(__file__).resolve().parents[2] / "fixtures" / "office"
 LEDGER = "The harbour master keeps a ledger of every vessel."
-
-
-def read(folder: Path, name: str, data: bytes) -> Parsed:
-    path = folder / name
-    path.write_bytes(data)
-    return document_parser().parse(RawContent(path, name, "", len(data)), OcrStrategy.BASIC_PARSER)
 
 
 @pytest.mark.parametrize(
@@ -37,21 +30,21 @@ def read(folder: Path, name: str, data: bytes) -> Parsed:
     ],
 )
 def test_an_office_file_of_an_older_or_open_format_is_read(
-    tmp_path: Path, name: str, words: tuple[str, ...], media_type: str
+    read: Read, name: str, words: tuple[str, ...], media_type: str
 ) -> None:
     data = (OFFICE / name).read_bytes()
-    parsed = read(tmp_path, name.removesuffix(".gz"), gzip.decompress(data) if name.endswith(".gz") else data)
+    parsed = read(name.removesuffix(".gz"), gzip.decompress(data) if name.endswith(".gz") else data)
     assert [part for part in words if part not in parsed.text] == []
     assert "Click to edit" not in parsed.text + parsed.title
     assert parsed.properties["mimeType"] == media_type
 
 
-def test_a_formula_that_was_never_calculated_is_a_blank_cell_and_a_notice(tmp_path: Path) -> None:
+def test_a_formula_that_was_never_calculated_is_a_blank_cell_and_a_notice(read: Read) -> None:
     file, book = io.BytesIO(), openpyxl.Workbook()
     for row in (["Goods", "Casks", "Price", "Total"], ["Coffee", 12, 30, "=B2*C2"]):
         book.active.append(row)
     book.save(file)
-    parsed = read(tmp_path, "goods.xlsx", file.getvalue())
+    parsed = read("goods.xlsx", file.getvalue())
     lines = [line.replace(" ", "") for line in parsed.text.splitlines()]
     assert "|Goods|Casks|Price|Total|" in lines
     assert "|Coffee|12|30||" in lines
@@ -76,25 +69,25 @@ def marked(data: bytes, stream: str, offset: int, mark: bytes) -> bytes:
     ],
 )
 def test_an_older_office_file_with_a_password_is_refused_in_words(
-    tmp_path: Path, name: str, stream: str, offset: int, mark: bytes
+    read: Read, name: str, stream: str, offset: int, mark: bytes
 ) -> None:
     data = (OFFICE / name).read_bytes()
     locked = marked(gzip.decompress(data) if name.endswith(".gz") else data, stream, offset, mark)
     with pytest.raises(Skippable, match="protected by a password"):
-        read(tmp_path, name.removesuffix(".gz"), locked)
+        read(name.removesuffix(".gz"), locked)
 
 
-def test_a_pdf_locked_with_aes_256_is_refused_in_words_unless_it_opens_without_a_password(tmp_path: Path) -> None:
+def test_a_pdf_locked_with_aes_256_is_refused_in_words_unless_it_opens_without_a_password(read: Read) -> None:
     # Made with pypdf 7.1: the same page with a user password and with an owner password.
     with pytest.raises(Skippable, match="The PDF is protected by a password"):
-        read(tmp_path, "a.pdf", (OFFICE / "locked_aes256.pdf").read_bytes())
-    assert read(tmp_path, "b.pdf", (OFFICE / "owner_aes256.pdf").read_bytes()).text.startswith("The tide turns")
+        read("a.pdf", (OFFICE / "locked_aes256.pdf").read_bytes())
+    assert read("b.pdf", (OFFICE / "owner_aes256.pdf").read_bytes()).text.startswith("The tide turns")
 
 
 ODF_XMLNS = "".join(
     f' xmlns:{name}="urn:oasis:names:tc:opendocument:xmlns:{namespace}:1.0"'
-    for name, namespace in (("office", "office"), ("text", "text"), ("draw", "drawing"), ("table", "table"),
-                        ("presentation", "presentation"), ("svg", "svg-compatible"))
+    for name, namespace in (("office", "office"), ("style", "style"), ("text", "text"), ("draw", "drawing"),
+                        ("table", "table"), ("presentation", "presentation"), ("svg", "svg-compatible"))
 )  # fmt: skip
 
 
@@ -111,7 +104,7 @@ def opened(kind: str, body: str, prefix: str = "") -> bytes:
     return file.getvalue()
 
 
-def test_an_open_text_keeps_all_that_a_reader_sees(tmp_path: Path) -> None:
+def test_an_open_text_keeps_all_that_a_reader_sees(read: Read) -> None:
     # Lists in cells, formatted words, text boxes, notes and comments; deleted text is left out.
     items = "".join(f"<text:list-item><text:p>{item}</text:p></text:list-item>" for item in ("Tar", "Rope"))
     cell = "<table:table-cell>{}</table:table-cell>"
@@ -129,7 +122,7 @@ def test_an_open_text_keeps_all_that_a_reader_sees(tmp_path: Path) -> None:
         f"{row.format('<text:p>Minerva</text:p>', f'<text:list>{items}</text:list>')}</table:table>"
         "</office:text></office:body>"
     )
-    parsed = read(tmp_path, "a.odt", opened("text", body))
+    parsed = read("a.odt", opened("text", body))
     assert parsed.text.split("\n\n") == [
         "## Harbour rules",
         "The pilot boards [1] first.",
@@ -146,7 +139,7 @@ def test_an_open_text_keeps_all_that_a_reader_sees(tmp_path: Path) -> None:
     )
 
 
-def test_titles_lists_tables_and_notes_of_slides_keep_their_form_and_page(tmp_path: Path) -> None:
+def test_titles_lists_tables_and_notes_of_slides_keep_their_form_and_page(read: Read) -> None:
     row = "<table:table-row><table:table-cell><text:p>{}</text:p></table:table-cell></table:table-row>"
     body = (
         '<draw:page><draw:frame presentation:class="title"><draw:text-box><text:p>Harbour <text:span>rules</text:span>'
@@ -156,7 +149,7 @@ def test_titles_lists_tables_and_notes_of_slides_keep_their_form_and_page(tmp_pa
         '<draw:frame presentation:class="notes"><draw:text-box><text:p>Say it slowly.</text:p></draw:text-box>'
         "</draw:frame></presentation:notes></draw:page>"
     )
-    parsed = read(tmp_path, "a.odp", slides(body))
+    parsed = read("a.odp", slides(body))
     assert parsed.title == "Harbour rules"
     assert parsed.text[: parsed.pages[1]] == "## Harbour rules\n\n- Tea\n\n"
     assert parsed.text[parsed.pages[1] :] == "| Ship |\n| --- |\n| Minerva |\n\nNotes on slide 2: Say it slowly.\n\n"
@@ -164,12 +157,12 @@ def test_titles_lists_tables_and_notes_of_slides_keep_their_form_and_page(tmp_pa
 
 
 @pytest.mark.parametrize("prefix", ['<!DOCTYPE x [<!ENTITY a "aaaa">]>', "<broken", "<a>"])
-def test_slides_that_declare_entities_or_are_broken_are_refused(tmp_path: Path, prefix: str) -> None:
+def test_slides_that_declare_entities_or_are_broken_are_refused(read: Read, prefix: str) -> None:
     with pytest.raises(Skippable, match="damaged or incomplete"):
-        read(tmp_path, "a.odp", slides("<draw:page/>", prefix))
+        read("a.odp", slides("<draw:page/>", prefix))
 
 
-def test_a_long_pdf_is_read_window_by_window_as_if_in_one(tmp_path: Path) -> None:
+def test_a_long_pdf_is_read_window_by_window_as_if_in_one(read: Read) -> None:
     file = io.BytesIO()
     canvas = Canvas(file)
     canvas.setTitle("Harbour rules")
@@ -179,7 +172,7 @@ def test_a_long_pdf_is_read_window_by_window_as_if_in_one(tmp_path: Path) -> Non
             canvas.drawString(50, 700, f"Rule number {page} of the harbour holds for every vessel.")
         canvas.showPage()
     canvas.save()
-    parsed = read(tmp_path, "rules.pdf", file.getvalue())
+    parsed = read("rules.pdf", file.getvalue())
     assert parsed.title == "Harbour rules"
     assert parsed.properties["pageCount"] == len(parsed.pages) == messages.WINDOW_PAGES + 3
     assert parsed.properties["author"] == "The harbour master"
@@ -187,7 +180,6 @@ def test_a_long_pdf_is_read_window_by_window_as_if_in_one(tmp_path: Path) -> Non
     assert list(parsed.pages) == sorted(parsed.pages)
     for page in (1, messages.WINDOW_PAGES, messages.WINDOW_PAGES + 2, messages.WINDOW_PAGES + 3):
         assert parsed.text[parsed.pages[page - 1] :].startswith(f"Rule number {page} of the harbour")
-    assert sorted(path.name for path in tmp_path.iterdir() if path.is_file()) == ["rules.pdf"]
 
 
 def test_a_pdf_of_more_pages_than_are_read_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

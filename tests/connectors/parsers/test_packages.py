@@ -8,11 +8,10 @@ import zipfile
 import pytest
 from pptx import Presentation
 
-from connectors.parsers.parser import document_parser
 from retrieval.errors import Skippable
-from retrieval.ingestion import convert
-from retrieval.ports import OcrStrategy, RawContent
 from tests.connectors.parsers import containers
+from tests.connectors.parsers.test_margins import packed
+from tests.connectors.parsers.test_office import ODF_XMLNS
 
 pytestmark = pytest.mark.service
 
@@ -20,14 +19,6 @@ OPC = "http://schemas.openxmlformats.org/package/2006/"
 DOCUMENT = "http://schemas.openxmlformats.org/officeDocument/2006/relationships"
 ODF = "application/vnd.oasis.opendocument."
 VISIO = 'xmlns="http://schemas.microsoft.com/office/visio/2012/main"'
-
-
-def packed(members: dict[str, str | bytes]) -> bytes:
-    file = io.BytesIO()
-    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
-        for name, data in members.items():
-            archive.writestr(name, data)
-    return file.getvalue()
 
 
 def opc(main: str, members: dict[str, str]) -> bytes:
@@ -133,10 +124,6 @@ def test_a_drawing_that_is_damaged_is_refused_by_name(read):
         read("plant.vsdx", opc("application/vnd.ms-visio.drawing.main+xml", {"visio/document.xml": "<Visio"}))
 
 
-ODF_XMLNS = "".join(
-    f' xmlns:{name}="urn:oasis:names:tc:opendocument:xmlns:{namespace}:1.0"'
-    for name, namespace in (("office", "office"), ("text", "text"), ("draw", "drawing"), ("table", "table"))
-)
 TEXT = "<office:text><text:p>Words of the template</text:p></office:text>"
 PAGE = (
     '<draw:page draw:name="Lay-out"><draw:frame><draw:text-box><text:p>Words of the template</text:p></draw:text-box>'
@@ -240,7 +227,7 @@ def test_an_archive_of_files_stays_one(read, name):
     assert [member.path for member in members] == ["one.txt", "Index/list.txt"]
 
 
-def test_folders_of_an_archive_that_are_packages_are_reported_whole(tmp_path):
+def test_folders_of_an_archive_that_are_packages_are_reported_whole(unpack):
     """Finder packs Pages documents as folders; people pack folders of an unpacked Word document."""
     data = packed(
         {
@@ -250,12 +237,7 @@ def test_folders_of_an_archive_that_are_packages_are_reported_whole(tmp_path):
             "old/word/document.xml": "<a/>",
         }
     )
-    path = tmp_path / "raw"
-    path.write_bytes(data)
-    raw = RawContent(path, "all.zip", "", len(data))
-    documents = convert.convert_file(
-        document_parser(), raw, OcrStrategy.BASIC_PARSER, max_characters=10**7, max_files=100
-    )
+    documents = unpack("all.zip", data)
     errors = {document.filename: document.error for document in documents if document.error}
     assert "all.zip/read.txt" in {document.filename for document in documents if not document.error}
     assert len(documents) == 4

@@ -235,15 +235,6 @@ def test_the_head_of_a_page_is_its_title_and_no_more(save: Save, head: str, body
     assert read(save("a.html", f"<html><head>{head}</head><body>{body}</body></html>".encode())).text == text
 
 
-def test_identifiers_and_addresses_keep_their_spelling(save: Save) -> None:
-    mail = b"From: Ann <ann@example.org>\nSubject: part_number #42\n\nSee *this* and <https://example.org/a_b_c>!\n"
-    text = read(save("a.eml", mail)).text
-    assert [part for part in ("part_number #42", "<ann@example.org>", "a_b_c>!") if part not in text] == []
-    code = read(save("a.html", b"<p>a_b.</p><pre><code>re.match(r'\\.\\_')</code></pre>")).text
-    assert "a_b." in code
-    assert "re.match(r'\\.\\_')" in code
-
-
 # What a file is
 
 
@@ -251,11 +242,6 @@ def test_content_counts_more_than_the_name(save: Save) -> None:
     assert "spring tide" in read(save("named.docx", pdf("A spring tide at noon."))).text
     assert "lighthouse" in read(save("named.pdf", word(PARAGRAPH))).text
     assert "<b>" not in read(save("named.txt", b"<!DOCTYPE html><html><body><b>bold</b></body></html>")).text
-
-
-def test_a_text_about_pdf_is_a_text(save: Save) -> None:
-    text = "# File formats\n\nA PDF file starts with %PDF-1.7 in its first line.\n"
-    assert read(save("formats.md", text.encode())).text == text
 
 
 def test_an_unknown_kind_is_refused_with_the_kinds_that_are_taken(save: Save) -> None:
@@ -411,20 +397,6 @@ def test_a_file_that_takes_long_keeps_no_place_from_others(save: Save) -> None:
                 os.kill(child, signal.SIGKILL)
             thread.join(0.1)
         pool.close()
-
-
-def test_files_are_read_concurrently(save: Save) -> None:
-    raws = [save(f"{number}.pdf", pdf(f"Tide number {number}.")) for number in range(12)]
-    texts: dict[int, str] = {}
-    threads = [
-        threading.Thread(target=lambda n=number, r=raw: texts.update({n: read(r).text}))
-        for number, raw in enumerate(raws)
-    ]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(60)
-    assert [texts[number].strip() for number in range(12)] == [f"Tide number {number}." for number in range(12)]
 
 
 def test_a_child_can_neither_dial_nor_start_programs() -> None:

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
 from reportlab.pdfgen.canvas import Canvas
 
-from retrieval.ports import Parsed
+from tests.connectors.parsers.conftest import Read
 from tests.connectors.parsers.test_sideways import drawn
 
-Read = Callable[[str, bytes], Parsed]
 BODY = (
     ("North", "12", "340", "7.5"),
     ("South", "7", "95", "2.1"),

@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-import io
 import re
-from collections.abc import Callable
-from datetime import date, time
 
-import openpyxl
 import pytest
 
 from retrieval.errors import Skippable
-from retrieval.ports import Parsed
+from tests.connectors.parsers.conftest import Read
 from tests.connectors.parsers.test_margins import packed, presentation, relations, shape, slide
 from tests.connectors.parsers.test_word import paragraph, run, word
-
-Read = Callable[[str, bytes], Parsed]
 
 
 def deck(*order: int) -> bytes:
@@ -104,13 +98,6 @@ def test_backslashes_are_as_many_as_there_are(read: Read, name: str, data: bytes
     assert PATHS in read(name, data).text
 
 
-def test_references_in_xml_are_characters(read: Read) -> None:
-    data = "<r><t>R&amp;D &lt;b&gt; caf&#233; &#x1F600; &quot;so&quot;</t><d>&lt;p&gt;Tide.&lt;/p&gt;</d></r>"
-    text = read("a.xml", data.encode()).text
-    assert 'R&D <b> café 😀 "so"' in text
-    assert "<p>Tide.</p>" in text
-
-
 @pytest.mark.parametrize(
     "text",
     [
@@ -182,13 +169,6 @@ def test_names_in_an_archive_are_what_they_were_where_it_was_packed(read: Read, 
     stand_in = "x" * len(spelled)
     data = packed({stand_in: "Words."}).replace(stand_in.encode(), spelled)
     assert [member.path for member in read("a.zip", data).members] == [name]
-
-
-def test_days_times_and_errors_of_a_sheet_are_what_its_program_shows(read: Read) -> None:
-    book, file = openpyxl.Workbook(), io.BytesIO()
-    book.active.append(["Seal", date(2024, 3, 5), time(8, 15), "#N/A", "#DIV/0!"])
-    book.save(file)
-    assert "| Seal | 2024-03-05 | 8:15:00 | #N/A | #DIV/0! |" in read("a.xlsx", file.getvalue()).text
 
 
 def test_pictures_written_into_markdown_are_not_words(read: Read) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import gzip
 import io
 import zipfile
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -14,11 +13,9 @@ from pptx.chart.data import CategoryChartData
 from pptx.enum.chart import XL_CHART_TYPE
 from pptx.util import Inches
 
-from retrieval.ports import Parsed
-from tests.standins import outlook
+from tests.connectors.parsers.conftest import Read
 
 OFFICE = Path(__file__).resolve().parents[2] / "fixtures" / "office"
-Read = Callable[[str, bytes], Parsed]
 
 
 def written(read: Read, name: str, data: bytes) -> list[str]:
@@ -211,13 +208,6 @@ def test_rtf_keeps_headings_lists_merged_cells_and_letters_of_all_code_pages(rea
         "Footnote: At night.",
     ]
     assert (parsed.title, parsed.properties["author"]) == ("Fees", "Ann")
-
-
-def test_a_message_of_outlook_is_read_as_the_mail_that_it_is(read: Read) -> None:
-    parsed = read("a.msg", outlook.message("Grüße 港", "Das Boot läuft aus.", {}, sender="Jürgen Öz"))
-    assert parsed.text.startswith('**Subject**: Grüße 港\n**From**: "Jürgen Öz"\n**To**: b@example.org\n\n')
-    assert parsed.text.endswith("\n\nDas Boot läuft aus.\n")
-    assert (parsed.title, parsed.properties["author"]) == ("Grüße 港", '"Jürgen Öz"')
 
 
 def test_xml_that_is_not_to_the_letter_is_read(read: Read) -> None:

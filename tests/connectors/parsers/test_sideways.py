@@ -8,9 +8,8 @@ from collections.abc import Callable, Sequence
 import pytest
 from reportlab.pdfgen.canvas import Canvas
 
-from retrieval.ports import Parsed
+from tests.connectors.parsers.conftest import Read
 
-Read = Callable[[str, bytes], Parsed]
 ROWS = (
     ("State", "Men", "Women", "Children"),
     ("Kerala", "245", "", "3195"),

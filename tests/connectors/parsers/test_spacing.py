@@ -9,10 +9,9 @@ import pytest
 from reportlab.pdfgen.canvas import Canvas
 
 from connectors.parsers import trust
-from retrieval.ports import Parsed
+from tests.connectors.parsers.conftest import Read
 from tests.connectors.parsers.test_sideways import drawn
 
-Read = Callable[[str, bytes], Parsed]
 LINE = "Here is some text about the owl that hunts mice at night"
 
 

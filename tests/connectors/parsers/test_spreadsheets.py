@@ -17,11 +17,10 @@ from bench.parse import cases
 from bench.parse.measures import read_tables
 from retrieval.errors import Skippable
 from retrieval.ingestion.chunking import structure
-from retrieval.ports import Parsed
 from tests.connectors.parsers import workbooks
+from tests.connectors.parsers.conftest import Read
 
 OFFICE = Path(__file__).resolve().parents[2] / "fixtures" / "office"
-Read = Callable[[str, bytes], Parsed]
 DAY = workbooks.DAY
 
 FORMATS = [
@@ -264,9 +263,7 @@ def test_cells_that_are_repeated_to_the_end_of_a_sheet_are_no_text(tmp_path: Pat
         ([["Depth", None, None, "=", "4 m"], ["Width", None, None, "=", "two boats"]], "| Width | = | two boats |"),
     ],
 )
-def test_rows_that_continue_behind_a_gap_stay_one_row(
-    read: Callable[[str, bytes], Parsed], rows: list[list[object]], line: str
-) -> None:
+def test_rows_that_continue_behind_a_gap_stay_one_row(read: Read, rows: list[list[object]], line: str) -> None:
     book = openpyxl.Workbook()
     for row in rows:
         book.active.append(row)
@@ -275,7 +272,7 @@ def test_rows_that_continue_behind_a_gap_stay_one_row(
     assert line in read("a.xlsx", file.getvalue()).text
 
 
-def test_tables_side_by_side_with_labels_of_their_own_stay_two(read: Callable[[str, bytes], Parsed]) -> None:
+def test_tables_side_by_side_with_labels_of_their_own_stay_two(read: Read) -> None:
     book = openpyxl.Workbook()
     for row in [["Ship", "Crew", None, "Harbour", "Berths"], ["Minerva", 9, None, "North quay", 12]]:
         book.active.append(row)

@@ -13,10 +13,7 @@ from docx import Document
 from reportlab.lib.pdfencrypt import StandardEncryption
 from reportlab.pdfgen.canvas import Canvas
 
-from connectors.parsers.parser import document_parser
 from retrieval.errors import Skippable
-from retrieval.ingestion import convert
-from retrieval.ports import OcrStrategy, RawContent
 from tests.standins import outlook
 
 pytestmark = pytest.mark.service
@@ -87,13 +84,8 @@ CHUNKS = {
 
 @pytest.mark.parametrize("words", ["", "Tides of the harbour."])
 @pytest.mark.parametrize("name", CHUNKS)
-def test_the_text_of_a_chunk_is_read(tmp_path, name, words):
-    path = tmp_path / "raw"
-    path.write_bytes(with_chunk(name, CHUNKS[name], words))
-    raw = RawContent(path, "report.docx", "", path.stat().st_size)
-    documents = convert.convert_file(
-        document_parser(), raw, OcrStrategy.BASIC_PARSER, max_characters=10**7, max_files=100
-    )
+def test_the_text_of_a_chunk_is_read(unpack, name, words):
+    documents = unpack("report.docx", with_chunk(name, CHUNKS[name], words))
     assert not [document.error for document in documents if document.error]
     assert any("High water at" in document.markdown for document in documents)
 
