@@ -26,6 +26,7 @@ from retrieval.database.database import Database
 from retrieval.jobs import run_outcome
 from retrieval.jobs.queries import batches, leases, retry
 from retrieval.jobs.queries.batches import Lease, Superseded
+from retrieval.jobs.queries.retry import Retry
 from retrieval.statuses import Outcome
 
 # The database or Prefect does not answer.
@@ -54,8 +55,13 @@ async def claim_batch(batch_id: str, attempt: int, *, retries_documents: bool = 
     batch = BatchRun()
     try:
         lease = await _claim_dispatched(db, batch_id, attempt, seconds=seconds)
-        if lease is None and retries_documents:
-            lease = await _claim_retry(batch_id, seconds=seconds)
+        retried = await _retry_documents(batch_id) if lease is None and retries_documents else Retry()
+        if retried.batch_id:
+            lease = batches.claim_lease(db, retried.batch_id, 1, seconds=seconds)
+        if retried.waiting_runs:
+            batch.state = _delegated_state(retried.waiting_runs)
+            yield batch
+            return
         if lease is None:
             batch.state = _unclaimed_state(batch_id) if _is_known_batch(batch_id) else _unknown_batch_state(batch_id)
             yield batch
@@ -87,13 +93,20 @@ async def _claim_dispatched(db: Database, batch_id: str, attempt: int, *, second
     return lease
 
 
-async def _claim_retry(batch_id: str, *, seconds: float) -> Lease | None:
-    """Claim the failed documents of a flow run retried in Prefect; None for connections, left to the dispatcher."""
+async def _retry_documents(batch_id: str) -> Retry:
+    """Create job runs for the failed documents of a flow run that is retried in Prefect."""
     db, run = context.open_database(), _flow_run_id()
     if run is None or not await _has_ended_before(run):
-        return None
-    retry_runs = await asyncio.to_thread(retry.retry_batch, db, batch_id, str(run))
-    return batches.claim_lease(db, retry_runs, 1, seconds=seconds) if retry_runs else None
+        return Retry()
+    return await asyncio.to_thread(retry.retry_batch, db, batch_id, str(run))
+
+
+def _delegated_state(job_runs: Sequence[str]) -> State[None]:
+    return Completed(
+        name=SUPERSEDED_STATE,
+        message=f"The failed documents are ingested again by {', '.join(job_runs)}, which another flow run executes:"
+        " job runs of a connection follow each other.",
+    )
 
 
 def _unclaimed_state(batch_id: str) -> State[None]:

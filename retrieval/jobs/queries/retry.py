@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from retrieval import ids, origin
@@ -10,8 +11,15 @@ from retrieval.jobs.control import RETRY_STATEMENT, changed_job_params
 from retrieval.sources import CONNECTED_SOURCES
 
 
-def retry_batch(db: Database, batch_id: str, flow_run_id: str) -> str | None:
-    """Create a batch for the failed documents of this one, claimed for the flow run; None without failures."""
+class Retry(NamedTuple):
+    """Batch of the flow run with the failed documents, and job runs left to the dispatcher."""
+
+    batch_id: str | None = None
+    waiting_runs: Sequence[str] = ()
+
+
+def retry_batch(db: Database, batch_id: str, flow_run_id: str) -> Retry:
+    """Create job runs for the failed documents of a batch, and for the flow run a batch with them."""
     # Job runs of a connection follow each other, so content services wait for the dispatcher.
     batch_id = find_newest_batch(db, batch_id, flow_run_id)
     new = ids.batch_id()
@@ -23,7 +31,7 @@ def retry_batch(db: Database, batch_id: str, flow_run_id: str) -> str | None:
             {"id": batch_id},
         )
         if old is None:
-            return None
+            return Retry()
         runs = connection.fetch(str, "select id from job_runs where batch_id = %(id)s order by number", {"id": old.id})
         values = {**origin.origin_params(), **changed_job_params(None), "causes": None}
         retries = [
@@ -31,7 +39,7 @@ def retry_batch(db: Database, batch_id: str, flow_run_id: str) -> str | None:
         ]
         queued = [run for run in retries if run is not None]
         if not queued or old.source in CONNECTED_SOURCES:
-            return None
+            return Retry(waiting_runs=tuple(queued))
         connection.execute(
             "insert into batches (id, partition_id, source, flow_run_id, dispatched_at)"
             " values (%(new)s, %(partition)s, %(source)s, %(flow_run)s, now())",
@@ -40,7 +48,7 @@ def retry_batch(db: Database, batch_id: str, flow_run_id: str) -> str | None:
         connection.execute(
             "update job_runs set batch_id = %(new)s where id = any(%(runs)s)", {"new": new, "runs": queued}
         )
-    return new
+    return Retry(new)
 
 
 def find_newest_batch(db: Database, batch_id: str, flow_run_id: str) -> str:

@@ -142,10 +142,25 @@ def test_what_failed_in_a_batch_runs_again_in_the_same_flow_run(db, new_scope):
     db.rows(
         "update documents set status = 'FAILED' where job_run_id = any(%(ids)s)", {"ids": [r.job_run_id for r in runs]}
     )
-    retried_batch = retry.retry_batch(db, lease.batch_id, "flow")
+    retried_batch = retry.retry_batch(db, lease.batch_id, "flow").batch_id
     assert retry.find_newest_batch(db, lease.batch_id, "flow") == retried_batch
     second = batches.claim_lease(db, retried_batch, 1, seconds=30)
     (window,) = run_documents.list_windows(db, second, documents=64, size=1 << 20)
     assert {key.document_id for key in window} == {runs[0].document_id, runs[2].document_id}
     close(db, second, **{"text 0": "SUCCESS", "text 2": "SUCCESS"})
-    assert retry.retry_batch(db, lease.batch_id, "flow") is None
+    assert retry.retry_batch(db, lease.batch_id, "flow") == retry.Retry()
+
+
+def test_the_failed_documents_of_a_connection_are_left_to_the_dispatcher(db, new_scope):
+    (run,) = post(db, new_scope(), "a")
+    lease = claimed(db)
+    close(db, lease, **{"text 0": "FAILED"})
+    db.rows("update batches set source = 'OBJECTS' where id = %(id)s", {"id": lease.batch_id})
+    db.rows("update documents set status = 'FAILED' where job_run_id = %(id)s", {"id": run.job_run_id})
+    retried = retry.retry_batch(db, lease.batch_id, "flow")
+    (waiting,) = retried.waiting_runs
+    assert retried.batch_id is None
+    assert db.row("select status, batch_id from job_runs where id = %(id)s", {"id": waiting}) == {
+        "status": "QUEUED",
+        "batch_id": None,
+    }
