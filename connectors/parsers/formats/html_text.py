@@ -15,6 +15,7 @@ from connectors.charsets import decoding
 from connectors.parsers import detect, document, inline_forms, xml
 from connectors.parsers.detect import Kind
 from connectors.parsers.document import Document, strip_invisible
+from connectors.parsers.formats import shown_elements
 from connectors.parsers.formats.blocks import write_number
 from connectors.parsers.formats.grids import Cell, grid_markdown
 from connectors.parsers.formats.mathml import formula_line
@@ -44,7 +45,6 @@ _FRAME_TAGS = _HEADING_TAGS | _LIST_TAGS | {"li", "table", "tr", "td", "th", "pr
 _FIELD_TAGS = frozenset(("button", "input", "textarea", "select"))
 # Input types without a displayed value.
 _HIDDEN_INPUT_TYPES = frozenset(("hidden", "password", "checkbox", "radio", "file", "image", "color", "range", "reset"))
-_HIDDEN_STYLE = re.compile(r"(?:display\s*:\s*none|visibility\s*:\s*hidden)", re.IGNORECASE)
 _TAG_FORMS = {
     "sup": inline_forms.RAISED, "sub": inline_forms.LOWERED,
     "s": inline_forms.STRUCK, "strike": inline_forms.STRUCK, "del": inline_forms.STRUCK,
@@ -105,17 +105,22 @@ def read_html(_kind: Kind, path: Path, task: Task) -> Document:
 def page_markdown(source: str) -> Document:
     """Return a page as Markdown with its title as first heading, unless present."""
     parsed = _parse_html(source)
+    warnings = tuple(shown_elements.keep_shown(parsed))
     head, html = parsed.css_first("head > title"), parsed.css_first("html")
     title = "" if head is None else detect.one_line(head.text())
     text = "" if parsed.body is None else html_markdown(parsed.body)
     if title and detect.first_heading(text) != title:
         text = f"# {title}\n\n{text}"
-    return Document(f"{text}\n", title=title, language=(html.attributes.get("lang") or "") if html else "")
+    return Document(
+        f"{text}\n", title=title, language=(html.attributes.get("lang") or "") if html else "", warnings=warnings
+    )
 
 
 def page_body(source: str) -> str:
     """Return the content of a page without its title."""
-    root = _parse_html(source).body
+    parsed = _parse_html(source)
+    shown_elements.keep_shown(parsed)
+    root = parsed.body
     return "" if root is None else html_markdown(root)
 
 
@@ -171,8 +176,6 @@ class _Writer:
         if tag in _SILENT_TAGS or tag.startswith(("-", "!")):
             return False
         attributes = node.attributes
-        if tag != "body" and ("hidden" in attributes or _HIDDEN_STYLE.search(attributes.get("style") or "")):
-            return False
         if tag == "math":
             frame.words.append(formula_line(node))
             return False

@@ -10,7 +10,7 @@ from connectors.charsets import decoding
 from connectors.http import html
 from connectors.parsers import detect
 from connectors.parsers.document import tidy_markdown
-from connectors.parsers.formats import html_text
+from connectors.parsers.formats import html_text, shown_elements
 from connectors.parsers.messages import Page, Reply, Task
 from retrieval.errors import Skippable
 from retrieval.jobs.web_pages import SHELL_PROPERTY
@@ -18,9 +18,7 @@ from retrieval.jobs.web_pages import SHELL_PROPERTY
 if TYPE_CHECKING:
     from selectolax.lexbor import LexborHTMLParser, LexborNode
 
-_SILENT_SELECTOR = (
-    "script, style, noscript, template, svg, canvas, iframe, object, embed, [hidden], input, select, button"
-)
+_SILENT_SELECTOR = "script, style, noscript, template, svg, canvas, iframe, object, embed, input, select, button"
 _FURNITURE_SELECTOR = (
     "nav, aside, header:not(main header, article header, [role=main] header), form,"
     " footer:not(main footer, article footer, [role=main] footer), [role=navigation], [role=banner], [role=search],"
@@ -31,6 +29,12 @@ _CONSENT_SELECTOR = (
     '[id*="cookie" i], [class*="cookie" i], [id*="consent" i], [class*="consent" i], [aria-modal="true"]'
 )
 _BUTTON_SELECTOR = "button, [role=button], input[type=button], input[type=submit]"
+_TITLE_BUTTON_SELECTOR = (
+    ":is(h1, h2, h3, h4, h5, h6, dt, summary, [role=heading]) button,"
+    " button:is([aria-expanded], [data-bs-target], [data-target]):not([aria-haspopup])"
+)
+_OPENED_SELECTOR = f"[{shown_elements.OPENED_ATTRIBUTE}], [role=tabpanel], details"
+_PART_LETTERS = 40
 _BLOCK_TAGS = frozenset({"ul", "ol", "dl", "div", "section", "table", "tbody", "tr", "td", "p", "center", "map"})
 _PROSE_TAGS = frozenset({"p", "h1", "h2", "h3", "h4", "h5", "h6", "pre", "blockquote", "table", "article", "main"})
 _MIN_MENU_LINKS = 4
@@ -60,6 +64,7 @@ def read_page(task: Task, page: Page) -> Reply:
         )
     parsed = html.parse_page(data, task.media_type)
     about = html.read_about(parsed, page.url)
+    warnings = shown_elements.keep_shown(parsed)
     shell = _drop_scripts(parsed)
     try:
         text = decoding.require_readable(_page_text(parsed, page, shell=shell))
@@ -68,9 +73,17 @@ def read_page(task: Task, page: Page) -> Reply:
     properties: dict[str, str | int] = {"mimeType": "text/html", "fileSize": len(data)}
     page_properties = {"language": about.language, "canonicalUrl": about.canonical, "description": about.description}
     properties.update({key: detect.make_storable(value) for key, value in page_properties.items() if value})
+    if warnings:
+        properties["notice"] = " ".join(warnings)
     if shell:
         properties[SHELL_PROPERTY] = 1
     return Reply(text=text, title=detect.one_line(about.title) or detect.first_heading(text), properties=properties)
+
+
+def _keep_button_titles(parsed: LexborHTMLParser) -> None:
+    """Unwrap the buttons that are titles of parts, as in accordions."""
+    for node in html.select_elements(parsed, [_TITLE_BUTTON_SELECTOR]):
+        node.unwrap()
 
 
 def _drop_scripts(parsed: LexborHTMLParser) -> bool:
@@ -86,6 +99,7 @@ def _drop_scripts(parsed: LexborHTMLParser) -> bool:
 
 
 def _page_text(parsed: LexborHTMLParser, page: Page, *, shell: bool) -> str:
+    _keep_button_titles(parsed)
     for node in html.select_elements(parsed, page.exclude):
         node.decompose()
     if page.include:
@@ -121,9 +135,17 @@ def _main_text(parsed: LexborHTMLParser) -> str:
     if articles and sum(map(_count_own_letters, articles)) >= _MIN_ARTICLE_SHARE * _count_own_letters(parsed.body):
         return _nodes_markdown(articles)
     extracted = _trafilatura_text(parsed.html or "")
-    if sum(map(str.isalnum, extracted)) >= _MIN_ARTICLE_SHARE * _count_letters(parsed.body):
+    is_most = sum(map(str.isalnum, extracted)) >= _MIN_ARTICLE_SHARE * _count_letters(parsed.body)
+    if is_most and _holds_parts(extracted, parsed.body):
         return extracted
     return _nodes_markdown([parsed.body])
+
+
+def _holds_parts(extracted: str, body: LexborNode) -> bool:
+    """Check the extracted text for the parts that a click opens, of which trafilatura drops short ones."""
+    letters = "".join(filter(str.isalnum, extracted))
+    parts = ("".join(filter(str.isalnum, node.text())) for node in body.css(_OPENED_SELECTOR))
+    return all(part[:_PART_LETTERS] in letters for part in parts)
 
 
 def _unlinked_parts(parsed: LexborHTMLParser, marked: list[LexborNode]) -> list[LexborNode]:
