@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import re
-
 import pytest
 
 from connectors.http import retries
 from connectors.sources.described.filters import adf
-from retrieval.errors import Skippable
 from retrieval.sync_filter import SyncFilter, SyncItem
-from tests.connectors.sources.test_described import listed, opened
+from tests.connectors.sources.test_described import opened
 from tests.connectors.sources.test_slack import texts
 from tests.standins import described_services
 from tests.standins.jira import paragraph
@@ -81,28 +78,6 @@ def test_more_comments_than_a_search_has_are_requested(jira, tmp_path):
         jira.put_comment(key, "Bob", f"Comment {number}.")
     read = texts(jira, tmp_path)[f"{SITE}/browse/{key}"]
     assert all(f"Comment {number}." in read for number in range(5))
-
-
-def test_attachments_are_documents_and_leave_with_the_next_listing(jira, tmp_path):
-    key, other, _ = fill(jira)
-    jira.attach(key, "10001", "plan ü.txt", "text/plain", b"The plan.")
-    jira.attach(other, "10002", "tide.txt", "text/plain", b"The tide.")
-    items, last = listed(jira)
-    (plan,) = [item for item in items.values() if item.name == "plan ü.txt"]
-    assert plan.media_type == "text/plain"
-    assert str(plan.properties["path"]).endswith(f"{key}/plan ü.txt")
-    connector, tokens = opened(jira)
-    raw = connector.fetch(tokens, plan, tmp_path / "plan")
-    assert (raw.path.read_bytes(), raw.media_type) == (b"The plan.", "text/plain")
-    del jira.files[key]["10001"]
-    jira.set_fields(key)
-    items, last = listed(jira, last.cursor)
-    assert re.fullmatch(last.whole_pattern, plan.external_id)
-    assert plan.external_id not in items
-    assert not re.fullmatch(last.whole_pattern, f"{SITE}/browse/{key}")
-    assert connector.is_deleted(tokens, plan.external_id)
-    with pytest.raises(Skippable):
-        connector.fetch(tokens, plan, tmp_path / "plan")
 
 
 def test_projects_of_a_site_are_chosen_by_a_pattern(tmp_path):

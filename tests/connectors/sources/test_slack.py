@@ -10,7 +10,7 @@ from retrieval.errors import Fatal
 from retrieval.sync_filter import SyncFilter
 from tests.connectors.sources.test_described import listed, opened, pages
 from tests.standins import described_services
-from tests.standins.slack import Channel, at, days_ago
+from tests.standins.slack import Channel, at
 
 ARCHIVE = "https://acme.slack.com/archives"
 GENERAL, ENGINE = "C0123456789", "C0ENGINE"
@@ -79,38 +79,6 @@ def test_a_day_that_is_cut_by_pages_is_whole_and_a_listing_goes_on_at_any_page(s
             assert {item.external_id for item in page.items} | rest.keys() >= whole.keys() - {
                 item.external_id for earlier in pages(slack) for item in earlier.items
             }
-
-
-def test_edits_replies_and_deletions_are_in_the_next_listing(slack, tmp_path):
-    thread = fill(slack)
-    recent = slack.post("Fresh question", days_ago(1), channel=ENGINE)
-    reply = slack.reply(recent, "First answer", days_ago(0.9), channel=ENGINE)
-    before, last = listed(slack)
-    names = {
-        name: f"{ARCHIVE}/{channel}/p{ts}" for name, channel, ts in (("old", GENERAL, thread), ("new", ENGINE, recent))
-    }
-    assert {item: before[item].version for item in before} == {
-        item: listed(slack, last.cursor)[0][item].version for item in before
-    }
-    slack.reply(thread, "A reply to an old thread", days_ago(0.1))
-    slack.channels[ENGINE].replies[recent][reply]["text"] = "Edited answer"
-    del slack.channels[GENERAL].messages[
-        next(ts for ts, m in slack.channels[GENERAL].messages.items() if "Lunch" in m["text"])
-    ]
-    after, later = listed(slack, last.cursor)
-    assert later.whole
-    changed = {item for item in before if after[item].version != before[item].version}
-    assert changed == {*names.values(), f"{ARCHIVE}/{GENERAL}/days/2026-05-14"}
-    read = texts(slack, tmp_path)
-    assert "A reply to an old thread" in read[names["old"]]
-    assert "Edited answer" in read[names["new"]]
-    assert "Lunch" not in read[f"{ARCHIVE}/{GENERAL}/days/2026-05-14"]
-    slack.channels[GENERAL].messages = {thread: slack.channels[GENERAL].messages[thread]}
-    slack.channels[GENERAL].replies = {}
-    connector, tokens = opened(slack)
-    assert connector.is_deleted(tokens, names["old"])
-    assert not connector.is_deleted(tokens, f"{ARCHIVE}/{GENERAL}/days/2026-05-14")
-    assert connector.is_deleted(tokens, f"{ARCHIVE}/{ENGINE}/days/2026-05-17")
 
 
 def test_a_channel_that_is_found_anew_is_listed_and_one_without_the_app_is_counted(slack, tmp_path):
