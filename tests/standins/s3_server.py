@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import http.client
 import re
-import socket
-import struct
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from uuid import uuid4
+
+from tests.standins import faults
 
 Fault = Callable[["_Handler"], bool]
 """Does something wrong with a request; True if nothing else is to be done."""
@@ -74,10 +73,7 @@ def answer(status: int, code: str = "", **headers: str) -> Fault:
 def reset(handler: _Handler) -> bool:
     """The connection is reset before an answer."""
     handler.body()
-    handler.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-    handler.close_connection = True
-    handler.connection.close()
-    return True
+    return faults.reset(handler)
 
 
 def truncated(handler: _Handler) -> bool:
@@ -141,19 +137,11 @@ def running() -> Iterator[Storage]:
     moto.start()
     _, backend = moto.get_host_and_port()
     handler = type("Handler", (_Handler,), {})
-    proxy = ThreadingHTTPServer(("127.0.0.1", 0), handler)
-    proxy.daemon_threads = True
-    storage = Storage(proxy.server_address[1], backend=backend)
-    handler.storage = storage
-
-    thread = threading.Thread(target=proxy.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
-    thread.start()
     try:
-        yield storage
+        with faults.served(handler) as port:
+            handler.storage = Storage(port, backend=backend)
+            yield handler.storage
     finally:
-        proxy.shutdown()
-        proxy.server_close()
-        thread.join(5)
         moto.stop()
 
 

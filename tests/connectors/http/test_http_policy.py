@@ -1,7 +1,5 @@
 """HTTP policy of every vendor: retries, bounds of answers, isolation of clients."""
 
-import http.server
-import threading
 from contextlib import contextmanager
 
 import pytest
@@ -10,6 +8,7 @@ from connectors.http import responses, sessions
 from connectors.http.retries import RateLimited, TransientError
 from retrieval.errors import Fatal
 from retrieval.setting_values import Endpoint
+from tests.standins.faults import Handler, served
 
 
 @pytest.mark.parametrize(
@@ -45,27 +44,13 @@ def leading_on():
     """Serve redirects with a cookie; yield the base URL and the requests."""
     requests = []
 
-    class Handler(http.server.BaseHTTPRequestHandler):
-        def do_GET(self):
+    class Leading(Handler):
+        def do_GET(self):  # noqa: N802 - the name that http.server calls
             requests.append((self.path, self.headers.get("cookie"), self.headers.get("authorization")))
-            self.send_response(302)
-            self.send_header("Location", "/elsewhere")
-            self.send_header("Set-Cookie", "a=b")
-            self.send_header("Content-Length", "0")
-            self.end_headers()
+            self.reply(302, b"", {"Location": "/elsewhere", "Set-Cookie": "a=b"})
 
-        def log_message(self, *_):
-            pass
-
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_port}", requests
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
+    with served(Leading) as port:
+        yield f"http://127.0.0.1:{port}", requests
 
 
 def test_clients_follow_no_redirect_keep_no_cookie_and_use_no_proxy_or_netrc_of_the_machine(monkeypatch, tmp_path):

@@ -2,11 +2,25 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import pytest
 
 from connectors import registry
 from connectors.http import retries
+from tests.standins.account import Served
+from tests.standins.account import serving as served
 from tests.standins.place import APP, TestTokens
+
+
+def walk(connector, tokens, cursor=None):
+    """Return the listed items by id, the numbers of skipped ones by reason, and the last page."""
+    pages = list(connector.iter_changes(tokens, cursor))
+    assert [page.done for page in pages] == [False] * (len(pages) - 1) + [True]
+    skipped = Counter()
+    for page in pages:
+        skipped.update(page.skipped)
+    return {item.external_id: item for page in pages for item in page.items}, dict(skipped), pages[-1]
 
 
 @pytest.fixture
@@ -24,3 +38,10 @@ def connector(request, account):
 @pytest.fixture
 def tokens(account):
     return TestTokens(account)
+
+
+@pytest.fixture
+def elsewhere():
+    """Another server with a log of requests."""
+    with served(Served()) as other_server:
+        yield other_server

@@ -10,20 +10,11 @@ from connectors import registry
 from connectors.sources.dropbox import client, files
 from retrieval.errors import Fatal, Retryable, Skippable
 from retrieval.settings import Settings
+from tests.connectors.sources.conftest import walk as list_items
 from tests.standins import dropbox, faults
 from tests.standins.place import APP
 
 CONNECTOR, STANDIN = "DROPBOX", dropbox
-
-
-def list_items(connector, tokens, cursor=None):
-    """Return the items by id, the reasons of skipped files and the last page."""
-    items, skipped, page = {}, {}, None
-    for page in connector.iter_changes(tokens, cursor):
-        items |= {item.external_id: item for item in page.items}
-        skipped |= page.skipped
-    assert page.done
-    return items, skipped, page
 
 
 def count_requests(account, name: str) -> int:

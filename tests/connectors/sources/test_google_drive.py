@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import traceback
+from functools import partial
 from urllib.parse import parse_qsl, urlsplit
 
 import pytest
@@ -13,9 +14,8 @@ from connectors import registry
 from connectors.sources.google_drive import transport
 from retrieval.errors import Fatal, Retryable, Skippable
 from retrieval.ports import SourceItem, Tokens
+from tests.connectors.sources.conftest import walk
 from tests.standins import faults, google_drive
-from tests.standins.account import Served
-from tests.standins.account import serving as served
 from tests.standins.google_drive_files import Refusal
 from tests.standins.place import APP
 
@@ -35,18 +35,7 @@ def fetch(connector, tokens, tmp_path):
 
 @pytest.fixture
 def list_files(connector, tokens):
-    """Return a function to list items by id, skipped counts and the last page."""
-
-    def run(cursor=None):
-        items, skipped, page = {}, {}, None
-        for page in connector.iter_changes(tokens, cursor):
-            items |= {item.external_id: item for item in page.items}
-            skipped |= {reason: skipped.get(reason, 0) + number for reason, number in page.skipped.items()}
-        assert page is not None
-        assert page.done
-        return items, skipped, page
-
-    return run
+    return partial(walk, connector, tokens)
 
 
 def queries_of(account, name):
@@ -433,12 +422,6 @@ def test_what_lies_in_a_folder_shared_by_its_link_is_listed_and_followed(account
     assert set(changes) == {mine}
     assert page.whole
     assert connector.is_deleted(tokens, file_id)
-
-
-@pytest.fixture
-def elsewhere():
-    with served(Served()) as other_server:
-        yield other_server
 
 
 def test_no_bearer_goes_to_another_host(account, fetch, list_files, elsewhere, monkeypatch):

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import logging
+from functools import partial
 
 import pytest
 
 from connectors import registry
 from retrieval.errors import Fatal, Retryable, Skippable
+from tests.connectors.sources.conftest import walk
 from tests.standins import faults, notion, retired
-from tests.standins.account import Served
-from tests.standins.account import serving as served
 from tests.standins.place import APP
 
 CONNECTOR, STANDIN = "NOTION", notion
@@ -18,15 +18,7 @@ CONNECTOR, STANDIN = "NOTION", notion
 
 @pytest.fixture
 def list_items(connector, tokens):
-    """Return a function to list everything: items by id, skipped counts and the last page."""
-
-    def walk(cursor=None, by=connector):
-        pages = list(by.iter_changes(tokens, cursor))
-        assert pages[-1].done
-        items = {item.external_id: item for page in pages for item in page.items}
-        return items, {why: n for page in pages for why, n in page.skipped.items() if n}, pages[-1]
-
-    return walk
+    return partial(walk, connector, tokens)
 
 
 def inside(page):
@@ -147,7 +139,9 @@ def test_an_oversized_or_removed_file_is_skipped(account, tokens, list_items, co
         connector.fetch(tokens, items[f"{top}/{removed_id}"], tmp_path / "raw")
 
 
-def test_an_address_that_grew_old_or_is_not_https_is_not_the_file(account, connector, tokens, list_items, tmp_path):
+def test_an_address_that_grew_old_or_is_not_https_is_not_the_file(
+    account, connector, tokens, list_items, elsewhere, tmp_path
+):
     top = account.add("Top")
     block_id = account.attach(top, "one.txt", "x")
     items, _, _ = list_items()
@@ -156,12 +150,11 @@ def test_an_address_that_grew_old_or_is_not_https_is_not_the_file(account, conne
         connector.fetch(tokens, items[f"{top}/{block_id}"], tmp_path / "raw")
     assert "canary" not in str(raised.value)
     account.fault = lambda _request: None
-    with served(Served()) as elsewhere:
-        address = {"url": f"{elsewhere.base}/take", "expiry_time": "2026-01-01T00:00:00.000Z"}
-        account.sign = lambda block: {**block, "file": {**block["file"], "file": address}}
-        with pytest.raises(Skippable, match="not https"):
-            connector.fetch(tokens, items[f"{top}/{block_id}"], tmp_path / "raw")
-        address["url"] = elsewhere.base.replace("http:", "https:") + "/take"
-        with pytest.raises(Skippable, match="does not dial"):
-            connector.fetch(tokens, items[f"{top}/{block_id}"], tmp_path / "raw")
-        assert elsewhere.requests == []
+    address = {"url": f"{elsewhere.base}/take", "expiry_time": "2026-01-01T00:00:00.000Z"}
+    account.sign = lambda block: {**block, "file": {**block["file"], "file": address}}
+    with pytest.raises(Skippable, match="not https"):
+        connector.fetch(tokens, items[f"{top}/{block_id}"], tmp_path / "raw")
+    address["url"] = elsewhere.base.replace("http:", "https:") + "/take"
+    with pytest.raises(Skippable, match="does not dial"):
+        connector.fetch(tokens, items[f"{top}/{block_id}"], tmp_path / "raw")
+    assert elsewhere.requests == []

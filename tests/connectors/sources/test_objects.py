@@ -464,11 +464,8 @@ def test_a_server_of_ftp_without_mlsd_is_read_by_its_lists(tmp_path, quick):
         assert changes.keys() == initial.keys() - {"a [b]/c/deep.txt"}
         assert changes["top.txt"].version != initial["top.txt"].version
         connector, tokens = opened(storage)
-        assert {path: connector.is_deleted(tokens, item.external_id) for path, item in initial.items()} == {
-            "a [b]/ü é#%;=.txt": False,
-            "a [b]/c/deep.txt": True,
-            "top.txt": False,
-        }
+        deleted = [path for path, item in initial.items() if connector.is_deleted(tokens, item.external_id)]
+        assert deleted == ["a [b]/c/deep.txt"]
 
 
 @pytest.mark.parametrize("commands", [set(), {"MLSD", "MLST"}])

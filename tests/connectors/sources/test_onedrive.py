@@ -9,8 +9,6 @@ import pytest
 from connectors import registry
 from retrieval.errors import Fatal, Retryable, Skippable
 from tests.standins import faults, onedrive
-from tests.standins.account import Served
-from tests.standins.account import serving as served
 from tests.standins.place import APP
 from tests.standins.secure import secured
 
@@ -21,13 +19,6 @@ CONNECTOR, STANDIN = "ONEDRIVE", onedrive
 def address(request, account):
     """Source of the signed download address: the item itself or a request for the content."""
     account.told = request.param == "told"
-
-
-@pytest.fixture
-def elsewhere():
-    """Another server with a log of requests."""
-    with served(Served()) as other_server:
-        yield other_server
 
 
 @pytest.fixture

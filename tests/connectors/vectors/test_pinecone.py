@@ -230,16 +230,6 @@ def test_vectors_that_the_index_left_out_are_no_success(index, store):
         store.upsert(SCOPE, vectors(3))
 
 
-def test_what_is_not_shown_yet_is_unsettled(index, store):
-    index.reads = 3
-    store.upsert(SCOPE, vectors(2))
-    ids = [vector.id for vector in vectors(2)]
-    assert store.list_unsettled(SCOPE, ids) == ids
-    assert store.list_unsettled(SCOPE, ids) == ids
-    index.settle()
-    assert store.list_unsettled(SCOPE, [*ids, "doc_9#1#0"]) == ["doc_9#1#0"]
-
-
 def filtered(store, document_filter):
     return {match.id.partition("#")[0] for match in store.query(SCOPE, [1.0] * 16, 100, document_filter)}
 
@@ -285,18 +275,6 @@ def test_labels_let_through_what_matches(shelf, document_filter, expected_ids):
     """A document with too many values to label is let through by every filter on metadata: hits are filtered again."""
     through = expected_ids | ({"crowded"} if document_filter.metadata else set())
     assert filtered(shelf, document_filter) == through
-
-
-@pytest.mark.parametrize("at_once", [True, False])
-def test_new_labels_count_and_old_ones_do_not(index, shelf, at_once):
-    index.updates_by_filter = at_once
-    shelf.relabel(
-        SCOPE, "red", ["red#1#0", "red#1#1"], vector_metadata.document_labels("red", "TEXT", "TEXT", {"team": "green"})
-    )
-    assert filtered(shelf, DocumentFilter(metadata={"team": "green"})) == {"red", "crowded"}
-    assert filtered(shelf, DocumentFilter(metadata={"team": "red"})) == {"crowded"}
-    assert len(index.bodies("/vectors/update")) == (1 if at_once else 3)
-    shelf.relabel(TENANT, "red", ["red#1#0"], {"document": "red"})
 
 
 @settings(max_examples=200, deadline=None)
