@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from connectors.http.retries import TransientError
 from retrieval.errors import Fatal
-from retrieval.network import bounded_answers, fetch_guard
+from retrieval.network import fetch_guard
 from retrieval.network.fetch_guard import BlockedAddress, Guard
 from retrieval.settings import load_settings
 
@@ -62,12 +62,10 @@ def httpx_client(verify: ssl.SSLContext, *, seconds: float, most: int | None = N
     import httpx
 
     quiet_loggers()
-    if most is not None:
-        more["transport"] = bounded_answers.bounded_transport()(verify, max_bytes=most)
-    elif "transport" not in more:
-        from retrieval.network.transport import VendorTransport
+    if most is not None or "transport" not in more:
+        from retrieval.network.transport import BoundedTransport, VendorTransport
 
-        more["transport"] = VendorTransport(verify)
+        more["transport"] = VendorTransport(verify) if most is None else BoundedTransport(verify, max_bytes=most)
     return httpx.Client(
         verify=verify, timeout=seconds, trust_env=False, follow_redirects=False, cookies=no_cookies(), **more
     )

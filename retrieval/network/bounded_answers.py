@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ssl
 import time
 from collections.abc import Callable, Iterator
 from functools import cache
@@ -22,24 +21,6 @@ def send_bounded(send: Callable[[Any], Any], request: Any, *, max_bytes: int, se
         raise httpx.DecodingError("The answer is packed, which was not asked for.", request=request)
     answer.stream = _stream()(answer.stream, max_bytes, deadline, request)
     return answer
-
-
-@cache
-def bounded_transport() -> type[Any]:
-    """Return a transport class with a limit of bytes and the read timeout as total."""
-
-    from retrieval.network.transport import VendorTransport
-
-    class Bounded(VendorTransport):
-        def __init__(self, verify: ssl.SSLContext, *, max_bytes: int) -> None:
-            super().__init__(verify)
-            self._max_bytes = max_bytes
-
-        def handle_request(self, request: Any) -> Any:
-            seconds = request.extensions.get("timeout", {}).get("read")
-            return send_bounded(super().handle_request, request, max_bytes=self._max_bytes, seconds=seconds)
-
-    return Bounded
 
 
 @cache

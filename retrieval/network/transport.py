@@ -106,6 +106,21 @@ class VendorTransport(httpx.BaseTransport):
         self._inner.close()
 
 
+class BoundedTransport(VendorTransport):
+    """`VendorTransport` with a limit of bytes per answer and the read timeout as total."""
+
+    def __init__(self, verify: ssl.SSLContext, *, max_bytes: int) -> None:
+        super().__init__(verify)
+        self._max_bytes = max_bytes
+
+    def handle_request(self, request: httpx.Request) -> httpx.Response:
+        seconds = request.extensions.get("timeout", {}).get("read")
+        answer: httpx.Response = send_bounded(
+            super().handle_request, request, max_bytes=self._max_bytes, seconds=seconds
+        )
+        return answer
+
+
 class _ResponseBody(httpx.SyncByteStream):
     """Streamed body; closing frees the connection."""
 

@@ -9,9 +9,9 @@ import streamlit as st
 
 from ui import session
 from ui.client import Json
-from ui.parts import additions, frame, run_detail, widgets
+from ui.parts import additions, frame, previews, run_detail, widgets
 from ui.parts.additions import Addition, Item, Part
-from ui.parts.labels import ACTIVE_STATUSES, DOCUMENT_STAGES, format_cost, format_count, format_seconds
+from ui.parts.labels import ACTIVE_STATUSES, DOCUMENT_STAGES, format_count
 from ui.parts.widgets import escape_markdown
 
 REFRESH_SECONDS = 2.0
@@ -180,13 +180,6 @@ def _fetch_failures(person: session.Person, namespace: str, run: Json) -> Json:
 
 
 _PREVIEW_KEY = "preview"
-REPORT_COUNTS = {
-    "create": "Created",
-    "update": "Updated",
-    "unchanged": "Unchanged",
-    "remove": "Removed",
-    "failed": "Failed",
-}
 
 
 def ask_preview(person: session.Person, namespace: str, kind: str, items: list[Item]) -> None:
@@ -231,11 +224,11 @@ def _show_reports(person: session.Person, namespace: str, items: list[Item], run
             _show_failure(run["name"], escape_markdown(reason))
     if not reported:
         return
-    show_numbers([run["report"] for run in reported])
+    previews.show_numbers([run["report"] for run in reported])
     whole_reports = [_fetch_failures(person, namespace, run)["report"] for run in reported[:MAX_SHOWN_FAILURES]]
-    show_planned([document for report in whole_reports for document in report.get("documents", [])])
+    previews.show_planned([document for report in whole_reports for document in report.get("documents", [])])
     if len(runs) > 1:
-        columns = REPORT_COUNTS | {"tokensToEmbed": "Tokens to embed"}
+        columns = previews.REPORT_COUNTS | {"tokensToEmbed": "Tokens to embed"}
         with st.expander(f"Each of {format_count(len(reported), 'item')}"):
             widgets.show_table(
                 [
@@ -243,38 +236,3 @@ def _show_reports(person: session.Person, namespace: str, items: list[Item], run
                     for run in reported
                 ]
             )
-
-
-def show_numbers(reports: list[Json]) -> None:
-    for cell, (name, label) in zip(st.columns(len(REPORT_COUNTS)), REPORT_COUNTS.items(), strict=True):
-        cell.metric(label, f"{sum(report[name] for report in reports):,}")
-    names = ("chunks", "tokensToEmbed", "pagesRecognised", "pagesUnread", "estimatedSeconds")
-    total = {name: sum(report.get(name, 0) for report in reports) for name in names}
-    figures = [format_count(total["chunks"], "chunk"), f"{format_count(total['tokensToEmbed'], 'token')} to embed"]
-    for name, word in (("pagesRecognised", "recognised"), ("pagesUnread", "not readable")):
-        figures += [f"{format_count(total[name], 'page')} {word}"] if total[name] else []
-    figures += [format_cost(reports), f"about {format_seconds(total['estimatedSeconds'])}"]
-    figures += ["estimated from a sample"] if any(report["sampled"] for report in reports) else []
-    figures += dict.fromkeys(report["modelChoice"] for report in reports if report.get("modelChoice"))
-    st.caption(" · ".join(figures))
-
-
-# Order of a report's documents.
-ACTION_ORDER = ("failed", "create", "update", "remove")
-
-
-def show_planned(documents: list[Json]) -> None:
-    """Show the documents of dry runs by action, failed first, with a CSV file."""
-    rows = [
-        {
-            "Action": REPORT_COUNTS[document["action"].lower()],
-            "Name": document["name"],
-            "Reason": document["error"] or "",
-            "Linked from": document["linkedFrom"] or "",
-        }
-        for document in sorted(documents, key=lambda document: ACTION_ORDER.index(document["action"].lower()))
-    ]
-    if not rows:
-        return
-    widgets.show_table(widgets.drop_empty(rows))
-    widgets.download_csv("List as CSV", rows, "preview.csv", key="preview_csv")

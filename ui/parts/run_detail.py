@@ -11,7 +11,7 @@ import streamlit as st
 
 from ui import session
 from ui.client import Json
-from ui.parts import added, charts, failures, frame, widgets
+from ui.parts import charts, failures, frame, previews, widgets
 from ui.parts.labels import (
     ACTIVE_STATUSES,
     format_count,
@@ -84,8 +84,8 @@ def show_run(person: session.Person, namespace: str, run: Json) -> None:
     _show_flow_run(run)
     if run.get("dryRun"):
         if run.get("report"):
-            added.show_numbers([run["report"]])
-            added.show_planned(run["report"].get("documents", []))
+            previews.show_numbers([run["report"]])
+            previews.show_planned(run["report"].get("documents", []))
         return
     left_column, right_column = st.columns(2)
     with left_column:

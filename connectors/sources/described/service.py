@@ -19,7 +19,7 @@ from connectors.sources.described.fields import fill_address, fill_text, read_fi
 from connectors.sources.described.paging import next_address
 from connectors.sources.described.permission_layers import Paging
 from retrieval.errors import Fatal, Retryable, Skippable
-from retrieval.network import bounded_answers, fetch_guard
+from retrieval.network import fetch_guard
 
 if TYPE_CHECKING:
     import httpx
@@ -204,14 +204,14 @@ class Service:
         return self.clients[guarded]
 
     def _make_client(self, *, guarded: bool) -> httpx.Client:
-        from retrieval.network.transport import Transport
+        from retrieval.network.transport import BoundedTransport, Transport
 
         endpoint = self.settings.endpoints.get(self.name)
         certificates = sessions.trusted_certificates(endpoint, self.name)
         transport = (
             Transport(fetch_guard.make_guard(self.settings), verify=certificates, max_bytes=responses.MAX_BODY_BYTES)
             if guarded
-            else bounded_answers.bounded_transport()(certificates, max_bytes=responses.MAX_BODY_BYTES)
+            else BoundedTransport(certificates, max_bytes=responses.MAX_BODY_BYTES)
         )
         return sessions.httpx_client(certificates, seconds=REQUEST_TIMEOUT_SECONDS, transport=transport)
 

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 import httpx
 import pytest
 
-from retrieval.network import bounded_answers
+from retrieval.network.transport import BoundedTransport
 from tests.standins import faults
 from tests.standins.faults import Handler, served
 
@@ -42,7 +42,7 @@ def site() -> Iterator[tuple[type[_Site], str]]:
 
 
 def got(http: ModuleType, url: str, seconds: float = 10) -> Any:
-    transport = bounded_answers.bounded_transport()(ssl.create_default_context(), max_bytes=MAX_ANSWER_BYTES)
+    transport = BoundedTransport(ssl.create_default_context(), max_bytes=MAX_ANSWER_BYTES)
     with http.Client(transport=transport, timeout=seconds, trust_env=False) as client:
         return client.get(url)
 
