@@ -20,8 +20,7 @@ from api.wire.searches import WhyData, WhyRequest
 from connectors import registry
 from retrieval import tracing
 from retrieval.errors import ErrorCode, Fatal, Retryable, ServiceError, Skippable
-from retrieval.ingestion import model_choice
-from retrieval.ingestion.chunking.tokenizer import tokenizer_for
+from retrieval.ingestion.chunking.tokenizer import is_model_open, tokenizer_for
 from retrieval.namespaces import namespaces, validation
 from retrieval.namespaces.namespaces import EMBEDDED_CONFIGS, EMBEDDING_MODEL, VECTOR_STORAGE, NamespaceConfig
 from retrieval.ports import Scope
@@ -101,7 +100,7 @@ async def open_spaces(request: ApiRequest, selection: NamespaceSelection) -> lis
         for scope in scopes
     ]
     # A namespace without a chosen model is empty.
-    spaces = [space for space in spaces if not model_choice.is_model_open(space.config.embedding_model)] or spaces
+    spaces = [space for space in spaces if not is_model_open(space.config.embedding_model)] or spaces
     models = {
         (*(space.config.embedding_model.get(field) for field in _MODEL_FIELDS), space.config.dimensions)
         for space in spaces

@@ -22,8 +22,8 @@ from retrieval import settings, sources
 from retrieval.connections.connected_source import ConnectedSource
 from retrieval.errors import Fatal, ServiceError, Skippable, StepError
 from retrieval.evaluations.gate import throttle_alive
-from retrieval.ingestion import dry_run_report, model_choice
-from retrieval.ingestion.chunking.tokenizer import tokenizer_for
+from retrieval.ingestion import dry_run_report
+from retrieval.ingestion.chunking.tokenizer import is_model_open, tokenizer_for
 from retrieval.ingestion.dry_run import Estimator, Tools
 from retrieval.job_config import JobConfig
 from retrieval.jobs import dry_runs, notifications, run_outcome
@@ -130,7 +130,7 @@ def _make_tools(trial: Trial, config: NamespaceConfig) -> Tools:
         str((config.parser or {}).get("url", "")),
         tokenizer_for(embedder.provider, embedder.model),
         embedder,
-        load_model if model_choice.is_model_open(config.embedding_model) else None,
+        load_model if is_model_open(config.embedding_model) else None,
     )
 
 

@@ -27,7 +27,7 @@ from retrieval.ingestion import fetch as fetching
 from retrieval.ingestion import items, model_choice
 from retrieval.ingestion import parse as parsing
 from retrieval.ingestion import upsert as upserting
-from retrieval.ingestion.chunking.tokenizer import tokenizer_for
+from retrieval.ingestion.chunking.tokenizer import is_model_open, tokenizer_for
 from retrieval.ingestion.queries import run_documents, step_outcomes
 from retrieval.ingestion.queries.listings import PendingListing
 from retrieval.ingestion.queries.step_outcomes import StepOutcome
@@ -161,7 +161,7 @@ class Work:
 
     def choose_model(self) -> None:
         """Choose the namespace's model by the parsed documents if none is set, and update fingerprints."""
-        if self._has_own_config or not model_choice.is_model_open(self._config.embedding_model):
+        if self._has_own_config or not is_model_open(self._config.embedding_model):
             return
         parsed = run_documents.items_at_stage(self.db, self.lease, self.window, Stage.PARSED)
         if not model_choice.choose_by_items(self.db, self._config.id, parsed, self.files):

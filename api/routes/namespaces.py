@@ -24,6 +24,7 @@ from retrieval import ids
 from retrieval.errors import ErrorCode
 from retrieval.evaluations import gate as gates
 from retrieval.ingestion import model_choice, reembedding
+from retrieval.ingestion.chunking.tokenizer import is_model_open
 from retrieval.keywords import languages
 from retrieval.namespaces import destinations, namespaces, queries, validation
 from retrieval.namespaces.namespaces import (
@@ -131,7 +132,7 @@ async def update_namespace(
     stored_configs = stored.configs()
     changes = {key: value and _unmask_config(services, stored, key, value) for key, value in configs_sent.items()}
     validation.check_configs(services.settings, changes)
-    if (model := changes.get(EMBEDDING_MODEL)) and model_choice.is_model_open(model):
+    if (model := changes.get(EMBEDDING_MODEL)) and is_model_open(model):
         changes[EMBEDDING_MODEL] = await model_choice.resolve_model(services.db, stored, force=data.reembed)
     changed = replace(
         stored,

@@ -30,7 +30,7 @@ from retrieval.database.compiling import columns_of, compile_statement, equals, 
 from retrieval.database.database import Database
 from retrieval.database.pagination import PageRequest
 from retrieval.database.rows import AsyncExecutor, Executor, Params
-from retrieval.jobs import run_health, run_outcome
+from retrieval.jobs import run_health
 from retrieval.jobs.queries import progress
 from retrieval.jobs.run_health import Health
 from retrieval.ports import Scope
@@ -88,7 +88,7 @@ _SELECT_SCHEDULES: LiteralString = (
     + "left join connections c on c.id = "
     + job_config.connection_id_sql("s")
     + " left join lateral (select r.id as run_id, r.status as run_status, r.created_at as run_at, "
-    + run_outcome.OUTCOME_EXPRESSION
+    + progress.OUTCOME_EXPRESSION
     + " as run_outcome from (select * from job_runs where job_id = s.job_id order by number desc limit 1) r"
     + progress.COUNTED_DOCUMENTS
     + ") newest on true where true"

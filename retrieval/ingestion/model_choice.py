@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple
 
 from retrieval.database.database import Database
 from retrieval.errors import Skippable
-from retrieval.ingestion.chunking.tokenizer import AUTO_MODEL, E5_MODEL, MINILM_MODEL
+from retrieval.ingestion.chunking.tokenizer import AUTO_MODEL, E5_MODEL, MINILM_MODEL, is_model_open
 from retrieval.ingestion.items import Item
 from retrieval.ingestion.parse import read_text
 from retrieval.ingestion.queries import model_choices
@@ -35,11 +35,6 @@ class ModelChoice(NamedTuple):
     def to_config(self) -> dict[str, Any]:
         """Return the `embeddingModelConfig` of this choice."""
         return {"provider": "LOCAL", "model": self.model, LEARNED_FIELD: {CHOICE_FIELD: self.reason}}
-
-
-def is_model_open(model: Config) -> bool:
-    """Return whether the service chooses the model of this `embeddingModelConfig`."""
-    return bool(model["provider"] == "LOCAL" and model["model"] == AUTO_MODEL)
 
 
 def choose_model(documents: Mapping[str, int], subject: str = "first documents") -> ModelChoice:

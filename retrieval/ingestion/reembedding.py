@@ -19,25 +19,24 @@ from retrieval import ids, origin
 from retrieval.database import partitions
 from retrieval.database.database import Database
 from retrieval.errors import ErrorCode, ServiceError
-from retrieval.ingestion import model_choice
 from retrieval.ingestion.queries import reembedding as queries
+from retrieval.ingestion.sealed_configs import (
+    GATE_FIELD,
+    PREVIOUS_KEYS_FIELD,
+    open_sealed_config,
+    row_name,
+    store_identity,
+)
 from retrieval.jobs.queries import batches
 from retrieval.jobs.queries.batches import DocumentKey, Lease
-from retrieval.namespaces import destinations, namespaces
-from retrieval.namespaces.namespaces import EMBEDDING_MODEL, LEARNED_FIELD, VECTOR_STORAGE, Config, NamespaceConfig
+from retrieval.namespaces import namespaces
+from retrieval.namespaces.namespaces import EMBEDDING_MODEL, VECTOR_STORAGE, NamespaceConfig
 from retrieval.ports import Scope
 from retrieval.security.secrets import KeyRing
 from retrieval.statuses import DocumentStatus
 
 # Source of the job run.
 REEMBED_SOURCE = "REEMBED"
-# Field of the sealed configuration: API keys of the namespace at that time, by config.
-PREVIOUS_KEYS_FIELD = "keysBefore"
-# Field of the sealed configuration.
-GATE_FIELD = "gate"
-_CONFIGS_WITH_KEY = (EMBEDDING_MODEL, VECTOR_STORAGE)
-# The other fields determine the destination of the key.
-_MODEL_FIELDS = frozenset({"apiKey", "model", "dimensions", "queryPrefix", "passagePrefix", LEARNED_FIELD})
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,38 +133,3 @@ def other_stores(db: Database, keys: KeyRing, current: NamespaceConfig) -> list[
     sealed_configs = queries.find_configs(db, current.id)
     configs = [open_sealed_config(keys, current, config, name) for name, config in sealed_configs.items() if config]
     return [config for config in configs if store_identity(config) != store_identity(current)]
-
-
-def store_identity(config: NamespaceConfig) -> dict[str, Any]:
-    """Return the identity of a vector store: its configuration without the key."""
-    return {key: value for key, value in config.vector_storage.items() if key != "apiKey"}
-
-
-def open_sealed_config(
-    keys: KeyRing, current: NamespaceConfig, sealed: bytes, name: str = "pending"
-) -> NamespaceConfig:
-    """Return the namespace with a sealed configuration and its newest keys."""
-    stored = json.loads(keys.open(sealed, row=row_name(current.id, name)))
-    model, store = (
-        _with_current_key(stored[area], current.configs()[area], stored.get(PREVIOUS_KEYS_FIELD, {}), area)
-        for area in _CONFIGS_WITH_KEY
-    )
-    if name == "pending" and model_choice.is_model_open(model):  # another store was sent before the model was chosen
-        model = current.embedding_model
-    destination = destinations.keep_destination(EMBEDDING_MODEL, stored.get("sentTo", current.sent_to), current.sent_to)
-    sent_to = destination if model is stored[EMBEDDING_MODEL] else current.sent_to
-    return replace(current, embedding_model=model, vector_storage=store, sent_to=sent_to, dimensions=None)
-
-
-def _with_current_key(config: Config, current: Config, previous_keys: Mapping[str, str | None], name: str) -> Config:
-    """Return the config with the current key, if both send it to the same destination."""
-    is_changed = name in previous_keys and current.get("apiKey") not in {None, previous_keys[name]}
-    destination = {key: value for key, value in config.items() if key not in _MODEL_FIELDS}
-    if is_changed and destination == {key: value for key, value in current.items() if key not in _MODEL_FIELDS}:
-        return {**config, "apiKey": current["apiKey"]}
-    return config
-
-
-def row_name(namespace_id: str, column: str) -> str:
-    """Return the sealing name of a configuration column."""
-    return f"namespaces/{namespace_id}/{column}"

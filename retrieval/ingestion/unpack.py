@@ -14,7 +14,6 @@ from retrieval.conditions.model import PACKED_PATH_PROPERTY
 from retrieval.database.database import Database
 from retrieval.database.sessions import ThreadConnection
 from retrieval.documents import external_ids, file_keys
-from retrieval.documents.queries import archive_members, deletion
 from retrieval.errors import Skippable
 from retrieval.ingestion import within_quotas
 from retrieval.ingestion.items import Item
@@ -142,19 +141,6 @@ def _within_quotas(connection: ThreadConnection, item: Item, stored: Sequence[St
 def discard_files(connection: ThreadConnection, item: Item, stored: Sequence[StoredMember]) -> None:
     """Schedule the deletion of unused files of these members."""
     members_queries.discard_files(connection, item.key.job_run_id, [member.key for member in stored if member.key])
-
-
-def drop_members(connection: ThreadConnection, versions: Sequence[tuple[str, int]]) -> None:
-    """Delete documents of members that are missing in these versions (document, generation) of their archives.
-
-    Called in the transaction that makes the versions visible.
-    """
-    values = {
-        "archives": [document for document, _ in versions],
-        "generations": [generation for _, generation in versions],
-    }
-    if dropped_ids := connection.fetch(str, archive_members.FIND_DROPPED_MEMBERS, values):
-        deletion.delete_documents(connection, dropped_ids)
 
 
 def refuse_too_many(db: Database, item: Item, members: Sequence[Member]) -> None:

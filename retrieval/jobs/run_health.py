@@ -7,11 +7,11 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Literal, LiteralString, Self
 
-from retrieval.jobs import run_outcome
+from retrieval.jobs.queries import progress as run_progress
 
 MAX_EXAMINED_RUNS = 100
 
-# Counts read by `run_outcome.OUTCOME_EXPRESSION`, without the whole progress.
+# Counts read by `run_progress.OUTCOME_EXPRESSION`, without the whole progress.
 _COUNTED_STATUSES: LiteralString = (
     " cross join lateral (select count(*) filter (where status = 'SUCCESS') as succeeded,"
     " count(*) filter (where status = 'FAILED') as failed, count(*) filter (where status = 'CANCELLED') as cancelled"
@@ -74,12 +74,12 @@ def select_health(runs: LiteralString) -> LiteralString:
         + runs
         + f" order by r.number desc limit {MAX_EXAMINED_RUNS}), streak as ("
         "select r.id, r.place, r.finished_at, "
-        + run_outcome.OUTCOME_EXPRESSION
+        + run_progress.OUTCOME_EXPRESSION
         + " as outcome from recent r"
         + _COUNTED_STATUSES
         + "where"
         " r.place = 1 union all select r.id, r.place, r.finished_at, "
-        + run_outcome.OUTCOME_EXPRESSION
+        + run_progress.OUTCOME_EXPRESSION
         + " from streak newer"
         " join recent r on r.place = newer.place + 1"
         + _COUNTED_STATUSES

@@ -15,21 +15,6 @@ from retrieval.jobs.queries import progress as run_progress
 from retrieval.namespaces import validation
 from retrieval.statuses import Outcome
 
-# Of job run `r` with `run_progress.COUNTED_DOCUMENTS`. A cancelled run without cancelled documents ends as usual, a dry
-# run as the ingestion would. `to_discover` stays true after an interrupted listing or a missing swap.
-OUTCOME_EXPRESSION: LiteralString = """
-    case when r.status <> 'COMPLETED' then null
-         when r.progress -> 'verdict' @> '{"passed": false}' then 'FAILED'
-         when (r.progress -> 'report' ->> 'failed')::bigint > 0 then
-              case when r.progress -> 'report' @> '{"create": 0, "update": 0, "unchanged": 0}' then 'FAILED'
-                   else 'COMPLETED_WITH_FAILURES' end
-         when r.cancel_requested and (r.to_discover or counted.cancelled > 0) then 'CANCELLED'
-         when counted.failed > 0 and (counted.succeeded = 0 or r.to_discover) then 'FAILED'
-         when counted.failed > 0 then 'COMPLETED_WITH_FAILURES'
-         when r.to_discover or (counted.cancelled > 0 and counted.succeeded = 0) then 'CANCELLED'
-         else 'SUCCEEDED' end
-"""
-
 
 @dataclass(frozen=True, slots=True)
 class Notice:
@@ -107,7 +92,7 @@ def list_batch_outcomes(db: Database, batch_id: str) -> list[str]:
     """Return the outcomes of the batch's completed job runs, including suspended ones."""
     statement: LiteralString = (
         "select outcome from (select "
-        + OUTCOME_EXPRESSION
+        + run_progress.OUTCOME_EXPRESSION
         + " as outcome from job_runs r "
         + run_progress.COUNTED_DOCUMENTS
         + " where r.batch_id = %(batch)s or r.resumes_batch = %(batch)s) ended where outcome is not null"

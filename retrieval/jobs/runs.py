@@ -267,7 +267,7 @@ _READ_RUN_QUERY: LiteralString = (
     + " as levers, b.queue, r.batch_id, "
     + names.DESCRIPTION_COLUMNS
     + ","
-    + run_outcome.OUTCOME_EXPRESSION
+    + run_progress.OUTCOME_EXPRESSION
     + """ as outcome,
            (select coalesce(jsonb_agg(jsonb_build_array(d.document_id, d.status, d.error, d.name,
                                                       d.properties ->> 'linkedFrom')

@@ -11,7 +11,7 @@ import structlog
 from retrieval.accounts import idempotency
 from retrieval.connections import connections
 from retrieval.database.database import Database
-from retrieval.ingestion import reembedding
+from retrieval.ingestion import sealed_configs
 from retrieval.jobs.queries import passwords
 from retrieval.maintenance import queries_sealed
 from retrieval.maintenance.queries_sealed import SealedColumn, SealedValue
@@ -27,8 +27,8 @@ PAGE_ROWS = 100
 SEALED_COLUMNS = (
     SealedColumn("server_secrets", "sealed", ("name",), secrets.row_name),
     SealedColumn("namespaces", "secrets", ("id",), namespaces.row_name),
-    SealedColumn("namespaces", "pending", ("id",), partial(reembedding.row_name, column="pending")),
-    SealedColumn("namespaces", "retired", ("id",), partial(reembedding.row_name, column="retired")),
+    SealedColumn("namespaces", "pending", ("id",), partial(sealed_configs.row_name, column="pending")),
+    SealedColumn("namespaces", "retired", ("id",), partial(sealed_configs.row_name, column="retired")),
     SealedColumn("connections", "credentials", ("id",), connections.row_name),
     SealedColumn("webhooks", "secret", ("id",), endpoints.row_name),
     SealedColumn("webhooks", "previous", ("id",), endpoints.row_name),

@@ -12,7 +12,6 @@ from sqlalchemy import Boolean, Text, and_, bindparam, case, exists, func, liter
 from retrieval.database.compiling import after_seconds, columns_of, compile_statement, equals, in_list, parameters
 from retrieval.database.rows import Executor, Params
 from retrieval.database.schema import webhooks, work
-from retrieval.jobs import run_outcome
 from retrieval.jobs.queries import progress as run_progress
 
 # Advisory lock of the publisher.
@@ -181,7 +180,7 @@ class RunOutcome:
 
 def list_outcomes(connection: Executor, run_ids: Sequence[str]) -> list[RunOutcome]:
     statement: LiteralString = (
-        f"select r.id, {run_outcome.OUTCOME_EXPRESSION} as outcome from job_runs r"
+        f"select r.id, {run_progress.OUTCOME_EXPRESSION} as outcome from job_runs r"
         f"{run_progress.COUNTED_DOCUMENTS}where r.id = any(%(ids)s)"
     )
     return connection.fetch(RunOutcome, statement, {"ids": list(run_ids)})

@@ -9,7 +9,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from retrieval.accounts import api_keys
-from retrieval.ingestion import reembedding
+from retrieval.ingestion import sealed_configs
 from tests.ui.conftest import visible_content
 from tests.ui.test_actions import click, typed
 from tests.ui.test_pages import pictures
@@ -217,7 +217,7 @@ def test_another_model_is_tried_behind_a_gate_and_cancelled(app, org, space):
     assert "The namespace is being embedded again." in visible_content(view)
     assert "Embed again behind the gate" not in {button.label for button in view.button}
     row = org.db.row("select pending from namespaces where id = %(id)s", {"id": space})
-    gate = json.loads(org.ring.open(row["pending"], row=reembedding.row_name(space, "pending")))["gate"]
+    gate = json.loads(org.ring.open(row["pending"], row=sealed_configs.row_name(space, "pending")))["gate"]
     assert gate == {"evaluationId": evaluation, "metric": "ndcgAt10", "minimum": 0.4, "notWorseThan": None}
     click(view, "Cancel it and its gate")
     assert not view.exception

@@ -5,10 +5,10 @@ from __future__ import annotations
 import importlib.util
 import os
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from retrieval.errors import Fatal
 
@@ -108,3 +108,8 @@ def _open_e5() -> E5File:
 @lru_cache(maxsize=len(_TOKENIZER_FILES))
 def _load_tokenizer(name: str) -> FileTokenizer:
     return FileTokenizer(name, raw_tokenizer(name))
+
+
+def is_model_open(model: Mapping[str, Any]) -> bool:
+    """Return whether the service chooses the model of this `embeddingModelConfig`."""
+    return bool(model["provider"] == "LOCAL" and model["model"] == AUTO_MODEL)

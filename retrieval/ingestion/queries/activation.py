@@ -13,8 +13,8 @@ from retrieval.database.database import Database
 from retrieval.database.sessions import ThreadConnection
 from retrieval.documents import passage_matching, vector_metadata
 from retrieval.documents.metadata import later_changes, merge_changes
-from retrieval.ingestion import unpack
 from retrieval.ingestion.items import Item
+from retrieval.ingestion.queries import members
 from retrieval.jobs.queries import batches
 from retrieval.jobs.queries.batches import DocumentKey, Lease
 from retrieval.keywords import postings
@@ -142,7 +142,7 @@ def activate_generations(
         passage_matching.hide_matching_chunks(connection, sorted({key.document_id for key in activated}))
         _replace_postings(connection, lease, [item for item in items if item.key in activated], documents, language)
         _enqueue_gc(connection, lease, items, activated, documents)
-        unpack.drop_members(
+        members.drop_members(
             connection, [(item.key.document_id, item.generation) for item in items if item.key in activated]
         )
         _end_documents(connection, items, activated, documents)

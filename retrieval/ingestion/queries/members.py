@@ -7,6 +7,7 @@ from typing import Any, LiteralString, NamedTuple
 
 from retrieval.database.rows import Executor, Params
 from retrieval.database.sessions import ThreadConnection
+from retrieval.documents.queries import archive_members, deletion
 
 # Nothing for a deleted or outdated archive. A deleted member returns with another content of its archive only.
 _RECORD_MEMBERS: LiteralString = """
@@ -126,3 +127,16 @@ def insert_refused(connection: ThreadConnection, entries: Sequence[Mapping[str, 
             """,
             entries,
         )
+
+
+def drop_members(connection: ThreadConnection, versions: Sequence[tuple[str, int]]) -> None:
+    """Delete documents of members that are missing in these versions (document, generation) of their archives.
+
+    Called in the transaction that makes the versions visible.
+    """
+    values = {
+        "archives": [document for document, _ in versions],
+        "generations": [generation for _, generation in versions],
+    }
+    if dropped_ids := connection.fetch(str, archive_members.FIND_DROPPED_MEMBERS, values):
+        deletion.delete_documents(connection, dropped_ids)

@@ -14,9 +14,9 @@ from retrieval.database.database import UNLIMITED_TRANSACTION, Database
 from retrieval.database.schema.content import Document
 from retrieval.database.sessions import ThreadConnection
 from retrieval.documents import passage_matching
-from retrieval.ingestion import reembedding
+from retrieval.ingestion import sealed_configs
 from retrieval.ingestion.queries.reembedding import SHADOW_MARK, SWEEP_STORES_STATEMENT
-from retrieval.ingestion.reembedding import GATE_FIELD, row_name, store_identity
+from retrieval.ingestion.sealed_configs import GATE_FIELD, row_name, store_identity
 from retrieval.jobs.queries import batches
 from retrieval.jobs.queries.batches import Lease
 from retrieval.keywords import postings
@@ -192,7 +192,7 @@ def _store_config(
     sealed = keys.seal(json.dumps(previous).encode(), row=row_name(current.id, "retired"))
     pending = connection.fetch_one(bytes, _PENDING_QUERY, {"id": current.id})
     if pending is not None:
-        target = reembedding.open_sealed_config(keys, current, pending)  # with a key that was changed since
+        target = sealed_configs.open_sealed_config(keys, current, pending)  # with a key that was changed since
     changed = replace(
         current, embedding_model=target.embedding_model, vector_storage=target.vector_storage, dimensions=None
     )

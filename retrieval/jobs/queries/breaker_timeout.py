@@ -6,9 +6,9 @@ from typing import Final, LiteralString, NamedTuple
 
 from retrieval.database.database import Database
 from retrieval.database.sessions import ThreadConnection
-from retrieval.jobs.control import OPEN_DOCUMENTS_QUERY
 from retrieval.jobs.queries import batches
 from retrieval.jobs.queries.batches import DocumentKey
+from retrieval.jobs.queries.retry import OPEN_DOCUMENTS_QUERY
 from retrieval.statuses import DocumentStatus
 
 EXPIRED_PAGE_SIZE: Final = 200

@@ -98,3 +98,17 @@ ENDED_BY_HOUR_QUERY: LiteralString = """
     where r.finished_at > now() - make_interval(days => %(days)s) and r.source <> 'REEMBED'
     group by 1
 """
+# Of job run `r` with `COUNTED_DOCUMENTS`. A cancelled run without cancelled documents ends as usual, a dry
+# run as the ingestion would. `to_discover` stays true after an interrupted listing or a missing swap.
+OUTCOME_EXPRESSION: LiteralString = """
+    case when r.status <> 'COMPLETED' then null
+         when r.progress -> 'verdict' @> '{"passed": false}' then 'FAILED'
+         when (r.progress -> 'report' ->> 'failed')::bigint > 0 then
+              case when r.progress -> 'report' @> '{"create": 0, "update": 0, "unchanged": 0}' then 'FAILED'
+                   else 'COMPLETED_WITH_FAILURES' end
+         when r.cancel_requested and (r.to_discover or counted.cancelled > 0) then 'CANCELLED'
+         when counted.failed > 0 and (counted.succeeded = 0 or r.to_discover) then 'FAILED'
+         when counted.failed > 0 then 'COMPLETED_WITH_FAILURES'
+         when r.to_discover or (counted.cancelled > 0 and counted.succeeded = 0) then 'CANCELLED'
+         else 'SUCCEEDED' end
+"""

@@ -9,7 +9,7 @@ from typing import Any, Literal, LiteralString
 
 from retrieval import job_config
 from retrieval.database.database import Database
-from retrieval.jobs import names, run_outcome
+from retrieval.jobs import names
 from retrieval.jobs.queries import progress as run_progress
 
 Sort = Literal["newest", "oldest", "longest", "status"]
@@ -37,7 +37,7 @@ class ListedRun(names.RunDescription):
 _MATCH_CONDITION: LiteralString = (
     """
     (%(outcome)s::text is null or %(outcome)s = (select """
-    + run_outcome.OUTCOME_EXPRESSION
+    + run_progress.OUTCOME_EXPRESSION
     + " from (select) one "
     + run_progress.COUNTED_DOCUMENTS
     + r"""))
@@ -83,7 +83,7 @@ _SELECT_COLUMNS: LiteralString = (
     "select r.id, r.number, r.job_id, r.status, r.created_at, r.updated_at, r.started_at,"
     " r.finished_at, r.timings,"
     " b.flow_run_id,"
-    " counted.progress, " + names.DESCRIPTION_COLUMNS + "," + run_outcome.OUTCOME_EXPRESSION + " as outcome from ("
+    " counted.progress, " + names.DESCRIPTION_COLUMNS + "," + run_progress.OUTCOME_EXPRESSION + " as outcome from ("
 )
 
 
