@@ -46,18 +46,6 @@ def test_what_another_version_has_written_is_read(stored, config):
     assert JobConfig.load(stored) == config
 
 
-def test_a_run_that_finds_its_documents_out_has_the_keys_that_older_workers_look_for():
-    """They read `request` and `connectionId` without a default."""
-    assert json.loads(JobConfig(request={"url": "u"}).dump()) == {
-        "metadata": None,
-        "chunkSize": 1000,
-        "chunkOverlap": 200,
-        "ocr": "BASIC_PARSER",
-        "request": {"url": "u"},
-        "connectionId": None,
-    }
-
-
 @pytest.fixture
 def stored(db, new_scope):
     """Return a function that stores a configuration and evaluates an expression on it."""

@@ -1,13 +1,11 @@
 """Names of users and groups, and the principals stored with a document."""
 
-import json
 import unicodedata
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from retrieval import principals
 from retrieval.access.queries.lists import set_lists
 from retrieval.errors import ErrorCode, ServiceError
 from retrieval.principals import Access
@@ -73,17 +71,6 @@ def test_what_is_no_name_is_refused(name):
     with pytest.raises(ServiceError) as refused:
         Access.of(users=[name], code=ErrorCode.INVALID_INGEST_CONFIG, path="config.access")
     assert refused.value.code is ErrorCode.INVALID_INGEST_CONFIG
-
-
-def test_a_document_has_a_thousand_names_at_most():
-    Access.of(users=[f"u{n}" for n in range(600)], denied_groups=[f"g{n}" for n in range(400)])
-    with pytest.raises(ServiceError):
-        Access.of(users=[f"u{n}" for n in range(600)], denied_groups=[f"g{n}" for n in range(401)])
-
-
-def test_what_is_written_is_read_back():
-    access = Access.of(["Ada"], ["Staff"], ["Bob"], ["guests"], public=True)
-    assert Access.load(json.loads(principals.stored_access(access))) == access
 
 
 def stored_principals(db, document):

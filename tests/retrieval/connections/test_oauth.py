@@ -63,27 +63,6 @@ def test_every_connector_has_a_flow_with_https_endpoints():
             assert url.startswith("https://")
 
 
-@pytest.mark.parametrize(
-    ("connector", "host", "parameters"),
-    [
-        ("GOOGLE_DRIVE", "accounts.google.com", {"access_type": "offline", "prompt": "consent"}),
-        ("DROPBOX", "www.dropbox.com", {"token_access_type": "offline"}),
-        ("ONEDRIVE", "login.microsoftonline.com", {"prompt": "select_account"}),
-        ("SHAREPOINT", "login.microsoftonline.com", {"prompt": "select_account"}),
-        ("BOX", "account.box.com", {}),
-        ("NOTION", "api.notion.com", {"owner": "user"}),
-    ],
-)
-def test_where_a_person_is_sent(connector, host, parameters):
-    authorizer = registry.make_authorizer(connector, APP, Settings(_env_file=None))
-    parts = urlsplit(authorizer.authorize_url(redirect_uri=BACK, state="the state", challenge=None))
-    query = dict(parse_qsl(parts.query))
-    assert parts.hostname == host
-    assert parameters.items() <= query.items()
-    assert (query["redirect_uri"], query["state"], query["client_id"]) == (BACK, "the state", "client")
-    assert "canary" not in str(query)
-
-
 @pytest.mark.parametrize("connector", list(sources.APP_CONFIGS))
 def test_exchange_and_refresh(vendor, connector):
     authorizer = flow(vendor, connector)
@@ -199,18 +178,6 @@ def test_a_right_that_was_withheld_is_named(vendor, connector):
 def exchanged(flow):
     """Exchange a code for the vendor's failing token answer."""
     return replace(flow, send=None).exchange_code("code", redirect_uri=BACK, verifier="v" * 43)
-
-
-def test_notion_hears_of_the_end_from_its_own_sdk(vendor):
-    authorizer = flow(
-        vendor, "NOTION", authorizationUrl="https://api.notion.com/v1/oauth/authorize?client_id=x&owner=user"
-    )
-    first = granted(authorizer, vendor)
-    authorizer.revoke(first)
-    assert vendor.revoked == [first.access_token]
-    assert vendor.asked[0][1] == {"grant_type": "authorization_code", "code": "code-1", "redirect_uri": BACK}
-    assert {headers["notion-version"] for _, _, headers in vendor.asked} == {"2026-03-11"}
-    assert all(headers["authorization"].startswith("Basic ") for _, _, headers in vendor.asked)
 
 
 def test_dropbox_hears_of_the_end_even_with_an_old_token(vendor):

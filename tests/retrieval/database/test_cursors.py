@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
-from typing import NamedTuple
-
-import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from retrieval.database import pagination
 from retrieval.database.cursors import Cursors
 from retrieval.documents import documents
 from retrieval.filters import DocumentFilter
@@ -89,35 +84,3 @@ def test_a_walk_shows_what_was_there_once_and_in_order(new_library, existing_cou
     assert set(shown_ids) <= set(existing), "what came in since stands before the first page, not in a later one"
     expected = [listed_id for listed_id in reversed(existing) if listed_id not in deleted]
     assert [listed_id for listed_id in shown_ids if listed_id not in deleted] == expected
-
-
-class Aged(NamedTuple):
-    id: str
-    created_at: datetime
-
-
-RANDOM_IDS = st.text("abcdefghijklmnopqrstuvwxyz0123456789_-.:/", min_size=1, max_size=12)
-
-
-@given(st.datetimes(timezones=st.just(UTC)), RANDOM_IDS)
-def test_a_place_by_age_is_read_as_it_was_written(moment, name):
-    """Tenants choose their ids."""
-    assert pagination.age_params(pagination.age_cursor(Aged(name, moment)), 3) == {
-        "after_time": moment,
-        "after_id": name,
-        "limit": 4,
-    }
-
-
-@pytest.mark.parametrize(
-    ("rows", "size", "page"),
-    [
-        ([1, 2, 3], None, ([1, 2, 3], None)),
-        ([1, 2, 3], 3, ([1, 2, 3], None)),
-        ([1, 2, 3], 2, ([1, 2], "2")),
-        ([], 2, ([], None)),
-    ],
-)
-def test_a_page_has_a_cursor_where_more_was_found(rows, size, page):
-    cut = pagination.take_page(rows, size, str)
-    assert (cut.items, cut.cursor) == page

@@ -1,9 +1,6 @@
 """Every connection detects a silent PostgreSQL host within seconds."""
 
-import psycopg
-
 from retrieval.database import tcp_keepalive
-from retrieval.database.database import Database
 
 URL = "postgresql://name@127.0.0.1/retrieval"
 
@@ -18,19 +15,3 @@ def test_a_silent_host_is_found_out_unless_the_address_says_otherwise():
     assert idle + interval * count <= 25
     assert "keepalives_idle" not in tcp_keepalive.connection_options(URL + "?keepalives_idle=60")
     assert "connect_timeout" not in tcp_keepalive.connection_options("host=db connect_timeout=3")
-
-
-def test_the_pools_connections_say_so(monkeypatch, database_url):
-    connect_options = []
-    connect = psycopg.Connection.connect.__func__
-
-    def noted(cls, conninfo="", **options):
-        connect_options.append(options)
-        return connect(cls, conninfo, **options)
-
-    monkeypatch.setattr(psycopg.Connection, "connect", classmethod(noted))
-    db = Database(database_url)
-    assert db.row("select 1 as one") == {"one": 1}
-    db.close()
-    assert all(tcp_keepalive.DEFAULT_OPTIONS.items() <= options.items() for options in connect_options)
-    assert connect_options

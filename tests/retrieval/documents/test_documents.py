@@ -3,7 +3,6 @@
 import contextlib
 import dataclasses
 import random
-import time
 
 import pytest
 
@@ -77,40 +76,6 @@ def test_changed_metadata_is_found_by_search_at_once(library, call):
     document = library.put(["wing"], metadata={"team": "red"})
     call(documents.patch_metadata, library.scope, DocumentFilter(document_ids=(document,)), {"team": "blue"}, {}, {})
     assert [hit.metadata for hit in by_words(library, "wing")] == [{"team": "blue"}]
-
-
-def test_a_deleted_document_is_gone_at_once_and_left_to_the_sweep(library, call):
-    deleted = library.put(["wing flow", "wing"], external_id="same")
-    other_document = library.put(["wing pressure"])
-    counts = {"partition": library.partition}
-    assert call(documents.delete_documents, library.scope, DocumentFilter(document_ids=(deleted,))).documents == 1
-    assert [hit.document_id for hit in by_words(library, "wing")] == [other_document]
-    assert [item.id for item in call(documents.list_page, library.scope, NO_FILTER, viewer=None).items] == [
-        other_document
-    ]
-    sums = library.db.row("select chunks, terms from partitions where id = %(partition)s", counts)
-    assert sums == {"chunks": 1, "terms": 2}
-    sweeps = library.db.rows(
-        "select kind, document_id, generation from sweeps where partition_id = %(partition)s", counts
-    )
-    assert sweeps == [{"kind": "document", "document_id": deleted, "generation": None}]
-    with pytest.raises(ServiceError) as caught:
-        call(documents.delete_documents, library.scope, DocumentFilter(document_ids=(deleted,)))
-    assert caught.value.code == ErrorCode.DOCUMENTS_NOT_FOUND
-    library.put(["again"], external_id="same")
-
-
-def test_three_thousand_documents_are_deleted_in_seconds(library, call):
-    library.db.rows(
-        "insert into documents (id, partition_id, job_id, job_run_id, source, external_id, document_type, name)"
-        " select 'doc_' || %(partition)s || '_' || n, %(partition)s, 'j', 'r', 'TEXT', n::text, 'TEXT', 'n'"
-        " from generate_series(1, 3000) n",
-        {"partition": library.partition},
-    )
-    started = time.monotonic()
-    assert call(documents.delete_documents, library.scope, DocumentFilter(types=("TEXT",))).documents == 3000
-    assert time.monotonic() - started < 60
-    assert call(documents.list_page, library.scope, NO_FILTER, viewer=None).items == []
 
 
 def test_counts_are_true_whatever_became_of_documents(library, call, monkeypatch):

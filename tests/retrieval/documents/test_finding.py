@@ -7,15 +7,12 @@ from dataclasses import dataclass
 import pytest
 
 from retrieval import text_filter
-from retrieval.conditions.parse import parse_condition
-from retrieval.database import pagination, partitions
 from retrieval.documents import documents
 from retrieval.errors import ErrorCode
 from retrieval.filters import DocumentFilter
 from tests.loops import run_coroutine
 
 ERROR_CODE = ErrorCode.INVALID_FILTER_CONFIG
-MANY = 10_000
 
 
 @dataclass
@@ -120,49 +117,3 @@ def test_the_site_of_an_address_is_its_host(db, library, address, site):
     assert awaited(db, documents.count_sites, library.scope, DocumentFilter()) == ({site: 1} if site else {})
     if site:
         assert list_documents(db, library.scope, sites=(site,)) == {"page"}
-
-
-def plan(db, scope, document_filter, *, limit=51):
-    matched, params = documents.matching_source(document_filter)
-    statement = f"explain (analyze, format json) select d.id from {matched}" + pagination.order_desc("d")
-    values = params | partitions.scope_params(scope) | pagination.age_params(None, limit - 1)
-    return db.row(statement, values)["QUERY PLAN"][0]["Plan"]
-
-
-def rows_read(node):
-    """Count rows read by the plan's table scans, over all loops."""
-    own_rows = 0
-    if node.get("Relation Name") == "documents":
-        filtered_rows = (
-            node["Actual Rows"] + node.get("Rows Removed by Filter", 0) + node.get("Rows Removed by Index Recheck", 0)
-        )
-        own_rows = filtered_rows * node["Actual Loops"]
-    return own_rows + sum(rows_read(child) for child in node.get("Plans", ()))
-
-
-def test_no_search_among_ten_thousand_documents_reads_them_all(db, library):
-    db.rows(
-        """
-        insert into documents (id, partition_id, job_id, job_run_id, source, external_id, document_type, name, status,
-                               created_at)
-        select 'doc_' || %(partition)s || '_' || n, %(partition)s, 'j', 'r', 'WEBSITE',
-               'https://site' || n %% 100 || '.example.org/page/' || n, 'URL', 'Manual ' || n || '.pdf', 'SUCCESS',
-               now() - n * interval '1 minute'
-        from generate_series(1, %(many)s) n
-        """,
-        {"partition": library.partition, "many": MANY},
-    )
-    db.rows("update documents set access_reason = 'x' where id like %(id)s", {"id": f"doc_{library.partition}_77%"})
-    since = parse_condition(
-        {"field": "document.createdAt", "op": "gte", "value": "2999-01-01"}, ERROR_CODE, path="where"
-    )
-    for document_filter, max_rows in (
-        (DocumentFilter(words=("manual", "7777.pdf")), 100),
-        (DocumentFilter(words=("nowhere",)), 10),
-        (DocumentFilter(words=("/page/123",)), 300),
-        (DocumentFilter(sites=("site7.example.org",)), 200),
-        (DocumentFilter(sites=("nowhere.example.org",)), 10),
-        (DocumentFilter(access_statuses=("UNKNOWN",)), 200),
-        (DocumentFilter(where=since), 10),
-    ):
-        assert rows_read(plan(db, library.scope, document_filter)) <= max_rows, document_filter

@@ -47,14 +47,6 @@ def test_a_fit_corrects_probabilities_that_are_all_too_high():
     assert -8 < fit["offset"] < -4
 
 
-def test_a_few_questions_are_shown_and_fit_nothing():
-    answered = [True] * 4 + [False]
-    report = calibration.describe_calibration(answered, estimates([2, 2, 2, 2, -2]))["calibration"]
-    assert (report["auroc"], report["refusedAt95"], report["fitted"]) == (1.0, 1.0, False)
-    assert calibration.fit_evaluation("ev_1", answered, [KEYWORD_SETTING], [estimates([2, 2, 2, 2, -2])]) == {}
-    assert calibration.describe_calibration([True] * 9, estimates([1] * 9)) == {}
-
-
 def test_a_run_counts_questions_that_nothing_answers_in_calibration_alone(library):
     for number in range(6):
         library.put([f"owl{number} hunts"], external_id=f"owl{number}")

@@ -48,18 +48,6 @@ def test_a_judged_document_counts_where_a_result_names_it(library):
     assert [measures["recallAt10"] for measures in judgement.measures] == [1.0, 1.0, 1.0]
 
 
-def test_words_alone_find_the_same_beside_a_setting_that_searches_by_meaning(library):
-    # Keyword search returns only documents with a query word.
-    library.put(["owls hunt"], [[1.0] + [0.0] * 7], external_id="owl")
-    library.put(["seals dive"], [[0.9] + [0.0] * 7], external_id="seal")
-    nobody: Any = None
-    bench = JudgeContext(library.db, library.scope, nobody, library.store, lambda _: nobody, "english")
-    questions = [StoredQuestion(1, "owls", [{"externalId": "seal"}, {"externalId": "owl"}], None)]
-    judgement = judge.judge_setting(bench, questions, {"owls": [1.0] + [0.0] * 7}, KEYWORD_SETTING, lambda: None)
-    assert judgement.ranks == [[None, 1]]
-    assert judgement.measures == judge.judge_setting(bench, questions, {}, KEYWORD_SETTING, lambda: None).measures
-
-
 class Backwards:
     """Reranker that reverses the order."""
 

@@ -41,13 +41,6 @@ def test_measures_equal_trec_evals(grades, order):
     assert measured["spanRecallAt10"] is None
 
 
-def test_a_document_counts_at_its_best_result():
-    judged = [JudgedDocument("b", 3)]
-    measured = metrics.measure_question(judged, rank_results(["a", "a", "a", "b", "b"]))
-    assert measured["mrr"] == 0.5
-    assert metrics.judged_ranks([*judged, JudgedDocument("c")], rank_results(["a", "a", "b"])) == [2, None]
-
-
 @pytest.mark.parametrize(
     ("results", "share"),
     [

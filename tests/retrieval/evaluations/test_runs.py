@@ -64,12 +64,3 @@ def test_runs_that_prefect_did_not_take_are_asked_for_soon(db, run):
     time_passes(db)
     (retried_run,) = runs.list_waiting(db)
     assert retried_run.attempt == waiting_run.attempt
-
-
-def test_the_progress_of_a_run_that_is_over_is_all_of_it(db, run):
-    (waiting_run,) = runs.list_waiting(db)
-    claimed = runs.claim_run(db, run, waiting_run.attempt)
-    assert runs.renew_lease(db, claimed, 3, 40)
-    assert runs.finish_run(db, claimed, {})
-    (row,) = db.rows("select progress from evaluation_runs where id = %(id)s", {"id": run})
-    assert row["progress"] == {"asked": 40, "total": 40}

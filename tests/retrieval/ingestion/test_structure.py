@@ -72,22 +72,6 @@ def test_a_row_longer_than_a_chunk_is_cut_and_found_in_each_of_its_parts() -> No
     assert all(any(row["id"] == 1 for row in chunk.rows) for chunk in chunks[1:-1])
 
 
-def test_groups_above_the_column_names_are_shown_before_them_and_are_no_column_names() -> None:
-    names, second = ("Country", "2007", "", "2006", ""), ("", "n", "share", "n", "share")
-    result = cut(table(names, [second, *((f"Land {n}", str(n), f"{n}%", str(n + 1), f"{n}%") for n in range(200))]))
-    headers = {chunk.header for chunk in result.chunks if chunk.rows}
-    assert headers == {"Country | 2007 | 2006\nCountry | n | share | n | share"}
-    assert sum(len(chunk.rows) for chunk in result.chunks) == 200
-
-
-def test_a_title_row_above_the_column_names_is_no_column_name() -> None:
-    (structured,) = structure.find_structure(
-        "| Cups |  |\n| --- | --- |\n| Team | Wins |\n| Blues | 1 |\n| Flyers | 2 |"
-    ).tables
-    assert structured.header == "Cups\nTeam | Wins"
-    assert structured.values == [{"team": "Blues", "wins": 1}, {"team": "Flyers", "wins": 2}]
-
-
 @pytest.mark.parametrize(
     ("cells", "values"),
     [
@@ -113,15 +97,6 @@ def test_a_title_row_above_the_column_names_is_no_column_name() -> None:
 def test_a_column_is_typed_by_all_of_its_cells(cells: list[str], values: list[object]) -> None:
     rows = row_values.typed_rows(["Amount (EUR)"], [[cell] for cell in cells])
     assert [row.get("amount_eur") for row in rows] == values
-
-
-def test_columns_without_a_name_or_with_the_same_one_keep_apart() -> None:
-    assert row_values.typed_rows(["A", "", "a"], [["x", "y", "z"]]) == [{"a": "x", "column_2": "y", "a_2": "z"}]
-
-
-def test_fields_within_a_record_are_named_by_their_path() -> None:
-    record = {"Id": 7, "at": {"City": "Bergen", "pos": {"x": 1.5}}, "tags": ["a", "b"], "none": None, "rows": [{}]}
-    assert row_values.flatten_record(record) == {"id": 7, "at.city": "Bergen", "at.pos.x": 1.5, "tags": ["a", "b"]}
 
 
 @pytest.mark.parametrize("media_type", ["application/json", "application/x-ndjson", ""])

@@ -33,11 +33,6 @@ def test_a_file_name_an_address_or_a_number_is_no_title(name: str) -> None:
     assert usable_title(name, TOKENIZER) == ""
 
 
-def test_a_long_title_is_cut_between_words() -> None:
-    title = usable_title("winding roads " * 100, TOKENIZER)
-    assert title == ("winding roads " * 16).strip()
-
-
 def test_the_title_stands_on_a_line_before_the_chunk_unless_it_is_there() -> None:
     assert embedded_text("Harbour rules", "", "Ships wait.") == "Harbour rules\nShips wait."
     assert embedded_text("Harbour rules", "", "# Harbour\n rules\n\nShips wait.") == "# Harbour\n rules\n\nShips wait."

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from retrieval.ingestion.chunking.tokenizer import (
     E5_MODEL,
-    FALLBACK_MODEL,
     MINILM_MODEL,
     WORDLLAMA_MODEL,
     tokenizer_for,
@@ -43,32 +42,6 @@ def test_spans_lie_in_the_text_and_in_order(model: str, text: str) -> None:
     [spans] = tokenizer_for("LOCAL", model).spans([text])
     assert all(0 <= start <= end <= len(text) for start, end in spans)
     assert spans == sorted(spans)
-
-
-def test_a_batch_counts_as_its_texts_do() -> None:
-    tokenizer = tokenizer_for("LOCAL", MINILM_MODEL)
-    texts = ["one", "", "two words", "three more words " * 200]
-    assert tokenizer.spans(texts) == [tokenizer.spans([text])[0] for text in texts]
-    assert len(tokenizer.spans(texts)[3]) == 600
-
-
-def test_special_words_in_a_text_are_plain_text() -> None:
-    assert len(tokenizer_for("LOCAL", MINILM_MODEL).spans(["[SEP]"])[0]) > 1
-    assert len(tokenizer_for("LOCAL", WORDLLAMA_MODEL).spans(["</s>"])[0]) > 1
-
-
-def test_a_lone_surrogate_is_one_character() -> None:
-    assert tokenizer_for("LOCAL", MINILM_MODEL).spans(["\ud800 wind"])[0][-1] == (2, 6)
-
-
-def test_models_without_an_offline_tokenizer_get_the_named_fallback() -> None:
-    for provider, model in (
-        ("OPENAI", "text-embedding-3-small"),
-        ("COHERE", "embed-v4.0"),
-        ("JINA", "jina-embeddings-v3"),
-    ):
-        assert tokenizer_for(provider, model).name == FALLBACK_MODEL
-    assert tokenizer_for("LOCAL", WORDLLAMA_MODEL).name == WORDLLAMA_MODEL
 
 
 def test_a_forked_process_counts_on() -> None:

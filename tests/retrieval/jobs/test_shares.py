@@ -1,7 +1,5 @@
 """Fair shares: organizations by weight, then scopes; short jobs use a separate queue."""
 
-from dataclasses import replace
-
 from retrieval.jobs.fair_queue import BULK_QUEUE, DEFAULT_QUEUE, SHORT_QUEUE, OpenBatchCounts, QueueGroup, choose_groups
 
 
@@ -68,39 +66,6 @@ def test_only_one_short_batch_of_an_organization_is_on_its_way():
     assert choose_groups([group("a", 1, short=True)], open_, remaining=0) == []
 
 
-def test_something_short_grows_for_a_moment_while_two_batches_of_its_scope_are_on_their_way():
-    open_ = count_open()
-    open_.add("a", 1, SHORT_QUEUE)
-    just_sent = QueueGroup(1, "TEXT", "a", 1, 1.0, short=True, waited_seconds=0.1)
-    assert names(choose_groups([just_sent], open_, remaining=8)) == [("a", DEFAULT_QUEUE)]
-    assert choose_groups([just_sent], open_, remaining=8) == []
-    assert names(choose_groups([replace(just_sent, waited_seconds=1.1)], open_, remaining=8)) == [("a", BULK_QUEUE)]
-    assert names(choose_groups([replace(just_sent, short=False)], open_, remaining=8)) == [("a", BULK_QUEUE)]
-    assert names(choose_groups([replace(just_sent, partition=2)], open_, remaining=8)) == [("a", BULK_QUEUE)]
-    open_.short.clear()
-    assert names(choose_groups([just_sent], open_, remaining=8)) == [("a", SHORT_QUEUE)]
-
-
 def test_many_organizations_at_once_are_bounded():
     waiting = [group(f"org {number}", number, first=number) for number in range(100)]
     assert len(choose_groups(waiting, count_open(a=4), remaining=0)) == 16
-
-
-def test_what_a_batch_at_work_takes_up_makes_none_of_its_own_for_a_moment():
-    open_ = count_open(a=1)
-    open_.growing[1, "TEXT"] = 1
-    open_.polling.add((1, "TEXT"))
-    just_sent = replace(group("a", 1), waited_seconds=0.1)
-    assert choose_groups([just_sent, replace(just_sent, short=True)], open_, remaining=8) == []
-    assert names(choose_groups([replace(just_sent, waited_seconds=1.1)], open_, remaining=8)) == [("a", BULK_QUEUE)]
-    assert names(choose_groups([replace(just_sent, source="LOCAL_FILE")], open_, remaining=8)) == [("a", BULK_QUEUE)]
-
-
-def test_a_text_beside_a_batch_that_has_not_looked_for_a_while_leaves_at_once():
-    open_ = count_open(a=1)
-    open_.growing[1, "TEXT"] = 2
-    assert names(
-        choose_groups([replace(group("a", 1, short=True), waited_seconds=0.1)], open_, remaining=8, worker_slots=2)
-    ) == [("a", SHORT_QUEUE)]
-    assert choose_groups([group("a", 1)], open_, remaining=8, worker_slots=2) == []
-    assert names(choose_groups([group("a", 1)], open_, remaining=8, worker_slots=3)) == [("a", BULK_QUEUE)]

@@ -99,18 +99,6 @@ def test_a_thousand_tenants_make_no_more_series_than_one(own_db):
     assert shares["other"] == TENANTS - 10 * catalog.MAX_SHOWN_ORGANIZATIONS
 
 
-def test_a_fresh_installation_tells_every_pinned_name(own_db):
-    text = exposition.render_text(MetricsReader(own_db).read())
-    samples = parse_samples(text)
-    assert samples["retrieval_documents", ("status", "SUCCESS")] == 0
-    assert samples["retrieval_job_runs", ("status", "COMPLETED")] == 0
-    assert samples[("retrieval_queue_oldest_seconds",)] == 0
-    assert samples["retrieval_stage_seconds_count", ("stage", "embed")] == 0
-    assert samples["retrieval_search_seconds_bucket", ("le", "+Inf"), ("mode", "hybrid")] == 0
-    assert samples[("retrieval_tokens_embedded_total",)] == 0
-    assert b"# TYPE retrieval_vendor_requests_total counter" in text
-
-
 PROCESS = """
 import sys
 from retrieval.database.database import Database
@@ -135,22 +123,3 @@ def test_what_several_processes_count_is_added_up(own_db):
     assert samples["retrieval_stage_seconds_bucket", ("le", "0.25"), ("stage", "embed")] == 150
     assert samples["retrieval_stage_seconds_bucket", ("le", "300.0"), ("stage", "embed")] == 300
     assert samples["retrieval_stage_seconds_sum", ("stage", "embed")] == pytest.approx(150 * 400.34)
-
-
-def test_while_the_database_is_away_the_last_figures_are_told_and_counts_wait(own_db, monkeypatch):
-    monkeypatch.setattr("retrieval.database.database.WAIT_SECONDS", 0.5)
-    counts.add_count(catalog.TOKENS, by=3)
-    counts.write_counts(own_db)
-    figures = MetricsReader(own_db)
-    assert parse_samples(exposition.render_text(figures.read()))[("retrieval_database_up",)] == 1
-    url, own_db._url = own_db._url, "postgresql://127.0.0.1:1/nowhere?connect_timeout=1"
-    own_db.close()
-    counts.add_count(catalog.TOKENS, by=4)
-    counts.write_counts(own_db)
-    samples = parse_samples(exposition.render_text(figures.read()))
-    assert samples[("retrieval_database_up",)] == 0
-    assert samples[("retrieval_tokens_embedded_total",)] == 3
-    own_db.close()
-    own_db._url = url
-    counts.write_counts(own_db)
-    assert parse_samples(exposition.render_text(figures.read()))[("retrieval_tokens_embedded_total",)] == 7

@@ -1,11 +1,7 @@
 """One checker handles every user-supplied address and refuses ambiguous URLs."""
 
-from contextlib import suppress
-
 import msgspec
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from api.wire.namespaces import CreateNamespace
 from retrieval.errors import ServiceError
@@ -63,27 +59,6 @@ def test_what_could_mislead_is_refused(address):
             validation.check_configs(Settings(_env_file=None), {area: {key: address}})
         assert (refused.value.code, refused.value.field) == (code, f"{area}.{key}")
         assert len(address) < 3 or address not in refused.value.message
-
-
-@pytest.mark.parametrize(
-    "address", ["https://a.example", "https://a.example:8443/b?c=d&e=%20", "https://[::1]:9/x", "https://127.0.0.1/"]
-)
-def test_a_whole_address_is_taken(address):
-    service_urls.require_url(address)
-
-
-@pytest.mark.parametrize(
-    "address", ["minio:9000", "http://minio_1:9000", "index-abc.svc.pinecone.io", "https://s3.eu/a/"]
-)
-def test_a_service_may_be_named_shorter(address):
-    service_urls.require_service(address)
-
-
-@given(st.text(max_size=30), st.sampled_from(["", "https://", "https://a", "https://a.example/"]))
-def test_whatever_is_sent_is_taken_or_refused(text, start):
-    for check in (service_urls.require_url, service_urls.require_service):
-        with suppress(ValueError):
-            check(start + text)
 
 
 def test_every_address_of_a_config_has_its_row():

@@ -1,6 +1,5 @@
 """Guarded requests end, fail and release connections like httpx."""
 
-import socket
 import socketserver
 import threading
 from contextlib import ExitStack
@@ -15,7 +14,6 @@ from retrieval.network.transport import Transport
 
 LOOPBACK = Guard((ip_network("127.0.0.0/8"),))
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\n"
-WHOLE = HEAD + b"0123456789"
 ERRORS = [
     kind
     for name in httpcore.__all__
@@ -77,13 +75,6 @@ def test_a_failing_server_raises_the_error_of_httpx(serve, answer, hang_up, erro
     assert str(caught.value.request.url) == server.url
 
 
-def test_a_refused_connection_raises_the_error_of_httpx():
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        url = f"http://127.0.0.1:{free.getsockname()[1]}/"
-    with make_client() as client, pytest.raises(httpx.ConnectError):
-        client.get(url)
-
-
 @pytest.mark.parametrize("kind", ERRORS, ids=lambda kind: kind.__name__)
 def test_each_error_of_httpcore_is_raised_as_the_error_of_httpx(kind):
     class Failing(Guard):
@@ -96,14 +87,6 @@ def test_each_error_of_httpcore_is_raised_as_the_error_of_httpx(kind):
     assert caught.type is getattr(httpx, kind.__name__)
 
 
-def test_a_connection_is_used_again(serve):
-    server = serve(WHOLE)
-    with make_client(limits=ONE_CONNECTION) as client:
-        for _ in range(3):
-            assert client.get(server.url).content == b"0123456789"
-    assert [len(requests) for requests in server.connections] == [3]
-
-
 @pytest.mark.parametrize("max_bytes", [None, 100])
 def test_an_answer_that_is_not_read_frees_its_connection(serve, max_bytes):
     server = serve(HEAD + b"0123")
@@ -112,22 +95,3 @@ def test_an_answer_that_is_not_read_frees_its_connection(serve, max_bytes):
             with client.stream("GET", server.url) as answer:
                 assert answer.status_code == 200
     assert len(server.connections) == 3
-
-
-def test_a_closed_client_closes_its_connections(serve):
-    server = serve(WHOLE)
-    transport = Transport(LOOPBACK)
-    with httpx.Client(transport=transport, trust_env=False) as client:
-        answer = client.get(server.url)
-        stream = answer.extensions["network_stream"]
-        assert stream.get_extra_info("is_readable") is False
-    assert stream.get_extra_info("socket").fileno() == -1
-
-
-def test_a_body_is_sent_in_pieces(serve):
-    server = serve(WHOLE)
-    with make_client() as client:
-        client.post(server.url, content=iter([b"abc", b"def"]))
-    request = b"".join(server.connections[0])
-    assert b"Transfer-Encoding: chunked" in request
-    assert b"3\r\nabc\r\n3\r\ndef\r\n" in request

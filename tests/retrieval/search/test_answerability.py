@@ -3,7 +3,6 @@
 import pytest
 
 from retrieval.search import answerability, search
-from retrieval.search.answerability import Fit
 from retrieval.search.search import Query
 from tests.retrieval.search.test_search import FixedEmbedder, axis, hybrid
 
@@ -46,29 +45,3 @@ def test_nothing_found_is_no_answer(library):
     assert ask(library, "seals", **hybrid(0.0)).answerability == answerability.NO_MATCHES
     library.put(["owls"], [axis(0.5)])
     assert ask(library, "seals", **hybrid(0.0)).answerability == answerability.NO_MATCHES
-
-
-def test_a_query_is_read_in_the_language_that_most_of_its_words_are_found_in(filled):
-    hybrid_share = ask(filled, "owls hunted mice", **hybrid(0.0)).answerability.features["share"]
-    filled.put(
-        ["Die Eule jagt in der Nacht und sieht die Robben nicht, wenn sie im Meer tauchen und spielen."], [axis(0.1)]
-    )
-    keyword_share = ask(filled, "owls hunted mice", **hybrid(0.0)).answerability.features["share"]
-    assert keyword_share == pytest.approx(hybrid_share, rel=0.15)
-
-
-def test_a_fit_changes_the_probability_and_is_named_as_its_basis():
-    fit = answerability.load_fit(
-        {"hybrid": {"scale": 2, "offset": -1, "evaluation_id": "ev_1", "questions": 12}}, "hybrid"
-    )
-    assert fit == Fit(2, -1, "ev_1", 12)
-    assert fit.basis == "fitted on evaluation ev_1 with 12 questions"
-    assert answerability.load_fit({"hybrid": {}}, "keyword") is None
-    assert answerability.apply_fit(0.5, fit) == 0.5
-    assert answerability.apply_fit(-1e6, None) < 1e-9
-
-
-def test_models_have_a_weight_for_each_feature_that_rises_with_it():
-    for weights in answerability.SIDE_MODELS.values():
-        assert weights["constant"] < 0
-        assert all(weight > 0 for name, weight in weights.items() if name not in {"constant", "lead"})

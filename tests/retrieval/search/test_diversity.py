@@ -29,16 +29,6 @@ def test_one_document_has_no_more_than_its_share_and_the_others_fill_up(library,
         assert [hit.score for hit in hits] == sorted((hit.score for hit in hits), reverse=True)
 
 
-def test_a_shape_that_changes_nothing_gives_the_hits_of_a_plain_search(library):
-    library.put([f"wing {n}" for n in range(40)], [axis(n / 50) for n in range(40)])
-    for weight in (1.0, 0.5, 0.0):
-        plain = find(library, Shape(), **hybrid(weight))
-        assert find(library, Shape(per_document=100), **hybrid(weight)) == plain
-        assert [hit.index for hit in find(library, Shape(recency=Recency(1, 0)), **hybrid(weight))] == [
-            hit.index for hit in plain
-        ]
-
-
 def test_the_newer_of_two_like_documents_comes_first(library):
     old, new, undated = (library.put([f"wing {score}"], [axis(score)]) for score in (0.9, 0.8, 0.7))
     for document, stamp in ((old, "2001-01-01T00:00:00Z"), (new, "2026-01-01T00:00:00Z"), (undated, "no date")):

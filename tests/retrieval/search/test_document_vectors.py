@@ -6,7 +6,7 @@ import pytest
 
 from retrieval.filters import DocumentFilter
 from retrieval.search import document_vectors, queries_filters, queries_vectors
-from retrieval.search.document_vectors import DocumentVectors, compare_versions
+from retrieval.search.document_vectors import compare_versions
 
 NO_LIMIT = 10**6
 EVERYTHING = DocumentFilter()
@@ -59,32 +59,6 @@ def test_a_new_version_takes_the_place_of_the_former(library):
     latter = compare(library, list_versions(library), [1.0] + [0.0] * 7)
     assert (len(former.nearest), len(latter.nearest)) == (1, 2)
     assert not set(former.chunks) & set(latter.chunks)
-
-
-def test_more_chunks_than_allowed_are_not_compared(shelf):
-    versions, values = list_versions(shelf), [1.0] * 8
-    count = len(match_exactly(shelf, DocumentFilter(), values).chunks)
-    for _ in range(2):  # the versions are read, and then they are there
-        assert compare(shelf, versions, values, max_chunks=count - 1) is None
-        assert len(compare(shelf, versions, values, max_chunks=count).chunks) == count
-
-
-def test_what_was_used_longest_ago_is_dropped_and_read_again(shelf, monkeypatch):
-    vectors = DocumentVectors(cache_bytes=5 * document_vectors.ENTRY_BYTES, selection_bytes=0)
-    monkeypatch.setitem(document_vectors._document_vectors, shelf.db, vectors)
-    values = [1.0] * 8
-    expected = match_exactly(shelf, DocumentFilter(), values).nearest
-    for _ in range(2):
-        assert compare(shelf, list_versions(shelf), values).nearest == expected
-
-
-def test_words_alone_need_no_vectors_and_other_dimensions_are_read_anew(shelf):
-    versions = list_versions(shelf)
-    chunks = sorted(compare(shelf, versions, None).chunks)
-    for values in ([1.0] * 8, [1.0] * 4, [1.0] * 8, None):
-        matches = compare(shelf, versions, values)
-        assert sorted(matches.chunks) == chunks
-        assert len(matches.nearest) == (10 if values else 0)
 
 
 def test_nothing_matches_nothing(library):

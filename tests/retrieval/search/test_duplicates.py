@@ -2,12 +2,10 @@
 
 import pytest
 
-from retrieval.filters import DocumentFilter
 from retrieval.ingestion.chunking.tokenizer import MINILM_MODEL, tokenizer_for
 from retrieval.search import search
 from retrieval.search.context_expansion import Expansion, Texts, Unit
 from retrieval.search.diversity import Recency, Shape
-from retrieval.search.explain import explain_document
 from retrieval.search.search import Query
 from tests.library import viewer_of
 from tests.retrieval.search.test_search import FixedEmbedder, axis
@@ -80,27 +78,6 @@ def test_only_documents_that_the_viewer_may_see_are_named(library, find, weight)
     assert sorted([hit.name, *names(hit)]) == ["open", "secret"]
 
 
-@WEIGHTS
-def test_a_filter_chooses_among_the_copies(library, find, weight):
-    for team in ("red", "blue", "green"):
-        library.put(["wing of a team"], [axis(0.9)], name=team, metadata={"team": team})
-    (hit,) = find(document_filter=DocumentFilter(metadata={"team": ("blue", "green")}), **sides(weight))
-    assert sorted([hit.name, *names(hit)]) == ["blue", "green"]
-    (hit,) = find(document_filter=DocumentFilter(metadata={"team": "blue"}), **sides(weight))
-    assert (hit.name, names(hit)) == ("blue", [])
-
-
-def test_a_document_with_a_copied_best_chunk_shows_its_next_one(library, find):
-    library.put(["wing copied", "wing of mine"], [axis(0.9), axis(0.85)], name="mine")
-    library.put(["wing copied"], [axis(0.91)], name="original")
-    for shape in (Shape(), Shape(per_document=1)):
-        hits = find(top_k=2, shape=shape)
-        assert [(hit.name, hit.content, names(hit)) for hit in hits] == [
-            ("original", "wing copied", ["mine"]),
-            ("mine", "wing of mine", []),
-        ]
-
-
 def test_a_text_twice_in_one_document_is_one_result_without_names(library, find):
     library.put(["wing again", "wing again"], [axis(0.9), axis(0.9)])
     (hit,) = find()
@@ -110,32 +87,3 @@ def test_a_text_twice_in_one_document_is_one_result_without_names(library, find)
 def test_texts_of_one_length_and_other_words_are_no_copies(library, find):
     library.put(["wing abc", "wing abd"], [axis(0.9), axis(0.9)])
     assert len(find()) == 2
-
-
-def test_rows_of_tables_with_other_columns_are_no_copies(library, find):
-    for header in ("price | size", "count | size"):
-        document = library.put(["wing | 4"], [axis(0.9)])
-        library.db.rows(
-            "update chunks set header = %(header)s where document_id = %(id)s", {"header": header, "id": document}
-        )
-    assert len(find()) == 2
-
-
-def test_a_search_for_a_copy_says_which_result_names_it(library):
-    for name in ("a", "b"):
-        library.put(["wing here"], [axis(0.9)], id=f"doc_{name}_{library.partition}", name=name)
-    why = explain_document(
-        library.db,
-        library.scope,
-        Query("wing"),
-        document=f"doc_b_{library.partition}",
-        external_id=None,
-        parts=[],
-        embedder=FixedEmbedder(),
-        vectors=library.store,
-        language="english",
-    )
-    assert not why.is_result
-    assert [(reason.kind, reason.detail) for reason in why.reasons] == [
-        ("RANK", "a has the same text, takes the place 1, and names this document.")
-    ]

@@ -3,7 +3,6 @@
 import pytest
 
 from retrieval.access.queries.lists import set_lists
-from retrieval.filters import DocumentFilter
 from retrieval.principals import Access
 from retrieval.search import query_syntax, search
 from retrieval.search.query_syntax import parse_query
@@ -65,15 +64,6 @@ def test_phrases_and_exclusions_filter_both_sides(find, query, texts, weight):
     assert result.note.startswith("Only passages with")
 
 
-def test_the_best_passage_with_a_phrase_comes_first(find):
-    result = find('"pump room" locked')
-    assert DOCUMENT_TEXTS.index(result.hits[0].content) == 0
-
-
-def test_exclusions_leave_out_every_form_of_the_word(find):
-    assert numbers(find("pump -valves")) == [1, 2, 3, 4, 5]
-
-
 def test_a_stop_word_cannot_be_excluded_and_the_note_says_so(find):
     result = find("pump -the -locked")
     assert numbers(result) == [3, 4, 5]
@@ -87,10 +77,6 @@ def test_a_phrase_that_no_passage_has_finds_nothing_and_says_so(find):
     result = find('"room pump"')
     assert not result.hits
     assert "leave out the quotes" in result.note
-
-
-def test_a_phrase_holds_together_with_a_filter(find):
-    assert numbers(find('"pump room"', document_filter=DocumentFilter(external_ids=("3", "4")))) == [3]
 
 
 def test_a_user_finds_phrases_only_in_documents_that_the_user_may_see(find, library):

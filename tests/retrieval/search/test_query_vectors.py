@@ -75,16 +75,6 @@ def test_more_than_a_call_takes_is_asked_for_in_several():
     assert [len(call) for call in model.asked] == [1, 8, 8, 4]
 
 
-def test_a_model_that_takes_several_calls_gets_them_beside_each_other():
-    model, vectors = Model(calls=3), QueryVectors()
-    model.gate.clear()
-    with ThreadPoolExecutor(3) as pool:
-        waiting = [pool.submit(vectors.embed, model, OURS, text) for text in ("a", "bb", "ccc")]
-        until(lambda: model.at_once == 3)
-        model.gate.set()
-        assert [future.result(10) for future in waiting] == [[1 / 7], [2 / 7], [3 / 7]]
-
-
 def test_a_query_asked_again_costs_nothing_and_only_in_its_own_scope():
     model, vectors = Model(), QueryVectors()
     for scope in (OURS, OURS, THEIRS, OURS, THEIRS):
@@ -95,26 +85,12 @@ def test_a_query_asked_again_costs_nothing_and_only_in_its_own_scope():
     assert other_model.asked == [["owl"]]
 
 
-def test_only_the_latest_queries_are_kept():
-    model, vectors = Model(), QueryVectors(max_cached=2)
-    for text in ("a", "b", "a", "c", "a", "b"):
-        vectors.embed(model, OURS, text)
-    assert model.asked == [["a"], ["b"], ["c"], ["b"]]
-
-
 def test_a_text_that_the_model_refuses_fails_no_other_query():
     model = Model()
     results = together(QueryVectors(), model, ["a", "refused", "ccc"])
     assert results[0] == [1 / 7]
     assert results[2] == [3 / 7]
     assert isinstance(results[1], Fatal)
-
-
-def test_a_busy_model_is_not_asked_for_each_query_again():
-    model = Model()
-    results = together(QueryVectors(), model, ["busy", "bb", "ccc"])
-    assert all(isinstance(result, Retryable) for result in results)
-    assert len(model.asked) == 2
 
 
 def test_what_failed_is_asked_for_again():

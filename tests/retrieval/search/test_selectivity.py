@@ -6,7 +6,6 @@ import pytest
 
 from connectors.vectors import pgvector
 from retrieval.filters import DocumentFilter
-from retrieval.principals import Viewer
 from retrieval.search import queries, search, selectivity
 from tests.retrieval.search.test_search import COMMON_WORDS, FixedEmbedder, axis, hybrid
 
@@ -80,23 +79,6 @@ def test_many_documents_without_chunks_hide_none_that_has_some(library, monkeypa
     assert [hit[0] for hit in _found(library, _red(), 0.5, 10)] == [document]
 
 
-def test_too_many_matches_are_remembered_of_one_filter_and_so_many_candidates(library, monkeypatch):
-    monkeypatch.setattr(selectivity, "limit_exact", lambda *_: 0)
-    filters_matched = []
-    match = selectivity.match_chunks
-    monkeypatch.setattr(
-        selectivity, "match_chunks", lambda *args, **more: filters_matched.append(args[2]) or match(*args, **more)
-    )
-    library.put(["wing"], [axis(0.1)], metadata={"team": ["red", "blue"]})
-    partition = queries.find_partition(library.db, library.scope)
-    other_filter = DocumentFilter(metadata={"team": "blue"})
-    for document_filter, candidates in ((_red(), 100), (_red(), 100), (_red(), 20), (other_filter, 100)):
-        selectivity.estimate_selectivity(
-            library.db, partition, document_filter, axis(1.0), candidates, viewer=None, by_words=True
-        )
-    assert filters_matched == [_red(), _red(), other_filter]
-
-
 def test_the_index_is_searched_for_vectors_of_named_documents(filled):
     document_ids = tuple(
         row["id"]
@@ -117,13 +99,3 @@ def test_the_index_is_searched_for_vectors_of_named_documents(filled):
 
 def _red():
     return DocumentFilter(metadata={"team": "red"})
-
-
-def test_the_index_is_searched_without_a_long_list_of_documents(filled, monkeypatch):
-    monkeypatch.setattr(selectivity, "limit_exact", lambda *_: 0)
-    query_arguments = []
-    query = filled.store.query
-    monkeypatch.setattr(filled.store, "query", lambda *given: query_arguments.append(given[-2:]) or query(*given))
-    ada = Viewer("ada", ("u:ada",), filled.partition)
-    assert _found(filled, None, 0.5, 10, viewer=ada) == _found(filled, None, 0.5, 10)
-    assert query_arguments[0] == (None, ada)
