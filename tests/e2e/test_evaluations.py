@@ -79,33 +79,6 @@ def test_settings_are_compared_over_questions(space):
 
 
 @pytest.mark.slow
-def test_a_run_without_its_reranker_fails_with_the_reason(space):
-    evaluation = create_evaluation(space, [{"query": "owl", "relevant": [{"externalId": "x"}]}], name="reranked")
-    run = finished(space, evaluation, [{"name": "a", "semanticWeight": 0, "keywordWeight": 1, "rerank": True}])
-    assert run["status"] == "FAILED"
-    assert "rerankConfig" in run["error"]
-
-
-@pytest.mark.slow
-def test_questions_are_added_and_removed(space):
-    evaluation = create_evaluation(space, [{"query": "first", "relevant": [{"externalId": "x"}]}], name="changing")
-    path = f"/v1/evaluations/{evaluation['id']}"
-    added_questions = [{"query": f"more {number}", "relevant": [{"externalId": "x"}]} for number in range(3)]
-    body = {"namespaceId": space.namespace, "name": "changed", "add": added_questions, "remove": ["first"]}
-    changed = space.ok(space.client.patch(path, json=body))["evaluation"]
-    assert (changed["name"], changed["questionCount"]) == ("changed", 3)
-    refused = space.client.patch(
-        path, json={"namespaceId": space.namespace, "remove": [row["query"] for row in added_questions]}
-    )
-    assert (refused.status_code, refused.json()["error"]["details"]["reason"]) == (400, "number_of_questions")
-    parameters = {"namespaceId": space.namespace}
-    evaluations = space.ok(space.client.get("/v1/evaluations", params=parameters))["evaluations"]
-    assert evaluation["id"] in {row["id"] for row in evaluations}
-    assert space.client.delete(path, params=parameters).status_code == 200
-    assert space.client.get(path, params=parameters).status_code == 404
-
-
-@pytest.mark.slow
 def test_questions_in_files_are_measured_from_the_command_line(space):
     """Files in BEIR's format, by a path relative to the working folder."""
     folder = space.home / "beir"
@@ -156,29 +129,3 @@ def test_a_model_that_does_not_pass_its_gate_is_not_swapped_in(space):
     passed = changed(notWorseThan=0.2)
     assert passed["outcome"] == "SUCCEEDED", passed["notices"]
     assert space.ok(space.client.get(path))["namespace"]["embeddingModelConfig"]["model"] == static["model"]
-
-
-@pytest.mark.slow
-def test_a_dry_run_reports_through_the_real_processes(space):
-    text = "\n\n".join(f"The walrus {number} rests on the ice." for number in range(40))
-    config = {"source": "TEXT", "config": {"text": text, "name": "walrus"}}
-    body = {"namespaceId": space.namespace, "ingestConfig": config, "dryRun": True}
-    run = space.ok(space.client.post("/v1/ingest/text", json=body))["ingestJobRunId"]
-
-    def ended():
-        response = space.client.get(f"/v1/ingest-job-runs/{run}", params={"namespaceId": space.namespace})
-        data = space.ok(response)
-        return data if data["status"] == "COMPLETED" else None
-
-    run_state = space.until(ended)
-    assert (run_state["outcome"], run_state["dryRun"], run_state["name"], run_state["source"]) == (
-        "SUCCEEDED",
-        True,
-        "walrus",
-        "TEXT",
-    )
-    report = run_state["report"]
-    assert (report["create"], report["update"], report["failed"], report["sampled"]) == (1, 0, 0, False)
-    assert report["chunks"] >= 1
-    assert report["tokensToEmbed"] >= 300
-    assert "walrus" not in {document["name"] for document in space.documents()}

@@ -147,8 +147,3 @@ def test_a_bot_tells_a_channel_what_became_of_an_ingestion(service):
     assert run_id in messages
     assert "DOCUMENTS_ERROR" in messages
     assert "broken.pdf" in messages
-
-
-def test_each_example_is_short():
-    for file in EXAMPLES.glob("*.py"):
-        assert len(file.read_text().splitlines()) <= 60, file.name

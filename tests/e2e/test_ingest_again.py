@@ -1,10 +1,8 @@
 """The same content is ingested again after a deletion, other content, or a failure.
 
-Clients: command line, Python client, admin app, MCP.
+Clients: command line, Python client.
 """
 
-import asyncio
-import io
 import json
 import subprocess
 import threading
@@ -12,13 +10,9 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import ClassVar
 
 import pytest
-from mcp.client.client import Client
-from mcp.client.stdio import StdioServerParameters
 
 from retrieval_client import RetrievalClient
 from tests.e2e.conftest import COMMAND
-from ui.client import Api
-from ui.parts import additions
 
 FIRST, SECOND = "The lighthouse keeper winds the clock.", "The ferry leaves at dawn."
 
@@ -53,57 +47,9 @@ def page_by_client(service, folder, url):
         return client.ingest.urls(service.namespace, [url], wait=True).outcome
 
 
-class Upload(io.BytesIO):
-    type = "text/plain"
-
-    def __init__(self, name, content):
-        super().__init__(content.encode())
-        self.name = name
-
-
-def by_app(service, folder, name, content):
-    form = {"namespaceId": service.namespace, "source": "LOCAL_FILE"}
-    item = additions.Item(name, "/v1/ingest/file", form=form, file=Upload(name, content))
-    return outcome_of_item(service, item)
-
-
-def page_by_app(service, folder, url):
-    config = {"source": "URLS_LIST", "config": {"urls": [url]}}
-    body = {"namespaceId": service.namespace, "ingestConfig": config}
-    return outcome_of_item(service, additions.Item(url, "/v1/ingest/urls", body=body))
-
-
-def outcome_of_item(service, item):
-    additions._send_item(Api(service.info["api"], service.info["apiKey"]), item)
-    assert item.error is None
-    return service.wait(item.run)[0]["outcome"]
-
-
-def by_mcp(service, folder, name, content):
-    return outcome_of_tool(service, "ingest_text", text=content, name=name)
-
-
-def page_by_mcp(service, folder, url):
-    return outcome_of_tool(service, "ingest_urls", urls=[url])
-
-
-def outcome_of_tool(service, tool, **arguments):
-    server = StdioServerParameters(command=str(COMMAND), args=["mcp"], env=service.environment)
-
-    async def call():
-        async with Client(server) as client:
-            return await client.call_tool(tool, {**arguments, "namespaceId": service.namespace})
-
-    answer = asyncio.run(call())
-    assert not answer.is_error, answer.content
-    return service.wait(answer.structured_content["ingestJobRunId"])[0]["outcome"]
-
-
 WAYS = {
     "command line": (by_command_line, page_by_command_line),
     "Python client": (by_client, page_by_client),
-    "admin app": (by_app, page_by_app),
-    "MCP over stdio": (by_mcp, page_by_mcp),
 }
 
 

@@ -15,17 +15,12 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from local import LocalError, postgres, processes
+from local import postgres, processes
 
 
 @pytest.fixture
 def home(tmp_path: Path) -> Iterator[Path]:
     yield from _home(tmp_path / "home")
-
-
-@pytest.fixture
-def other_home(tmp_path: Path) -> Iterator[Path]:
-    yield from _home(tmp_path / "other")
 
 
 def _home(path: Path) -> Iterator[Path]:
@@ -114,12 +109,6 @@ def test_a_lock_file_that_names_another_living_process_is_not_believed(home: Pat
     assert _note(postgres.start(home), "next") == ["kept", "next"]
 
 
-def test_a_start_that_was_cut_off_while_making_the_data_begins_again(home: Path) -> None:
-    (home / "postgres.new" / "data").mkdir(parents=True)
-    (home / "postgres.new" / "data" / "PG_VERSION").write_text("18")
-    assert _note(postgres.start(home), "made") == ["made"]
-
-
 def test_it_asks_for_the_password(home: Path) -> None:
     url = postgres.start(home)
     password = (home / "postgres.password").read_text()
@@ -137,15 +126,6 @@ def test_a_long_home_gets_a_short_socket_which_goes_with_it(tmp_path: Path) -> N
     finally:
         postgres.stop(home)
     assert not socket.exists()
-
-
-@pytest.mark.slow
-def test_two_homes_run_side_by_side(home: Path, other_home: Path) -> None:
-    first, two = postgres.start(home), postgres.start(other_home)
-    assert _note(first, "one") == ["one"]
-    assert _note(two, "two") == ["two"]
-    postgres.stop(home)
-    assert _note(two, "three") == ["three", "two"]
 
 
 def test_its_log_holds_no_value_of_a_failed_statement(home: Path) -> None:
@@ -173,15 +153,6 @@ def test_root_without_user_namespaces_becomes_an_existing_user(monkeypatch: pyte
             assert Path(f"/proc/{_postmaster(home)}").stat().st_uid != 0
         finally:
             postgres.stop(home)
-
-
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root has to become somebody else")
-def test_root_without_any_way_out_gets_a_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(processes, "_user_namespace", lambda: ())
-    closed = tmp_path / "closed"
-    closed.mkdir(mode=0o700)
-    with pytest.raises(LocalError, match=r"does not run as root.*may not enter .*RETRIEVAL_DATABASE_URL"):
-        postgres.start(closed / "home")
 
 
 def test_it_ends_in_order_when_its_parent_is_killed(home: Path) -> None:

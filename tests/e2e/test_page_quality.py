@@ -1,7 +1,6 @@
 """Pages with wrong or missing text: reported per document, filterable, and counted by a dry run."""
 
 import io
-import json
 from random import Random
 
 import pytest
@@ -33,12 +32,6 @@ def below(quality, name):
     return {"all": [low, {"field": "document.name", "op": "eq", "value": name}]}
 
 
-def properties_of(service, name):
-    """Properties of the document with this name."""
-    (document,) = service.documents(where={"field": "document.name", "op": "eq", "value": name})
-    return document["documentProperties"]
-
-
 @pytest.mark.slow
 def test_a_page_of_wrong_letters_is_left_out_told_and_found_by_its_quality(service, scrambled, tmp_path):
     namespace_option = ("--namespace", service.namespace)
@@ -64,20 +57,6 @@ def test_a_page_of_wrong_letters_is_left_out_told_and_found_by_its_quality(servi
     assert {hit["document"]["id"] for hit in hits} == {document["id"]}
     sound = {"field": "document.textQuality", "op": "gte", "value": 0.8}
     assert service.search("quarterly revenue", filter={"where": sound}) == []
-
-
-@pytest.mark.slow
-def test_recognition_reads_the_page_and_says_how_sure_it_is(service, scrambled, tmp_path):
-    namespace_option = ("--namespace", service.namespace)
-    assert "3 pages, 1 recognised" in command(
-        service, "ingest", scrambled.name, "--dry-run", "--ocr", *namespace_option, folder=tmp_path
-    )
-    receipt = service.file("recognised.pdf", scrambled.read_bytes(), ocrConfig=json.dumps({"strategy": "STANDARD_OCR"}))
-    service.wait(receipt["ingestJobRunId"])
-    properties = properties_of(service, "recognised.pdf")
-    assert properties["textQuality"] > 0.6
-    assert properties["notice"] is None
-    assert not [page for page in properties["pagesToCheck"] if page["unread"]]
 
 
 def word(*paragraphs):

@@ -6,6 +6,7 @@ from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 
 import httpx
+import pytest
 
 POLLING_CLIENTS = 32
 SENDING_CLIENTS = 8
@@ -13,6 +14,7 @@ SECONDS = 30
 PAUSE_SECONDS = 0.2
 
 
+@pytest.mark.slow
 def test_polling_job_runs_with_32_clients_never_fails(service):
     statuses: Counter[int] = Counter()
     errors: list[str] = []

@@ -1,14 +1,10 @@
 """Levers of Prefect hold back work, and every status reports the cause."""
 
 import json
-import subprocess
 import time
 
 import pytest
 
-from tests.e2e.conftest import COMMAND
-
-SECONDS = 120.0
 POOL = "/work_pools/retrieval"
 
 
@@ -99,43 +95,6 @@ def test_a_lever_of_prefect_holds_work_and_every_place_says_so(service, prefect,
         release(prefect)
     service.wait(run)
     service.until(lambda: not any(effect in reason for reason in queue_of(service)["reasons"]))
-
-
-@pytest.mark.slow
-def test_a_paused_deployment_holds_its_own_source_alone(service, prefect):
-    pull, release = LEVERS["deployment `ingest-text` is paused"]
-    pull(prefect)
-    try:
-        service.until(lambda: any("ingest-text" in reason for reason in queue_of(service)["reasons"]))
-        text = service.text("Texts wait.")["ingestJobRunId"]
-        file = service.file("others.txt", b"Files do not wait.")["ingestJobRunId"]
-        service.wait(file)
-        assert run_of(service, text)["status"] != "COMPLETED"
-        assert run_of(service, file)["notices"] == []
-    finally:
-        release(prefect)
-    service.wait(text)
-
-
-@pytest.mark.slow
-def test_the_command_line_says_why_it_waits(service, prefect, tmp_path):
-    pull, release = LEVERS["work pool `retrieval` is paused"]
-    note = tmp_path / "note.txt"
-    note.write_text("A note that waits.")
-    pull(prefect)
-    try:
-        service.until(lambda: queue_of(service)["stalled"])
-        command = [COMMAND, "ingest", "--namespace", service.namespace, str(note)]
-        with subprocess.Popen(command, env=service.environment, stderr=subprocess.PIPE, text=True) as process:
-            lines = []
-            deadline = time.monotonic() + SECONDS
-            while "is paused" not in "".join(lines) and time.monotonic() < deadline:
-                lines.append(process.stderr.readline())
-            release(prefect)
-            assert process.wait(SECONDS) == 0
-    finally:
-        release(prefect)
-    assert "work pool `retrieval` is paused" in "".join(lines)
 
 
 def test_a_failed_run_in_prefect_names_the_document_and_the_reason(service, prefect):
