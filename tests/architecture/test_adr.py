@@ -17,7 +17,7 @@ def title_of(record):
 def test_no_file_names_a_decision_by_an_id():
     pattern = r"\b[DH][0-9]{2,3}\b"
     # names of lint rules look like ids, and so do numbers in the documents of a collection
-    command = ["git", "grep", "-nIE", pattern, ":!pyproject.toml", ":!tests/architecture/test_lint.py", ":!local/prove"]
+    command = ["git", "grep", "-nIE", pattern, ":!pyproject.toml", ":!local/prove"]
     search = subprocess.run(command, cwd=PROJECT_ROOT, capture_output=True, text=True, check=False)
     assert not search.stdout, "Say what was decided instead of an id, or name the ADR:\n" + search.stdout[:2000]
     assert search.returncode == 1, search.stderr

@@ -66,26 +66,6 @@ def test_only_the_settings_read_the_environment():
     assert not readers, "Add a setting to retrieval/settings.py and read that."
 
 
-@pytest.mark.parametrize(
-    "line",
-    [
-        "from os import environ",
-        "os.getenv('A')",
-        "os.environ.get('A')",
-        "if os.environ['A'] == 'b':",
-        "run(env={**os.environ})",
-        "dict(os.environ)",
-    ],
-)
-def test_a_read_of_the_environment_is_seen(line):
-    assert READS_ENVIRONMENT.search(line)
-
-
-@pytest.mark.parametrize("line", ["os.environ['A'] = 'b'", "os.environ.setdefault('A', 'b')"])
-def test_a_write_to_the_environment_is_allowed(line):
-    assert not READS_ENVIRONMENT.search(line)
-
-
 def test_no_module_is_longer_than_400_lines():
     long = {
         str(path.relative_to(PROJECT_ROOT)): n

@@ -84,25 +84,6 @@ def test_no_private_method_of_a_worker_is_overridden():
         assert not private, f"Rename these methods of {subclass.__name__}: Prefect has private ones of that name."
 
 
-def test_it_is_seen_where_it_is_used():
-    source = inspect.cleandoc("""
-        import prefect.flow_engine
-        from prefect.engine import handle_engine_signals
-        from prefect.flows import Flow, _private
-        from prefect.workers.base import BaseWorker
-
-        class Worker(BaseWorker):
-            def look(self):
-                return self._submitting_flow_run_ids, self._mine
-    """)
-    assert internals_of(source) == {
-        "prefect.flow_engine",
-        "prefect.engine:handle_engine_signals",
-        "prefect.flows:_private",
-        "self._submitting_flow_run_ids",
-    }
-
-
 def given_names(path, states_of_prefect):
     """Return state names created by a flow module."""
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):

@@ -8,7 +8,7 @@ import yaml
 import api_reference
 import settings_reference
 from local import cli
-from retrieval.settings import DEFAULT_HOME, PROJECT_ROOT, Settings
+from retrieval.settings import PROJECT_ROOT, Settings
 from tests.api.description import DOCUMENT
 
 REFERENCE_PAGES = api_reference.render_pages(DOCUMENT)
@@ -61,20 +61,6 @@ def test_the_navigation_names_every_page_that_is_made():
     assert not [page for page in GENERATED_PAGES if page not in navigation], "Add these to nav in mkdocs.yml."
 
 
-LISTS = [name for name, field in Settings.model_fields.items() if isinstance(field.default, list)]
-
-
-@pytest.mark.parametrize("field", LISTS)
-def test_the_example_of_a_list_is_its_default(field, monkeypatch):
-    for line in settings_reference.render_example().splitlines():
-        name, assigned, value = line.partition("=")
-        if assigned and name == f"#RETRIEVAL_{field.upper()}":
-            monkeypatch.setenv(name.removeprefix("#"), value)
-            assert getattr(Settings(_env_file=None), field) == Settings.model_fields[field].default
-            return
-    pytest.fail(f"{field} has no line")
-
-
 @pytest.mark.parametrize("value", ["/srv/a files,/srv/b", '["/srv/a files", "/srv/b"]'])
 def test_a_list_is_read_with_commas_or_as_json(value, monkeypatch):
     monkeypatch.setenv("RETRIEVAL_SOURCE_FOLDERS", value)
@@ -82,19 +68,3 @@ def test_a_list_is_read_with_commas_or_as_json(value, monkeypatch):
     settings = Settings(_env_file=None)
     assert settings.source_folders == ["/srv/a files", "/srv/b"]
     assert settings.openai_models == ["small", "large"]
-
-
-def test_folders_that_are_half_of_a_list_of_json_are_refused(monkeypatch):
-    monkeypatch.setenv("RETRIEVAL_SOURCE_FOLDERS", '["/srv/files"')
-    with pytest.raises(ValueError, match="neither paths with commas nor a list of JSON"):
-        Settings(_env_file=None)
-
-
-def test_the_only_list_of_json_is_named():
-    assert {"oidc_roles"} == settings_reference.JSON_LISTS
-    for head in (settings_reference.EXAMPLE_HEAD, settings_reference.SETTINGS_HEAD):
-        assert "comma-separated, except" in head
-
-
-def test_help_names_the_home_that_is_used():
-    assert str(DEFAULT_HOME) in cli.make_parser().description

@@ -5,6 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from retrieval.settings import PROJECT_ROOT
 
 FAULTS = """
@@ -20,6 +22,7 @@ x = 1
 """
 
 
+@pytest.mark.slow
 def test_a_dead_link_or_a_broken_fence_fails_the_build_of_the_site(tmp_path):
     shutil.copytree(PROJECT_ROOT / "docs", tmp_path / "docs")
     with (tmp_path / "docs" / "quickstart.md").open("a", encoding="utf-8") as page:

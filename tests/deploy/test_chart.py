@@ -34,16 +34,6 @@ def test_chart_and_client_have_the_version_of_the_service():
     assert {chart["version"], chart["appVersion"]} == {semantic}
 
 
-def test_every_value_that_is_used_has_a_default_and_every_default_is_used():
-    used = {name for text in TEMPLATES.values() for name in re.findall(r"\.Values\.([\w.]+)", text)}
-    for name in used:
-        node = CHART_VALUES
-        for part in name.split("."):
-            assert part in node, name
-            node = node[part]
-    assert {name.partition(".")[0] for name in used} == set(CHART_VALUES)
-
-
 def test_settings_and_roles_are_those_of_the_service():
     setting_names = {f"RETRIEVAL_{field}".upper() for field in Settings.model_fields}
     referenced = {name for text in TEMPLATES.values() for name in re.findall(r"name: (RETRIEVAL_[A-Z_]+),", text)}

@@ -89,11 +89,6 @@ def test_a_version_with_a_tag_at_another_commit_is_not_released_again(tmp_path):
     assert "v0.3.0 is a tag of another commit" in released.stderr
 
 
-def test_the_current_version_was_not_released_before():
-    sections = re.findall(r"^## \[(.+?)\]", (PROJECT_ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
-    assert "Unreleased" not in sections or VERSION not in sections, "Raise `version` in pyproject.toml and Chart.yaml."
-
-
 @pytest.mark.slow
 def test_a_release_has_packages_chart_notes_and_checksums(tmp_path):
     # The release is built from a copy of the tagged commit.

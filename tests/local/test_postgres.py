@@ -19,8 +19,6 @@ from local.processes import Process
 from retrieval.database import disk_full, revisions
 from retrieval.settings import Settings
 
-GB = 1 << 30
-
 
 def test_a_database_that_takes_no_writes_is_told_in_the_first_line_of_status(fresh_database, tmp_path, capsys):
     url = fresh_database("status_of_writes")

@@ -122,14 +122,6 @@ ACTIONS: dict[str, tuple[str, dict[str, str], Act]] = {
 }
 
 
-def fails(org, drive: DriveNamespace) -> None:
-    """End the run with a failed document."""
-    values = {"run": drive.run}
-    for table in ("run_documents", "documents"):
-        org.db.rows(f"update {table} set status = 'FAILED', error = 'Broken.' where job_run_id = %(run)s", values)
-    org.db.rows("update job_runs set status = 'COMPLETED', finished_at = now() where id = %(run)s", values)
-
-
 def at(app, org, drive: DriveNamespace, name: str) -> AppTest:
     """Open the page of an action."""
     page, parameters, _ = ACTIONS[name]
