@@ -6,18 +6,15 @@ import json
 import os
 import socket
 import stat
-import subprocess
-import threading
 from argparse import Namespace
 from collections.abc import Iterator
 from contextlib import ExitStack
-from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
 import pytest
 from pydantic import SecretStr
 
-from local import LocalError, cli, environment, health, instance, roles, up
+from local import LocalError, cli, environment, health, instance
 from local.environment import ResolvedAddresses
 from local.instance import InstanceRecord, RoleRecord
 from local.processes import Process
@@ -146,13 +143,6 @@ def test_a_mistyped_command_or_option_is_answered_by_the_nearest(
     assert len(refusal.splitlines()) == 2
 
 
-def test_a_setting_in_small_letters_reaches_the_roles(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(os, "environ", {**os.environ, "retrieval_worker_limit": "7"})
-    cli.main(["status"])
-    resolved = environment.ResolvedAddresses("postgresql://x/y", "1:k", "http://p/api", None)
-    assert environment.build_variables("worker", settings.load_settings(), resolved)["RETRIEVAL_WORKER_LIMIT"] == "7"
-
-
 def test_another_database_without_a_key_does_not_start(
     home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -251,18 +241,6 @@ def test_a_prefect_of_ones_own_gets_the_login_that_was_set(
             ), role
 
 
-def test_a_probe_without_a_role_asks_the_one_that_was_started_here(
-    home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert cli.main(["ready"]) == 2
-    assert "name one, such as `retrieval ready api`" in capsys.readouterr().err
-    monkeypatch.setenv("RETRIEVAL_UI_PORT", "1")
-    settings.load_settings.cache_clear()
-    health.remember_role(home, "ui")
-    assert cli.main(["ready"]) == 3
-    assert capsys.readouterr().out == "The admin app at http://127.0.0.1:1 does not say ready.\n"
-
-
 def test_every_setting_with_a_secret_reaches_only_roles_that_need_it(
     home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -298,28 +276,6 @@ def test_every_setting_with_a_secret_reaches_only_roles_that_need_it(
 def test_a_prefect_server_started_alone_asks_for_its_database(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["prefect"]) == 1
     assert "RETRIEVAL_PREFECT_DATABASE_URL is not set" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize(
-    ("query", "passed", "tls"),
-    [
-        ("?sslmode=require", "?ssl=require", {}),
-        ("?sslmode=disable&application_name=x", "?application_name=x&ssl=disable", {}),
-        (
-            "?sslmode=verify-full&sslrootcert=/etc/ca.pem",
-            "",
-            {"ENABLED": "true", "CHECK_HOSTNAME": "true", "CA_FILE": "/etc/ca.pem"},
-        ),
-        ("?sslmode=verify-ca", "", {"ENABLED": "true", "CHECK_HOSTNAME": "false"}),
-    ],
-)
-def test_tls_to_prefects_postgres_is_asked_for_as_to_our_own(
-    home: Path, query: str, passed: str, tls: dict[str, str]
-) -> None:
-    variables = environment.build_prefect(Settings(home=home), _RESOLVED, [], f"postgresql://u:p@h/prefect{query}")
-    assert variables["PREFECT_SERVER_DATABASE_CONNECTION_URL"] == f"postgresql+asyncpg://u:p@h/prefect{passed}"
-    prefix = "PREFECT_SERVER_DATABASE_SQLALCHEMY_CONNECT_ARGS_TLS_"
-    assert {name.removeprefix(prefix): value for name, value in variables.items() if name.startswith(prefix)} == tls
 
 
 @pytest.mark.parametrize("url", ["postgresql://u:canary@h/prefect?sslmode=always", "sqlite+aiosqlite:///canary.db"])
@@ -366,20 +322,6 @@ def test_service_json_is_private_and_keeps_the_key_over_a_stop(home: Path) -> No
     assert instance.read_service(home)["apiKey"] == "rtr_x"
 
 
-def test_the_banner_prints_the_requests_of_the_quickstart_and_their_variables() -> None:
-    addresses = {"api": "http://a", "apiKey": "rtr_k", "namespaceId": "ns_1", "prefect": "http://p", "ui": "http://u"}
-    banner = up.build_banner(addresses)
-    quickstart = (roles.PROJECT_ROOT / "docs" / "quickstart.md").read_text()
-    for request in (up.INGEST_COMMAND, up.WAIT_COMMAND, up.SEARCH_COMMAND):
-        assert request in banner
-        assert request in quickstart
-    line = next(banner_line for banner_line in banner.splitlines() if banner_line.startswith("export "))
-    completed = subprocess.run(
-        ["sh", "-c", f"{line}; echo $API $API_KEY $NAMESPACE"], capture_output=True, text=True, check=True
-    )
-    assert completed.stdout.split() == ["http://a", "rtr_k", "ns_1"]
-
-
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [
@@ -404,23 +346,3 @@ def test_a_server_that_is_down_is_named_with_the_remedy(
         "retrieval: http://127.0.0.1:9 does not answer (nothing listens there): start it with `retrieval up`, "
         "or check --url and RETRIEVAL_API_URL.\n"
     )
-
-
-def test_a_wrong_key_is_explained_by_the_option_that_gives_it(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    class Refusing(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            body = b'{"error": {"code": "UNAUTHORIZED", "message": "Send `Authorization: Bearer <API_KEY>` once."}}'
-            self.send_response(401)
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
-
-        def log_message(self, *_: object) -> None: ...
-
-    with HTTPServer(("127.0.0.1", 0), Refusing) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        url = f"http://127.0.0.1:{server.server_port}"
-        assert cli.main(["search", "x", "--url", url, "--key", "wrong"]) == 1
-        server.shutdown()
-    expected = f"retrieval: {url} refuses the key: it is wrong or revoked. Check --key and RETRIEVAL_API_KEY.\n"
-    assert capsys.readouterr().err == expected

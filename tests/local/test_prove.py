@@ -6,11 +6,10 @@ import json
 import os
 import subprocess
 import sys
-from types import SimpleNamespace
 
 import pytest
 
-from local.prove import judge_promises, measures, mine, page, questions
+from local.prove import judge_promises, measures, page, questions
 from retrieval.settings import PROJECT_ROOT
 
 GUIDE = """# Handbook of the northern harbour pilots
@@ -46,18 +45,6 @@ def test_questions_are_content_words_of_each_kind():
 def test_a_question_that_two_documents_answer_is_left_out():
     generated = questions.make_questions({"a.md": GUIDE, "b.md": GUIDE, "report.md": REPORT}, 100)
     assert {question.document for question in generated} == {"report.md"}
-
-
-def test_ranks_are_counted_by_kind_of_file_and_question():
-    question_list = [questions.Question("title", "a", "x.pdf"), questions.Question("heading", "b", "y.md", ("1", "2"))]
-    figures = mine.summarize_ranks(question_list, [1, None])
-    assert (figures["first1"], figures["first5"]) == (0.5, 0.5)
-    assert figures["byFile"][".pdf"]["first1"] == 1.0
-    assert figures["byQuestion"]["heading"]["first5"] == 0.0
-    assert [miss["document"] for miss in figures["misses"]] == ["y.md"]
-    hit = SimpleNamespace(document=SimpleNamespace(external_id="y.md"), content="| 1 | 2 |")
-    assert mine.is_answer(question_list[1], hit)
-    assert not mine.is_answer(question_list[0], hit)
 
 
 def figures(**changed):

@@ -23,6 +23,8 @@ COMMANDS = [
     *("namespaces", "namespaces create n", "namespaces delete n --yes", "eval FOLDER/file"),
     "source check FOLDER/file",
 ]
+# For the second and further wrong values of a setting.
+FEW_COMMANDS = ("up", "api", "key list", "search hello")
 PASSWORD = "s3cr3t"
 MALFORMED = {
     "mysql://bob:s3cr3t@db/x": "the scheme mysql:// is not PostgreSQL's: write postgresql://user:password@host/data",
@@ -80,7 +82,7 @@ def test_a_home_that_cannot_be_one_is_named(
 ) -> None:
     home = home.replace("FOLDER", str(tmp_path))
     monkeypatch.setenv("RETRIEVAL_HOME", home)
-    for command in COMMANDS:
+    for command in COMMANDS if home.endswith("/file") else FEW_COMMANDS:
         if command in ("prove", "down"):  # the first has a home of its own, the second has nothing to stop
             continue
         refusal = _refuse(command, tmp_path, capsys)
@@ -101,7 +103,7 @@ def test_a_malformed_database_url_is_refused_without_its_password(
 ) -> None:
     monkeypatch.setenv("RETRIEVAL_HOME", str(tmp_path / "home"))
     monkeypatch.setenv(variable, url)
-    for command in COMMANDS:
+    for command in COMMANDS if url.startswith("mysql") else FEW_COMMANDS:
         refusal = _refuse(command, tmp_path, capsys)
         assert variable in refusal, command
         assert sentence in refusal, command

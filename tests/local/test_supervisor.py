@@ -179,29 +179,3 @@ def _wait_for_exec(pid: int) -> None:
     deadline = time.monotonic() + 5
     while _STAYS.encode() not in Path(f"/proc/{pid}/cmdline").read_bytes() and time.monotonic() < deadline:
         time.sleep(0.01)
-
-
-def test_a_role_that_takes_its_time_to_end_is_named_and_a_second_signal_ends_it(
-    supervisor: Supervisor, record: InstanceRecord, tmp_path: Path
-) -> None:
-    deaf = (
-        "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('here', flush=True); time.sleep(60)"
-    )
-    supervisor.handle_signals()
-    supervisor.add_role(replace(_role(record, tmp_path, deaf, "worker"), grace=30))
-    supervisor.wait_ready(20)
-    _until(supervisor, lambda: "here" in logs.read_tail(tmp_path, "worker"))
-    os.kill(os.getpid(), signal.SIGINT)
-    with pytest.raises(StopRequested):
-        supervisor.check_roles()
-    slow_roles: list[str] = []
-
-    def report(name: str) -> None:
-        slow_roles.append(name)
-        if len(slow_roles) == 5:
-            os.kill(os.getpid(), signal.SIGINT)
-
-    begin = time.monotonic()
-    supervisor.stop_roles(report)
-    assert set(slow_roles) == {"worker"}
-    assert time.monotonic() - begin < 10
