@@ -296,18 +296,6 @@ def test_an_interval_is_kept_as_soon_as_it_is_chosen(app, org, drive):
     assert view.selectbox(key=f"interval-{drive.connection}-60").value == 60
 
 
-def test_a_document_shows_its_versions(app, org, drive):
-    waiting = org.client.post(
-        "/v1/documents", json={"namespaceId": drive.namespace, "filterConfig": {"documentIngestionSources": ["TEXT"]}}
-    ).json()["data"]["documents"][0]
-    view = app(org.api_key, "documents", namespace=drive.namespace, document=waiting["id"], tab="Versions")
-    assert not view.exception
-    tables = [table.value for table in view.dataframe]
-    versions = next(table for table in tables if "Version" in table.columns)
-    assert list(versions["By"]) == ["Text"]
-    assert [list(statuses) for statuses in versions["Status"]] == [["QUEUED"]]
-
-
 RUNS = """
     insert into job_runs (id, job_id, partition_id, source, status, created_at, finished_at)
     select %(run)s || '_' || n, job_id, partition_id, 'TEXT', 'COMPLETED', now(), now()

@@ -91,20 +91,6 @@ def test_a_folder_with_a_damaged_file_is_one_run_that_names_the_failure(app, org
     assert "a.txt" not in visible_text(view)
 
 
-def test_a_session_that_was_lost_tells_what_reached_the_service(app, org):
-    # Only the URL remains; one of three items was accepted.
-    space = org.namespace()
-    run = org.text(space, "Seals dive.", name="seals")["data"]["ingestJobRunId"]
-    view = app(org.api_key, "add_content", namespace=space, runs=run, of="3")
-    assert not view.exception
-    assert "1 of 3 items reached the service" in visible_text(view)
-    assert "The other 2 were refused or not sent" in visible_text(view)
-    assert list(table(view)["Name"]) == ["seals"]
-    click(view, "Add more")
-    assert "runs" not in view.query_params
-    assert view.file_uploader
-
-
 def test_an_item_that_was_refused_is_sent_again_and_is_there_once(app, org, monkeypatch):
     # The API accepts the file and the response is lost; a retry returns the first response.
     space, real, lost = org.namespace(), Api._send, []

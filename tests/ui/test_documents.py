@@ -176,27 +176,6 @@ def test_a_document_whose_access_is_unknown_needs_attention(app, org, pages):
     assert "The item lists no sharing" in visible_content(view)
 
 
-def test_pages_to_check_are_found_with_their_reasons_and_open_from_the_row(app, org, pages):
-    page = {"page": 7, "quality": 0.2, "unread": True, "reasons": ["Its fonts do not say which letters they show."]}
-    properties = {"textQuality": 0.2, "pagesToCheck": [page], "mimeType": "application/pdf"}
-    (row,) = org.db.rows(
-        "update documents d set properties = d.properties || %(known)s::jsonb from partitions p"
-        " where p.id = d.partition_id and p.namespace_id = %(space)s and d.name = 'harbour-seal.pdf' returning d.id",
-        {"known": json.dumps(properties), "space": pages},
-    )
-    view = app(org.api_key, "documents", namespace=pages)
-    assert "do not say which letters" not in visible_content(view)
-    view.toggle(key="find_quality").set_value(True).run()
-    assert not view.exception
-    assert "1 document:" in visible_content(view)
-    assert "7: Its fonts do not say which letters they show." in visible_content(view)
-    assert view.query_params["quality"] in ("check", ["check"])
-    view = app(org.api_key, "documents", namespace=pages, document=row["id"], tab="Pages to check")
-    assert not view.exception
-    assert "Page 7 · quality 0.20 · not read" in visible_content(view)
-    assert "ingest the file again with text recognition" in visible_content(view)
-
-
 def test_who_may_see_a_document_is_said_and_changed(app, org, pages):
     (document,) = org.client.post(
         "/v1/documents", json={"namespaceId": pages, "filterConfig": {"text": "plan.txt"}}

@@ -185,26 +185,6 @@ def test_questions_are_added_renamed_and_deleted(app, org, space):
     assert "No question set yet" in visible_content(view)
 
 
-def test_a_gate_that_refused_is_shown_with_its_figures(app, org, space):
-    evaluation = create_question_set(org, space)
-    figures = f"ndcgAt10 is 0.3000 over 1 questions of {evaluation}; the gate asks for 0.4000 at least."
-    message = f"The new generation was refused, and nothing has changed: {figures}"
-    org.db.rows(
-        "insert into job_runs (id, job_id, partition_id, source, status, finished_at, progress)"
-        " select 'ijr_' || %(id)s, job_id, partition_id, 'REEMBED', 'COMPLETED', now(), %(progress)s from job_runs r"
-        " join partitions p on p.id = r.partition_id where p.namespace_id = %(space)s limit 1 returning id",
-        {
-            "id": evaluation,
-            "space": space,
-            "progress": json.dumps({"verdict": {"passed": False, "told": message, "questions": 1}}),
-        },
-    )
-    for parameters in ({}, {"evaluation": evaluation, "tab": "Gate"}):
-        view = app(org.api_key, "evaluations", namespace=space, **parameters)
-        assert not view.exception
-        assert "ndcgAt10 is 0.3000" in visible_content(view).replace("\\", "")
-
-
 def test_another_model_is_tried_behind_a_gate_and_cancelled(app, org, space):
     evaluation = create_question_set(org, space)
     view = opened(app, org, space, evaluation, tab="Gate")

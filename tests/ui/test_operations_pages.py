@@ -7,7 +7,6 @@ import pytest
 from retrieval import ids
 from retrieval.job_config import JobConfig
 from retrieval.ports import Scope
-from retrieval.webhooks import queries
 from tests.library import Library
 from tests.ui.conftest import visible_content
 from tests.ui.test_actions import click, typed
@@ -98,20 +97,6 @@ def test_a_webhook_is_added_rotated_and_tested(app, org):
     assert "WEBHOOK_TEST" in visible_content(view)
     assert first not in visible_content(view)
     assert second not in visible_content(view)
-
-
-def test_a_webhook_that_never_delivered_is_not_shown_as_healthy(app, org):
-    hook = org.client.post("/v1/webhooks", json={"url": "https://93.184.216.34/hook", "events": ["*"]}).json()["data"]
-    view = app(org.api_key, "webhooks")
-    assert ":gray-badge[:material/help: No outcome yet]" in visible_content(view)
-    assert "Active" not in visible_content(view)
-    failure = {"webhook": hook["webhook"]["id"], "gone": False, "failed": False, "reason": "The endpoint answered 500."}
-    queries.mark_failing(org.db, failure)
-    for view in (app(org.api_key, "webhooks"), app(org.api_key, "webhooks", webhook=hook["webhook"]["id"])):
-        assert ":red-badge[:material/error: Failing]" in visible_content(view)
-        assert "1 failure in a row" in visible_content(view)
-        assert "last success never" in visible_content(view)
-        assert [error.value for error in view.error] == ["The endpoint answered 500\\."]
 
 
 def test_usage_is_told_by_day_with_its_cost(app, org):
