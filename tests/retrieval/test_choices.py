@@ -122,20 +122,6 @@ def test_every_name_is_compared_without_regard_to_case(name):
         assert SyncFilter.of({"include": [{"path": typed}]}).takes(SyncItem("1", f"{name}/a.txt")), ascii(typed)
 
 
-def test_a_folder_may_hold_what_lies_deeper():
-    choice = SyncFilter.of({"include": [{"path": "a/*/c"}], "exclude": [{"path": "a/x"}]})
-
-    def may(path):
-        return choice.may_hold(SyncItem("1", path))
-
-    assert [path for path in ("a", "a/b", "a/b/c", "a/b/c/d", "a/b/d", "a/x", "a/x/c", "z") if may(path)] == [
-        "a",
-        "a/b",
-        "a/b/c",
-        "a/b/c/d",
-    ]
-
-
 def test_a_choice_takes_what_a_plain_reading_takes():
     # An entry names a file or a folder above it, entries are alternatives, exclude wins.
     dice = random.Random(71)

@@ -224,16 +224,6 @@ def good(memory):
     return memory.exchange_code("good", redirect_uri=BACK, verifier="v")
 
 
-def test_eight_tasks_with_an_expired_token_refresh_once(db, ring, connected):
-    memory = MemoryAuthorizer(lasts=timedelta(seconds=1))
-    connection = connected(good(memory))
-    memory.lasts = timedelta(hours=1)
-    with ThreadPoolExecutor(8) as pool:
-        tasks = [pool.submit(ConnectionTokens(db, ring, connection, memory).token) for _ in range(8)]
-        assert {task.result(20) for task in tasks} == {"access-2"}
-    assert memory.refreshes == 1
-
-
 def test_a_refused_token_is_renewed_once(db, ring, connected):
     memory = MemoryAuthorizer()
     source = ConnectionTokens(db, ring, connected(good(memory)), memory)
@@ -351,10 +341,6 @@ def test_tokens_open_in_their_own_row_only(ring):
     assert b"canary" not in sealed
     with pytest.raises(SecretError):
         connections.open_tokens(ring, "conn_2", sealed, None)
-
-
-def test_a_token_that_ends_soon_is_not_used():
-    assert timedelta(seconds=30) < authorizations.RENEWAL_MARGIN < timedelta(seconds=300)
 
 
 @given(st.text(max_size=60), st.sampled_from(["", "https://", "http://", "https://app.example.com", "//"]))

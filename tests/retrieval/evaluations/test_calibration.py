@@ -1,17 +1,12 @@
 """Calibrated probabilities compared with labels, and the fit of a namespace."""
 
-from typing import Any
-
 import numpy as np
 import pytest
 
-from retrieval.evaluations import calibration, judge
-from retrieval.evaluations.judge import JudgeContext, StoredQuestion
+from retrieval.evaluations import calibration
 from retrieval.search import search
 from retrieval.search.answerability import Answerability, apply_fit
 from retrieval.search.search import Query
-
-KEYWORD_SETTING = {"name": "words", "semanticWeight": 0.0, "keywordWeight": 1.0}
 
 
 def estimates(evidences):
@@ -45,20 +40,6 @@ def test_a_fit_corrects_probabilities_that_are_all_too_high():
     (fit,) = calibration.fit_evaluation("ev_1", answered, settings, [estimates(truth + 2)]).values()
     assert 2 < fit["scale"] < 4
     assert -8 < fit["offset"] < -4
-
-
-def test_a_run_counts_questions_that_nothing_answers_in_calibration_alone(library):
-    for number in range(6):
-        library.put([f"owl{number} hunts"], external_id=f"owl{number}")
-    questions = [StoredQuestion(n, f"owl{n} hunts", [{"externalId": f"owl{n}"}], None) for n in range(6)]
-    questions += [StoredQuestion(6 + n, f"walrus{n} hunts", [], None) for n in range(6)]
-    nobody: Any = None
-    bench = JudgeContext(library.db, library.scope, nobody, nobody, lambda: nobody, "english")
-    judgement = judge.judge_setting(bench, questions, {}, KEYWORD_SETTING, lambda: None)
-    (result,) = judge.run_result(questions, [KEYWORD_SETTING], [judgement], {})["settings"]
-    assert result["metrics"]["mrr"]["value"] == 1.0
-    assert result["calibration"]["auroc"] == 1.0
-    assert result["calibration"]["unanswerable"] == 6
 
 
 def test_searches_use_a_fit_until_the_model_changes_or_the_evaluation_is_deleted(library):

@@ -2,8 +2,6 @@
 
 from typing import Any
 
-import pytest
-
 from retrieval.evaluations import judge
 from retrieval.evaluations.judge import JudgeContext, StoredQuestion
 
@@ -46,35 +44,3 @@ def test_a_judged_document_counts_where_a_result_names_it(library):
     judgement = judge.judge_setting(bench, questions, {}, KEYWORD_SETTING, lambda: None)
     assert judgement.ranks == [[1], [1], [1, 2]]
     assert [measures["recallAt10"] for measures in judgement.measures] == [1.0, 1.0, 1.0]
-
-
-class Backwards:
-    """Reranker that reverses the order."""
-
-    def rerank(self, query: str, texts: Any, *, seconds: float) -> list[float]:
-        return [(at + 1) / len(texts) for at in range(len(texts))]
-
-    def check(self) -> None:
-        pass
-
-
-@pytest.mark.parametrize(
-    ("reranks", "overrides", "first", "reranked"),
-    [
-        (True, {}, "seal", 1),
-        (True, {"rerank": True}, "seal", 1),
-        (True, {"rerank": {"candidates": 10}}, "seal", 1),
-        (True, {"rerank": False}, "owl", None),
-        (False, {}, "owl", None),
-    ],
-)
-def test_a_setting_is_reranked_where_a_search_is(library, reranks, overrides, first, reranked):
-    library.put(["owls and owls"], external_id="owl")
-    library.put(["seals dive and know of owls, of whales, of walruses and of the sea"], external_id="seal")
-    nobody: Any = None
-    bench = JudgeContext(library.db, library.scope, nobody, nobody, lambda _: Backwards(), "english", reranks)
-    questions = [StoredQuestion(1, "owls", [{"externalId": first}], None)]
-    judged = judge.judge_setting(bench, questions, {}, {**KEYWORD_SETTING, **overrides}, lambda: None)
-    assert (judged.ranks, judged.reranked) == ([[1]], reranked)
-    (setting_result,) = judge.run_result(questions, [{**KEYWORD_SETTING, **overrides}], [judged], {})["settings"]
-    assert setting_result.get("reranked") == reranked

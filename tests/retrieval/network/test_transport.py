@@ -5,7 +5,6 @@ import threading
 from contextlib import ExitStack
 from ipaddress import ip_network
 
-import httpcore
 import httpx
 import pytest
 
@@ -14,12 +13,6 @@ from retrieval.network.transport import Transport
 
 LOOPBACK = Guard((ip_network("127.0.0.0/8"),))
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\n"
-ERRORS = [
-    kind
-    for name in httpcore.__all__
-    if isinstance(kind := getattr(httpcore, name), type) and issubclass(kind, Exception)
-    if kind is not httpcore.ConnectionNotAvailable  # the pool's own word: it tries another connection
-]
 
 
 @pytest.fixture
@@ -73,18 +66,6 @@ def test_a_failing_server_raises_the_error_of_httpx(serve, answer, hang_up, erro
         client.get(server.url)
     assert caught.type is error
     assert str(caught.value.request.url) == server.url
-
-
-@pytest.mark.parametrize("kind", ERRORS, ids=lambda kind: kind.__name__)
-def test_each_error_of_httpcore_is_raised_as_the_error_of_httpx(kind):
-    class Failing(Guard):
-        def resolve(self, *_address):
-            raise kind("the reason")
-
-    with httpx.Client(transport=Transport(Failing()), trust_env=False) as client:
-        with pytest.raises(httpx.TransportError, match="the reason") as caught:
-            client.get("http://files.example.com/")
-    assert caught.type is getattr(httpx, kind.__name__)
 
 
 @pytest.mark.parametrize("max_bytes", [None, 100])

@@ -109,6 +109,7 @@ def test_a_tenant_is_searched_by_nothing_that_was_met_in_another(library, new_li
     assert {hit.document_id for hit in response.hits} <= {own_document}, "the scope that is asked for, whoever looks"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("viewer_options", WAYS)
 def test_a_user_who_may_see_little_of_late_still_gets_all_of_it(library, seen_by, monkeypatch, viewer_options):
     monkeypatch.setattr(search, "MAX_FILTERED_CHUNKS", 60)

@@ -206,34 +206,6 @@ def test_a_vector_of_another_model_scores_nothing_and_breaks_nothing(library, fi
     ]
 
 
-@pytest.mark.parametrize("weight", [0.0, 0.5, 1.0])
-@pytest.mark.parametrize("few", [2_000, 0])
-def test_a_condition_restricts_and_still_fills_top_k(library, find, weight, few, monkeypatch):
-    monkeypatch.setattr(selectivity, "limit_exact", lambda *_: few)
-    library.put([f"wing {n}" for n in range(150)], [axis(0.9)] * 150, metadata={"year": 2020})
-    library.put([f"wing {n}" for n in range(15)], [axis(0.1)] * 15, metadata={"year": 2024, "by": "Ann"})
-    newer = {"field": "metadata.year", "op": "gt", "value": 2020}
-    negated = {"not": {"field": "metadata.year", "op": "lte", "value": 2020}}
-    for data in (newer, negated, {"field": "metadata.by", "op": "exists", "value": True}):
-        hits = find("wing", document_filter=DocumentFilter(where=condition_of(data)), **hybrid(weight))
-        assert [hit.metadata["year"] for hit in hits] == [2024] * 10
-
-
-@pytest.mark.parametrize("share", [1, 2, 7, 100])
-def test_a_filter_is_applied_to_the_best_by_words_or_all_matches_are_listed(library, find, share, monkeypatch):
-    for n in range(101):
-        text = " ".join(["wing"] * (1 + n % 5) + ["layer"] * (n % 3) + ["flow"] * (n % 7))
-        library.put([text], [axis(0.5)], stored=False, metadata={"kept": n % share == 0})
-    document_filter = DocumentFilter(metadata={"kept": True})
-    for number in (1, 10, 300):
-        monkeypatch.setattr(selectivity, "limit_exact", lambda *_: 1_000)
-        expected = find("wing layer", document_filter=document_filter, top_k=number, **hybrid(0.0))
-        monkeypatch.setattr(selectivity, "limit_exact", lambda *_: 0)
-        for checked in (30, 10**6, -(10**6)):
-            monkeypatch.setattr(search, "MAX_FILTERED_CHUNKS", checked)
-            assert find("wing layer", document_filter=document_filter, top_k=number, **hybrid(0.0)) == expected
-
-
 def test_matches_far_from_the_query_are_found_behind_a_store_that_filters_in_part(library, find, monkeypatch):
     monkeypatch.setattr(selectivity, "limit_exact", lambda *_: 0)
     monkeypatch.setattr("retrieval.search.search.MAX_STORE_CANDIDATES", 50)
