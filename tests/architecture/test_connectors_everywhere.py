@@ -1,7 +1,5 @@
 """Every content service has one name in all lists and appears in few files."""
 
-import re
-
 import pytest
 
 from api.routes.ingest_sources import ROUTE_HANDLERS
@@ -15,11 +13,7 @@ from tests.api.description import DOCUMENT
 from tests.standins.accounts import ACCOUNTS
 from ui.parts import api_schema
 
-TREES = ("api", "bench", "connectors", "flows", "local", "migrations", "retrieval", "ui")
-SOURCE_SUFFIXES = {".py", ".html", ".js", ".mako", ".sh", ".service"}
-OTHER_WORDS = re.compile(r"box-sizing|viewBox|MediaBox|CharBox")
 """Words of CSS, SVG and PDF."""
-LISTED = ("pyproject.toml", "prefect.yaml", "Makefile")
 
 
 def slug(name):
@@ -56,31 +50,3 @@ def test_each_source_without_an_app_has_a_page(name):
     assert "/v1/ingest/source" in {path for handler in ROUTE_HANDLERS for path in handler.paths}
     page = (PROJECT_ROOT / "docs" / "connectors" / f"{slug(name)}.md").read_text()
     assert page.startswith(f"# How do I ingest {registry.load_source_infos()[name].title}?\n")
-
-
-def spelled(name, title):
-    """Return a pattern for all spellings of a content service's name."""
-    pascal = "".join(word.capitalize() for word in name.split("_"))
-    camel = pascal[0].lower() + pascal[1:]
-    parts = "[ _-]?".join(name.lower().split("_"))
-    plain = rf"(?i:\b{parts})" if len(name) > 3 else rf"(?:ingest|sources)[-_./]{parts}\b|\b{parts}sdk"
-    return re.compile(
-        rf"\b{name}\b|\b{name}_DOCUMENT|\b{re.escape(title)}\b|{pascal}[A-Z]|[a-z]{pascal}\b|{camel}Config|{plain}"
-    )
-
-
-@pytest.mark.parametrize("name", APP_CONFIGS)
-def test_a_name_stands_in_its_package_and_hardly_anywhere_else(name):
-    """Allowed files: registry, flow with deployment, and SDK declaration."""
-    package = PROJECT_ROOT / "connectors" / "sources" / name.lower()
-    files = [path for tree in TREES for path in (PROJECT_ROOT / tree).rglob("*") if path.suffix in SOURCE_SUFFIXES]
-    files = [path for path in files if package not in path.parents] + [PROJECT_ROOT / path for path in LISTED]
-    assert len(files) > 100
-    spelling = spelled(name, registry.load_connector_infos()[name].title)
-    mentions = [
-        str(path.relative_to(PROJECT_ROOT)) for path in files if spelling.search(OTHER_WORDS.sub("", path.read_text()))
-    ]
-    assert "retrieval/sources.py" in mentions
-    assert len(mentions) <= 5, (
-        f"Name {name} only in its package, retrieval/sources.py, its flow, prefect.yaml and pyproject.toml: {mentions}"
-    )

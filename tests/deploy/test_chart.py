@@ -42,7 +42,7 @@ def test_settings_and_roles_are_those_of_the_service():
                for word in re.findall(r"\w+", row)}  # fmt: skip
     assert secrets <= set(SECRET_FIELDS)
     for role in re.findall(r"args: \[(\w+)\]", "".join(TEMPLATES.values())):
-        assert cli._parse_arguments([role]).command == role
+        assert cli.make_parser().parse_args([role]).command == role
 
 
 @pytest.mark.skipif(shutil.which("helm") is None, reason="helm is not installed")

@@ -44,7 +44,7 @@ def test_every_service_is_asked_for_its_health_and_waited_for(name):
 @pytest.mark.parametrize("name", OURS)
 def test_roles_and_settings_are_those_of_the_service(name, capsys):
     (command,) = OURS[name]["command"]
-    assert cli._parse_arguments([command]).command == command
+    assert cli.make_parser().parse_args([command]).command == command
     setting_names = {f"RETRIEVAL_{field}".upper() for field in Settings.model_fields}
     files = {f"RETRIEVAL_{field}_FILE".upper() for field in SECRET_FIELDS}
     environment = OURS[name]["environment"]

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import re
 import runpy
-import subprocess
 import sys
-from importlib.metadata import packages_distributions
 from pathlib import Path
 
 import pytest
@@ -74,26 +72,6 @@ def test_what_is_used_is_left(needed):
     matched = {path for _, pattern in PRUNE["UNUSED"] for path in SITE_PACKAGES.glob(pattern)}
     for path in matches:
         assert not matched & {path, *path.parents}, path
-
-
-def test_what_is_compiled_is_there_without_the_development_packages():
-    command = [
-        PROJECT_ROOT / ".uv" / "bin" / "uv",
-        "export",
-        "--frozen",
-        "--no-dev",
-        "--no-emit-project",
-        "--no-hashes",
-        "-q",
-    ]
-    exported = subprocess.run(command, cwd=PROJECT_ROOT, capture_output=True, text=True, check=True).stdout
-    locked, distributions = {*re.findall(r"^([\w.-]+)==", exported, re.MULTILINE)}, packages_distributions()
-    modules = {name.partition(".")[0] for names in COMPILE["LATER"].values() for name in names} - {"ui"}
-    assert {
-        module
-        for module in modules
-        if not locked & {name.lower().replace("_", "-") for name in distributions.get(module, ())}
-    } == set()
 
 
 def test_what_runs_is_neither_root_nor_writes_beside_its_two_folders():

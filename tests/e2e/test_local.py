@@ -92,13 +92,6 @@ def test_what_was_acknowledged_survives_a_kill_of_all_its_processes(home: Path) 
     assert _note(postgres.start(home), "later") == ["before", "later"]
 
 
-@pytest.mark.slow
-def test_backends_that_outlive_a_killed_postmaster_do_not_block_the_next_start(home: Path) -> None:
-    with psycopg.connect(postgres.start(home)):
-        os.kill(_postmaster(home), signal.SIGKILL)
-        assert _note(postgres.start(home), "again") == ["again"]
-
-
 def test_a_lock_file_that_names_another_living_process_is_not_believed(home: Path) -> None:
     url = postgres.start(home)
     _note(url, "kept")
@@ -114,18 +107,6 @@ def test_it_asks_for_the_password(home: Path) -> None:
     password = (home / "postgres.password").read_text()
     with pytest.raises(psycopg.OperationalError, match="password authentication failed"):
         psycopg.connect(url.replace(password, "wrong"))
-
-
-def test_a_long_home_gets_a_short_socket_which_goes_with_it(tmp_path: Path) -> None:
-    home = tmp_path / ("long" * 30)
-    try:
-        assert _note(postgres.start(home), "far") == ["far"]
-        socket = Path((home / "postgres.socket").read_text())
-        assert home not in socket.parents
-        assert stat.S_IMODE(socket.stat().st_mode) == 0o700
-    finally:
-        postgres.stop(home)
-    assert not socket.exists()
 
 
 def test_its_log_holds_no_value_of_a_failed_statement(home: Path) -> None:
