@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Iterator
 from functools import wraps
 from typing import Annotated, Any, TypeVar, get_type_hints
 
-from pydantic import AliasGenerator, BaseModel, ConfigDict, Field
+from pydantic import AliasGenerator, BaseModel, BeforeValidator, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 from pydantic.fields import FieldInfo
 from pydantic.json_schema import SkipJsonSchema
@@ -173,4 +173,6 @@ def _annotate(field: FieldInfo) -> Any:
     # Prefect overrides the description of an annotation, but keeps further keys of its schema.
     schema: dict[str, Any] = {"description": field.description, "examples": field.examples}
     extra = Field(json_schema_extra={key: value for key, value in schema.items() if value is not None})
-    return Annotated[field.annotation, *field.metadata, extra]
+    # Schedules and flow runs of version 0.2.0 have None for an empty field.
+    fill_default = BeforeValidator(lambda value: field.default if value is None else value)
+    return Annotated[field.annotation, *field.metadata, fill_default, extra]

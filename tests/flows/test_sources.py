@@ -51,6 +51,15 @@ def sent_fields(name, parameters):
     return {*body["ingestConfig"]["config"], *body["ingestConfig"]} - {"source", "config"}
 
 
+@pytest.mark.parametrize("name", ["TEXT", *sorted(FETCHED_SOURCES)])
+def test_parameters_of_none_in_a_schedule_of_an_earlier_version_take_their_defaults(name):
+    flow = flow_of(name)
+    fields = flow.parameters.model_dump()["properties"]
+    parameters = flow.validate_parameters({"namespace": "ns_x"} | dict.fromkeys(fields.keys() - {"namespace"}))
+    defaults = {key: field["default"] for key, field in fields.items()}
+    assert parameters == {"batch_id": None, "attempt": 1} | defaults | {"namespace": "ns_x"}
+
+
 EXAMPLES = {"string": "x", "integer": 7, "array": ["x"], "object": {"x": 1}, "boolean": True}
 
 
