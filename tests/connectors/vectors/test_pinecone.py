@@ -277,6 +277,18 @@ def test_labels_let_through_what_matches(shelf, document_filter, expected_ids):
     assert filtered(shelf, document_filter) == through
 
 
+@pytest.mark.parametrize("at_once", [True, False])
+def test_new_labels_count_and_old_ones_do_not(index, shelf, at_once):
+    index.updates_by_filter = at_once
+    shelf.relabel(
+        SCOPE, "red", ["red#1#0", "red#1#1"], vector_metadata.document_labels("red", "TEXT", "TEXT", {"team": "green"})
+    )
+    assert filtered(shelf, DocumentFilter(metadata={"team": "green"})) == {"red", "crowded"}
+    assert filtered(shelf, DocumentFilter(metadata={"team": "red"})) == {"crowded"}
+    assert len(index.bodies("/vectors/update")) == (1 if at_once else 3)
+    shelf.relabel(TENANT, "red", ["red#1#0"], {"document": "red"})
+
+
 @settings(max_examples=200, deadline=None)
 @given(data=CONDITIONS, docs=st.lists(DOCS, min_size=1, max_size=8))
 def test_what_a_condition_asks_of_the_index_lets_through_all_that_matches(data, docs):
