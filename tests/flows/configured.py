@@ -10,7 +10,7 @@ from typing import Any
 
 from connectors import registry
 from flows import steps
-from retrieval import ids, settings
+from retrieval import ids
 from retrieval.documents import documents
 from retrieval.filters import DocumentFilter
 from retrieval.ingestion import reembedding
@@ -156,6 +156,11 @@ class Configured:
     def run(self, job_run_id):
         return self.call(runs.read_run(self.db, self.scope, job_run_id))
 
-    @staticmethod
-    def language() -> str:
-        return settings.load_settings().keyword_language
+    def documents(self):
+        """Live documents by external id."""
+        rows = self.db.rows(
+            "select d.* from documents d join partitions p on p.id = d.partition_id"
+            " where p.namespace_id = %(namespace)s and d.deleted_at is null",
+            {"namespace": self.scope.namespace},
+        )
+        return {row["external_id"]: row for row in rows}

@@ -95,6 +95,11 @@ class ConnectedSpace(Configured):
             resync.start_resync(self.db, self.scope, DocumentFilter(**filters), confirm_deletions=confirm_deletions)
         )
 
+    def documents(self):
+        """Live documents of the connection by external id."""
+        documents = super().documents()
+        return {name: row for name, row in documents.items() if row["connection_id"] == self.connection}
+
     def take_up(self):
         """Take over the batch of a lost worker."""
         (row,) = self.db.rows("select id, attempt from batches where finished_at is null")

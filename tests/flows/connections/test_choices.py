@@ -67,12 +67,8 @@ def fetched(account):
 
 def has(space, files):
     """Paths of the documents."""
-    stored = space.db.rows(
-        "select external_id from documents where connection_id = %(id)s and deleted_at is null",
-        {"id": space.connection},
-    )
-    stored_ids = {row["external_id"] for row in stored}
-    return {path for path, file_id in files.items() if file_id in stored_ids}
+    documents = space.documents()
+    return {path for path, file_id in files.items() if file_id in documents}
 
 
 def test_nothing_but_what_is_chosen_is_fetched(space, account, files):

@@ -37,13 +37,6 @@ def deleted_item(external_id):
     return SourceItem(external_id, "", deleted=True)
 
 
-def rows(space):
-    stored = space.db.rows(
-        "select d.* from documents d where d.connection_id = %(id)s and d.deleted_at is null", {"id": space.connection}
-    )
-    return {row["external_id"]: row for row in stored}
-
-
 @pytest.mark.parametrize("together", [True, False])
 @pytest.mark.parametrize("order", ["gone and back", "back and gone"])
 def test_an_item_that_went_and_came_back_is_as_the_last_word_says(space, account, listing, together, order):
@@ -55,9 +48,9 @@ def test_an_item_that_went_and_came_back_is_as_the_last_word_says(space, account
     listing(*([words] if together else [[event] for event in words]))
     run = space.ingest()
     assert run.failed == []
-    assert (file in rows(space)) is (order == "gone and back")
+    assert (file in space.documents()) is (order == "gone and back")
     assert run.progress["removed"] == (order != "gone and back")
-    assert set(staying) <= set(rows(space))
+    assert set(staying) <= set(space.documents())
 
 
 @pytest.mark.parametrize(
@@ -80,8 +73,8 @@ def test_any_name_may_be_listed(space, account, listing, name):
     run = space.ingest()
     assert run.failed == []
     assert len(run.completed) == 2
-    assert {row["status"] for row in rows(space).values()} == {"SUCCESS"}
-    for row in rows(space).values():
+    assert {row["status"] for row in space.documents().values()} == {"SUCCESS"}
+    for row in space.documents().values():
         assert 0 < len(row["name"]) <= 500
         assert row["name"].isprintable()
     assert len(space.search("odd words", top_k=2)) == 2
@@ -91,7 +84,7 @@ def test_an_account_that_is_changed_during_a_run_removes_nothing_unasked(space, 
     # The remaining pages and lookups already reach the other account.
     ids = [account.put(f"{number}.txt", f"text number {number}") for number in range(9)]
     space.ingest()
-    stored_before, whole = set(rows(space)), memory.Memory.iter_changes
+    stored_before, whole = set(space.documents()), memory.Memory.iter_changes
 
     def changing(self, tokens, cursor):
         account.delete(ids[0])
@@ -105,7 +98,7 @@ def test_an_account_that_is_changed_during_a_run_removes_nothing_unasked(space, 
     monkeypatch.setattr(memory.Memory, "iter_changes", changing)
     run = space.ingest()
     assert (run.progress["removed"], run.progress["awaitingConfirmation"]) == (0, 1)
-    assert set(rows(space)) == stored_before
+    assert set(space.documents()) == stored_before
     monkeypatch.undo()
     state = queries_sync.read_state(space.db, space.connection)
     assert (state.cursor, state.moved) == (None, True)
@@ -114,17 +107,17 @@ def test_an_account_that_is_changed_during_a_run_removes_nothing_unasked(space, 
 def test_what_a_client_deleted_comes_back_when_the_service_names_it_again(space, account):
     untouched, deleted = account.put("kept.txt", "the kept words"), account.put("deleted.txt", "the deleted words")
     space.ingest()
-    space.delete(rows(space)[deleted]["id"])
+    space.delete(space.documents()[deleted]["id"])
     assert space.ingest().completed == []
-    assert set(rows(space)) == {untouched}
+    assert set(space.documents()) == {untouched}
     account.change(deleted, "the changed words")
     assert len(space.ingest().completed) == 1
-    assert set(rows(space)) == {untouched, deleted}
-    space.delete(rows(space)[deleted]["id"])
+    assert set(space.documents()) == {untouched, deleted}
+    space.delete(space.documents()[deleted]["id"])
     account.forget_cursors()
     space.ingest()
-    assert {row["status"] for row in rows(space).values()} == {"SUCCESS"}
-    assert set(rows(space)) == {untouched, deleted}
+    assert {row["status"] for row in space.documents().values()} == {"SUCCESS"}
+    assert set(space.documents()) == {untouched, deleted}
 
 
 def test_a_cancelled_run_is_made_good_by_the_next(space, account):
@@ -138,10 +131,10 @@ def test_a_cancelled_run_is_made_good_by_the_next(space, account):
     space.work(before_step=cancel)
     run = space.run(job_run)
     assert (run.status, run.completed) == ("COMPLETED", [])
-    assert {row["status"] for row in rows(space).values()} == {"CANCELLED"}
+    assert {row["status"] for row in space.documents().values()} == {"CANCELLED"}
     run = space.ingest()
     assert (len(run.completed), run.failed) == (3, [])
-    assert set(rows(space)) == ids
+    assert set(space.documents()) == ids
 
 
 def test_a_connection_that_is_revoked_in_the_middle_of_a_listing_ends_the_run_in_words(space, account, monkeypatch):
@@ -163,5 +156,5 @@ def test_a_connection_that_is_revoked_in_the_middle_of_a_listing_ends_the_run_in
         space.take(space.lease())
     (entry,) = space.run(job_run).failed
     assert "authorize it again" in entry.error
-    assert len(rows(space)) == 2
+    assert len(space.documents()) == 2
     assert space.db.row("select cursor from connections where id = %(id)s", {"id": space.connection})["cursor"] is None

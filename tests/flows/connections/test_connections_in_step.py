@@ -33,14 +33,6 @@ def files(account):
     return {path: account.put(path, text) for path, text in TEXTS.items()}
 
 
-def rows(space):
-    """Live documents by their external id."""
-    stored = space.db.rows(
-        "select d.* from documents d where d.connection_id = %(id)s and d.deleted_at is null", {"id": space.connection}
-    )
-    return {row["external_id"]: row for row in stored}
-
-
 def first(space, query):
     return space.search(query, top_k=1)
 
@@ -64,7 +56,7 @@ def test_a_nested_document_is_found_and_only_what_changes_is_fetched_again(space
     run = space.ingest()
     assert (run.status, len(run.completed), run.failed) == ("COMPLETED", len(TEXTS), [])
     assert "tide" in first(space, "spring tide and full moon")[0]
-    rows_before = rows(space)
+    rows_before = space.documents()
     assert set(rows_before) == set(files.values())
     assert all(row["properties"]["url"] for row in rows_before.values())
 
@@ -74,7 +66,7 @@ def test_a_nested_document_is_found_and_only_what_changes_is_fetched_again(space
     assert run.failed == []
     assert read == [files["notes/owls.txt"]]
     assert "owls" in first(space, "the old church tower")[0]
-    rows_after = rows(space)
+    rows_after = space.documents()
     changed = {
         name for name in rows_after if rows_after[name]["active_generation"] != rows_before[name]["active_generation"]
     }
@@ -86,7 +78,7 @@ def test_a_deleted_item_is_gone_in_the_same_run(space, account, files):
     account.delete(files["notes/bees.txt"])
     run = space.ingest()
     assert run.progress["removed"] == 1
-    assert files["notes/bees.txt"] not in rows(space)
+    assert files["notes/bees.txt"] not in space.documents()
     assert not [name for name in space.search("bees dance where clover grows", top_k=9) if "bees" in name]
     space.sweep()
     assert not space.db.rows(
@@ -102,8 +94,8 @@ def test_a_new_and_a_renamed_item_come_with_the_next_run(space, account, files):
     fresh = account.put("plans/fresh.txt", "Fresh snow covers the railway.")
     run = space.ingest()
     assert run.failed == []
-    assert "port" in rows(space)[files["harbour.txt"]]["name"]
-    assert fresh in rows(space)
+    assert "port" in space.documents()[files["harbour.txt"]]["name"]
+    assert fresh in space.documents()
     assert "fresh" in first(space, "snow on the railway")[0]
 
 
@@ -121,7 +113,7 @@ def test_a_fifth_and_more_wait_for_a_person(space, account, files):
     assert "bees" in first(space, "bees dance where clover grows")[0]
     run = space.ingest()
     assert run.progress["awaitingConfirmation"] == 2
-    ids = {rows(space)[file]["id"] for file in leaving}
+    ids = {space.documents()[file]["id"] for file in leaving}
     unconfirmed = space.resync(document_ids=tuple(ids))
     assert {(file.id, file.status) for file in unconfirmed.documents} == {
         (file, "NOT_ELIGIBLE_FOR_RESYNC") for file in ids
@@ -129,7 +121,7 @@ def test_a_fifth_and_more_wait_for_a_person(space, account, files):
     assert all("confirmDeletions" in file.error for file in unconfirmed.documents)
     confirmed = space.resync(document_ids=tuple(ids), confirm_deletions=True)
     assert {(file.id, file.status) for file in confirmed.documents} == {(file, "REMOVED") for file in ids}
-    assert not set(leaving) & set(rows(space))
+    assert not set(leaving) & set(space.documents())
     assert not [name for name in space.search("bees dance where clover grows", top_k=9) if "bees" in name]
     assert space.ingest().progress["awaitingConfirmation"] == 0
 
@@ -139,15 +131,15 @@ def test_a_resync_fetches_anew_and_keeps_what_the_listing_said(space, account, f
     owls = files["notes/owls.txt"]
     account.change(owls, "Owls have moved into the old church tower.")
     read = watched(account, monkeypatch)
-    response = space.resync(document_ids=(rows(space)[owls]["id"],))
+    response = space.resync(document_ids=(space.documents()[owls]["id"],))
     assert [document.status for document in response.documents] == ["QUEUED_FOR_RESYNC"]
     space.work()
     assert "owls" in first(space, "the old church tower")[0]
-    assert rows(space)[owls]["properties"]["url"]
+    assert space.documents()[owls]["properties"]["url"]
     assert space.ingest().failed == []
     assert set(read) == {owls}
     space.db.rows("update connections set status = 'FAILED' where id = %(id)s", {"id": space.connection})
-    (refused,) = space.resync(document_ids=(rows(space)[owls]["id"],)).documents
+    (refused,) = space.resync(document_ids=(space.documents()[owls]["id"],)).documents
     assert refused.status == "NOT_ELIGIBLE_FOR_RESYNC"
     assert "authorize" in refused.error
 
@@ -158,7 +150,7 @@ def test_an_empty_listing_empties_nothing(space, account, files):
     account.forget_cursors()
     run = space.ingest()
     assert run.progress["removed"] == 0
-    assert set(rows(space)) == set(files.values())
+    assert set(space.documents()) == set(files.values())
 
 
 @pytest.mark.parametrize("broken", [faults.html, faults.reset, faults.status(500)])
@@ -169,7 +161,7 @@ def test_a_broken_listing_fails_the_run_and_empties_nothing(space, account, file
     assert entry.error
     assert "SECRET" not in entry.error
     account.fault = lambda _request: None
-    assert set(rows(space)) == set(files.values())
+    assert set(space.documents()) == set(files.values())
     assert (
         space.db.row("select status from connections where id = %(id)s", {"id": space.connection})["status"] == "ACTIVE"
     )
@@ -185,12 +177,12 @@ def test_what_was_not_brought_to_its_end_is_taken_up_by_the_next_run(space, acco
     run = space.ingest()
     assert run.failed == []
     assert read == [refused]
-    assert {row["status"] for row in rows(space).values()} == {"SUCCESS"}
+    assert {row["status"] for row in space.documents().values()} == {"SUCCESS"}
 
 
 def test_another_account_keeps_the_old_documents_until_a_person_says_so(space, account, files):
     space.ingest()
-    stored_before = set(rows(space))
+    stored_before = set(space.documents())
     for file in list(files.values()):
         account.delete(file)
     fresh = account.put("other/account.txt", "The other account keeps records of comets.")
@@ -200,20 +192,20 @@ def test_another_account_keeps_the_old_documents_until_a_person_says_so(space, a
     )
     run = space.ingest()
     assert run.progress["awaitingConfirmation"] == len(stored_before)
-    assert set(rows(space)) == stored_before | {fresh}
+    assert set(space.documents()) == stored_before | {fresh}
 
 
 def test_the_same_account_connected_again_doubles_nothing(space, account, files):
     space.ingest()
-    ids_before = {row["id"] for row in rows(space).values()}
+    ids_before = {row["id"] for row in space.documents().values()}
     first_connection, space.connection = space.connection, space.connect()
     run = space.ingest()
     assert (run.failed, run.progress["embedded"]) == ([], 0)
-    assert {row["id"] for row in rows(space).values()} == ids_before
+    assert {row["id"] for row in space.documents().values()} == ids_before
     names = space.search("spring tide and full moon", top_k=9)
     assert len(names) == len(set(names))
     space.connection = first_connection
-    assert rows(space) == {}
+    assert space.documents() == {}
     assert space.ingest().progress["removed"] == 0
 
 
@@ -231,14 +223,14 @@ def test_two_runs_of_a_connection_never_overlap(space, account, files):
 def test_a_refused_app_fails_the_run_alone_and_recovers_when_it_is_corrected(space, account, files):
     # The app's secret changed at the service; grants stay valid.
     space.ingest()
-    rows_before, secret = rows(space), account.vendor.client[1]
+    rows_before, secret = space.documents(), account.vendor.client[1]
     account.vendor.client = ("client", "another secret")
     account.expire()
     (entry,) = space.ingest().failed
     assert "client id and secret in the namespace" in entry.error
     row = space.db.row("select * from connections where id = %(id)s", {"id": space.connection})
     assert (row["status"], row["status_reason"]) == ("ACTIVE", entry.error)
-    assert rows(space) == rows_before
+    assert space.documents() == rows_before
     account.vendor.client = ("client", secret)
     account.change(files["notes/owls.txt"], "Owls have moved into the old church tower.")
     assert space.ingest().failed == []

@@ -82,13 +82,9 @@ def kill_at_each_page(space):
 
 
 def documents(space):
-    rows = space.db.rows(
-        "select external_id, status, active_generation from documents where connection_id = %(id)s"
-        " and deleted_at is null",
-        {"id": space.connection},
-    )
-    assert {row["status"] for row in rows} == {"SUCCESS"}
-    return {row["external_id"]: row["active_generation"] for row in rows}
+    rows = space.documents()
+    assert {row["status"] for row in rows.values()} == {"SUCCESS"}
+    return {name: row["active_generation"] for name, row in rows.items()}
 
 
 def test_a_worker_that_is_killed_at_any_page_loses_and_doubles_nothing(space, account):

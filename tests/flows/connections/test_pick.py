@@ -15,11 +15,7 @@ def account(request):
 
 
 def statuses(space):
-    rows = space.db.rows(
-        "select external_id, status from documents where connection_id = %(id)s and deleted_at is null",
-        {"id": space.connection},
-    )
-    return {row["external_id"]: row["status"] for row in rows}
+    return {name: row["status"] for name, row in space.documents().items()}
 
 
 def test_what_is_picked_from_waits_until_a_resync_names_it(space, account):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from tests.flows.connections.test_source_access import documents
 from tests.nightly import nightly_except
 from tests.standins import retired
 from tests.standins.accounts import ACCOUNTS
@@ -21,7 +20,7 @@ def paths(account):
 @pytest.fixture
 def space(space, paths):
     assert space.ingest().failed == []
-    assert documents(space).keys() == paths.keys()
+    assert space.documents().keys() == paths.keys()
     return space
 
 
@@ -30,7 +29,7 @@ def use_source_permissions(space):
 
 
 def read_access(space):
-    return {external_id: (row["access"], row["access_reason"]) for external_id, row in documents(space).items()}
+    return {external_id: (row["access"], row["access_reason"]) for external_id, row in space.documents().items()}
 
 
 @pytest.mark.parametrize("account", nightly_except(ACCOUNTS, "BOX", "GOOGLE_DRIVE"), indirect=True)
@@ -41,12 +40,12 @@ def test_a_retired_endpoint_of_items_removes_nothing_and_says_so(space, account,
     account.fault = retired.retire(account, retired.ITEMS)
     run = space.ingest()
     assert RETIRED in str(run.failed)
-    assert documents(space).keys() == paths.keys()
+    assert space.documents().keys() == paths.keys()
     assert not space.db.rows("select 1 from departures where connection_id = %(id)s", {"id": space.connection})
     account.fault = lambda _request: None
     run = space.ingest()
     assert run.failed == []
-    assert documents(space).keys() == paths.keys() - {deleted}
+    assert space.documents().keys() == paths.keys() - {deleted}
 
 
 @pytest.mark.parametrize("account", nightly_except(ACCOUNTS, "BOX", "GOOGLE_DRIVE"), indirect=True)

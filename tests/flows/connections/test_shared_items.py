@@ -17,6 +17,7 @@ from retrieval.errors import Skippable
 from retrieval.filters import DocumentFilter
 from retrieval.jobs import resync
 from retrieval.ports import Page, RawContent, SourceItem, Tokens
+from tests.flows.configured import Configured
 from tests.flows.connected import connected_space
 from tests.standins import memory
 
@@ -92,12 +93,7 @@ class Shared:
         return revoked.documents
 
     def rows(self):
-        stored = self.space.db.rows(
-            "select d.* from documents d join partitions p on p.id = d.partition_id"
-            " where p.namespace_id = %(namespace)s and d.deleted_at is null",
-            {"namespace": self.space.scope.namespace},
-        )
-        return {row["external_id"]: row for row in stored}
+        return Configured.documents(self.space)
 
     def searchable(self):
         return {name for name, row in self.rows().items() if row["active_generation"] > 0}

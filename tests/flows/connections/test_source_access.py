@@ -23,17 +23,8 @@ def space(space):
     return space
 
 
-def documents(space):
-    rows = space.db.rows(
-        "select d.external_id, d.access, d.access_reason, d.active_generation from documents d"
-        " where d.connection_id = %(id)s and d.deleted_at is null",
-        {"id": space.connection},
-    )
-    return {row["external_id"]: row for row in rows}
-
-
 def allowed(space, external_id):
-    access = Access.load(documents(space)[external_id]["access"])
+    access = Access.load(space.documents()[external_id]["access"])
     return {*access.users, *access.groups, *(["*"] if access.public else [])}
 
 
@@ -46,14 +37,14 @@ def test_what_cannot_be_told_is_nobodys_with_the_reason(space, account):
         account.untold.add(file)
     run = space.ingest()
     assert run.failed == []
-    row = documents(space)[file]
+    row = space.documents()[file]
     assert Access.load(row["access"]) == Access()
     assert "may see this file" in row["access_reason"]
     if account.connector != "SHAREPOINT":
         account.untold.clear()
         space.ingest()
         assert allowed(space, file) == {OWNER}
-        assert documents(space)[file]["access_reason"] is None
+        assert space.documents()[file]["access_reason"] is None
 
 
 @pytest.mark.parametrize("account", ["BOX"], indirect=True)
@@ -86,7 +77,7 @@ def test_of_a_workspace_everybody_and_where_nothing_is_told_nobody(space, accoun
     assert allowed(space, file) == {OWNER}
     account.people = []
     space.ingest()
-    row = documents(space)[file]
+    row = space.documents()[file]
     assert Access.load(row["access"]) == Access()
     assert "capability" in row["access_reason"]
 
@@ -104,7 +95,7 @@ def test_links_of_dropbox_and_an_authorization_without_sharing(space, account):
     account.permitted = False
     run = space.ingest()
     assert run.failed == []
-    row = documents(space)[files["endless"]]
+    row = space.documents()[files["endless"]]
     assert Access.load(row["access"]) == Access()
     assert "sharing.read" in row["access_reason"]
 
@@ -156,7 +147,7 @@ def test_a_changed_file_that_is_shared_with_more_people_shows_them_its_new_versi
     file, second_file = account.put("plain.txt", "Not for Bob."), account.put("other.txt", "For Bob, too.")
     account.grant(second_file, BOB)
     space.ingest()
-    documents_before = documents(space)
+    documents_before = space.documents()
     assert [allowed(space, each_file) for each_file in (file, second_file)] == [{OWNER}, {OWNER, BOB}]
     account.change(file, "For Bob.")
     account.grant(file, BOB)
@@ -173,7 +164,7 @@ def test_a_changed_file_that_is_shared_with_more_people_shows_them_its_new_versi
     assert readers_seen == [[{OWNER}, {OWNER}]]
     assert space.run(run).failed == []
     assert [allowed(space, each_file) for each_file in (file, second_file)] == [{OWNER, BOB}, {OWNER, EVE}]
-    documents_after = documents(space)
+    documents_after = space.documents()
     assert all(
         documents_after[each_file]["active_generation"] > documents_before[each_file]["active_generation"]
         for each_file in (file, second_file)

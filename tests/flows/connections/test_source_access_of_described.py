@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from connectors import registry
-from tests.flows.connections.test_source_access import allowed, documents
+from tests.flows.connections.test_source_access import allowed
 
 # One of each service with permissions.
 SERVICES = ["GITHUB", *(pytest.param(name, marks=pytest.mark.slow) for name in ("CONFLUENCE", "JIRA", "SLACK"))]
@@ -24,7 +24,7 @@ def test_a_change_of_sharing_arrives_with_the_next_sync_and_nothing_is_fetched(s
     account.show_to(key, OWNER, BOB)
     run = space.ingest()
     assert (run.status, run.failed) == ("COMPLETED", [])
-    document_before = documents(space)[account.locate(key)]
+    document_before = space.documents()[account.locate(key)]
     assert (allowed(space, account.locate(key)), document_before["access_reason"]) == ({OWNER, BOB}, None)
     fetched, kind = [], type(registry.make_connector(account.connector, {}, account.settings))
     fetch = kind.fetch
@@ -32,7 +32,7 @@ def test_a_change_of_sharing_arrives_with_the_next_sync_and_nothing_is_fetched(s
     for logins in ((OWNER, EVE), (OWNER,), (OWNER, BOB)):
         account.show_to(key, *logins)
         assert space.ingest().failed == []
-        document_after = documents(space)[account.locate(key)]
+        document_after = space.documents()[account.locate(key)]
         assert allowed(space, account.locate(key)) == set(logins)
         assert document_after["active_generation"] == document_before["active_generation"]
     assert fetched == []

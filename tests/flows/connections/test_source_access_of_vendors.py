@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from retrieval.principals import Access
-from tests.flows.connections.test_source_access import BOB, EVE, OWNER, allowed, documents
+from tests.flows.connections.test_source_access import BOB, EVE, OWNER, allowed
 
 
 @pytest.fixture
@@ -74,7 +74,7 @@ def test_a_group_that_is_told_as_a_user_of_the_site_is_a_group_and_its_owners_ar
         "person": {BOB},
         "guest": set(),
     }
-    assert Access.load(documents(space)[files["by address"]]["access"]).groups == ("finance@example.com",)
+    assert Access.load(space.documents()[files["by address"]]["access"]).groups == ("finance@example.com",)
 
 
 @pytest.mark.parametrize("account", ["ONEDRIVE"], indirect=True)
@@ -170,7 +170,7 @@ def test_what_is_withdrawn_in_a_drive_that_cannot_be_listed_arrives_too(space, a
     account.untold.add(file)
     space.ingest()
     assert allowed(space, file) == set()
-    assert "may see this file" in documents(space)[file]["access_reason"]
+    assert "may see this file" in space.documents()[file]["access_reason"]
 
 
 @pytest.mark.parametrize("account", ["GOOGLE_DRIVE"], indirect=True)
@@ -188,11 +188,11 @@ def test_who_gains_a_file_that_no_listing_names_waits_until_one_does(space, acco
     for _ in range(2):
         space.ingest()
         assert allowed(space, file) == {OWNER, BOB}
-    generation_before = documents(space)[file]["active_generation"]
+    generation_before = space.documents()[file]["active_generation"]
     account.barred.clear()
     space.ingest()
     assert allowed(space, file) == {OWNER, BOB, EVE}
-    assert (documents(space)[file]["active_generation"] > generation_before) is is_changed
+    assert (space.documents()[file]["active_generation"] > generation_before) is is_changed
 
 
 @pytest.mark.parametrize("account", ["BOX", "DROPBOX", "GOOGLE_DRIVE", "ONEDRIVE"], indirect=True)
@@ -206,4 +206,4 @@ def test_what_is_gone_and_waits_for_a_person_is_nobodys_until_it_is_there_again(
     run = space.ingest()
     assert run.progress["awaitingConfirmation"] == 2
     assert [allowed(space, file) for file in files] == [set(), set(), {OWNER, BOB}, {OWNER, BOB}]
-    assert "does not show this file" in documents(space)[files[0]]["access_reason"]
+    assert "does not show this file" in space.documents()[files[0]]["access_reason"]

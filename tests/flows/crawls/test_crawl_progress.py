@@ -7,7 +7,7 @@ import pytest
 
 from flows import context, report, sources
 from retrieval.jobs.queries import batches
-from tests.flows.crawling import accept, crawl, watch_pages
+from tests.flows.crawling import accept
 from tests.flows.crawls import test_url_list as lists
 from tests.flows.crawls.test_url_list import answer
 from tests.flows.crawls.test_website import wide
@@ -24,19 +24,6 @@ def broken(site):
         del site.pages[path]
     site.pages["/robots.txt"] = answer(b"User-agent: *\nDisallow: /p70\n", content_type="text/plain")
     return site
-
-
-def test_the_job_run_counts_pages_as_they_are_fetched(space, broken):
-    progresses = []
-    with watch_pages(after=lambda job_run: progresses.append(space.run(job_run).progress)):
-        crawl(space, "WEBSITE", url=f"{broken.url}/p0", maxDepth=5, maxLinks=1000)
-    found_counts = [progress["found"] for progress in progresses]
-    assert found_counts == sorted(found_counts)
-    assert 0 < found_counts[0] < found_counts[-1] == PAGES - 3
-    assert [progress["fetched"] for progress in progresses] == found_counts
-    last = progresses[-1]
-    assert (last["failed"], last["skipped"]) == (2, 1)
-    assert [(number, "robots.txt" in reason) for reason, number in last["skippedReasons"].items()] == [(1, True)]
 
 
 async def _flow_and_its_artifacts(batch):

@@ -95,7 +95,7 @@ def test_what_is_gone_at_its_source_leaves_both_searches_at_once_and_every_store
     ingest_items(space, memory, item(BATS))
     alone = counted(space)
     ingest_items(space, memory, item(OWLS), item(BATS))
-    owls, bats = document(space, OWLS)["id"], document(space, BATS)["id"]
+    owls, bats = space.documents()[OWLS]["id"], space.documents()[BATS]["id"]
     assert space.search("owls and mice")[0] == OWLS
     assert space.search("owls mice", **BY_WORDS) == [OWLS]
     assert {"documents", "chunks", "vector store", "files"} <= places_of(space, owls)
@@ -103,7 +103,7 @@ def test_what_is_gone_at_its_source_leaves_both_searches_at_once_and_every_store
     assert space.search("owls and mice") == [BATS]
     assert space.search("owls mice", **BY_WORDS) == []
     assert space.search("bats moths", **BY_WORDS) == [BATS]
-    assert document(space, OWLS) is None
+    assert OWLS not in space.documents()
     assert len(space.run(deletion_run).completed) == 1
     space.sweep()
     assert places_of(space, owls) <= {"run_documents"}  # the history of the runs

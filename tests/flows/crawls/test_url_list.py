@@ -82,15 +82,6 @@ def ingest(space, *urls, **config):
     return space.run(receipt.job_run_id)
 
 
-def documents(space):
-    rows = space.db.rows(
-        "select d.external_id, d.status, d.error, d.properties, d.document_type, d.active_generation from documents d"
-        " join partitions p on p.id = d.partition_id where p.namespace_id = %(id)s",
-        {"id": space.scope.namespace},
-    )
-    return {row["external_id"]: row for row in rows}
-
-
 def pdf(line):
     file = io.BytesIO()
     canvas = Canvas(file)
@@ -113,11 +104,11 @@ def test_pages_and_files_of_a_list_are_found(space, site):
     assert space.search("moon and tide")[0] == urls[0]
     assert space.search("owls and mice")[0] == urls[1]
     assert space.search("bats and moths")[0] == urls[2]
-    tides = documents(space)[urls[0]]
+    tides = space.documents()[urls[0]]
     assert tides["document_type"] == "URL"
     properties = {"language": "en", "description": "About the sea", "canonicalUrl": f"{site.url}/tides"}
     assert tides["properties"].items() >= {"mimeType": "text/html", **properties}.items()
-    assert documents(space)[urls[2]]["properties"]["mimeType"] == "application/pdf"
+    assert space.documents()[urls[2]]["properties"]["mimeType"] == "application/pdf"
 
 
 def text_of(space, external_id):
@@ -130,16 +121,6 @@ def text_of(space, external_id):
         return stream.read().decode()
 
 
-def test_selectors_of_the_request_choose_what_is_taken(space, site):
-    site.pages = {"/tides": PAGE}
-    url = f"{site.url}/tides"
-    ingest(space, url)
-    assert "sofa" in text_of(space, url)
-    ingest(space, url, scrapeOptions={"includeSelectors": ["main"], "excludeSelectors": [".ad"]})
-    assert "sofa" not in text_of(space, url)
-    assert "full moon" in text_of(space, url)
-
-
 def test_what_cannot_be_had_fails_alone_with_its_reason(space, site):
     with socket.create_server(("127.0.0.1", 0)) as closed_server:
         away = f"http://127.0.0.1:{closed_server.getsockname()[1]}/"
@@ -147,7 +128,7 @@ def test_what_cannot_be_had_fails_alone_with_its_reason(space, site):
     site.pages["/owls"] = PAGE
     bad = [f"{site.url}/none", f"{site.url}/empty", f"{site.url}/script", "http://10.0.0.1/"]
     run = ingest(space, f"{site.url}/tides", *bad)
-    errors = {url: row["error"] for url, row in documents(space).items()}
+    errors = {url: row["error"] for url, row in space.documents().items()}
     assert "404" in errors[bad[0]]
     assert "without a page" in errors[bad[1]]
     assert "scripts" in errors[bad[2]]
@@ -156,7 +137,7 @@ def test_what_cannot_be_had_fails_alone_with_its_reason(space, site):
     assert len(run.completed) == 1
     with pytest.raises(Retryable, match="cannot be reached"):
         ingest(space, away, f"{site.url}/owls")
-    assert documents(space)[f"{site.url}/owls"]["status"] != "FAILED"
+    assert space.documents()[f"{site.url}/owls"]["status"] != "FAILED"
 
 
 def test_a_list_is_not_bound_by_robots_but_keeps_its_delay(space, site, monkeypatch):
@@ -177,11 +158,11 @@ def test_an_unchanged_page_is_asked_for_by_its_mark_and_costs_no_more(space, sit
     site.pages = {"/tides": page}
     url = f"{site.url}/tides"
     ingest(space, url)
-    document_before = documents(space)[url]
+    document_before = space.documents()[url]
     run = ingest(space, url)
     assert len(run.completed) == 1
     assert site.asked[-1][1]["if-none-match"] == '"1"'
-    assert documents(space)[url]["active_generation"] == document_before["active_generation"]
+    assert space.documents()[url]["active_generation"] == document_before["active_generation"]
     ingest(space, url, scrapeOptions={"excludeSelectors": [".ad"]})
     assert "sofa" not in text_of(space, url), "the page did not change, but what is to be taken of it did"
 
@@ -193,7 +174,7 @@ def test_each_address_of_a_list_is_a_document_and_one_that_stands_twice_is_one(s
     run = ingest(space, urls[0], urls[1], urls[0])
     assert len(run.completed) == 2
     assert sorted(site.paths()) == ["/tides", "/tides?from=mail"]
-    assert set(documents(space)) == set(urls)
+    assert set(space.documents()) == set(urls)
     assert len(set(urls).intersection(space.search("moon and tide"))) == 1, "the same text takes two places"
     embedded = space.db.row(
         "select count(*) as texts from embeddings e join partitions p on p.id = e.partition_id"

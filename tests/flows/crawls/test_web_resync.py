@@ -7,7 +7,7 @@ from retrieval.jobs import resync
 from tests.flows.crawling import crawl
 from tests.flows.crawls import test_url_list as lists
 from tests.flows.crawls.test_sitemap import pages, xml
-from tests.flows.crawls.test_url_list import answer, documents
+from tests.flows.crawls.test_url_list import answer
 from tests.flows.crawls.test_website import linked
 
 allowed, site, space = lists.allowed, lists.site, lists.space
@@ -51,7 +51,7 @@ def test_a_changed_page_is_replaced_and_no_other_is_asked_for(space, site, inges
     assert space.search("herons and frogs")[0] == url
     assert "mice" not in lists.text_of(space, url)
     assert site.paths() == ["/owls"]
-    assert {row["status"] for row in documents(space).values()} == {"SUCCESS"}
+    assert {row["status"] for row in space.documents().values()} == {"SUCCESS"}
 
 
 @WAYS
@@ -63,13 +63,13 @@ def test_a_page_that_is_gone_fails_and_stays_searchable(space, site, ingested, s
     done = resync_page(space, url)
     assert done.status == "COMPLETED"
     assert ["410" in entry.error for entry in done.failed] == [True]
-    row = documents(space)[url]
+    row = space.documents()[url]
     assert (row["status"], "410" in row["error"]) == ("FAILED", True)
     assert space.search("owls and mice")[0] == url
     assert space.search("owls mice", semantic_weight=0.0, keyword_weight=1.0)[0] == url
     site.pages["/owls"] = whole
     assert len(resync_page(space, url).completed) == 1
-    assert documents(space)[url]["status"] == "SUCCESS"
+    assert space.documents()[url]["status"] == "SUCCESS"
 
 
 @WAYS

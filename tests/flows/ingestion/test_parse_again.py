@@ -7,7 +7,7 @@ import pytest
 from retrieval.filters import DocumentFilter
 from retrieval.ingestion import fetch
 from retrieval.jobs import resync
-from tests.flows.ingestion.test_unpack import house, ids_of, ingest, rows, work  # noqa: F401 - a fixture
+from tests.flows.ingestion.test_unpack import house, ids_of, ingest, work  # noqa: F401 - a fixture
 
 NOTE = b"The harbour seal sleeps under water and surfaces without waking."
 
@@ -30,6 +30,6 @@ def test_a_changed_parser_reads_unchanged_content_again_and_once(house, monkeypa
     embedded = "select count(*) as n from embeddings"
     vectors = house.db.row(embedded)
     assert resync_document() == {"seal.txt": ("SUCCESS", "upserted", None)}
-    assert rows(house)["seal.txt"]["properties"]["textQuality"] == 1.0
+    assert house.documents()["seal.txt"]["properties"]["textQuality"] == 1.0
     assert house.db.row(embedded) == vectors
     assert resync_document() == {"seal.txt": ("SUCCESS", "unchanged", None)}

@@ -47,19 +47,6 @@ def work(house):
     return {row.name: (row.status, row.stage, row.error) for row in results.list_outcomes(house.db, lease)}
 
 
-def rows(house):
-    return {
-        row["external_id"]: row
-        for row in house.db.rows(
-            """
-            select d.external_id, d.name, d.metadata, d.properties, d.status, d.active_generation from documents d
-            join partitions p on p.id = d.partition_id where p.namespace_id = %(namespace)s and d.deleted_at is null
-            """,
-            {"namespace": house.scope.namespace},
-        )
-    }
-
-
 TIDES = b"The tide tables are printed in March."
 
 
@@ -69,7 +56,7 @@ def test_each_member_is_a_document_with_its_path_and_the_archive_lists_them(hous
     assert {name: status for name, (status, _, _) in ended.items()} == dict.fromkeys(
         ("boat.zip", "tides.txt", "crew.md"), "SUCCESS"
     )
-    documents_by_id = rows(house)
+    documents_by_id = house.documents()
     assert set(documents_by_id) == {"boat.zip", "boat.zip/docs/tides.txt", "boat.zip/docs/crew.md"}
     member = documents_by_id["boat.zip/docs/tides.txt"]
     assert member["metadata"] == {"team": "north", "archivePath": "docs/tides.txt"}
@@ -89,7 +76,7 @@ def test_attachments_of_a_mail_are_documents_beside_it(house):
     mail.add_attachment(inner)
     ended = ingest(house, "minutes.eml", mail.as_bytes())
     assert {status for status, _, _ in ended.values()} == {"SUCCESS"}, ended
-    assert set(rows(house)) == {
+    assert set(house.documents()) == {
         "minutes.eml",
         "minutes.eml/Gezeiten für März.txt",
         "minutes.eml/Older letter.eml",
@@ -180,7 +167,7 @@ def test_path_tricks_and_links_are_refused_in_words_and_their_neighbours_go_on(h
     }
     assert "not followed" in errors.pop("tricks.zip/link.txt")
     assert all("leads out of the archive" in error for error in errors.values())
-    assert set(rows(house)) == {"tricks.zip", "tricks.zip/ok.txt"}
+    assert set(house.documents()) == {"tricks.zip", "tricks.zip/ok.txt"}
 
 
 def test_a_damaged_and_a_locked_member_fail_alone(house):
@@ -202,7 +189,7 @@ def test_a_member_that_a_new_version_lacks_leaves_search_with_that_version(house
     assert {"a.txt", "b.txt", "deep.txt"} <= set(house.search("whales hull tide tables"))
     ended = ingest(house, "boat.zip", packed([("a.txt", TIDES), ("c.txt", b"The mast is high.")]))
     assert set(ended) == {"boat.zip", "a.txt", "c.txt"}
-    assert set(rows(house)) == {"boat.zip", "boat.zip/a.txt", "boat.zip/c.txt"}
+    assert set(house.documents()) == {"boat.zip", "boat.zip/a.txt", "boat.zip/c.txt"}
     assert set(house.search("whales hull tide tables mast")) == {"boat.zip", "a.txt", "c.txt"}
     house.sweep()
     assert house.db.rows(
@@ -216,17 +203,12 @@ def test_a_version_that_cannot_be_read_takes_nothing_away(house):
     ingest(house, "boat.zip", packed([("a.txt", TIDES)]))
     ended = ingest(house, "boat.zip", packed([("a.txt", TIDES), ("b.txt", b"The hull.")])[:-30])
     assert ended["boat.zip"][0] == "FAILED"
-    assert set(rows(house)) == {"boat.zip", "boat.zip/a.txt"}
+    assert set(house.documents()) == {"boat.zip", "boat.zip/a.txt"}
     assert "a.txt" in house.search("tide tables")
 
 
 def ids_of(house):
-    stored = house.db.rows(
-        "select d.id, d.external_id from documents d join partitions p on p.id = d.partition_id"
-        " where p.namespace_id = %(namespace)s and d.deleted_at is null",
-        {"namespace": house.scope.namespace},
-    )
-    return {row["external_id"]: row["id"] for row in stored}
+    return {name: row["id"] for name, row in house.documents().items()}
 
 
 def test_deleting_an_archive_deletes_what_was_packed_into_it_and_says_so(house):
@@ -234,7 +216,7 @@ def test_deleting_an_archive_deletes_what_was_packed_into_it_and_says_so(house):
     ingest(house, "boat.zip", packed([("a.txt", TIDES), ("in.zip", inner)]))
     ingest(house, "other.txt", b"The other text is no member of anything.")
     assert house.delete(ids_of(house)["boat.zip"]) == 4
-    assert set(rows(house)) == {"other.txt"}
+    assert set(house.documents()) == {"other.txt"}
     assert house.search("whales tide tables") == ["other.txt"]
 
 
@@ -247,7 +229,7 @@ def test_an_archive_that_is_deleted_while_it_is_unpacked_leaves_no_member(house)
         house.delete(ids_of(house)["boat.zip"])
         steps.parse(archive_work)
     batches.finish_batch(house.db, lease)
-    assert rows(house) == {}
+    assert house.documents() == {}
     unused = house.db.rows(
         "select s.file_key from sweeps s join partitions p on p.id = s.partition_id"
         " where p.namespace_id = %(namespace)s and s.file_key like '%%/members/%%'",
@@ -276,7 +258,7 @@ def test_a_resync_of_an_archive_takes_its_members_along_and_does_nothing_twice(h
         "a.txt": "unchanged",
         "b.txt": "upserted",
     }
-    assert {row["status"] for row in rows(house).values()} == {"SUCCESS"}
+    assert {row["status"] for row in house.documents().values()} == {"SUCCESS"}
 
 
 def test_a_deleted_member_comes_back_only_with_another_version_of_its_archive(house):
@@ -291,9 +273,9 @@ def test_a_deleted_member_comes_back_only_with_another_version_of_its_archive(ho
         resynced(house, name)
         assert {status for status, _, _ in work(house).values()} == {"SUCCESS"}
         house.sweep()
-        assert set(rows(house)) == expected
+        assert set(house.documents()) == expected
     ingest(house, name, packed([*files, ("new.txt", b"The mast is new.")]))
-    assert set(rows(house)) == {name, f"{name}/a.txt", f"{name}/b.txt", f"{name}/new.txt", f"{name}/in.zip",
+    assert set(house.documents()) == {name, f"{name}/a.txt", f"{name}/b.txt", f"{name}/new.txt", f"{name}/in.zip",
                                 f"{name}/in.zip/hold.txt", f"{name}/out.zip", f"{name}/out.zip/c"}  # fmt: skip
     ingest(house, name, packed(files))
-    assert f"{name}/a.txt" in rows(house), "a version that has changed, though it is one that there was"
+    assert f"{name}/a.txt" in house.documents(), "a version that has changed, though it is one that there was"
