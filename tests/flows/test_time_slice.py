@@ -88,34 +88,6 @@ def test_another_organizations_batch_ends_a_turn(db, space, new_scope, at_once):
     assert TimeSlice(db, lease).is_over()
 
 
-def test_a_listing_stops_after_its_page_and_goes_on_from_there_in_another_batch(db, space):
-    run = request_listing(space)
-    source = Endless()
-    lease = claim_batch(space, "URLS_LIST")
-    (listing,) = listings.pending_listings(db, lease)
-    discover.record_listing(
-        db,
-        lease,
-        listing,
-        source,
-        registry.make_file_store(space.config),
-        should_continue=lambda: len(source.asked) < 3,
-    )
-    assert batches.return_runs(db, lease) == 1
-    assert space.run(run).status != "COMPLETED"
-    lease = claim_batch(space, "URLS_LIST")
-    (listing,) = listings.pending_listings(db, lease)
-    discover.record_listing(
-        db,
-        lease,
-        listing,
-        source,
-        registry.make_file_store(space.config),
-        should_continue=lambda: len(source.asked) < 5,
-    )
-    assert source.asked == [0, 1, 2, 3, 4]
-
-
 def test_what_was_not_begun_is_fetched_in_another_batch_and_nothing_twice(db, space):
     request_listing(space)
     source = Endless()

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
 import subprocess
-import time
 import uuid
 from datetime import UTC, datetime, timedelta
 
@@ -12,10 +10,6 @@ import pytest
 from prefect.client.schemas.actions import DeploymentScheduleCreate
 from prefect.client.schemas.filters import FlowRunFilter, FlowRunFilterId
 from prefect.client.schemas.schedules import IntervalSchedule
-from prefect.events import Event, Resource
-from prefect.events.actions import RunDeployment
-from prefect.events.clients import get_events_client
-from prefect.events.schemas.automations import AutomationCore, EventTrigger, Posture
 from prefect.exceptions import PrefectHTTPStatusError
 from prefect.states import AwaitingRetry
 
@@ -236,26 +230,6 @@ def test_a_schedule_that_is_set_in_prefect_ingests_each_time(shop, site):
         shop.pool.client.delete_deployment_schedule(deployment.id, schedule.id)
     flow_runs = {run["flow_run_id"] for run in wait_for_job_run(shop, "URLS_LIST")}
     assert all(shop.pool.run(flow_run).auto_scheduled for flow_run in flow_runs)
-
-
-@pytest.mark.slow
-def test_an_automation_runs_a_deployment(shop, site):
-    arrived = f"data.arrived.{uuid.uuid4()}"
-    parameters = {"namespace": shop.space.scope.namespace, "url": f"{site}/sitemap.xml"}
-    action = RunDeployment(deployment_id=deployment_of(shop, "ingest-sitemap").id, parameters=parameters)
-    trigger = EventTrigger(expect={arrived}, posture=Posture.Reactive, threshold=1, within=timedelta(0))
-    automation = shop.pool.client.create_automation(AutomationCore(name=arrived, trigger=trigger, actions=[action]))
-    try:
-        time.sleep(3)  # the server reads its automations every few seconds
-        asyncio.run(emit(Event(event=arrived, resource=Resource({"prefect.resource.id": "warehouse"}))))
-        wait_for_job_run(shop, "SITEMAP")
-    finally:
-        shop.pool.client.delete_automation(automation)
-
-
-async def emit(event):
-    async with get_events_client() as client:
-        await client.emit(event)
 
 
 @pytest.mark.slow

@@ -1,9 +1,6 @@
 """A slow Prefect server still gets its flow runs; levers report the delay."""
 
 import asyncio
-import contextlib
-import threading
-import time
 
 import pytest
 from prefect.settings import PREFECT_API_URL, temporary_settings
@@ -13,63 +10,11 @@ from flows.dispatch.call_deadline import CallDeadline
 from flows.dispatch.dispatcher import Dispatcher
 from retrieval import readiness, settings
 from retrieval.jobs import levers as recorded_levers
+from tests.faults.network import Network
 from tests.flows.jobs.test_batches import post
 
-# Longer than the first deadline.
-DELAY_SECONDS = 0.8
-
-
-class SlowProxy:
-    """Proxy on loopback with responses delayed by `seconds`."""
-
-    def __init__(self, port, seconds):
-        self.port, self.seconds = port, seconds
-        self.loop = asyncio.new_event_loop()
-        self.thread = threading.Thread(target=self.loop.run_forever)
-
-    def __enter__(self):
-        self.thread.start()
-        self.server = asyncio.run_coroutine_threadsafe(
-            asyncio.start_server(self.serve, "127.0.0.1", 0), self.loop
-        ).result()
-        return f"http://127.0.0.1:{self.server.sockets[0].getsockname()[1]}/api"
-
-    def __exit__(self, *_):
-        asyncio.run_coroutine_threadsafe(self.close(), self.loop).result()
-        self.loop.call_soon_threadsafe(self.loop.stop)
-        self.thread.join()
-        self.loop.close()
-
-    async def close(self):
-        self.server.close()
-        running = asyncio.all_tasks() - {asyncio.current_task()}
-        for task in running:
-            task.cancel()
-        await asyncio.gather(*running, return_exceptions=True)
-
-    async def serve(self, reader, writer):
-        upstream, requests = await asyncio.open_connection("127.0.0.1", self.port)
-        answer_at = [0.0]
-
-        async def pass_requests():
-            while data := await reader.read(1 << 16):
-                answer_at[0] = time.monotonic() + self.seconds
-                requests.write(data)
-
-        async def pass_answers():
-            while data := await upstream.read(1 << 16):
-                await asyncio.sleep(answer_at[0] - time.monotonic())
-                writer.write(data)
-
-        with contextlib.suppress(OSError):
-            try:
-                passing = [asyncio.create_task(pass_requests()), asyncio.create_task(pass_answers())]
-                await asyncio.wait(passing, return_when=asyncio.FIRST_COMPLETED)
-                for task in passing:
-                    task.cancel()
-            finally:
-                requests.close()
-                writer.close()
+# Of each direction; together longer than the first deadline.
+DELAY_SECONDS = 0.4
 
 
 @pytest.fixture
@@ -81,7 +26,8 @@ def slow_prefect(db, prefect_server, registered_deployments, monkeypatch):
     for module in (prefect_client, levers):
         monkeypatch.setattr(module, "deadline", deadline)
     port = int(prefect_server.rpartition(":")[2].partition("/")[0])
-    with SlowProxy(port, DELAY_SECONDS) as url, temporary_settings({PREFECT_API_URL: url}):
+    with Network(port) as network, temporary_settings({PREFECT_API_URL: f"http://127.0.0.1:{network.port}/api"}):
+        network.delay = DELAY_SECONDS
         yield
     recorded_levers.record_levers(db, [])
 

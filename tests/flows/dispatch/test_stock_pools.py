@@ -12,11 +12,9 @@ import uuid
 import pytest
 from prefect.client.orchestration import get_client
 from prefect.client.schemas.actions import WorkPoolCreate
-from prefect.exceptions import ObjectNotFound
 
 from flows import deployments, register
-from flows.dispatch import dispatcher, levers
-from retrieval import settings
+from flows.dispatch import levers
 from retrieval.jobs import fair_queue
 from tests.e2e import test_crawl_kills as crawls
 from tests.flows import workshop
@@ -147,26 +145,3 @@ def test_a_pool_that_is_missing_or_of_another_type_is_refused(shop, kind, reason
     assert re.search(reason, done.stderr)
     assert "Traceback" not in done.stderr
     assert asyncio.run(read_pool()) == shop.pool.name
-
-
-@pytest.mark.slow
-def test_a_dispatcher_follows_the_deployments_to_another_pool_and_back(shop, process_pool, monkeypatch):
-    # The process pool has no worker and is deleted at the end.
-    monkeypatch.setattr(dispatcher, "BUSY_LEVERS_CHECK_SECONDS", 0.01)
-    running_dispatcher = dispatcher.Dispatcher(settings.load_settings(), shop.db)
-
-    async def look():
-        await asyncio.wait_for(running_dispatcher.read_levers(running_dispatcher.threads[dispatcher.LEVERS_LOOP]), 3)
-
-    try:
-        with pytest.raises(TimeoutError):
-            asyncio.run(look())
-        assert running_dispatcher.pool == process_pool
-        shop.pool.client.delete_work_pool(process_pool)
-        with pytest.raises(ObjectNotFound):
-            asyncio.run(look())
-        assert running_dispatcher.pool == shop.pool.name
-    finally:
-        for thread in running_dispatcher.threads.values():
-            thread.close()
-    shop.pool.client.create_work_pool(WorkPoolCreate(name=process_pool, type="process"))

@@ -117,22 +117,6 @@ def test_metadata_is_changed_at_once_and_in_the_index_when_it_can_be_reached(spa
     assert not space.db.rows("select 1 from sweeps where kind = 'labels'")
 
 
-def test_metadata_changed_while_its_vectors_are_written_reaches_them(space, index):
-    first = space.text(OWLS, "owls", metadata={"team": "red"})
-    space.work()
-    space.text(BATS, "owls")
-
-    def change(_handler):
-        patch(space, first.document_id, team="blue")
-        space.sweep()
-        return False
-
-    index.faults.append(("/vectors/upsert", change))
-    space.work()
-    space.sweep()
-    assert marks(space, index) == ['["team","blue"]']
-
-
 @pytest.mark.parametrize("fault", [status(503, Retry_After="1"), cut], ids=["503", "cut"])
 def test_an_index_in_trouble_delays_and_doubles_nothing(space, index, fault):
     space.text(OWLS, "owls")

@@ -1,7 +1,6 @@
 """Receipts of deletions are confirmed after every store was emptied and read back."""
 
 import time
-from dataclasses import replace
 
 import pytest
 
@@ -10,10 +9,8 @@ from flows import lease_renewal
 from retrieval import settings
 from retrieval.documents import receipts
 from retrieval.errors import Fatal
-from retrieval.ingestion import reembedding
 from retrieval.ingestion.queries import run_documents
-from retrieval.jobs import control
-from retrieval.jobs.queries import batches, breaker_timeout, breakers, leases
+from retrieval.jobs.queries import leases
 from retrieval.namespaces import namespaces
 from retrieval.ports import Vector
 from retrieval.readiness import files_folder
@@ -185,55 +182,3 @@ def test_a_namespace_is_not_confirmed_before_an_upsert_under_way(quiet, pinecone
     space.sweep()
     assert receipt(space, late[0]).status == "CONFIRMED"
     assert index.space(space.scope.namespace) == {}
-
-
-def test_a_run_that_has_not_come_to_a_deleted_document_leaves_it_out(quiet, tmp_path):
-    space = Configured(quiet)
-    text = space.text("Owls hunt mice at night.", "owls")
-    space.delete(text.document_id)
-    space.sweep()
-    assert receipt(space).status == "CONFIRMED"
-    space.work()
-    assert files_of(space, tmp_path) == []
-    assert space.run(text.job_run_id).outcome == "CANCELLED"
-
-
-def cancelled(space, run):
-    control.cancel_run(space.db, space.scope, run)
-
-
-def given_up(space, run):
-    target = breakers.BreakerTarget(space.scope.organization, "Pinecone", {"kind": "vectors"}, 60)
-    breakers.record_failure(space.db, target, "bat_1", seconds=60, reason="It hangs.")
-    space.db.rows("update breakers set opened_at = now() - interval '1 hour' where key = %(key)s", {"key": target.key})
-    space.db.rows(
-        "update job_runs set waits_for = %(key)s, created_at = now() - interval '1 hour' where id = %(id)s",
-        {"key": target.key, "id": run},
-    )
-    assert breaker_timeout.expire_runs(space.db) == 1
-
-
-def cancelled_in_prefect(space, _run):
-    batches.form_batches(space.db, size=64, batches=8)
-    for batch in batches.undispatched_batches(space.db):
-        batches.record_flow_run(space.db, batch, "run")
-    (batch,) = batches.open_batches(space.db)
-    assert batches.end_batch(space.db, batch, status="CANCELLED", error=None)
-
-
-def test_the_store_of_a_move_that_was_ended_from_outside_holds_up_no_deletion(quiet, pinecone_index):
-    index = pinecone_index(dimension=DIMENSIONS)
-    space = Configured(quiet)
-    text = space.text("Owls hunt mice at night.", "owls")
-    space.work()
-    config = space.config
-    _, run = space.call(
-        reembedding.begin_reembedding(quiet, space.ring, config, replace(config, vector_storage=index.config()))
-    )
-    control.cancel_run(space.db, space.scope, run)
-    assert space.run(run).status == "COMPLETED"
-    index.always += [(path, status(503)) for path in ("/vectors/delete", "/vectors/list")]
-    space.sweep()
-    space.delete(text.document_id)
-    space.sweep()
-    assert receipt(space).status == "CONFIRMED"

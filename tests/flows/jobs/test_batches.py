@@ -68,17 +68,6 @@ def test_a_worker_taken_for_dead_can_write_no_more(db, new_scope):
     assert second_attempt.idempotency_key != f"{lease.batch_id}:1"
 
 
-def test_giving_up_fails_what_is_not_done_and_completes_the_job_run(db, new_scope):
-    scope = new_scope()
-    (run,) = post(db, scope, "a")
-    claimed(db)
-    (batch,) = batches.open_batches(db)
-    batches.end_batch(db, batch, status="FAILED", error="The worker died 3 times on this.")
-    job_run = read(db, scope, run)
-    assert job_run.status == "COMPLETED"
-    assert [entry.error for entry in job_run.failed] == ["The worker died 3 times on this."]
-
-
 def test_cancelling_one_job_run_leaves_its_neighbour_alone(db, new_scope):
     scope = new_scope()
     first, second = post(db, scope, "a", "b")

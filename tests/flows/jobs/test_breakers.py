@@ -4,7 +4,6 @@ import asyncio
 import json
 import threading
 import time
-from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -24,7 +23,7 @@ from tests.flows.configured import Configured
 from tests.flows.plain_steps import without_prefect
 from tests.standins import embedding_server, faults
 from tests.standins import model_server as model_servers
-from tests.standins.model_server import UNEMBEDDABLE, ModelServer
+from tests.standins.model_server import ModelServer
 
 
 @pytest.fixture
@@ -285,34 +284,6 @@ def model_server(monkeypatch, tmp_path):
 def on_server(db, server, neighbour=None, model="custom"):
     config = {"provider": "ENDPOINT", "url": server.url, "model": model, "apiKey": model_servers.API_KEY}
     return Configured(db, neighbour=neighbour, embeddingModelConfig=config | {"learned": {"dimensions": 64}})
-
-
-def test_a_passage_that_cannot_be_embedded_holds_no_namespace_of_its_server(db, model_server, monkeypatch):
-    first = on_server(db, model_server)
-    spaces = [first, on_server(db, model_server, first), on_server(db, model_server, first)]
-    worker = Worker(db, spaces, monkeypatch)
-    receipts = [
-        (space, space.text(f"Owls of night {number}.", f"{number}")) for space in spaces for number in range(20)
-    ]
-    bad = first.text(f"An {UNEMBEDDABLE} passage.", "bad")
-    with ThreadPoolExecutor(1) as searching:
-        over = threading.Event()
-        searches = searching.submit(search_until, over, first)
-        worker.turn()
-        over.set()
-        assert searches.result(30) > 0
-    assert {space.run(run.job_run_id).outcome for space, run in receipts} == {"SUCCEEDED"}
-    assert "The model cannot embed this passage" in first.run(bad.job_run_id).failed[0].error
-    assert db.rows("select key from breakers") == []
-
-
-def search_until(over, space):
-    """Count the searches until the event; each is answered."""
-    searches = 0
-    while not over.is_set():
-        space.search(f"owls {searches}", top_k=1)
-        searches += 1
-    return searches
 
 
 def test_a_breaker_opens_when_a_known_good_word_fails_too_and_holds_its_model_only(db, model_server, monkeypatch):

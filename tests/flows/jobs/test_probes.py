@@ -1,8 +1,6 @@
 """Probes of a breaker: order of namespaces, and state of waiting ones."""
 
 from retrieval.jobs.queries import batches, breakers
-from retrieval.metrics import exposition
-from retrieval.metrics.figures import MetricsReader
 from tests.flows.configured import Configured
 
 
@@ -61,22 +59,3 @@ def test_many_organizations_whose_vendors_hang_do_not_fill_the_workers(db):
     remaining = dispatched_runs(db)
     assert remaining.pop(done.scope.namespace) == 1, "what is left of it goes, too"
     assert list(remaining.values()) == [1]
-
-
-def test_what_a_breaker_holds_does_not_ask_for_more_workers(db):
-    def figures():
-        lines = exposition.render_text(MetricsReader(db).read(space.scope.organization)).decode().splitlines()
-        return {line.split(" ")[0]: float(line.split(" ")[1]) for line in lines if line[0] != "#"}
-
-    space = Configured(db)
-    space.text("about owls", "owls")
-    db.rows("update job_runs set created_at = now() - interval '90 s' where finished_at is null")
-    metrics = figures()
-    assert metrics["retrieval_queue_oldest_seconds"] >= 90
-    assert metrics["retrieval_queue_held_job_runs"] == 0
-    hung(space)
-    db.rows("update breakers set open_until = now() + interval '1 minute'")
-    metrics = figures()
-    assert metrics["retrieval_queue_oldest_seconds"] == 0
-    assert metrics["retrieval_queue_held_job_runs"] == 1
-    assert metrics['retrieval_job_runs{status="QUEUED"}'] == 1

@@ -208,25 +208,6 @@ def test_who_hears_what(space, receiver, sender):
     assert len(receiver.taken) == 2
 
 
-def test_more_than_a_hundred_documents_are_several_events(space, receiver, sender):
-    hook(space, receiver, "DOCUMENTS_DELETED", "INGEST_JOB_RUN_COMPLETED")
-    space.db.rows(
-        "with p as (insert into partitions (namespace_id, tenant) values (%(namespace)s, '') returning id)"
-        " insert into documents (id, partition_id, job_id, job_run_id, source, external_id, document_type, name,"
-        " status, active_generation) select 'doc_' || %(namespace)s || lpad(n::text, 4, '0'), p.id, 'job', 'run',"
-        " 'TEXT', n, 'TEXT', n, 'SUCCESS', 1 from p, generate_series(1, 250) n",
-        {"namespace": space.scope.namespace},
-    )
-    rows = space.db.rows(
-        "select d.id from documents d where id like 'doc_' || %(n)s || '%%'", {"n": space.scope.namespace}
-    )
-    space.delete(*sorted(row["id"] for row in rows))
-    send(sender)
-    assert [len(event.data["documents"]) for event in receiver.taken] == [100, 100, 50]
-    document_ids = [document["id"] for event in receiver.taken for document in event.data["documents"]]
-    assert document_ids == sorted(row["id"] for row in rows)
-
-
 def test_what_is_not_taken_is_tried_again_and_keeps_its_id(space, receiver, sender):
     endpoint = hook(space, receiver, "INGEST_JOB_RUN_QUEUED", "DOCUMENTS_QUEUED_FOR_INGESTION")
     receiver.answers = [503]
@@ -266,33 +247,6 @@ def test_what_is_not_taken_is_tried_again_and_keeps_its_id(space, receiver, send
     space.call(deliveries.retry_delivery(space.db, reach(space), endpoint.id, failed.id))
     send(sender)
     assert receiver.taken[-1].id == first
-
-
-def read_health(space, endpoint):
-    return space.call(endpoints.get_webhook(space.db, reach(space), endpoint.id)).health
-
-
-def test_a_webhook_that_does_not_deliver_is_failing_until_it_does(space, receiver, sender):
-    endpoint = hook(space, receiver, "INGEST_JOB_RUN_QUEUED")
-    assert read_health(space, endpoint).state == "UNKNOWN"
-    receiver.status = 500
-    space.text("words", "one")
-    send(sender)
-    age(space.db, endpoint, 5)
-    send(sender)
-    settle(sender)
-    failing = read_health(space, endpoint)
-    assert (failing.state, failing.last_outcome, failing.consecutive_failures) == ("FAILING", "FAILED", 2)
-    assert (failing.reason, failing.last_success_at) == ("The endpoint answered 500.", None)
-    assert failing.failures_since < failing.next_attempt_at
-    receiver.status = 204
-    age(space.db, endpoint, 30)
-    send(sender)
-    settle(sender)
-    healthy = read_health(space, endpoint)
-    assert (healthy.state, healthy.last_outcome, healthy.consecutive_failures) == ("HEALTHY", "DELIVERED", 0)
-    assert (healthy.reason, healthy.failures_since, healthy.next_attempt_at) == (None, None, None)
-    assert healthy.last_success_at > failing.failures_since
 
 
 def test_gone_switches_off_and_a_redirect_is_not_followed(space, receiver, sender):
