@@ -13,9 +13,11 @@ from retrieval import settings
 from retrieval.accounts import api_keys
 from retrieval.accounts.queries import organizations
 from retrieval.database.database import Database
+from retrieval.ports import Scope
 from retrieval.security.secrets import KeyRing
 from retrieval.settings import Settings
 from tests.api.support import Organization, client_of, serve
+from tests.library import Library
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -83,6 +85,18 @@ def organization(base: str, api_db: Database, ring: KeyRing):
 @pytest.fixture
 def org(organization) -> Organization:
     return organization()
+
+
+@pytest.fixture
+def space(org: Organization) -> str:
+    """Namespace of the organization."""
+    return org.namespace()
+
+
+@pytest.fixture
+def library(org: Organization, space: str) -> Library:
+    """Documents of the namespace, without vectors."""
+    return Library(org.db, Scope(org.id, space, ""), None)
 
 
 @pytest.fixture

@@ -14,8 +14,13 @@ import uvicorn
 
 from api.app import create_app
 from api.server import StrictProtocol
+from flows import steps
 from retrieval.accounts import api_keys
+from retrieval.accounts.queries import organizations
 from retrieval.database.database import Database
+from retrieval.ingestion.queries import results, run_documents
+from retrieval.jobs.queries import batches
+from tests.flows.configured import STEPS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -116,6 +121,33 @@ def serve(configured: Settings, url: str, ring: KeyRing) -> Iterator[str]:
     finally:
         server.should_exit = True
         thread.join(15)
+
+
+def process_ingestions(org: Organization) -> None:
+    """Process accepted ingestions as workers do."""
+    db = org.db
+    batches.form_batches(db, size=64, batches=8)
+    for batch in batches.undispatched_batches(db):
+        batches.record_flow_run(db, batch, "run")
+        lease = batches.claim_lease(db, batch.id, batch.attempt, seconds=60)
+        assert lease is not None
+        while windows := run_documents.list_windows(db, lease, documents=64, size=1 << 24):
+            for window in windows:
+                for step in STEPS:
+                    step(steps.Work(db, org.ring, lease, window))
+            results.settle_runs(db, lease)
+        results.settle_runs(db, lease)
+        batches.finish_batch(db, lease)
+
+
+@contextmanager
+def check_configs(configured: Settings, url: str, db: Database, ring: KeyRing) -> Iterator[Organization]:
+    """Yield an organization at an API with config checks."""
+    owner = organizations.create_organization(db, "checking")
+    key = api_keys.create_key(db, ring, owner.id, "checking")
+    checking = configured.model_copy(update={"check_configs": True})
+    with serve(checking, url, ring) as base, client_of(base, key.api_key) as client:
+        yield Organization(owner.id, client, key.api_key, db, ring, base)
 
 
 def assert_error(answer, status: int, code: str) -> dict:

@@ -12,12 +12,10 @@ import pytest
 
 from api.services import MAX_CONFIG_CHECKS
 from connectors import registry
-from retrieval.accounts import api_keys
-from retrieval.accounts.queries import organizations
 from retrieval.errors import ErrorCode, Fatal, Retryable, ServiceError
 from retrieval.namespaces import validation
-from retrieval.settings import Settings
-from tests.api.support import EMBEDDED, Organization, assert_error, client_of, serve
+from tests.api.support import EMBEDDED, assert_error, check_configs
+from tests.registry_instances import forget_instances
 
 # Codes of vendors: missing answers are not faults of the service.
 VENDORS = {
@@ -78,18 +76,16 @@ def ports(monkeypatch):
         registry, "VECTOR_STORE_FACTORIES", dict.fromkeys(("PGVECTOR", "PINECONE"), "probed_ports:vectors")
     )
     monkeypatch.setattr(registry, "EMBEDDER_FACTORIES", dict.fromkeys(("LOCAL", "OPENAI"), "probed_ports:model"))
-    monkeypatch.setattr(registry, "_instances", {})
-    return board
+    forget_instances()
+    yield board
+    forget_instances()
 
 
 @pytest.fixture
 def probed(ports, api_settings, api_database, api_db, ring):
     """Organization at an API with config checks."""
-    checking = api_settings.model_copy(update={"check_configs": True})
-    owner = organizations.create_organization(api_db, "probed")
-    key = api_keys.create_key(api_db, ring, owner.id, "probed")
-    with serve(checking, api_database, ring) as base, client_of(base, key.api_key) as client:
-        yield Organization(owner.id, client, key.api_key, api_db, ring, base)
+    with check_configs(api_settings, api_database, api_db, ring) as org:
+        yield org
 
 
 def failing(error):
@@ -124,35 +120,6 @@ def test_a_failed_check_has_its_areas_code_and_leaves_nothing(probed, ports, por
     assert probed.client.get("/v1/namespaces").json()["data"]["namespaces"] == []
 
 
-@pytest.mark.parametrize("field", ["bucket", "fileStorageConfig.bucket"])
-def test_a_port_may_name_the_field(probed, ports, field):
-    ports.files = failing(Fatal("there is no such bucket.", field=field))
-    answer = probed.client.post("/v1/namespaces", json={"name": "a", **VENDORS})
-    body = assert_error(answer, 400, "STORAGE_CONFIG_ERROR")
-    assert body["error"]["details"] == {"reason": "check_failed", "field": "fileStorageConfig.bucket"}
-    assert body["message"] == "fileStorageConfig.bucket could not be verified: there is no such bucket."
-
-
-def test_the_three_checks_run_concurrently(probed, ports):
-    together = threading.Barrier(3, timeout=4)
-    ports.files = ports.vectors = ports.model = together.wait
-    assert probed.client.post("/v1/namespaces", json={"name": "a", **EMBEDDED}).status_code == 200
-
-
-def test_three_hanging_checks_take_five_seconds_in_total(probed, ports):
-    released = threading.Event()
-    ports.files = ports.vectors = ports.model = released.wait
-    try:
-        started = time.monotonic()
-        answer = probed.client.post("/v1/namespaces", json={"name": "a", **VENDORS})
-        seconds = time.monotonic() - started
-    finally:
-        released.set()
-    body = assert_error(answer, 400, "STORAGE_CONFIG_ERROR")
-    assert "no answer within 5 seconds" in body["message"]
-    assert 4.5 < seconds < 8
-
-
 def test_checks_that_hang_keep_no_other_request_waiting(probed, ports):
     # More checks than search threads; a file write, which needs a thread, still succeeds.
     space = probed.namespace()
@@ -177,23 +144,6 @@ def test_checks_that_hang_keep_no_other_request_waiting(probed, ports):
     assert probed.client.post("/v1/namespaces", json={"name": "after", **VENDORS}).status_code == 200
 
 
-@pytest.mark.parametrize("model", validation.LOCAL_MODELS)
-def test_the_embedded_values_pass_their_checks(api_settings, api_database, api_db, ring, monkeypatch, model):
-    monkeypatch.setattr(registry, "_instances", {})
-    checking = api_settings.model_copy(update={"check_configs": True})
-    owner = organizations.create_organization(api_db, "embedded")
-    key = api_keys.create_key(api_db, ring, owner.id, "embedded")
-    chosen = {**EMBEDDED, "embeddingModelConfig": {"provider": "LOCAL", "model": model}}
-    with serve(checking, api_database, ring) as base, client_of(base, key.api_key) as client:
-        for name in ("first", "second"):  # the first one on a home where no model was built yet
-            answer = client.post("/v1/namespaces", json={"name": name, **chosen})
-            assert answer.status_code == 200, answer.text
-
-
-def test_checks_are_on_unless_a_setting_says_no():
-    assert Settings.model_fields["check_configs"].default is True
-
-
 def test_a_patch_checks_what_it_changes(probed, ports):
     space = probed.namespace()
     assert sorted(ports.asked) == ["files", "model", "vectors"]
@@ -207,13 +157,6 @@ def test_a_patch_checks_what_it_changes(probed, ports):
     assert ports.asked == ["model"]
     namespace = probed.client.get(path).json()["data"]["namespace"]
     assert namespace["embeddingModelConfig"] == EMBEDDED["embeddingModelConfig"]
-
-
-def test_a_missing_model_is_an_embedding_error(probed, monkeypatch):
-    monkeypatch.setattr(registry, "EMBEDDER_FACTORIES", {"LOCAL": "probed_ports:model"})
-    model = {"embeddingModelConfig": {"provider": "OPENAI", "model": "text-embedding-3-small", "apiKey": "k"}}
-    answer = probed.client.post("/v1/namespaces", json={"name": "a", **EMBEDDED, **model})
-    assert_error(answer, 400, "EMBEDDING_CONFIG_ERROR")
 
 
 @pytest.mark.parametrize(
@@ -231,20 +174,3 @@ def test_embedded_values_can_be_switched_off(api_settings, setting, config):
         validation.check_configs(api_settings.model_copy(update={setting: False}), config)
     assert refused.value.code == ErrorCode.INVALID_NAMESPACE_CONFIG
     assert refused.value.reason == "switched_off"
-
-
-@pytest.mark.parametrize("area", EMBEDDED)
-def test_a_busy_service_is_not_a_config_error(probed, ports, area):
-    port = {"fileStorageConfig": "files", "vectorStorageConfig": "vectors", "embeddingModelConfig": "model"}[area]
-    released = threading.Event()
-    for outcome in (released.wait, failing(Retryable("The vector store cannot be reached or is busy."))):
-        setattr(ports, port, outcome)
-        answer = probed.client.post("/v1/namespaces", json={"name": "a", **VENDORS, area: EMBEDDED[area]})
-        body = assert_error(answer, 503, "SERVICE_UNAVAILABLE")
-        assert body["error"]["details"] == {"reason": "check_postponed", "field": area}
-        assert f"too busy to verify {area}" in body["message"]
-        assert int(answer.headers["Retry-After"]) > 0
-    released.set()
-    setattr(ports, port, lambda: None)
-    answer = probed.client.post("/v1/namespaces", json={"name": "a", **VENDORS, area: EMBEDDED[area]})
-    assert answer.status_code == 200, answer.text

@@ -36,13 +36,18 @@ def unreadable(code: str) -> list[Row]:
     """Return rows for bodies refused by every JSON operation."""
     json = {"Content-Type": "application/json"}
     return [
-        ({"content": b"", "headers": json}, 400, code),
         ({"content": b"{", "headers": json}, 400, code),
-        ({"content": b"\xff", "headers": json}, 400, code),
-        ({"content": b'{"a": "\\u0000"}', "headers": json}, 400, code),
-        ({"content": b"[" * 99, "headers": json}, 400, code),
         ({"content": b"[]", "headers": json}, 400, code),
         ({"content": b"{}", "headers": {"Content-Type": "text/plain"}}, 415, "UNSUPPORTED_MEDIA_TYPE"),
+    ]
+
+
+def undecodable(code: str) -> list[Row]:
+    """Return rows for bodies refused by the decoder of all operations."""
+    json = {"Content-Type": "application/json"}
+    contents = (b"", b"\xff", b'{"a": "\\u0000"}', b"[" * 99)
+    return [
+        *(({"content": content, "headers": json}, 400, code) for content in contents),
         ({"content": b"{}", "headers": {**json, "Content-Encoding": "gzip"}}, 415, "UNSUPPORTED_MEDIA_TYPE"),
     ]
 
@@ -56,17 +61,11 @@ def connector(source: str) -> list[Row]:
         body({"ingestConfig": ingest(source, good)["ingestConfig"]}, 400, INGEST),
         body(ingest("TEXT", good), 400, INGEST),
         body(ingest(source, {}), 400, INGEST),
-        body(ingest(source, {"connectionId": 5}), 400, INGEST),
-        body(ingest(source, {"connectionId": ""}), 400, INGEST),
         body(ingest(source, {**good, "metadata": [1]}), 400, INGEST),
         body(ingest(source, good, chunkConfig={"chunkSize": 0, "chunkOverlap": 0}), 400, CHUNKS),
         *(
-            body(ingest(source, {**good, name: bad}), 400, INGEST)
-            for name in ("include", "exclude")
-            for bad in (
-                *("a", [5], [{}], [{"id": "a", "path": "b"}], [{"path": ""}], [{"path": "a//b"}], [{"path": "a**"}]),
-                *([{"mimeType": "pdf"}], [{"id": "a"}] * 201, [{"path": "a\0"}]),
-            )
+            body(ingest(source, {**good, "include": bad}), 400, INGEST)
+            for bad in ("a", [{}], [{"id": "a", "path": "b"}], [{"path": "a**"}], [{"id": "a"}] * 201)
         ),
     ]
 
@@ -90,100 +89,74 @@ def paged(code: str, **always: str) -> list[Row]:
         ({"params": {**always, "namespaceId": "ns_0"}}, 404, "NAMESPACE_NOT_FOUND"),
         *(
             ({"params": {**always, "namespaceId": SPACE, **bad}}, 400, code)
-            for bad in ({"pageSize": "0"}, {"pageSize": "101"}, {"pageSize": "x"}, {"pageSize": "1.5"}, {"cursor": "x"})
+            for bad in ({"pageSize": "0"}, {"pageSize": "101"}, {"pageSize": "x"}, {"cursor": "x"})
         ),
     ]
 
 
-def shaped(**always: Any) -> list[Row]:
+def shaped() -> list[Row]:
     """Return rows for bad result shapes of a search."""
     wrong: list[dict[str, Any]] = [
-        *({"perDocument": number} for number in (0, 101, "1")),
-        *({"expand": value} for value in ({}, "PAGE", {"unit": "WORD"})),
-        *({"expand": {"unit": "PAGE", "maxTokens": number}} for number in (0, 8001)),
-        *({"recency": {"halfLifeDays": days, "weight": 0.5}} for days in (0, -1)),
-        *({"recency": value} for value in ({}, {"halfLifeDays": 1, "weight": 1.01})),
-        *({"rerank": value} for value in (5, "yes", [], {"candidates": 9}, {"candidates": 201})),
-        *({"rerank": {"budgetMs": milliseconds}} for milliseconds in (49, 10_001)),
-        *({"rerankConfig": value} for value in ({}, "LOCAL", {"provider": "COHERE"})),
+        {"perDocument": 101},
+        {"expand": {"unit": "WORD"}},
+        {"expand": {"unit": "PAGE", "maxTokens": 8001}},
+        {"recency": {"halfLifeDays": 0, "weight": 0.5}},
+        {"rerank": {"candidates": 201}},
+        {"rerank": {"budgetMs": 49}},
+        {"rerankConfig": {"provider": "COHERE"}},
     ]
-    return [body({"namespaceId": SPACE, "query": "a", **always, **bad}, 400, SEARCH) for bad in wrong]
+    return [body({"namespaceId": SPACE, "query": "a", **bad}, 400, SEARCH) for bad in wrong]
 
 
-def search(code: str = SEARCH, **always: Any) -> list[Row]:
-    good = {"namespaceId": SPACE, "query": "a", **always}
+def search() -> list[Row]:
+    good = {"namespaceId": SPACE, "query": "a"}
     wrong = [
         {"query": " "},
         {"query": "x" * 8193},
         {"query": 5},
         {"topK": 0},
         {"topK": 101},
-        {"topK": "5"},
         {"topK": 1.5},
-        {"topK": True},
-        {"scoreThreshold": -0.1},
         {"scoreThreshold": 1.1},
-        {"scoreThreshold": "0.5"},
-        {"filter": []},
-        {"filter": {"metadata": []}},
-        {"filter": {"metadata": {"$or": []}}},
         {"filter": {"metadata": {"a": {"b": 1}}}},
-        {"filter": {"documents": []}},
         {"filter": {"documents": {"documentTypes": ["PAGE"]}}},
-        {"filter": {"documents": {"where": {"all": []}}}},
-        {"filter": {"where": {}}},
         {"filter": {"where": {"field": "metadata.a", "op": "like", "value": "b"}}},
         {"searchType": "KEYWORD"},
-        {"namespaceId": 5},
-        {"explain": "yes"},
-        {"query": "ü" * 5000},
-        {"filter": {"metadata": {"$gt": 1}}},
-        {"filter": {"metadata": {"a": [[1]]}}},
     ]
     return [
-        *unreadable(code),
-        *(body({**good, **bad}, 400, code) for bad in wrong),
-        body({"namespaceId": SPACE, **always}, 400, code),
-        body({"query": "a", **always}, 400, code),
+        *unreadable(SEARCH),
+        *(body({**good, **bad}, 400, SEARCH) for bad in wrong),
+        body({"namespaceId": SPACE}, 400, SEARCH),
+        body({"query": "a"}, 400, SEARCH),
         body({**good, "namespaceId": ""}, 404, "NAMESPACE_NOT_FOUND"),
         body({**good, "namespaceId": "ns_0"}, 404, "NAMESPACE_NOT_FOUND"),
     ]
 
 
-def filtered(**always: Any) -> list[Row]:
-    """Return rows for bad document filters; `always` is the rest of a good body."""
-    good = {**WHERE, **always}
+def filtered() -> list[Row]:
+    """Return rows for bad document filters."""
     wrong = [
         {"documentIds": "x"},
-        {"documentIds": [5]},
-        {"documentExternalIds": {}},
         {"documentTypes": ["PAGE"]},
-        {"documentConnectionIds": [None]},
-        {"documentArchiveIds": [5]},
-        {"awaitingRemoval": "yes"},
-        {"documentIngestionSources": ["FTP"]},
         {"documentIngestionStatuses": ["DONE"]},
-        {"metadata": 5},
-        {"metadata": {"$gt": 1}},
         {"metadata": {"a": {"b": 1}}},
-        {"where": []},
-        {"where": {}},
         {"where": {"any": []}},
         {"where": {"field": "document.createdAt", "op": "gt", "value": "soon"}},
     ]
     return [
         *unreadable(FILTERS),
-        *(body({**good, "filterConfig": bad}, 400, FILTERS) for bad in wrong),
-        body({**good, "filterConfig": None}, 400, FILTERS),
-        body({key: value for key, value in good.items() if key != "filterConfig"}, 400, FILTERS),
-        body({key: value for key, value in good.items() if key != "namespaceId"}, 400, FILTERS),
-        body({**good, "namespaceId": ""}, 404, "NAMESPACE_NOT_FOUND"),
+        *(body({**WHERE, "filterConfig": bad}, 400, FILTERS) for bad in [*wrong, None]),
+        body(IN_SPACE, 400, FILTERS),
+        body({"filterConfig": FILTER}, 400, FILTERS),
+        body({**WHERE, "namespaceId": ""}, 404, "NAMESPACE_NOT_FOUND"),
     ]
 
 
 def changing(**always: Any) -> list[Row]:
     return [
-        *filtered(**always),
+        *unreadable(FILTERS),
+        body({**WHERE, **always, "filterConfig": {"documentIds": "x"}}, 400, FILTERS),
+        body({**always, "namespaceId": SPACE}, 400, FILTERS),
         body({**WHERE, **always, "filterConfig": {}}, 400, FILTERS),
         body({**WHERE, **always, "filterConfig": {"where": NEARLY_ALL}}, 400, FILTERS),
         body({**WHERE, **always}, 404, "DOCUMENTS_NOT_FOUND"),
@@ -195,11 +168,9 @@ def of_namespace(good: dict[str, Any]) -> list[Row]:
         {"name": ""},
         {"name": "x" * 201},
         {"name": 5},
-        {"fileStorageConfig": {"type": "FTP"}},
         {"fileStorageConfig": {"type": "S3_COMPATIBLE", "bucket": "b"}},
         {"fileStorageConfig": None},
         {"vectorStorageConfig": {"provider": "PINECONE", "apiKey": "k"}},
-        {"vectorStorageConfig": {}},
         {"embeddingModelConfig": {"provider": "LOCAL", "model": "no-such-model"}},
         {"embeddingModelConfig": {"provider": "OPENAI", "model": "text-embedding-3-small"}},
         {"webScraperConfig": {"provider": "PINECONE", "apiKey": "k"}},
@@ -207,12 +178,10 @@ def of_namespace(good: dict[str, Any]) -> list[Row]:
         {"notionConfig": {"clientId": "c"}},
         {"notionConfig": {"clientId": "c", "clientSecret": "s", "authorizationUrl": "http://a.example"}},
         {"googleDriveConfig": {"clientId": "c", "clientSecret": "s"}},
-        {"dropboxConfig": {"clientId": 5, "clientSecret": "s"}},
-        {"onedriveConfig": []},
         *(
             {f"{name}Config": {"clientId": "c", "clientSecret": "s", "tenantId": tenant}}
             for name in ("onedrive", "sharepoint")
-            for tenant in ("", "a/b", "..", "a..b", "common/../x", "a b", "-a", "a?b", "a" * 254, 5, "a\n")
+            for tenant in ("", "common/../x", "a?b")
         ),
         {"boxConfig": {"clientId": "", "clientSecret": "s"}},
         {"boxConfig": {"clientId": "c", "clientSecret": "••••1234"}},
@@ -223,11 +192,7 @@ def of_namespace(good: dict[str, Any]) -> list[Row]:
 def of_connection(good: dict[str, Any]) -> list[Row]:
     wrong: list[dict[str, Any]] = [
         {"name": ""},
-        {"name": 5},
         {"clientRedirectUrl": "http://app.example.com"},
-        {"clientRedirectUrl": "https://user:secret@app.example.com"},
-        {"clientRedirectUrl": "javascript:alert(1)"},
-        {"clientRedirectUrl": 5},
     ]
     return [*unreadable(REQUEST), *(body({**good, **bad}, 400, REQUEST) for bad in wrong)]
 
@@ -238,12 +203,8 @@ IN_SPACE = {"namespaceId": SPACE}
 
 
 def wrong_quotas() -> list[Row]:
-    numbers = (-1, 0.5, "5", True, 2**70, [])
-    return [
-        *unreadable(REQUEST),
-        *(body({"quotas": bad}, 400, REQUEST) for bad in (5, "all", [])),
-        *(body({"quotas": {"documents": bad}}, 400, REQUEST) for bad in numbers),
-    ]
+    numbers = (-1, 0.5, True, 2**70)
+    return [*unreadable(REQUEST), *(body({"quotas": {"documents": bad}}, 400, REQUEST) for bad in numbers)]
 
 
 WORDS = {"name": "words", "semanticWeight": 0, "keywordWeight": 1}
@@ -277,41 +238,20 @@ ROWS: dict[str, list[Row]] = {
         *unreadable(INGEST),
         body(ingest("TEXT", {}), 400, INGEST),
         body(ingest("TEXT", {"text": ""}), 400, INGEST),
-        body(ingest("TEXT", {"text": 5}), 400, INGEST),
-        body(ingest("TEXT", {"text": "a", "name": ""}), 400, INGEST),
         body(ingest("TEXT", {"text": "a", "metadata": []}), 400, INGEST),
         body(ingest("TEXT", {"text": "a", "metadata": {str(n): n for n in range(51)}}), 400, INGEST),
-        body(ingest("TEXT", {"text": "a", "metadata": {"k" * 65: 1}}), 400, INGEST),
         body(ingest("TEXT", {"text": "a", "metadata": {"k": "v" * 3000}}), 400, INGEST),
-        body(ingest("TEXT", {"text": "a", "metadata": {f"k{n}": "v" * 1000 for n in range(20)}}), 400, INGEST),
-        body(ingest("TEXT", {"text": " \n\t "}), 400, INGEST),
-        body(ingest("TEXT", {"text": "a", "externalId": 7}), 400, INGEST),
         body(ingest("URLS_LIST", {"text": "a"}), 400, INGEST),
         body(ingest("TEXT", {"text": "a"}, chunkConfig={"chunkSize": 10}), 400, CHUNKS),
         body(ingest("TEXT", {"text": "a"}, chunkConfig={"chunkSize": 10, "chunkOverlap": 10}), 400, CHUNKS),
         body(ingest("TEXT", {"text": "a"}, chunkConfig={"chunkSize": 8192, "chunkOverlap": 0}), 400, CHUNKS),
         body(ingest("TEXT", {"text": "a"}, chunkConfig={"chunkSize": 10, "chunkOverlap": -1}), 400, CHUNKS),
-        body(ingest("TEXT", {"text": "a"}, chunkConfig={"chunkSize": "10", "chunkOverlap": 1}), 400, CHUNKS),
-        body({"ingestConfig": {}}, 400, INGEST),
         body(IN_SPACE, 400, INGEST),
         body({**ingest("TEXT", {"text": "a"}), "namespaceId": ""}, 404, "NAMESPACE_NOT_FOUND"),
         body(ingest("TEXT", {"text": "a" * 600_000}), 413, "PAYLOAD_TOO_LARGE"),
     ],
     "POST /v1/ingest/file": [
         body({}, 415, "UNSUPPORTED_MEDIA_TYPE"),
-        *(
-            ({"data": {**IN_SPACE, **field_value}, "files": {"file": ("a.txt", b"a")}}, 400, code)
-            for field_value, code in (
-                ({"source": "TEXT"}, INGEST),
-                ({"metadata": "[1]"}, INGEST),
-                ({"metadata": "{"}, INGEST),
-                ({"ocrConfig": '{"strategy": "MAGIC"}'}, INGEST),
-                ({"ocrConfig": "5"}, INGEST),
-                ({"externalId": "x" * 1025}, INGEST),
-                ({"chunkConfig": '{"chunkSize": 10}'}, CHUNKS),
-                ({"chunkConfig": "{"}, CHUNKS),
-            )
-        ),
         ({"data": IN_SPACE, "files": {"other": ("a.txt", b"a")}}, 400, INGEST),
         ({"files": {"file": ("a.txt", b"a")}}, 400, INGEST),
         ({"data": {"namespaceId": ""}, "files": {"file": ("a.txt", b"a")}}, 404, "NAMESPACE_NOT_FOUND"),
@@ -332,12 +272,9 @@ ROWS: dict[str, list[Row]] = {
             for config in (
                 {},
                 {"files": []},
-                {"files": [{}]},
                 {"files": [{"uploadId": "up_unknown"}]},
                 {"files": [{"uploadId": "../up_1"}]},
                 {"files": [{"uploadId": "up_1"}] * 501},
-                {"files": [{"uploadId": "up_1"}], "name": ""},
-                {"files": [{"uploadId": "up_1"}], "metadata": [1]},
                 {"files": [{"uploadId": "up_1"}], "ocrConfig": {"strategy": "MAGIC"}},
             )
         ),
@@ -397,9 +334,14 @@ ROWS: dict[str, list[Row]] = {
         body({"namespaceId": ""}, 404, "NAMESPACE_NOT_FOUND"),
         body(IN_SPACE, 404, "INGEST_JOB_RUN_NOT_FOUND"),
     ],
-    "POST /v1/search": [*search(), *shaped(), body({**IN_SPACE, "query": "a", "searchType": "HYBRID"}, 400, SEARCH)],
+    "POST /v1/search": [
+        *undecodable(SEARCH),
+        *search(),
+        *shaped(),
+        body({**IN_SPACE, "query": "a", "searchType": "HYBRID"}, 400, SEARCH),
+    ],
     "POST /v1/search/why": [
-        *search(hybridConfig=WEIGHTS, documentId=NO_DOC),
+        *unreadable(SEARCH),
         body({**IN_SPACE, "query": "a"}, 400, SEARCH),
         body({**IN_SPACE, "query": "a", "documentId": NO_DOC, "externalId": "b"}, 400, SEARCH),
         body({**IN_SPACE, "query": "a", "documentId": 5}, 400, SEARCH),
@@ -416,11 +358,7 @@ ROWS: dict[str, list[Row]] = {
             for bad in (
                 {"query": " "},
                 {"retrieval_setting": {"top_k": 0}},
-                {"retrieval_setting": {"score_threshold": 2}},
                 {"metadata_condition": {"conditions": [{"name": ["a"], "comparison_operator": "like", "value": 1}]}},
-                {"metadata_condition": {"conditions": [{"name": ["a"], "comparison_operator": "is"}]}},
-                {"metadata_condition": {"conditions": [{"name": ["a"], "comparison_operator": ">", "value": [1]}]}},
-                {"metadata_condition": {"conditions": [{"name": "a", "comparison_operator": "before", "value": "b"}]}},
             )
         ),
     ],
@@ -431,10 +369,7 @@ ROWS: dict[str, list[Row]] = {
             body({"query": "a", **bad}, 400, SEARCH)
             for bad in (
                 {"query": " "},
-                {"query": []},
                 {"max_num_results": 51},
-                {"filters": {"type": "eq", "key": "a"}},
-                {"filters": {"type": "and", "filters": []}},
                 {"filters": {"type": "like", "key": "a", "value": 1}},
                 {"ranking_options": {"hybrid_search": {"embedding_weight": 0, "text_weight": 0}}},
             )
@@ -442,26 +377,22 @@ ROWS: dict[str, list[Row]] = {
     ],
     "POST /v1/search/batch": [
         *unreadable(SEARCH),
-        *(body({**IN_SPACE, "queries": wrong}, 400, SEARCH) for wrong in (None, [], {}, "a", [{"query": "a"}] * 65)),
+        *(body({**IN_SPACE, "queries": wrong}, 400, SEARCH) for wrong in ([], [{"query": "a"}] * 65)),
         body(IN_SPACE, 400, SEARCH),
         body({"queries": [{"query": "a"}]}, 400, SEARCH),
         body({"namespaceId": "ns_0", "queries": [{"query": "a"}]}, 404, "NAMESPACE_NOT_FOUND"),
         body({"namespaceIds": [SPACE, "ns_0"], "queries": [{"query": "a"}]}, 404, "NAMESPACE_NOT_FOUND"),
     ],
     "POST /v1/search/hybrid": [
-        *search(hybridConfig=WEIGHTS),
-        *shaped(hybridConfig=WEIGHTS),
+        *unreadable(SEARCH),
         body({**IN_SPACE, "query": "a", "hybridConfig": WEIGHTS, "searchType": "SEMANTIC"}, 400, SEARCH),
         *(
             body({**IN_SPACE, "query": "a", **bad}, 400, HYBRID)
             for bad in (
                 {},
-                {"hybridConfig": None},
-                {"hybridConfig": {}},
                 {"hybridConfig": {"semanticWeight": 1}},
                 {"hybridConfig": {"semanticWeight": 0.5, "keywordWeight": 0.6}},
                 {"hybridConfig": {"semanticWeight": 1.5, "keywordWeight": -0.5}},
-                {"hybridConfig": {"semanticWeight": "0.5", "keywordWeight": 0.5}},
             )
         ),
     ],
@@ -473,9 +404,9 @@ ROWS: dict[str, list[Row]] = {
                 {"pagination": {"pageSize": 0}},
                 {"pagination": {"pageSize": 101}},
                 {"pagination": {"cursor": "x"}},
-                {"pagination": 5},
                 {"includeConfig": {"statsBySource": "yes"}},
-                {"includeConfig": []},
+                {"facets": ["document.id"]},
+                {"facets": ["metadata.a"] * 11},
             )
         ),
     ],
@@ -485,14 +416,9 @@ ROWS: dict[str, list[Row]] = {
         *(
             body({**WHERE, "data": bad}, 400, FILTERS)
             for bad in (
-                5,
                 {},
-                {"metadata": None},
                 {"metadata": 5},
-                {"$metadata": 5},
                 {"$metadata": {"$set": 5}},
-                {"$metadata": {"$append": 5}},
-                {"$metadata": {"$remove": 5}},
             )
         ),
     ],
@@ -509,7 +435,6 @@ ROWS: dict[str, list[Row]] = {
     "GET /v1/documents/{document_id}/pages/{page}": [
         ({}, 400, FILTERS),
         ({"params": {**IN_SPACE, "chunk": "-1"}}, 400, FILTERS),
-        ({"params": {**IN_SPACE, "chunk": "first"}}, 400, FILTERS),
         ({"params": IN_SPACE}, 404, "DOCUMENTS_NOT_FOUND"),
     ],
     "GET /v1/documents/{document_id}/history": [
@@ -546,9 +471,7 @@ ROWS: dict[str, list[Row]] = {
         *unreadable(REQUEST),
         body({}, 400, REQUEST),
         body({"namespaceId": ""}, 404, "NAMESPACE_NOT_FOUND"),
-        body({**IN_SPACE, "parentId": 5}, 400, REQUEST),
         body({**IN_SPACE, "parentId": ""}, 400, REQUEST),
-        body({**IN_SPACE, "cursor": []}, 400, REQUEST),
         body(IN_SPACE, 404, "CONNECTION_NOT_FOUND"),
     ],
     "POST /v1/connections/{connection_id}/revoke": [
@@ -560,7 +483,6 @@ ROWS: dict[str, list[Row]] = {
         WRONG_KEY,
         ({"params": {"cursor": "x"}}, 400, REQUEST),
         ({"params": {"outcome": "LOST"}}, 400, REQUEST),
-        ({"params": {"from": "yesterday"}}, 400, REQUEST),
         ({"params": {"from": "2026-11-02", "to": "2026-11-01"}}, 400, REQUEST),
     ],
     "GET /v1/queue": [WRONG_KEY],
@@ -568,7 +490,6 @@ ROWS: dict[str, list[Row]] = {
     "POST /v1/deletions/verify": [
         *unreadable(REQUEST),
         body({"deletion": 5}, 400, REQUEST),
-        body({"deletion": {"id": "del_0"}}, 400, REQUEST),
         body({}, 400, REQUEST),
     ],
     "POST /v1/evaluations": [
@@ -577,23 +498,10 @@ ROWS: dict[str, list[Row]] = {
             body({**EVALUATION, **bad}, 400, REQUEST)
             for bad in (
                 {"name": ""},
-                {"name": "x" * 201},
                 {"questions": []},
-                {"questions": [{"query": "a", "relevant": []}]},
                 {"questions": [{"query": " ", "relevant": [{"externalId": "a"}]}]},
-                *(
-                    {"questions": [{"query": "a", "relevant": [value]}]}
-                    for value in (
-                        {},
-                        {"externalId": "a", "documentId": "b"},
-                        {"externalId": "a", "grade": 0},
-                        {"externalId": "a", "grade": 5},
-                        {"externalId": "a", "start": 1},
-                        {"externalId": "a", "start": 5, "end": 5},
-                        {"externalId": "a", "start": -1, "end": 5},
-                        {"externalId": "\x00"},
-                    )
-                ),
+                {"questions": [{"query": "a", "relevant": [{"externalId": "a", "documentId": "b"}]}]},
+                {"questions": [{"query": "a", "relevant": [{"externalId": "a", "start": 5, "end": 5}]}]},
             )
         ),
         body({**EVALUATION, "namespaceId": ""}, 404, "NAMESPACE_NOT_FOUND"),
@@ -611,11 +519,8 @@ ROWS: dict[str, list[Row]] = {
         *(
             body({**IN_SPACE, "judge": [{"query": "a", **bad}]}, 400, REQUEST)
             for bad in (
-                {},
                 {"externalId": "a", "documentId": "b"},
-                {"externalId": "a", "grade": -1},
                 {"externalId": "a", "grade": 5},
-                {"externalId": "a", "query": " "},
                 {"externalId": "a", "filter": {"where": {"all": []}}},
             )
         ),
@@ -628,12 +533,8 @@ ROWS: dict[str, list[Row]] = {
             body({**IN_SPACE, "settings": bad}, 400, REQUEST)
             for bad in (
                 [],
-                [{"name": "a"}],
-                [{**WORDS, "keywordWeight": 0.5}],
                 [WORDS, WORDS],
-                [{**WORDS, "topK": 0}],
                 [{**WORDS, "topK": 101}],
-                [{**WORDS, "rerank": 5}],
             )
         ),
         body({**IN_SPACE, "settings": [WORDS]}, 404, "NOT_FOUND"),
@@ -653,16 +554,13 @@ ROWS: dict[str, list[Row]] = {
         *unreadable(REQUEST),
         *(
             body({**IN_SPACE, "members": bad}, 400, REQUEST)
-            for bad in ([], {"users": "a"}, {"users": [""]}, {"groups": ["a" * 257]}, {"users": ["\x00"]})
+            for bad in ({"users": [""]}, {"groups": ["a" * 257]}, {"users": ["\x00"]})
         ),
         body({"namespaceId": "", "members": {}}, 404, "NAMESPACE_NOT_FOUND"),
     ],
     "POST /v1/documents/{document_id}/hidden-passages": [
         *unreadable(REQUEST),
-        *(
-            body({**IN_SPACE, "reason": "old", **bad}, 400, REQUEST)
-            for bad in ({"reason": ""}, {"reason": "\x00"}, {"chunkIndex": -1}, {"chunkIndex": "1"})
-        ),
+        *(body({**IN_SPACE, "reason": "old", **bad}, 400, REQUEST) for bad in ({"reason": ""}, {"chunkIndex": -1})),
         body({**IN_SPACE, "reason": "old"}, 404, "DOCUMENTS_NOT_FOUND"),
     ],
     "GET /v1/hidden-passages": [({}, 400, REQUEST), ({"params": {**IN_SPACE, "pageSize": "0"}}, 400, REQUEST)],
@@ -717,13 +615,10 @@ ROWS: dict[str, list[Row]] = {
         *(
             body(bad, 400, REQUEST)
             for bad in (
-                {},
                 {"name": ""},
-                {"name": "a", "scopes": []},
                 {"name": "a", "scopes": ["all"]},
                 {"name": "a", "tenantId": "a b"},
                 {"name": "a", "principal": ""},
-                {"name": "a", "principalRequired": "yes"},
             )
         ),
         body({"name": "a", "namespaceId": "ns_0"}, 404, "NAMESPACE_NOT_FOUND"),
@@ -732,7 +627,7 @@ ROWS: dict[str, list[Row]] = {
     "GET /v1/tenants": [WRONG_KEY],
     "POST /v1/tenants": [
         *unreadable(REQUEST),
-        *(body({"id": bad}, 400, REQUEST) for bad in ("", "a b", "x" * 65, "é", 5, None)),
+        *(body({"id": bad}, 400, REQUEST) for bad in ("", "a b", "x" * 65)),
         body({}, 400, REQUEST),
     ],
     "DELETE /v1/tenants/{tenant_id}": [({}, 404, "NOT_FOUND")],
@@ -751,12 +646,7 @@ ROWS: dict[str, list[Row]] = {
         *(
             body({**HOOK, **bad}, 400, REQUEST)
             for bad in (
-                {"url": "http://1.1.1.1/"},
-                {"url": "https://127.0.0.1/"},
-                {"url": "hook"},
-                {"url": 5},
                 {"events": []},
-                {"events": ["EVERYTHING"]},
                 {"description": "x" * 501},
             )
         ),

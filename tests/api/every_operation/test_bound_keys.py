@@ -12,8 +12,8 @@ from retrieval.accounts import api_keys
 from retrieval.accounts.api_keys import KEY_SCOPES
 from retrieval.ingestion import reembedding
 from retrieval.ports import Scope
-from tests.api.every_operation.test_isolation import APP, ROUTES, TENANT_OWNED, Worlds, case_name, holds
-from tests.api.support import EMBEDDED, Failures, assert_error
+from tests.api.every_operation.test_isolation import ROUTES, TENANT_OWNED, Worlds, case_name, holds
+from tests.api.support import Failures, assert_error
 from tests.library import Library
 
 # Kinds of key with their bounds.
@@ -59,13 +59,6 @@ class Bounds:
     def world(self, kind):
         """Return the inner world as sent by a key of this kind."""
         return replace(self.inside, client=self.clients[kind])
-
-
-@pytest.fixture(scope="module")
-def worlds(base, api_db, ring):
-    created = Worlds(base, api_db, ring)
-    yield created
-    created.close()
 
 
 @pytest.fixture(scope="module")
@@ -172,36 +165,6 @@ def check_beyond(worlds, bounds, kind, outside, route):
     shared = outside == "another tenant" and reach_of(kind, route) is Reach.NAMES
     assert shared or 400 <= whole.status_code < 500, whole.text
     assert state(worlds.db, beyond) == state_before
-
-
-@pytest.mark.parametrize("kind", ["namespace", "tenant", "both"])
-def test_a_bound_key_goes_on_working_within_its_bounds(worlds, kind):
-    # Existing keys may hold scopes beyond the use of their bounds.
-    fresh = Bounds(worlds)
-    client, space = fresh.clients[kind], fresh.inside.own["namespace"]
-    at, tenant = {"namespaceId": space}, {"X-Tenant-ID": "alice"}
-    assert set(client.get("/v1/keys/current").json()["data"]["key"]["scopes"]) == set(KEY_SCOPES)
-    text = {"source": "TEXT", "config": {"text": "Owls hunt.", "name": "owls"}}
-    accepted = client.post("/v1/ingest/text", json={**at, "ingestConfig": text}, headers=tenant)
-    run = accepted.json()["data"]["ingestJobRunId"]
-    assert client.get(f"/v1/ingest-job-runs/{run}", params=at, headers=tenant).json()["data"]["status"] == "QUEUED"
-    words = {"hybridConfig": {"semanticWeight": 0, "keywordWeight": 1}, "query": "canarybird"}
-    assert client.post("/v1/search/hybrid", json={**at, **words}, headers=tenant).json()["data"]["results"]
-    owls = {"filterConfig": {"documentExternalIds": ["owls"]}}
-    changed = client.request(
-        "PATCH", "/v1/documents", json={**at, **owls, "data": {"metadata": {"a": 1}}}, headers=tenant
-    )
-    assert changed.json()["data"]["itemsUpdated"] == 1
-    assert client.request("DELETE", "/v1/documents", json={**at, **owls}, headers=tenant).status_code == 200
-    connection = {**at, "name": "Drive", "connector": "GOOGLE_DRIVE"}
-    assert client.post("/v1/connections", json=connection, headers=tenant).status_code == 200
-    for answer in (
-        client.patch(f"/v1/namespaces/{space}", json={"name": "mine"}),
-        client.patch(f"/v1/namespaces/{space}", json={"googleDriveConfig": APP}),
-        client.delete(f"/v1/namespaces/{space}"),
-        client.post("/v1/namespaces", json={"name": "mine", **EMBEDDED}),
-    ):
-        assert assert_error(answer, 403, "FORBIDDEN")["error"]["details"]["reason"] == "bound_key"
 
 
 def test_the_default_scopes_of_a_key_follow_from_its_bounds(worlds, bounds):

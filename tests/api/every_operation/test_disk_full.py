@@ -8,10 +8,9 @@ from contextlib import contextmanager
 import pytest
 from psycopg import sql
 
-from retrieval.database import disk_full
 from tests.api.every_operation.test_audit import WRITES
 from tests.api.every_operation.test_isolation import ROUTES, Worlds, case_name
-from tests.api.support import EMBEDDED, Failures, assert_error
+from tests.api.support import Failures, assert_error
 
 
 @contextmanager
@@ -43,44 +42,12 @@ def full(api_db):
             connection.execute("drop function refuse_full() cascade")
 
 
-@pytest.fixture
-def full_database(api_db):
-    with full(api_db):
-        yield
-
-
 def assert_full(answer):
     body = assert_error(answer, 503, "SERVICE_UNAVAILABLE")
     assert body["error"]["details"]["reason"] == "disk_full"
     assert "disk" in body["message"]
     assert "full" in body["message"]
     assert int(answer.headers["retry-after"]) >= 30
-
-
-def test_the_databases_disk_is_full(org, full_database_after):
-    space = full_database_after(org.namespace)
-    text = {"namespaceId": space, "ingestConfig": {"source": "TEXT", "config": {"text": "A text."}}}
-    assert_full(org.client.post("/v1/ingest/text", json=text))
-    assert_full(org.client.post("/v1/ingest/text", json=text, headers={"Idempotency-Key": "one"}))
-    files = {"file": ("a.txt", b"text", "text/plain")}
-    assert_full(org.client.post("/v1/ingest/file", data={"namespaceId": space}, files=files))
-    assert_full(org.client.post("/v1/namespaces", json={"name": "another", **EMBEDDED}))
-    assert_full(org.client.patch(f"/v1/namespaces/{space}", json={"name": "renamed"}))
-    assert_full(org.client.delete(f"/v1/namespaces/{space}"))
-    assert_full(org.client.post("/v1/keys", json={"name": "another"}))
-    assert org.client.get(f"/v1/namespaces/{space}").status_code == 200
-
-
-@pytest.fixture
-def full_database_after(request):
-    """Return a function for filling the disk after a successful call."""
-
-    def fill(first):
-        result = first()
-        request.getfixturevalue("full_database")
-        return result
-
-    return fill
 
 
 @pytest.mark.parametrize("code", [errno.ENOSPC, errno.EDQUOT])
@@ -105,12 +72,6 @@ def test_the_disk_for_files_is_full(org, monkeypatch, folder, code):
     assert_full(org.client.post("/v1/ingest/file", data={"namespaceId": space}, files=files))
     monkeypatch.undo()
     assert org.client.post("/v1/ingest/file", data={"namespaceId": space}, files=files).status_code == 200
-
-
-def test_other_errors_are_no_full_disk():
-    assert disk_full.full_disk_reason(OSError(errno.EACCES, "denied")) is None
-    assert disk_full.full_disk_reason(ValueError("x")) is None
-    assert disk_full.full_disk_reason(None) is None
 
 
 def test_writes_report_a_full_disk_and_reads_continue(base, api_db, ring):

@@ -34,52 +34,33 @@ def spellings(path: str) -> list[str]:
     return [
         path,
         "/" + path,
-        "///" + path,
         path.replace("/", "//"),
         path + "/",
-        path + "//",
         "/%2F" + path[1:],
-        "/%2f%2F" + path[1:],
         "%2F" + path[1:],
         path.replace("/", "%2F"),
-        "/" + path[1:].replace("/", "%2f"),
         path + "%2F",
         encoded,
-        encoded.upper(),
         "/%252F" + path[1:],
         path.upper(),
-        path.title(),
         "/." + path,
         "/x/.." + path,
-        "/../.." + path,
         "/%2e%2e" + path,
-        "/%2e/" + path[1:],
-        path + "/.",
         path + "/..",
         path + "/../" + last,
-        path + "/%2e%2e/" + last,
         path + ";x=1",
-        path + "?",
         path + "?a=%ff&a=%00",
-        path + "??",
         path + "#fragment",
         path + "%00",
-        path + "%0d%0a",
         path + "%c0%af",
-        path + "%ff%fe",
         path + "%",
-        path + "%zz",
         path + "\xe9",
         path.replace("/", "\\"),
-        "/\\" + path[1:],
         "http://localhost" + path,
-        "http://localhost/" + path,
         "http://other.example" + path,
         "https://user:secret@other.example:1" + path,
-        "HTTP://LOCALHOST" + path,
         "http://[::1" + path,
         "//localhost" + path,
-        "localhost" + path,
         path[1:] or ".",
         "*",
         path + "/" + "a/" * 400,
@@ -93,8 +74,8 @@ SEVERAL |= {"/v1/ingest/file", "/v1/search", "/v1/oauth/callback/{connector}", "
 
 
 def spellings_of(path: str, filled: str) -> list[str]:
-    # All spellings for a path of each kind, every sixth for other paths.
-    return spellings(filled) if path in SEVERAL else spellings(filled)[::6]
+    # All spellings for a path of each kind, every fourth for other paths.
+    return spellings(filled) if path in SEVERAL else spellings(filled)[::4]
 
 
 @pytest.fixture(scope="module")

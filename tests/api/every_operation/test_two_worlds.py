@@ -12,19 +12,15 @@ from typing import Any
 import pytest
 
 from api.permissions import OPERATION_PERMISSIONS
-from flows import steps
-from retrieval.ingestion.queries import results, run_documents
-from retrieval.jobs.queries import batches
 from tests.api.routes.test_access import put_group, set_access
 from tests.api.routes.test_mcp import rpc
+from tests.api.support import process_ingestions
 from tests.connectors.parsers.test_parsers import pdf
-from tests.flows.configured import STEPS
 from tests.flows.ingestion.test_unpack import packed
 
 USERS = ("ada@x.org", "cyd", "eve", "nobody-else")
 VISIBLE_TEXTS = ["seals dive for thirty minutes", "owls hunt at night", "tides turn twice a day", "herons wait"]
 READING = {name for name, permission in OPERATION_PERMISSIONS.items() if permission.on_behalf}
-ITSELF = {"GET /v1/keys/current"}
 CHANGING = re.compile(r"(?:(?<=[?&])(?:expires|signature|principal|key)=|(?:BEGIN|END) )[^&\"\\\\ ]*")
 LEAST = 2_000
 
@@ -39,18 +35,7 @@ class World:
 
     def work(self) -> None:
         """Process accepted ingestions as workers do."""
-        db = self.org.db
-        batches.form_batches(db, size=64, batches=8)
-        for batch in batches.undispatched_batches(db):
-            batches.record_flow_run(db, batch, "run")
-            lease = batches.claim_lease(db, batch.id, batch.attempt, seconds=60)
-            while windows := run_documents.list_windows(db, lease, documents=64, size=1 << 24):
-                for window in windows:
-                    for step in STEPS:
-                        step(steps.Work(db, self.org.ring, lease, window))
-                results.settle_runs(db, lease)
-            results.settle_runs(db, lease)
-            batches.finish_batch(db, lease)
+        process_ingestions(self.org)
 
     def text(self, name: str, text: str, access: Any = None, **options: Any) -> None:
         defaults = {"externalId": name, "name": name} | ({} if access is None else {"access": access})
@@ -288,23 +273,6 @@ def test_headers_and_bound_keys_give_a_user_the_same_answers(world):
             client.headers["Authorization"] = f"Bearer {world.org.api_key}"
         wrong = [name for name in expected if actual[name] != expected[name]]
         assert not wrong, f"{bound}: {wrong[0]}:\n{actual[wrong[0]]}\n{expected[wrong[0]]}"
-
-
-def test_no_stored_answer_is_repeated_for_a_user(world):
-    body = {"namespaceId": world.space, "text": "Hidden.", "externalId": "hidden", "access": {"users": ["bob"]}}
-    headers = {"Idempotency-Key": "once"}
-    first = world.org.client.post("/v1/ingest/text", json=body, headers=headers)
-    assert world.org.client.post("/v1/ingest/text", json=body, headers=headers).content == first.content
-    for user in ("bob", "ada@x.org"):
-        answer = world.org.client.post("/v1/ingest/text", json=body, headers={**headers, "X-On-Behalf-Of": user})
-        assert (answer.status_code, answer.json()["error"]["details"]["reason"]) == (403, "on_behalf")
-
-
-def test_users_are_shown_the_names_of_namespaces_alone(world):
-    headers = {"X-On-Behalf-Of": "ada@x.org"}
-    namespace = world.org.client.get(f"/v1/namespaces/{world.space}", headers=headers).json()["data"]["namespace"]
-    (listed_namespace,) = world.org.client.get("/v1/namespaces", headers=headers).json()["data"]["namespaces"]
-    assert namespace.keys() == listed_namespace.keys() == {"id", "identifier", "name"}
 
 
 @pytest.mark.parametrize("seed", range(3))

@@ -6,12 +6,10 @@ import logging
 import pytest
 
 from api import config_check
-from connectors import registry
 from connectors.embedders import endpoint, server_probe
 from retrieval import settings
-from retrieval.accounts import api_keys
-from retrieval.accounts.queries import organizations
-from tests.api.support import EMBEDDED, Organization, assert_error, client_of, serve
+from tests.api.support import EMBEDDED, assert_error, check_configs
+from tests.registry_instances import close_instances, forget_instances
 from tests.standins import model_server
 from tests.standins.model_server import API_KEY, UNEMBEDDABLE, ModelServer
 
@@ -30,21 +28,14 @@ def checking(api_settings, api_database, api_db, ring, monkeypatch):
     """Organization at an API with config checks and access to loopback."""
     monkeypatch.setenv("RETRIEVAL_FETCH_ALLOW", "127.0.0.0/8")
     monkeypatch.setenv("RETRIEVAL_HOME", str(api_settings.home))
-    monkeypatch.setattr(registry, "_instances", {})
+    forget_instances()
     monkeypatch.setattr(config_check, "CHECK_SECONDS", 60.0)
     monkeypatch.setattr(endpoint, "CHECK_SECONDS", 60.0)
     monkeypatch.setattr(server_probe, "SLOW_SECONDS", 60.0)
     settings.load_settings.cache_clear()
-    owner = organizations.create_organization(api_db, "checking")
-    key = api_keys.create_key(api_db, ring, owner.id, "checking")
-    with (
-        serve(api_settings.model_copy(update={"check_configs": True}), api_database, ring) as base,
-        client_of(base, key.api_key) as client,
-    ):
-        yield Organization(owner.id, client, key.api_key, api_db, ring, base)
-    for port in registry._instances.values():
-        getattr(port, "close", lambda: None)()
-    settings.load_settings.cache_clear()
+    with check_configs(api_settings, api_database, api_db, ring) as org:
+        yield org
+    close_instances()
 
 
 @pytest.fixture

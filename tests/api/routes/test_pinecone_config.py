@@ -5,9 +5,7 @@ from __future__ import annotations
 import pytest
 
 from retrieval import settings
-from retrieval.accounts import api_keys
-from retrieval.accounts.queries import organizations
-from tests.api.support import EMBEDDED, Organization, assert_error, client_of, serve
+from tests.api.support import EMBEDDED, assert_error, check_configs
 from tests.standins import pinecone
 
 STATIC = {"provider": "LOCAL", "model": "wordllama-l2-supercat-256"}
@@ -18,11 +16,8 @@ def checking(api_settings, api_database, api_db, ring, monkeypatch):
     """Organization at an API with config checks, with private indexes allowed."""
     monkeypatch.setenv("RETRIEVAL_FETCH_ALLOW", "127.0.0.0/8")
     settings.load_settings.cache_clear()
-    owner = organizations.create_organization(api_db, "indexed")
-    key = api_keys.create_key(api_db, ring, owner.id, "indexed")
-    checked = api_settings.model_copy(update={"check_configs": True})
-    with serve(checked, api_database, ring) as base, client_of(base, key.api_key) as client:
-        yield Organization(owner.id, client, key.api_key, api_db, ring, base)
+    with check_configs(api_settings, api_database, api_db, ring) as org:
+        yield org
     settings.load_settings.cache_clear()
 
 

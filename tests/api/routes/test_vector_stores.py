@@ -2,25 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
 import threading
-from concurrent.futures import ThreadPoolExecutor
 
-import httpx
 import openai
 import pytest
 from openai.types.responses import ResponseFileSearchToolCall
 
-from api.routes import vector_store_files
-from flows import steps
 from retrieval.documents.queries import uploads as file_uploads
-from retrieval.errors import ErrorCode, ServiceError
-from retrieval.ingestion.queries import results, run_documents
-from retrieval.jobs.queries import batches
 from retrieval.maintenance import garbage
 from retrieval_client import RetrievalClient
-from tests.api.support import assert_error
-from tests.flows.configured import STEPS
+from tests.api.support import assert_error, process_ingestions
 
 SEALS = b"Seals dive for thirty minutes. They sleep on ice."
 
@@ -42,21 +33,7 @@ def work(org):
     org.db.rows("update job_runs set finished_at = now() where finished_at is null")
     org.db.rows("update batches set finished_at = now() where finished_at is null")
 
-    def run():
-        db = org.db
-        batches.form_batches(db, size=64, batches=8)
-        for batch in batches.undispatched_batches(db):
-            batches.record_flow_run(db, batch, "run")
-            lease = batches.claim_lease(db, batch.id, batch.attempt, seconds=60)
-            while windows := run_documents.list_windows(db, lease, documents=64, size=1 << 24):
-                for window in windows:
-                    for step in STEPS:
-                        step(steps.Work(db, org.ring, lease, window))
-                results.settle_runs(db, lease)
-            results.settle_runs(db, lease)
-            batches.finish_batch(db, lease)
-
-    return run
+    return lambda: process_ingestions(org)
 
 
 @pytest.fixture
@@ -77,20 +54,6 @@ def worker(work):
 
 def upload(client, name="seals.txt", content=SEALS):
     return client.files.create(file=(name, content), purpose="assistants")
-
-
-def test_a_store_that_is_refused_leaves_no_copies_of_its_files(client, api_settings, monkeypatch):
-    files = [upload(client).id, upload(client, "more.txt").id]
-    folder = api_settings.home
-
-    async def refuse(*_):
-        raise ServiceError(ErrorCode.QUOTA_EXCEEDED, "The quota is used up.")
-
-    files_before = {path for path in folder.rglob("*") if path.is_file()}
-    monkeypatch.setattr(vector_store_files.runs, "accept_files", refuse)
-    with pytest.raises(openai.APIStatusError):
-        client.vector_stores.create(name="Manuals", file_ids=files)
-    assert {path for path in folder.rglob("*") if path.is_file()} == files_before
 
 
 def test_the_sdk_uploads_polls_searches_reads_and_deletes(client, store, worker):
@@ -171,7 +134,7 @@ def test_lists_are_read_in_both_directions(client, org):
     stores = [client.vector_stores.create(name=f"store {number}").id for number in range(5)]
     assert [store.id for store in client.vector_stores.list(limit=2)] == stores[::-1], "newest first, page by page"
     assert [store.id for store in client.vector_stores.list(limit=2, order="asc")] == stores
-    for limit in (1, 2, 3, 4, 100):
+    for limit in (1, 2, 100):
         previous = client.vector_stores.list(limit=limit, before=stores[1])
         assert [store.id for store in previous] == [stores[4], stores[3], stores[2]], limit
         between = client.vector_stores.list(limit=limit, order="asc", after=stores[0], before=stores[4])
@@ -179,20 +142,14 @@ def test_lists_are_read_in_both_directions(client, org):
     page = client.vector_stores.list(limit=3, before=stores[1])
     assert (len(page.data), page.has_more) == (3, False)
     uploads = [upload(client, f"{number}.txt").id for number in range(4)]
-    batch = client.vector_stores.file_batches.create(stores[0], file_ids=uploads)
+    client.vector_stores.file_batches.create(stores[0], file_ids=uploads)
     added = [file.id for file in client.vector_stores.files.list(stores[0], limit=1, order="asc")]
     assert sorted(added) == sorted(uploads)
-    in_batch = client.vector_stores.file_batches.list_files(
-        batch.id, vector_store_id=stores[0], before=added[0], limit=2
-    )
-    assert [file.id for file in in_batch] == added[:0:-1]
     files = client.vector_stores.files
-    for limit in (1, 2, 3, 100):
+    for limit in (1, 100):
         assert [file.id for file in files.list(stores[0], before=added[3], order="asc", limit=limit)] == added[:3]
         assert [file.id for file in files.list(stores[0], before=added[0], limit=limit)] == added[:0:-1]
         assert [file.id for file in files.list(stores[0], after=added[3], limit=limit)] == added[2::-1]
-        listing = files.list(stores[0], before=added[0], filter="in_progress", limit=limit)
-        assert [file.id for file in listing] == added[:0:-1]
     assert list(files.list(stores[0], after=added[2], before=added[1], order="asc")) == []
     assert list(client.vector_stores.files.list(stores[0], filter="completed")) == []
     assert len(list(client.vector_stores.files.list(stores[0], filter="in_progress"))) == 4
@@ -201,89 +158,12 @@ def test_lists_are_read_in_both_directions(client, org):
             client.vector_stores.list(**wrong)
 
 
-def test_lists_are_read_by_the_asynchronous_client(client, base, org, store):
-    uploads = [upload(client, f"{number}.txt").id for number in range(4)]
-    client.vector_stores.file_batches.create(store.id, file_ids=uploads)
-    added = [file.id for file in client.vector_stores.files.list(store.id)]
-
-    async def read_lists():
-        async with openai.AsyncOpenAI(base_url=f"{base}/v1", api_key=org.api_key, max_retries=0) as reader:
-            files = reader.vector_stores.files
-            assert [file.id async for file in files.list(store.id, before=added[3], limit=2)] == added[:3]
-            assert [file.id async for file in files.list(store.id, after=added[0], limit=1)] == added[1:]
-            assert [file.id async for file in reader.files.list(limit=3)] == uploads[::-1]
-            assert [model.id async for model in reader.models.list()] == [model.id for model in client.models.list()]
-
-    asyncio.run(read_lists())
-
-
-@pytest.mark.parametrize("order", ["asc", "desc"])
-def test_entries_are_deleted_while_a_program_iterates(client, org, store, order):
-    uploads = [upload(client, f"{number}.txt").id for number in range(6)]
-    client.vector_stores.file_batches.create(store.id, file_ids=uploads)
-    stores = [client.vector_stores.create().id for _ in range(4)] + [store.id]
-    added = [file.id for file in client.vector_stores.files.list(store.id, order=order)]
-    visited = []
-    for number, file in enumerate(client.vector_stores.files.list(store.id, order=order, limit=2, before=added[5])):
-        visited.append(file.id)
-        if number != 2:
-            client.vector_stores.files.delete(file.id, vector_store_id=store.id)
-            org.db.rows("delete from documents where deleted_at is not null")  # as garbage collection does
-    assert visited == added[:5]
-    assert [file.id for file in client.vector_stores.files.list(store.id, order=order)] == [added[2], added[5]]
-    visited = [client.files.delete(file.id).id for file in client.files.list(order=order, limit=2)]
-    assert visited == uploads[:: 1 if order == "asc" else -1]
-    visited = [client.vector_stores.delete(entry.id).id for entry in client.vector_stores.list(order=order, limit=2)]
-    assert sorted(visited) == sorted(stores)
-    assert client.vector_stores.list().data == client.files.list().data == []
-
-
-def test_uploads_are_listed_page_by_page(client, organization):
-    uploads = [upload(client, f"{number}.txt").id for number in range(5)]
-    vision_file = client.files.create(file=("vision.png", b"picture"), purpose="vision").id
-    assert [file.id for file in client.files.list()] == [vision_file, *uploads[::-1]]
-    assert [file.id for file in client.files.list(limit=2, order="asc")] == [*uploads, vision_file]
-    assert [file.id for file in client.files.list(limit=2, purpose="assistants")] == uploads[::-1]
-    assert [file.id for file in client.files.list(after=uploads[2], limit=1)] == uploads[1::-1]
-    for wrong in ({"after": "file-none"}, {"limit": 10_001}, {"order": "up"}):
-        with pytest.raises(openai.BadRequestError):
-            client.files.list(**wrong)
-    assert organization().client.get("/v1/files").json()["data"] == []
-
-
 def test_models_are_the_embedding_models_of_the_service(client):
     models = list(client.models.list())
     assert "all-MiniLM-L6-v2" in [model.id for model in models]
     assert [client.models.retrieve(model.id) for model in models] == models
     with pytest.raises(openai.NotFoundError, match="all-MiniLM-L6-v2"):
         client.models.retrieve("gpt-9")
-
-
-@pytest.mark.parametrize(
-    ("call", "remedy"),
-    [
-        (
-            lambda c: c.uploads.create(bytes=9, filename="a.txt", mime_type="text/plain", purpose="assistants"),
-            "files.create",
-        ),
-        (lambda c: c.uploads.parts.create("upload_1", data=b"part"), "files.create"),
-        (lambda c: c.uploads.complete("upload_1", part_ids=["part_1"]), "files.create"),
-        (lambda c: c.uploads.cancel("upload_1"), "files.create"),
-        (lambda c: c.models.delete("all-MiniLM-L6-v2"), "GET /v1/models"),
-        (lambda c: c.embeddings.create(model="m", input="text"), "vector_stores.search"),
-        (lambda c: c.responses.create(model="m", input="text"), "vector_stores.search"),
-        (
-            lambda c: c.chat.completions.create(model="m", messages=[{"role": "user", "content": "a"}]),
-            "vector_stores.search",
-        ),
-    ],
-)
-def test_a_call_that_is_not_offered_names_what_to_use(client, call, remedy):
-    with pytest.raises(openai.APIStatusError) as refused:
-        call(client)
-    assert refused.value.status_code in {404, 405}
-    assert (refused.value.type, refused.value.body["param"]) == ("invalid_request_error", None)
-    assert remedy in refused.value.message
 
 
 def test_a_store_is_created_with_files_renamed_and_is_a_namespace(client, org, worker):
@@ -343,40 +223,6 @@ def test_uploads_of_an_organization_have_a_limit(client, monkeypatch):
     assert refused.value.status_code == 413
 
 
-def test_parallel_uploads_keep_the_limit(client, monkeypatch):
-    monkeypatch.setattr(file_uploads, "MAX_UPLOAD_BYTES", 100)
-    begun, add_pieces = threading.Barrier(2), file_uploads.add_pieces
-
-    async def wait_for_both(*args):
-        await asyncio.to_thread(begun.wait, 20)
-        await add_pieces(*args)
-
-    monkeypatch.setattr(file_uploads, "add_pieces", wait_for_both)
-    with ThreadPoolExecutor(2) as threads:
-        uploads = [threads.submit(upload, client, f"{number}.txt", b"a" * 60) for number in range(2)]
-    errors = [error for future in uploads if (error := future.exception()) is not None]
-    assert [error.status_code for error in errors] == [413]
-
-
-def test_content_of_an_upload_deleted_meanwhile_breaks_off(client, monkeypatch):
-    file = upload(client)
-    monkeypatch.setattr(file_uploads, "read_pieces", lambda *_: iter([SEALS[:9]]))
-    with pytest.raises((httpx.RemoteProtocolError, openai.APIConnectionError)):
-        client.files.content(file.id)
-
-
-def test_attributes_of_a_file_deleted_meanwhile_are_404(client, store, monkeypatch):
-    file = upload(client)
-    client.vector_stores.files.create(store.id, file_id=file.id)
-
-    async def patch_none(*_):
-        return []
-
-    monkeypatch.setattr(vector_store_files.documents, "patch_metadata", patch_none)
-    with pytest.raises(openai.NotFoundError):
-        client.vector_stores.files.update(file.id, vector_store_id=store.id, attributes={"a": 1})
-
-
 def test_the_python_client_gives_results_as_a_tool_call_of_the_responses_api(client, org, store, worker, base):
     file = client.vector_stores.files.upload_and_poll(
         vector_store_id=store.id, file=("seals.txt", SEALS), attributes={"topic": "seals"}, poll_interval_ms=100
@@ -388,21 +234,6 @@ def test_the_python_client_gives_results_as_a_tool_call_of_the_responses_api(cli
     (result,) = parsed.results
     assert (result.file_id, result.filename, result.attributes) == (file.id, "seals.txt", {"topic": "seals"})
     assert (result.text, result.score > 0) == (SEALS.decode(), True)
-
-
-def test_attributes_have_openais_limits(client, store):
-    file = upload(client)
-    for wrong in (
-        {f"key {number}": 1 for number in range(17)},
-        {"a": "b" * 513},
-        {"k" * 65: 1},
-        {"a": [1]},
-    ):
-        with pytest.raises(openai.BadRequestError) as refused:
-            client.vector_stores.files.create(store.id, file_id=file.id, attributes=wrong)
-        assert refused.value.type == "invalid_request_error"
-    with pytest.raises(openai.NotFoundError):
-        client.vector_stores.files.create(store.id, file_id="file-none")
 
 
 def test_a_bound_key_uploads_for_its_namespace_alone(org, base, client):
