@@ -5,18 +5,13 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import socket
 import subprocess
 import sys
-import time
 
 import pytest
 
 from local import LocalError, client
-from retrieval.accounts import api_keys
 from retrieval.settings import Settings
-from retrieval_client import cli
-from retrieval_client.cli import ingest as ingest_command
 
 
 @pytest.fixture
@@ -83,21 +78,6 @@ def test_a_folder_is_one_job_run_under_its_name_without_the_files_that_are_refus
     assert len(external_ids(org, space)) == 3
 
 
-def test_a_folder_of_more_files_than_a_request_may_name_is_several_job_runs_of_one_name(
-    ingest, org, tmp_path, monkeypatch
-):
-    monkeypatch.setattr(ingest_command, "FILES", 2)
-    (tmp_path / "handbook").mkdir()
-    for number in range(5):
-        (tmp_path / "handbook" / f"{number}.txt").write_text(f"Seal {number}.")
-    space = org.namespace()
-    code, lines = ingest(space, "handbook")
-    names = ["handbook (1 of 3)", "handbook (2 of 3)", "handbook (3 of 3)"]
-    assert (code, [line["what"] for line in lines]) == (0, names)
-    assert [run["name"] for run in list_runs(org, space)] == names[::-1]
-    assert [run["progress"]["found"] for run in list_runs(org, space)] == [1, 2, 2]
-
-
 def finish(org, run, *names):
     """End documents of a job run, and the run after the last document."""
     org.db.rows(
@@ -147,32 +127,6 @@ def test_refused_sources_are_reported_and_the_others_sent(ingest, org, tmp_path)
     assert lines_by_source["a.txt"]["ingestJobRunId"]
 
 
-def test_each_invocation_is_a_request_of_its_own_with_ocr_or_without(ingest, org, tmp_path):
-    (tmp_path / "scan.pdf").write_bytes(b"%PDF-1.4 a scan")
-    space = org.namespace()
-    plain, repeated, read = (ingest(space, "scan.pdf", ocr=ocr)[1][0]["ingestJobRunId"] for ocr in (False, False, True))
-    assert len({plain, repeated, read}) == 3
-    strategies = {
-        row["id"]: row["ocr"]
-        for row in org.db.rows(
-            "select run.id, job.config->>'ocr' as ocr from job_runs run join jobs job on job.id = run.job_id"
-            " where run.id = any(%(ids)s)",
-            {"ids": [plain, read]},
-        )
-    }
-    assert strategies == {plain: "BASIC_PARSER", read: "STANDARD_OCR"}
-
-
-def test_a_file_whose_name_is_no_utf8_is_sent_under_a_readable_one(ingest, org, tmp_path):
-    (tmp_path / "old").mkdir()
-    for name in (b"\xfc.txt", b"\xff.txt"):
-        (tmp_path / "old" / os.fsdecode(name)).write_text("Kept all the same.")
-    space = org.namespace()
-    code, lines = ingest(space, "old")
-    assert (code, [line["what"] for line in lines]) == (0, ["old"])
-    assert external_ids(org, space) == {"old/\\xfc.txt", "old/\\xff.txt"}
-
-
 def test_a_bucket_is_connected_once_and_ingested_by_its_url_or_its_id(ingest, org, monkeypatch):
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "standin")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "canary")
@@ -197,76 +151,3 @@ def test_an_absent_service_gets_a_message_with_the_next_step(tmp_path, monkeypat
     arguments = argparse.Namespace(command="runs", namespace=None, url=None, key=None, tenant=None, json=False)
     with pytest.raises(LocalError, match="start it with `retrieval up`"):
         client.run(arguments, Settings(home=tmp_path))
-
-
-def test_a_refused_connection_to_this_machine_is_reported_without_retries(tmp_path):
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        url = f"http://127.0.0.1:{free.getsockname()[1]}"
-    options = argparse.Namespace(command="runs", namespace=None, url=url, key="k", tenant=None, json=False)
-    begin = time.monotonic()
-    with pytest.raises(LocalError, match=rf"{url} does not answer \(nothing listens there\)"):
-        client.run(options, Settings(home=tmp_path))
-    assert time.monotonic() - begin < 1
-
-
-def test_a_folder_is_refused_as_a_website(base, org, tmp_path):
-    (tmp_path / "notes.txt").write_text("Limpets graze at high tide.")
-    arguments = {"command": "ingest", "what": ["notes.txt"], "kind": "website", "metadata": None, "json": False}
-    arguments |= {"no_wait": True, "dry_run": False, "ocr": False, "cwd": tmp_path}
-    target = {"namespace": org.namespace(), "url": base, "key": org.api_key, "tenant": None}
-    with pytest.raises(LocalError, match="--as website needs a URL"):
-        client.run(argparse.Namespace(**arguments, **target), Settings(home=tmp_path))
-
-
-def test_an_empty_folder_is_reported(base, org, tmp_path, capsys):
-    (tmp_path / "empty").mkdir()
-    arguments = {
-        "command": "ingest",
-        "what": ["empty"],
-        "kind": None,
-        "metadata": None,
-        "no_wait": False,
-        "json": False,
-    }
-    arguments["ocr"] = False
-    target = {"namespace": org.namespace(), "url": base, "key": org.api_key, "tenant": None, "cwd": tmp_path}
-    assert client.run(argparse.Namespace(**arguments, **target), Settings(home=tmp_path)) == 0
-    assert "nothing was ingested" in capsys.readouterr().err
-
-
-def search(base, key, home, namespace=None):
-    arguments = {"command": "search", "query": "owls", "top_k": 5, "semantic": False, "where": None, "json": False}
-    target = {"namespace": namespace, "url": base, "key": key, "tenant": None, "cwd": home}
-    return client.run(argparse.Namespace(**arguments, **target), Settings(home=home))
-
-
-def test_a_key_that_may_not_list_namespaces_searches_the_one_that_is_named_by_its_id(base, org, tmp_path, capsys):
-    space = org.namespace()
-    key = api_keys.create_key(org.db, org.ring, org.id, "search alone", scopes=["search"]).api_key
-    assert search(base, key, tmp_path, space) == 0
-    assert "Nothing was found" in capsys.readouterr().out
-    with pytest.raises(LocalError, match="give --namespace by its id"):
-        search(base, key, tmp_path)
-    with pytest.raises(LocalError, match="give --namespace by its id"):
-        search(base, key, tmp_path, "space")
-    (tmp_path / "service.json").write_text(json.dumps({"api": base, "apiKey": "another", "namespaceId": space}))
-    assert search(base, key, tmp_path) == 0, "that of this home's instance"
-
-
-def test_the_clients_own_command_names_its_server_by_options_or_variables(base, org, monkeypatch, capsys):
-    monkeypatch.setattr("sys.argv", ["retrieval-client", "namespaces", "--json"])
-    for name in ("RETRIEVAL_API_URL", "RETRIEVAL_API_KEY"):
-        monkeypatch.delenv(name, raising=False)
-    with pytest.raises(SystemExit) as ended:
-        cli.main()
-    assert ended.value.code == 2
-    assert "--url or RETRIEVAL_API_URL" in capsys.readouterr().err
-    monkeypatch.setenv("RETRIEVAL_API_URL", base)
-    monkeypatch.setenv("RETRIEVAL_API_KEY", org.api_key)
-    namespace = org.namespace()
-    assert cli.main() == 0
-    assert namespace in [json.loads(line)["id"] for line in capsys.readouterr().out.splitlines()]
-    monkeypatch.setattr("sys.argv", ["retrieval-client", "search", "owls", "--namespace", "nowhere"])
-    assert cli.main() == 1
-    assert "retrieval-client: No namespace is called nowhere" in capsys.readouterr().err

@@ -5,7 +5,6 @@ from __future__ import annotations
 import httpx
 import pytest
 
-from retrieval.settings import Settings, WrongSetting, load_settings
 from tests.api.support import assert_error, client_of, serve
 
 APP = "https://app.example.com"
@@ -77,27 +76,3 @@ def test_without_the_setting_nothing_is_allowed(org, base):
     assert_error(preflight(base, APP), 401, "UNAUTHORIZED")
     answer = org.client.get("/v1/namespaces", headers={"Origin": APP})
     assert not {"access-control-allow-origin", "vary"} & set(answer.headers)
-
-
-@pytest.mark.parametrize(
-    ("text", "origins"),
-    [
-        ("https://app.example.com, http://localhost:3000", ["https://app.example.com", "http://localhost:3000"]),
-        ('["https://app.example.com"]', ["https://app.example.com"]),
-        ("*", ["*"]),
-    ],
-)
-def test_origins_are_listed_with_commas_or_as_json(monkeypatch, text, origins):
-    monkeypatch.setenv("RETRIEVAL_CORS_ORIGINS", text)
-    assert Settings().cors_origins == origins
-
-
-@pytest.mark.parametrize("text", ["app.example.com", "https://app.example.com/", "https://a.example.com/path", "*.com"])
-def test_what_is_no_origin_is_refused_at_the_start(monkeypatch, text):
-    monkeypatch.setenv("RETRIEVAL_CORS_ORIGINS", text)
-    load_settings.cache_clear()
-    try:
-        with pytest.raises(WrongSetting, match=r"RETRIEVAL_CORS_ORIGINS.*https://app\.example\.com"):
-            load_settings()
-    finally:
-        load_settings.cache_clear()

@@ -2,44 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import re
 import socket
 import time
 
-import psycopg
 import pytest
 
-from api.errors import STATUS_BY_CODE, render_error, to_service_error
-from retrieval.errors import ErrorCode, ServiceError
+from api.errors import to_service_error
+from retrieval.errors import ErrorCode
 from tests.api.support import assert_error
-
-NO_SUCH = "ns_000000000000000000000000000000000000"
-
-
-def test_every_code_has_a_status_and_the_rules_hold():
-    assert set(STATUS_BY_CODE) == set(ErrorCode)
-    for code, status in STATUS_BY_CODE.items():
-        if code.startswith("INVALID_"):
-            assert status == 400
-        if code.endswith("_NOT_FOUND"):
-            assert status == 404
-        if code.endswith("_FAILED"):
-            assert status == 500
-
-
-@pytest.mark.parametrize("code", ErrorCode)
-def test_every_code_renders(code):
-    rendered = render_error(ServiceError(code, "Words.", field="a.b", reason="why"))
-    body = json.loads(rendered.body)
-    if code in {ErrorCode.MISSING_TENANT_ID, ErrorCode.INVALID_TENANT_ID}:
-        assert body == {"error": code.value, "message": "Words."}
-    else:
-        details = {"reason": "why", "field": "a.b"}
-        error = {"code": code.value, "message": "Words.", "details": details}
-        assert body == {"success": False, "message": "Words.", "error": error}
-    assert rendered.headers.get("WWW-Authenticate") == ("Bearer" if rendered.status == 401 else None)
-    assert ("Retry-After" in rendered.headers) == (rendered.status == 503)
 
 
 def test_an_unexpected_error_reveals_no_details():
@@ -54,15 +25,10 @@ def test_an_unexpected_error_reveals_no_details():
         ("GET", "/v1/nothing", 404, "NOT_FOUND"),
         ("GET", "/nothing", 404, "NOT_FOUND"),
         ("PUT", "/v1/namespaces", 405, "METHOD_NOT_ALLOWED"),
-        ("GET", "/v1/search", 405, "METHOD_NOT_ALLOWED"),
-        ("GET", f"/v1/namespaces/{NO_SUCH}", 404, "NAMESPACE_NOT_FOUND"),
         ("GET", "/v1/namespaces/%00", 404, "NAMESPACE_NOT_FOUND"),
         ("GET", "/v1/namespaces/%ff%fe", 404, "NAMESPACE_NOT_FOUND"),
         ("GET", f"/v1/namespaces/{'x' * 5000}", 404, "NAMESPACE_NOT_FOUND"),
-        ("GET", f"/v1/ingest-job-runs/ijr_x?namespaceId={NO_SUCH}", 404, "NAMESPACE_NOT_FOUND"),
-        ("GET", "/v1/ingest-job-runs/ijr_x?namespaceId=", 404, "NAMESPACE_NOT_FOUND"),
         ("GET", "/v1/ingest-job-runs/ijr_x?namespaceId=%00", 400, "INVALID_REQUEST"),
-        ("GET", "/v1/ingest-job-runs/ijr_x?namespaceId=%ff", 400, "INVALID_REQUEST"),
         ("GET", "/v1/ingest-job-runs/ijr_x", 400, "INVALID_REQUEST"),
     ],
 )
@@ -74,12 +40,6 @@ def test_a_method_that_is_not_taken_is_answered_with_those_that_are(org):
     answer = org.client.put("/v1/namespaces")
     assert_error(answer, 405, "METHOD_NOT_ALLOWED")
     assert answer.headers["allow"] == "GET, POST"
-
-
-def test_text_about_nul_and_brackets_is_no_nul_and_no_nesting(org):
-    space = org.namespace()
-    for text in ("a \\u0000 written out", "[" * 500, '"' * 100, "{[" * 50 + '\\"'):
-        org.text(space, text)
 
 
 @pytest.mark.parametrize("content_type", ["application/json; charset=utf-8", "APPLICATION/JSON", None])
@@ -130,15 +90,3 @@ def test_no_answer_repeats_what_was_sent(org):
         assert canary not in org.client.post("/v1/search", json=body).text
     assert canary not in org.client.get(f"/v1/namespaces/{canary}").text
     assert canary not in org.client.get(f"/v1/{canary}").text
-
-
-def test_a_timeout_is_not_reported_as_an_outage(database_url):
-    with psycopg.connect(database_url) as connection:
-        connection.execute("set statement_timeout = 50")
-        with pytest.raises(psycopg.errors.QueryCanceled) as ended:
-            connection.execute("select pg_sleep(5)")
-    error = to_service_error(ended.value)
-    assert (STATUS_BY_CODE[error.code], error.reason) == (503, "took_too_long")
-    assert "Ask for less" in str(error)
-    away = to_service_error(psycopg.OperationalError("gone"))
-    assert (away.code, away.reason) != (error.code, error.reason)

@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
-import hashlib
 import uuid
 from concurrent.futures import ThreadPoolExecutor
 
-import httpx
-import msgspec
 import pytest
 
 from api.app import ROUTE_HANDLERS
-from retrieval.accounts import idempotency
-from retrieval.accounts.idempotency import IdempotentRequest
-from retrieval.errors import ErrorCode, ServiceError
+from retrieval.errors import ErrorCode
 from retrieval.maintenance import garbage
 from tests.api.support import EMBEDDED, assert_error
 
@@ -171,15 +165,6 @@ def test_a_malformed_key_is_refused(org, key):
     assert body["error"]["details"] == {"reason": "invalid_idempotency_key", "field": "Idempotency-Key"}
 
 
-def test_the_longest_key_is_taken_and_two_are_not(org):
-    space = org.namespace()
-    longest = {"Idempotency-Key": "x" * 255}
-    assert org.client.post("/v1/ingest/text", json=text_body(space), headers=longest).status_code == 200
-    twice = [("Idempotency-Key", "a"), ("Idempotency-Key", "a"), ("Authorization", f"Bearer {org.api_key}")]
-    answer = httpx.post(f"{org.base}/v1/ingest/text", json=text_body(space), headers=twice, trust_env=False)
-    assert_error(answer, 400, "INVALID_INGEST_CONFIG")
-
-
 def test_two_tenants_and_two_keys_do_not_see_each_other(org, key):
     space = org.namespace()
 
@@ -211,71 +196,6 @@ def test_answers_are_kept_sealed_for_a_day(org, key):
     )
     garbage.delete_expired(org.db)
     assert org.db.row("select 1 from idempotent_answers where key = %(key)s", parameters) is None
-
-
-def test_a_stored_hash_is_keyed_and_one_of_the_release_before_still_counts(org, key):
-    # Readers of the table cannot guess passwords of a body.
-    content = msgspec.json.encode(text_body(org.namespace()))
-    parts = [b"POST", b"/v1/ingest/text", b"", content]
-    plain = hashlib.sha256(b"".join(len(part).to_bytes(8, "big") + part for part in parts)).digest()
-
-    def ingest():
-        headers = {**key, "Content-Type": "application/json"}
-        return org.client.post("/v1/ingest/text", content=content, headers=headers).json()["data"]["ingestJobRunId"]
-
-    first = ingest()
-    stored = "select request_hash from idempotent_answers where key = %(key)s"
-    assert org.db.row(stored, {"key": key["Idempotency-Key"]})["request_hash"] != plain
-    update = "update idempotent_answers set request_hash = %(hash)s where key = %(key)s"
-    org.db.rows(update, {"hash": plain, "key": key["Idempotency-Key"]})
-    assert ingest() == first
-
-
-def test_a_crash_before_the_commit_leaves_nothing(org, ring):
-    # Simulates a crash between the act and the commit.
-    request = IdempotentRequest(org.id, "k", b"hash")
-
-    async def dies():
-        await org.db.async_rows("insert into tenants (organization_id, id) values (%(id)s, 'half')", {"id": org.id})
-        raise ConnectionResetError
-
-    async def lives():
-        await org.db.async_rows("insert into tenants (organization_id, id) values (%(id)s, 'whole')", {"id": org.id})
-        return b"{}"
-
-    async def both():
-        with pytest.raises(ConnectionResetError):
-            await idempotency.answer_once(org.db, ring, request, dies)
-        assert await idempotency.find_answer(org.db, ring, request) is None
-        assert await idempotency.answer_once(org.db, ring, request, lives) == b"{}"
-        assert await idempotency.answer_once(org.db, ring, request, dies) == b"{}"
-        with pytest.raises(ServiceError):
-            await idempotency.answer_once(org.db, ring, IdempotentRequest(org.id, "k", b"other"), lives)
-        await org.db.async_close()
-
-    asyncio.run(both())
-    tenants = org.db.rows("select id from tenants where organization_id = %(id)s", {"id": org.id})
-    assert [row["id"] for row in tenants] == ["whole"]
-
-
-def test_a_request_waits_briefly_for_an_identical_request(org, ring, monkeypatch):
-    monkeypatch.setattr(idempotency, "WAIT_SECONDS", 0.1)
-    request = IdempotentRequest(org.id, "slow", b"hash")
-
-    async def slow():
-        await asyncio.sleep(1)
-        return b"{}"
-
-    async def race():
-        first = asyncio.create_task(idempotency.answer_once(org.db, ring, request, slow))
-        await asyncio.sleep(0.3)
-        with pytest.raises(ServiceError) as refused:
-            await idempotency.answer_once(org.db, ring, request, slow)
-        assert (refused.value.code, refused.value.reason) == (ErrorCode.IDEMPOTENCY_CONFLICT, "still_running")
-        assert await first == b"{}"
-        await org.db.async_close()
-
-    asyncio.run(race())
 
 
 def test_every_operation_that_creates_takes_the_header():

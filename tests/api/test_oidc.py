@@ -6,7 +6,7 @@ import hashlib
 import json
 import time
 from contextlib import ExitStack
-from datetime import datetime, timedelta
+from datetime import timedelta
 from urllib.parse import quote
 
 import httpx
@@ -162,30 +162,6 @@ def test_a_person_finds_what_is_for_them_and_their_groups(ask, org, space, libra
     assert names(ask("sub-eve"), space, **as_eve) == {"open", "not-for-auditors"}
 
 
-def test_a_role_limits_the_scopes_of_a_person(ask, org, space, library):
-    text = {"namespaceId": space, "ingestConfig": {"source": "TEXT", "config": {"text": EDITOR_TEXT}}}
-    group = {"namespaceId": space, "members": {"users": [], "groups": []}}
-    ada, eve, root = ask("sub-ada"), ask("sub-eve"), ask("sub-root")
-    refused(ada.post("/v1/ingest/text", json=text), "on_behalf", 403, "FORBIDDEN")
-    refused(ada.get("/v1/groups/nested", params={"namespaceId": space}), "on_behalf", 403, "FORBIDDEN")
-    refused(ada.get("/v1/keys"), "on_behalf", 403, "FORBIDDEN")
-    assert eve.post("/v1/ingest/text", json=text).status_code == 200
-    refused(eve.put("/v1/groups/made", json=group), "admins_only", 403, "FORBIDDEN")
-    refused(eve.delete("/v1/groups/nested", params={"namespaceId": space}), "admins_only", 403, "FORBIDDEN")
-    assert root.put("/v1/groups/made", json=group).status_code == 200
-    refused(eve.get("/v1/keys"), "missing_scope", 403, "FORBIDDEN")
-    assert root.get("/v1/keys").status_code == 200
-    assert root.patch(f"/v1/namespaces/{space}", json={"name": "renamed"}).status_code == 200
-    for client, role in ((ada, "viewer"), (eve, "editor"), (root, "admin")):
-        me = client.get("/v1/keys/current").json()["data"]["key"]
-        assert me["role"] == role
-        assert me["principal"].endswith("@example.com")
-        assert me["hint"] == ""
-        issued, expires = (datetime.fromisoformat(me[name]["isoString"]) for name in ("createdAt", "expiresAt"))
-        assert (expires - issued).total_seconds() == 300
-    assert root.get("/v1/keys/current").json()["data"]["key"]["scopes"] == list(api_keys.KEY_SCOPES)
-
-
 def test_only_an_admin_asks_for_somebody_else(ask, space, library):
     for subject in ("sub-ada", "sub-eve"):
         answer = ask(subject).post(
@@ -215,33 +191,6 @@ def test_a_person_without_a_role_gets_a_clear_refusal(ask):
     assert "administrator" in refused(ask("sub-nil").get("/v1/namespaces"), "no_role", 403, "FORBIDDEN")
     refused(ask(groups=["lost"]).get("/v1/namespaces"), "no_organization", 403, "FORBIDDEN")
     refused(ask(groups=None).get("/v1/namespaces"), "no_role", 403, "FORBIDDEN")
-
-
-def test_a_role_without_an_organization_is_of_the_first_one(ask, api_db):
-    first = api_db.row("select id from organizations order by created_at, id limit 1")["id"]
-    answer = ask(groups=["first"]).get("/v1/organization")
-    assert answer.json()["data"]["organization"]["id"] == first
-
-
-def test_the_audit_log_names_the_subject_and_no_key(ask, org, space):
-    body = {"namespaceId": space, "members": {"users": [], "groups": []}}
-    ask("sub-root").put("/v1/groups/audited", json=body)
-    entry = org.client.get("/v1/audit").json()["data"]["entries"][0]
-    assert (entry["subject"], entry["principal"]) == ("sub-root", "root@example.com")
-    assert (entry["keyId"], entry["keyName"], entry["objectId"]) == (None, None, "audited")
-    org.client.put("/v1/groups/audited", json=body)
-    assert "subject" not in org.client.get("/v1/audit").json()["data"]["entries"][0]
-
-
-def test_two_people_with_one_idempotency_key_do_not_share_an_answer(ask, org, space):
-    body = {"namespaceId": space, "ingestConfig": {"source": "TEXT", "config": {"text": "Once."}}}
-    headers = {"Idempotency-Key": "one-key"}
-    answers = [
-        ask(subject).post("/v1/ingest/text", json=body, headers=headers).json() for subject in ("sub-eve", "sub-root")
-    ]
-    assert len({answer["data"]["ingestJobRunId"] for answer in answers}) == 2
-    repeated = ask("sub-eve").post("/v1/ingest/text", json=body, headers=headers).json()
-    assert repeated == answers[0]
 
 
 def test_a_link_opens_by_the_groups_that_the_token_had(ask, org, space, library, api_settings, anonymous):
@@ -313,42 +262,22 @@ def test_a_token_is_refused_with_what_is_wrong(ask, reason):
 @pytest.mark.parametrize(
     ("claims", "reason"),
     [
-        ({"iat": timedelta(seconds=3600)}, "token_not_yet_valid"),
-        ({"aud": None}, "missing_claim"),
-        ({"sub": None}, "missing_claim"),
         ({"sub": ""}, "malformed_token"),
-        ({"sub": 5}, "malformed_token"),
         ({"aud": ["admin-app", "another"], "azp": ["admin-app"]}, "wrong_client"),
-        ({"exp": "soon"}, "malformed_token"),
         ({"exp": float("inf")}, "malformed_token"),
-        ({"email": None}, "missing_claim"),
-        ({"email": "x" * 300}, "wrong_claim"),
         ({"email": "a\0b"}, "wrong_claim"),
-        ({"email_verified": None}, "unverified_email"),
         ({"email": "\u24d0da@example.com"}, "wrong_claim"),
-        ({"email": "\xaada@example.com"}, "wrong_claim"),
         ({"groups": ["staff", "\uff41dmins"]}, "wrong_claim"),
-        ({"groups": ["staff", 5]}, "missing_claim"),
         ({"groups": ["g"] * 1001}, "wrong_groups"),
-        ({"aud": ["admin-app", "another"]}, "wrong_client"),
-        ({"hasgroups": True, "groups": None}, "groups_left_out"),
         ({"typ": "Logout"}, "wrong_token_type"),
-        ({"iss": None}, "unknown_issuer"),
     ],
 )
 def test_claims_that_cannot_be_trusted_are_refused(ask, claims, reason):
     refused(ask(**claims).get("/v1/namespaces"), reason)
 
 
-@pytest.mark.parametrize(
-    "claims", [{"exp": timedelta(seconds=-5)}, {"nbf": timedelta(seconds=5)}, {"exp": 10**15}, {"iat": -(10**15)}]
-)
+@pytest.mark.parametrize("claims", [{"exp": timedelta(seconds=-5)}, {"nbf": timedelta(seconds=5)}])
 def test_clocks_may_differ_a_little(ask, claims):
-    assert ask(**claims).get("/v1/keys/current").status_code == 200
-
-
-def test_several_audiences_are_fine_with_the_client_that_asked(ask):
-    claims = {"aud": ["admin-app", "another"], "azp": "admin-app"}
     assert ask(**claims).get("/v1/keys/current").status_code == 200
 
 
@@ -383,9 +312,7 @@ def test_a_signature_by_anybody_else_is_refused(ask, provider):
         refused(ask(token=token).get("/v1/namespaces"), reason)
 
 
-@pytest.mark.parametrize(
-    "kid", ["../../../../etc/passwd", "' or 1=1 --", "/dev/null", "http://127.0.0.1/key", "k" * 300]
-)
+@pytest.mark.parametrize("kid", ["../../../../etc/passwd", "http://127.0.0.1/key"])
 def test_a_keys_id_is_looked_up_and_nothing_else(ask, provider, kid):
     key = oidc_provider.signing_key("EdDSA", kid=kid)
     refused(ask(token=provider.token("sub-root", key=key)).get("/v1/namespaces"), "unknown_key")
@@ -414,19 +341,6 @@ def test_a_token_counts_in_the_header_alone_and_two_headers_are_refused(ask, org
         both = [("Authorization", f"Bearer {credential}") for credential in (org.api_key, token)]
         for headers in (both, both[::-1]):
             assert nobody.get("/v1/keys/current", headers=headers).status_code == 401
-
-
-def test_a_text_claim_is_a_single_group(ask, org, space, library):
-    # Neither words nor letters of the text are groups.
-    assert "staffs" in names(ask("sub-ada", groups="staff"), space)
-    refused(ask(groups="staff, first").get("/v1/namespaces"), "no_role", 403, "FORBIDDEN")
-
-
-def test_no_token_stands_in_an_answer(ask, provider):
-    token = provider.token("sub-ada")
-    client = ask(token=token)
-    for answer in (client.get("/v1/keys/current"), client.get("/v1/keys"), client.get("/v1/none")):
-        assert token.split(".")[2] not in answer.text + json.dumps(dict(answer.headers))
 
 
 def test_keys_go_on_working_and_tokens_need_an_issuer(org, base, provider):

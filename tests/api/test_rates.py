@@ -8,10 +8,8 @@ from concurrent.futures import ThreadPoolExecutor
 import httpx
 import pytest
 
-from api.auth import Authenticator
 from retrieval.accounts import api_keys
 from retrieval.accounts.queries import organizations
-from retrieval.database import database as databases
 from tests.api.process import running
 from tests.api.support import assert_error, client_of, wait_for_fresh_minute
 
@@ -52,48 +50,6 @@ def test_the_headers_are_on_every_answer(org, organization, anonymous, api_setti
     assert {answer.status_code for answer in answers.values()} == set(answers)
     for answer in (*answers.values(), *other_answers):
         assert all(answer.headers[name].isdigit() for name in HEADERS), (answer.status_code, answer.url)
-
-
-def test_the_headers_are_on_server_errors(org, monkeypatch):
-    def fail(*_: object) -> None:
-        raise RuntimeError("a fault")
-
-    async def fail_async(*_: object) -> None:
-        raise RuntimeError("a fault")
-
-    first_answer = org.client.get("/v1/namespaces")
-    with monkeypatch.context() as patch:
-        patch.setattr("retrieval.namespaces.namespaces.open_namespace", fail)
-        org_space = org.client.post(
-            "/v1/namespaces",
-            json={
-                "name": "a",
-                "fileStorageConfig": {"type": "LOCAL"},
-                "vectorStorageConfig": {"provider": "PGVECTOR"},
-                "embeddingModelConfig": {"provider": "LOCAL", "model": "all-MiniLM-L6-v2"},
-            },
-        )
-    assert_error(org_space, 500, "INTERNAL_ERROR")
-    assert org_space.headers["x-ratelimit-limit"] == first_answer.headers["x-ratelimit-limit"]
-    with monkeypatch.context() as patch:
-        patch.setattr(Authenticator, "_load_pepper", fail_async)
-        at_the_door = org.client.get("/v1/namespaces")
-    assert_error(at_the_door, 500, "INTERNAL_ERROR")
-    assert all(at_the_door.headers[name].isdigit() for name in HEADERS)
-
-
-def test_a_database_that_goes_between_count_and_work_keeps_the_count(org, monkeypatch):
-    async def away(*_: object, **__: object) -> None:
-        raise databases.UNAVAILABLE_ERRORS[0]("gone")
-
-    first_answer = org.client.get("/v1/namespaces")
-    with monkeypatch.context() as patch:
-        patch.setattr("retrieval.namespaces.namespaces.list_namespaces", away)
-        answer = org.client.get("/v1/namespaces")
-    assert_error(answer, 503, "SERVICE_UNAVAILABLE")
-    assert int(answer.headers["retry-after"]) >= 1
-    assert answer.headers["x-ratelimit-limit"] == first_answer.headers["x-ratelimit-limit"]
-    assert int(answer.headers["x-ratelimit-remaining"]) < int(first_answer.headers["x-ratelimit-limit"])
 
 
 def _ask_for(org, addresses: tuple[str, ...], clients: int, requests_per_client: int) -> list[httpx.Response]:
@@ -170,13 +126,3 @@ def test_a_window_from_before_the_clock_went_back_is_over(organization, minutes)
         str(LIMIT - count) for count in (1, 2, 3)
     ]
     assert all(0 <= int(answer.headers["x-ratelimit-reset"]) - time.time() <= 60 for answer in answers)
-
-
-def test_nobody_is_asked_to_wait_longer_than_a_minute(organization, monkeypatch):
-    # The clock of an API process is an hour behind the database.
-    org = organization(requests_per_minute=1)
-    wait_for_fresh_minute()
-    monkeypatch.setattr("api.auth.time.time", lambda moment=time.time: moment() - 3600)
-    answers = [org.client.get("/v1/namespaces") for _ in range(2)]
-    assert [answer.status_code for answer in answers] == [200, 429]
-    assert 1 <= int(answers[1].headers["retry-after"]) <= 60

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import signal
 import tempfile
 import time
 from pathlib import Path
@@ -13,10 +12,10 @@ import psycopg
 import pytest
 from psycopg.conninfo import conninfo_to_dict
 
-from local import postgres, processes
+from local import postgres
 from retrieval.accounts import api_keys, bootstrap
 from retrieval.accounts.queries import organizations
-from retrieval.database import disk_full, revisions, statements
+from retrieval.database import disk_full, revisions
 from retrieval.database.database import Database
 from tests.api.support import EMBEDDED, assert_error, client_of, serve
 
@@ -88,6 +87,7 @@ def reads_only():
     return set_to
 
 
+@pytest.mark.slow
 def test_searches_and_reads_go_on_while_the_database_takes_no_writes(cluster, api_settings, ring, reads_only):
     # As a standby before promotion; the process counts requests up to the limit.
     url = postgres.start(cluster)
@@ -131,34 +131,6 @@ def test_searches_and_reads_go_on_while_the_database_takes_no_writes(cluster, ap
     db.close()
 
 
-def test_a_hanging_database_gets_503_in_bounded_time(cluster, api_settings, ring, monkeypatch):
-    # SIGSTOP: connections stay open without answers.
-    monkeypatch.setattr(statements, "KEYED_SECONDS", 2.0)
-    monkeypatch.setattr(statements.LoopConnection, "seconds", 2.0)
-    url = postgres.start(cluster)
-    revisions.upgrade_schema(url)
-    db = Database(url)
-    installation = bootstrap.ensure_installation(db, ring)
-    db.close()
-    with serve(api_settings, url, ring) as base, client_of(base, installation.api_key) as client:
-        assert client.get("/v1/namespaces").status_code == 200
-        stopped = processes.list_working_in((cluster / "postgres").resolve(), "postgres")
-        for process in stopped:
-            process.send_signal(signal.SIGSTOP)
-        try:
-            answer, seconds = answered(client, "/v1/namespaces")
-            assert_error(answer, 503, "SERVICE_UNAVAILABLE")
-            assert seconds < 10
-            ready, seconds = answered(client, "/ready")
-            assert ready.status_code == 503
-            assert seconds < 4
-        finally:
-            for process in stopped:
-                process.send_signal(signal.SIGCONT)
-        until(lambda: client.get("/v1/namespaces").status_code == 200)
-        until(lambda: client.get("/ready").status_code == 200)
-
-
 def until(holds, seconds=15.0):
     """Wait for a condition."""
     deadline = time.monotonic() + seconds
@@ -167,6 +139,7 @@ def until(holds, seconds=15.0):
         time.sleep(0.1)
 
 
+@pytest.mark.slow
 def test_the_api_starts_during_a_database_outage(cluster, api_settings, ring):
     url = postgres.start(cluster)
     postgres.stop(cluster)

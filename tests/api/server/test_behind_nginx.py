@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import re
 import shutil
-import socket
-import ssl
 import subprocess
 import time
-from contextlib import ExitStack
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -190,23 +187,3 @@ def test_the_app_and_its_deep_links_answer_below_their_path(behind):
     finally:
         started.terminate()
         started.wait(20)
-
-
-@pytest.mark.slow
-def test_the_proxy_closes_idle_connections_and_partial_heads(behind):
-    base, _, api = behind
-    with ExitStack() as connections:
-        for _ in range(300):
-            connections.enter_context(_connect(base))
-        half = connections.enter_context(_connect(base, seconds=60))
-        half.sendall(b"GET /health HTTP/1.1\r\nHost: a")
-        assert httpx.get(f"{base}/health", verify=False, trust_env=False).status_code == 200
-        assert len(list(Path(f"/proc/{api}/fd").iterdir())) < 250
-        assert half.recv(1) == b""  # after client_header_timeout
-
-
-def _connect(base: str, seconds: float = 20) -> ssl.SSLSocket:
-    context = ssl.create_default_context()
-    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
-    address = ("127.0.0.1", int(base.rpartition(":")[2]))
-    return context.wrap_socket(socket.create_connection(address, seconds))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import time
 
-import httpx
 import pytest
 
 from retrieval.accounts import api_keys
@@ -85,24 +84,17 @@ HARDLY_HTTP = {
     + b"5;a="
     + b"x" * 1_000_000
     + b"\r\n12345",
-    "a chunk extension that never ends": raw.request("POST", "/v1/search", *CHUNKED) + b"5;" + b"x" * 3_000_000,
     "a head of 1 MB": raw.request("GET", "/v1/namespaces", "A: " + "x" * 1_000_000),
-    "many fields": raw.request("GET", "/v1/namespaces", *("A: b" for _ in range(60_000))),
-    "a target of 1 MB": raw.request("GET", "/" + "x" * 1_000_000),
     "trailers of 1 MB": raw.request("POST", "/v1/search", *CHUNKED) + b"0\r\nA: " + b"x" * 1_000_000 + b"\r\n\r\n",
     "a chunk of no number": raw.request("POST", "/v1/search", *CHUNKED) + b"zz\r\n",
-    "a chunk of too large a number": raw.request("POST", "/v1/search", *CHUNKED) + b"f" * 40 + b"\r\n",
     "a negative length": raw.request("POST", "/v1/search", "Content-Length: -1"),
     "two lengths": raw.request("POST", "/v1/search", "Content-Length: 2", "Content-Length: 3") + b"{}",
     "a length and chunks": raw.request("POST", "/v1/search", "Content-Length: 2", *CHUNKED) + b"0\r\n\r\n",
-    "an encoding nobody knows": raw.request("POST", "/v1/search", "Transfer-Encoding: gzip, identity"),
     "another protocol": b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + bytes(100),
     "HTTP/2": b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
-    "HTTP/9": b"GET / HTTP/9.9\r\nHost: a\r\n\r\n",
     "a bare line feed in a field": b"GET /health HTTP/1.1\r\nHost: a\r\nA: b\nc: d\x00\r\n\r\n",
     "a NUL in a field": raw.request("GET", "/health", "A: \x00"),
     "a method nobody knows": b"BREW / HTTP/1.1\r\nHost: a\r\n\r\n",
-    "CONNECT": b"CONNECT other.example:443 HTTP/1.1\r\nHost: a\r\n\r\n",
 }
 
 
@@ -127,14 +119,3 @@ def test_a_trailer_is_not_a_header(process, good):
     head = raw.request("POST", "/v1/tenants", *CHUNKED, f"Authorization: Bearer {good.api_key}")
     answer = raw.ask(process[0], head + b'b\r\n{"id": "a"}\r\n0\r\nIdempotency-Key: x\r\nIdempotency-Key: y\r\n\r\n')
     assert answer.status == 200, answer.body
-
-
-def test_a_disconnect_during_the_body_logs_no_error(process, good):
-    address, log = process
-    for content in (upload(good.api_key), raw.request("POST", "/v1/search", *CHUNKED) + b"5\r\n12"):
-        with raw.connect(address) as connection:
-            connection.sendall(content)
-            time.sleep(0.2)
-    time.sleep(0.5)
-    assert httpx.get(f"{address}/health", trust_env=False).status_code == 200
-    assert "Traceback" not in log.read_text(), log.read_text()[-3000:]

@@ -4,32 +4,14 @@ from __future__ import annotations
 
 from ipaddress import ip_network
 
-import pytest
-
 from api.rates import ADDRESS_BLOCK_SIZE, ADDRESS_REQUESTS_PER_MINUTE
-from retrieval.database.database import Database
 from tests.api import raw
-from tests.api.support import assert_error, client_of, serve, wait_for_fresh_minute
+from tests.api.support import serve, wait_for_fresh_minute
 
 WRONG = "Authorization: Bearer rtr_wrong"
 
 
-@pytest.fixture
-def writes(monkeypatch):
-    """Record the database writes of the rate limiter."""
-    written = []
-    really = Database.async_fetch_one
-
-    async def noted(self, row_type, statement, params=None, **how):
-        if "insert into rate_windows" in statement and "with caller" not in statement:
-            written.append(params)
-        return await really(self, row_type, statement, params, **how)
-
-    monkeypatch.setattr(Database, "async_fetch_one", noted)
-    return written
-
-
-def test_guessing_keys_is_limited_and_hardly_writes(org, writes):
+def test_guessing_keys_is_limited(org):
     wait_for_fresh_minute()
     address = "127.0.3.1"
     with raw.Session(org.base, address) as session:
@@ -38,10 +20,6 @@ def test_guessing_keys_is_limited_and_hardly_writes(org, writes):
             for _ in range(ADDRESS_REQUESTS_PER_MINUTE + 20)
         ]
     assert statuses == [401] * ADDRESS_REQUESTS_PER_MINUTE + [429] * 20
-    mine = [write for write in writes if write["caller"] == f"address:{address}"]
-    assert len(mine) <= ADDRESS_REQUESTS_PER_MINUTE / ADDRESS_BLOCK_SIZE + 1
-    row = org.db.row("select requests from rate_windows where caller = %(a)s", {"a": f"address:{address}"})
-    assert row["requests"] == ADDRESS_REQUESTS_PER_MINUTE + 1
     good = raw.ask(
         org.base, raw.request("GET", "/v1/namespaces", f"Authorization: Bearer {org.api_key}"), source=address
     )
@@ -82,10 +60,3 @@ def test_behind_a_trusted_proxy_clients_are_told_apart(org, api_settings, api_da
         assert other_client.ask(raw.request("GET", "/v1/namespaces", WRONG)).headers["x-ratelimit-remaining"] == str(
             ADDRESS_REQUESTS_PER_MINUTE - 201
         )
-
-
-def test_a_revoked_and_a_malformed_key_are_strangers_too(org):
-    for api_key in ("x", "rtr_" + "x" * 5000, "ä"):
-        with client_of(org.base, "x") as client:
-            answer = client.get("/v1/namespaces", headers={"Authorization": f"Bearer {api_key}".encode("latin-1")})
-            assert_error(answer, 401, "UNAUTHORIZED")
