@@ -8,23 +8,11 @@ import re
 import pytest
 
 from api import permissions
-from retrieval.ports import Scope
 from tests.api.routes.test_files import path, upload
 from tests.api.support import Failures, assert_error
-from tests.library import Library
 
 BOB = {"X-On-Behalf-Of": "bob"}
 NOBODY = {"users": [], "groups": [], "denied": {"users": [], "groups": []}, "public": False}
-
-
-@pytest.fixture
-def space(org):
-    return org.namespace()
-
-
-@pytest.fixture
-def library(api_db, org, space):
-    return Library(api_db, Scope(org.id, space), None)
 
 
 def list_documents(client, space, user=None, **options):
@@ -104,14 +92,6 @@ def test_a_file_carries_access_as_json(org, space):
     assert_error(bad, 400, "INVALID_INGEST_CONFIG")
 
 
-def test_urls_carry_access(org):
-    space = org.namespace(webScraperConfig={"provider": "BUILTIN"})
-    config = {"urls": ["https://example.org/a"], "access": {"users": ["ada"]}}
-    body = {"namespaceId": space, "ingestConfig": {"source": "URLS_LIST", "config": config}}
-    assert org.client.post("/v1/ingest/urls", json=body).status_code == 200
-    assert (len(names(org.client, space, "ada")), names(org.client, space, "bob")) == (1, set())
-
-
 def test_groups_nest_and_cycles_are_harmless(org, space):
     org.text(space, "one", externalId="it", access={"groups": ["company"]})
     put_group(org, space, "team", users=["ada"], groups=["company"])
@@ -158,27 +138,6 @@ def test_the_header_is_utf8_or_percent_encoded_once_and_not_empty(org, space):
         assert_error(answer, 400, "INVALID_FILTER_CONFIG")
     twice = org.client.post("/v1/documents", json=body, headers=[("X-On-Behalf-Of", "a"), ("X-On-Behalf-Of", "a")])
     assert_error(twice, 400, "INVALID_FILTER_CONFIG")
-
-
-@pytest.mark.parametrize(
-    "access",
-    [
-        [],
-        {"users": "ada"},
-        {"users": [""]},
-        {"groups": ["a" * 257]},
-        {"denied": {"users": [1]}},
-        {"public": "yes"},
-        {"users": [f"u{n}" for n in range(1001)]},
-    ],
-)
-def test_what_is_no_access_is_refused(org, space, access):
-    config = {"text": "one", "access": access}
-    body = {"namespaceId": space, "ingestConfig": {"source": "TEXT", "config": config}}
-    assert_error(org.client.post("/v1/ingest/text", json=body), 400, "INVALID_INGEST_CONFIG")
-    org.text(space, "two", externalId="it")
-    body = {"namespaceId": space, "filterConfig": {"documentExternalIds": ["it"]}, "data": {"access": access}}
-    assert_error(org.client.patch("/v1/documents", json=body), 400, "INVALID_FILTER_CONFIG")
 
 
 def test_a_key_may_need_a_user_or_be_one(org, space):
@@ -242,25 +201,6 @@ def test_requests_on_behalf_of_a_user_only_read(organization):
     failures.report()
 
 
-def test_a_refused_write_on_behalf_of_a_user_changes_nothing(org, space):
-    org.text(space, "one", externalId="adas", access={"users": ["ada"]})
-    ada = {"X-On-Behalf-Of": "ada"}
-    config = {"text": "two", "externalId": "adas", "access": {"public": True}}
-    body = {"namespaceId": space, "ingestConfig": {"source": "TEXT", "config": config}}
-    selection = {"namespaceId": space, "filterConfig": {"documentExternalIds": ["adas"]}}
-    for method, at, content in (
-        ("POST", "/v1/ingest/text", body),
-        ("PATCH", "/v1/documents", {**selection, "data": {"access": {"public": True}}}),
-        ("POST", "/v1/documents/resync", selection),
-        ("DELETE", "/v1/documents", selection),
-    ):
-        refused = org.client.request(method, at, json=content, headers=ada)
-        assert assert_error(refused, 403, "FORBIDDEN")["error"]["details"]["reason"] == "on_behalf"
-    runs = org.client.get("/v1/ingest-job-runs", params={"namespaceId": space}).json()["data"]["ingestJobRuns"]
-    assert len(runs) == 1
-    assert (names(org.client, space, "ada"), names(org.client, space, "bob")) == ({"adas"}, set())
-
-
 def test_links_open_what_their_user_may_see_when_they_are_used(org, space, anonymous, api_settings):
     upload(org, space, "it.pdf", b"A file.", "application/pdf")
     set_access(org, space, {"groups": ["staff"]}, "it.pdf")
@@ -276,32 +216,6 @@ def test_links_open_what_their_user_may_see_when_they_are_used(org, space, anony
     assert_error(anonymous.get(link), 404, "NOT_FOUND")
     (whole,) = list_documents(org.client, space, includeConfig={"rawFileUrl": True})
     assert anonymous.get(path(api_settings, whole["rawFileUrl"])).content == b"A file."
-
-
-def test_the_audit_log_names_the_user(org, space):
-    body = {"namespaceId": space, "filterConfig": {"documentIds": ["none"]}, "data": {"metadata": {"a": 1}}}
-    assert_error(org.client.patch("/v1/documents", json=body, headers={"X-On-Behalf-Of": "ada"}), 403, "FORBIDDEN")
-    entries = org.client.get("/v1/audit").json()["data"]["entries"]
-    assert [entry["principal"] for entry in entries if entry["route"] == "/v1/documents"] == ["ada"]
-
-
-def test_hybrid_search_and_batch_show_what_the_user_may_see(org, space, library):
-    library.put(["canary one"], external_id="hidden")
-    library.put(["canary two"], external_id="open")
-    set_access(org, space, {"users": ["ada"]}, "hidden")
-    words = {"query": "canary", "hybridConfig": {"semanticWeight": 0, "keywordWeight": 1}}
-
-    def external_ids(answer):
-        return {result["document"]["externalId"] for result in answer}
-
-    for user, expected in (("ada", {"hidden", "open"}), ("bob", {"open"})):
-        headers = {"X-On-Behalf-Of": user}
-        single = org.client.post("/v1/search/hybrid", json={**words, "namespaceId": space}, headers=headers)
-        assert external_ids(single.json()["data"]["results"]) == expected
-        several = org.client.post("/v1/search/hybrid", json={**words, "namespaceIds": [space]}, headers=headers)
-        assert external_ids(several.json()["data"]["results"]) == expected
-        batch = org.client.post("/v1/search/batch", json={"namespaceId": space, "queries": [words]}, headers=headers)
-        assert external_ids(batch.json()["data"]["results"][0]["results"]) == expected
 
 
 def test_a_note_on_stop_words_tells_nothing_of_the_languages_of_hidden_documents(org, space, library):
@@ -326,16 +240,6 @@ def test_a_note_on_stop_words_tells_nothing_of_the_languages_of_hidden_documents
         message, data = search_words(headers)
         assert "stop words alone" in message
         assert "stop words alone" in data["note"]
-
-
-def test_stop_word_notes_reveal_no_hidden_documents(org, space, library):
-    words = {"namespaceId": space, "query": "where it is", "hybridConfig": {"semanticWeight": 0, "keywordWeight": 1}}
-    bob = {"X-On-Behalf-Of": "bob"}
-    empty = org.client.post("/v1/search/hybrid", json=words, headers=bob).json()
-    library.put(["The harbour seal dives for up to thirty minutes and eats the fish of the coast."], external_id="one")
-    set_access(org, space, {"users": ["ada"]}, "one")
-    assert org.client.post("/v1/search/hybrid", json=words, headers=bob).json() == empty
-    assert "note" in org.client.post("/v1/search/hybrid", json=words, headers={"X-On-Behalf-Of": "ada"}).json()["data"]
 
 
 @pytest.fixture

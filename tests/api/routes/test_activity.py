@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import time
 
-import pytest
-
-from retrieval.jobs.activity import bucket_of, percentile
 from retrieval.ports import Scope
 from tests.library import Library
 
@@ -69,15 +66,3 @@ def test_documents_are_counted_by_hour_and_day_also_where_there_are_none(org):
         assert counts == [(0, 0)] * (number - 1) + [(1, 0)]
         moments = [count["at"]["isoString"] for count in answer[name]]
         assert moments == sorted(moments)
-
-
-@pytest.mark.parametrize("milliseconds", [0.5, 1.0, 37.0, 950.0, 12_000.0])
-def test_a_time_is_read_back_within_five_percent(milliseconds):
-    assert percentile([(bucket_of(milliseconds), 1)], 0.5) == pytest.approx(milliseconds, rel=0.05, abs=0.06)
-
-
-def test_percentiles_count_searches():
-    counts = [(bucket_of(10.0), 90), (bucket_of(100.0), 9), (bucket_of(1000.0), 1)]
-    assert percentile(counts, 0.5) == pytest.approx(10, rel=0.05)
-    assert percentile(counts, 0.95) == pytest.approx(100, rel=0.05)
-    assert percentile(counts, 1.0) == pytest.approx(1000, rel=0.05)

@@ -11,11 +11,6 @@ from tests.library import Library
 
 
 @pytest.fixture
-def space(org):
-    return org.namespace()
-
-
-@pytest.fixture
 def connection(org, space):
     """ACTIVE connection after authorization."""
     library = Library(org.db, Scope(org.id, space, ""), None)

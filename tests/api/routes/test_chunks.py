@@ -4,21 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from retrieval.ports import Scope
 from tests.api.support import assert_error
-from tests.library import Library
 
 CHUNK_TEXTS = ["owls hunt mice", "mice hunt cheese", "cheese hunts nobody"]
-
-
-@pytest.fixture
-def space(org):
-    return org.namespace()
-
-
-@pytest.fixture
-def library(org, space):
-    return Library(org.db, Scope(org.id, space, ""), None)
 
 
 def ask(org, space, document, **query):
@@ -73,14 +61,6 @@ def test_a_deleted_document_has_no_chunks(org, space, library):
     body = {"namespaceId": space, "filterConfig": {"documentIds": [document]}}
     assert org.client.request("DELETE", "/v1/documents", json=body).status_code == 200
     assert_error(ask(org, space, document), 404, "DOCUMENTS_NOT_FOUND")
-
-
-def test_a_cursor_belongs_to_its_document(org, space, library):
-    document, other_document = library.put(CHUNK_TEXTS), library.put(CHUNK_TEXTS)
-    cursor = ask(org, space, document, pageSize=1).json()["data"]["nextCursor"]
-    assert_error(ask(org, space, other_document, cursor=cursor), 400, "INVALID_FILTER_CONFIG")
-    assert_error(ask(org, space, document, cursor="x"), 400, "INVALID_FILTER_CONFIG")
-    assert_error(ask(org, space, document, pageSize=101), 400, "INVALID_FILTER_CONFIG")
 
 
 def test_search_explains_itself_when_asked(org, space, library):

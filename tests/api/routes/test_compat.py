@@ -73,27 +73,16 @@ def test_dify_gets_records(org, space):
         ("topic", "is", "birds", {"owls.md"}),
         ("topic", "is not", "birds", {"mice.md", "stories.md"}),
         ("topic", "contains", "mam", {"mice.md"}),
-        ("topic", "not contains", "mam", {"owls.md", "stories.md"}),
         ("topic", "start with", "bi", {"owls.md"}),
-        ("topic", "end with", "als", {"mice.md"}),
         ("topic", "in", ["birds", "mammals"], {"owls.md", "mice.md"}),
-        ("topic", "in", "birds, mammals", {"owls.md", "mice.md"}),
-        ("topic", "not in", ["birds"], {"mice.md", "stories.md"}),
         ("topic", "empty", None, {"stories.md"}),
         ("topic", "not empty", None, {"owls.md", "mice.md"}),
-        ("empty", "not empty", None, set()),
         ("year", "=", "2024", {"owls.md"}),
         ("year", "≠", 2024, {"mice.md", "stories.md"}),
         ("year", ">", 2020, {"owls.md"}),
-        ("year", "≥", "2020", {"owls.md", "mice.md"}),
-        ("year", "<", 2024, {"mice.md"}),
-        ("year", "≤", 2024.0, {"owls.md", "mice.md"}),
         ("tags", "contains", "night", {"owls.md"}),
         ("at", "before", "2026-04-01", {"owls.md"}),
-        ("at", "after", "2026-04-01", set()),
-        ("at", "before", 1_800_000_000, {"owls.md"}),
         ("stamp", "before", "1800000000", {"owls.md"}),
-        ("stamp", "after", 1_800_000_000, set()),
     ],
 )
 def test_difys_conditions_are_those_of_a_search(org, space, name, operator, value, titles):
@@ -143,15 +132,6 @@ def test_openais_sdk_searches_a_namespace(client, space):
     assert 0 < page.data[-1].score <= first.score <= 1
     assert [hit.filename for hit in client.vector_stores.search(space, query="owls", max_num_results=1)] == ["owls.md"]
     assert list(client.vector_stores.search(space, query="nothing such", filters=None)) == []
-
-
-def test_openai_gets_as_many_chunks_of_a_document_as_a_group_may_have(client, org):
-    short_space = org.namespace(**STATIC)
-    library = Library(org.db, Scope(org.id, short_space, ""), None)
-    library.put([f"owls, part {number}" for number in range(12)], name="long.md")
-    library.put(["owls in short"], name="short.md")
-    page = client.vector_stores.search(short_space, query="owls", max_num_results=2)
-    assert {hit.filename: len(hit.content) for hit in page.data} == {"long.md": 10, "short.md": 1}
 
 
 def test_openais_filters_and_options_are_those_of_a_search(client, space):

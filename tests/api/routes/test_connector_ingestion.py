@@ -64,23 +64,6 @@ def test_picking_is_kept_with_the_request(org, space):
     assert_error(post(org, space, "box", connection_id, config={"pick": "yes"}), 400, "INVALID_INGEST_CONFIG")
 
 
-def test_chosen_sites_and_libraries_are_kept_with_the_request(org, space):
-    connection_id = connection(org, space, "SHAREPOINT")
-    include = [{"path": "sites/marketing"}, {"id": "b!drive"}]
-    answer = post(org, space, "sharepoint", connection_id, config={"include": include})
-    assert answer.status_code == 200, answer.text
-    row = org.db.row(
-        "select j.config from job_runs r join jobs j on j.id = r.job_id where r.id = %(run)s",
-        {"run": answer.json()["data"]["ingestJobRunId"]},
-    )
-    assert row["config"]["request"] == {"include": include}
-    refused = post(
-        org, space, "sharepoint", connection_id, config={"include": [{"path": "a"}, {"id": "b", "path": "c"}]}
-    )
-    error = assert_error(refused, 400, "INVALID_INGEST_CONFIG")["error"]
-    assert error["details"]["field"] == "ingestConfig.config.include[1]"
-
-
 @pytest.mark.parametrize("path", SOURCES)
 def test_what_is_chosen_is_kept_with_the_request_and_what_makes_no_sense_is_told(org, space, path):
     connection_id = connection(org, space, SOURCES[path])
@@ -133,21 +116,3 @@ def test_only_an_active_connection_of_that_connector_will_do(org, space, path):
     unsuitable = connection(org, space, "BOX" if path != "box" else "NOTION")
     assert_error(post(org, space, path, unsuitable), 400, "INVALID_INGEST_CONFIG")
     assert_error(post(org, space, path, "conn_none"), 404, "CONNECTION_NOT_FOUND")
-
-
-def test_a_connection_of_somebody_else_is_none(org, organization, space):
-    hers = connection(org, space, "BOX", tenant="alice")
-    assert post(org, space, "box", hers, tenant="alice").status_code == 200
-    missing = post(org, space, "box", "conn_none")
-    elsewhere = org.namespace(boxConfig=APP)
-    stranger = organization()
-    theirs = stranger.namespace(boxConfig=APP)
-    for answer in (
-        post(org, space, "box", hers),
-        post(org, space, "box", hers, tenant="bob"),
-        post(org, elsewhere, "box", hers, tenant="alice"),
-        post(stranger, theirs, "box", hers, tenant="alice"),
-    ):
-        assert_error(answer, 404, "CONNECTION_NOT_FOUND")
-        assert answer.content == missing.content
-    assert_error(post(stranger, space, "box", hers), 404, "NAMESPACE_NOT_FOUND")

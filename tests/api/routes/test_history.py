@@ -4,13 +4,6 @@ from __future__ import annotations
 
 import json
 
-import pytest
-
-
-@pytest.fixture
-def space(org):
-    return org.namespace()
-
 
 def ask(org, space, document, **query):
     return org.client.get(f"/v1/documents/{document}/history", params={"namespaceId": space, **query})
@@ -61,14 +54,3 @@ def test_the_history_shows_the_outcome_of_each_run(org, space):
     assert [entry["chunks"] for entry in history] == [None, 5, None, 3]
     assert "account is empty" in history[0]["error"]
     assert history[0]["finishedAt"]["isoString"] >= history[0]["createdAt"]["isoString"]
-
-
-def test_the_history_is_paged_newest_first(org, space):
-    for number in range(3):
-        accepted = org.text(space, f"version {number}", name="notes")["data"]
-    document = accepted["documents"][0]["id"]
-    first = ask(org, space, document, pageSize=2).json()["data"]
-    assert (first["itemsReturned"], first["hasNextPage"]) == (2, True)
-    assert first["history"][0]["ingestJobRun"]["id"] == accepted["ingestJobRunId"]
-    second = ask(org, space, document, cursor=first["nextCursor"]).json()["data"]
-    assert (second["itemsReturned"], second["hasNextPage"], second["nextCursor"]) == (1, False, None)

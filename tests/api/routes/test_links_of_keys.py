@@ -9,21 +9,14 @@ import pytest
 from retrieval.accounts import api_keys
 from retrieval.ports import Scope
 from tests.api.routes.test_files import INCLUDE, path, upload
-from tests.api.routes.test_mcp import KEYWORDS_ONLY, ask, rpc
+from tests.api.routes.test_mcp import KEYWORDS_ONLY, rpc
 from tests.api.support import assert_error, client_of
 from tests.library import Library
 
 SCOPES = [
-    ["search"],
-    ["search", "ingest:read"],
     ["search", "documents:write", "ingest:write", "namespaces:read"],
     ["search", "documents:read"],
 ]
-
-
-@pytest.fixture
-def space(org):
-    return org.namespace()
 
 
 @pytest.fixture
@@ -61,15 +54,6 @@ def test_only_a_key_that_may_read_documents_is_handed_links(org, space, document
     assert "harbour seal" in result["content"][0]["text"]
     hit = result["structuredContent"]["results"][0]
     assert ("url" in hit) is ("documents:read" in scopes)
-
-
-def test_the_official_client_takes_a_hit_without_a_link(org, space, document):
-    search_key = api_keys.create_key(org.db, org.ring, org.id, "search alone", scopes=["search"])
-    answer = ask(
-        org, "search", {"namespaceId": space, "query": "seal", "hybridConfig": KEYWORDS_ONLY}, search_key.api_key
-    )
-    assert answer.structured_content["results"][0]["document"]["id"] == document
-    assert "url" not in answer.structured_content["results"][0]
 
 
 def test_a_link_ends_when_its_key_is_revoked_and_no_other_link_does(org, space, anonymous, api_settings):

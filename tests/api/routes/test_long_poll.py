@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import threading
 import time
-from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-
-from tests.api.support import assert_error
 
 
 @pytest.fixture
@@ -66,25 +63,3 @@ def test_a_completed_run_and_another_status_than_the_known_one_answer_at_once(ru
         answer, seconds = run.read(waitSeconds=20, **since)
         assert status_of(answer) == "COMPLETED"
         assert seconds < 5
-
-
-def test_many_wait_for_the_same_run(run):
-    with ThreadPoolExecutor(30) as pool:
-        waiting = [pool.submit(run.read, waitSeconds=20, since="QUEUED") for _ in range(30)]
-        time.sleep(1)
-        run.moves_on("PRE_PROCESSING", 0).join()
-        results = [future.result() for future in waiting]
-    assert {status_of(answer) for answer, _ in results} == {"PRE_PROCESSING"}
-    assert max(seconds for _, seconds in results) < 8
-
-
-@pytest.mark.parametrize("query", [{"waitSeconds": "31"}, {"waitSeconds": "-1"}, {"waitSeconds": "x"}, {"since": "X"}])
-def test_a_wait_out_of_range_is_refused(run, query):
-    assert_error(run.read(**query)[0], 400, "INVALID_REQUEST")
-
-
-def test_without_waiting_nothing_is_new(run):
-    answer, seconds = run.read()
-    assert status_of(answer) == "QUEUED"
-    assert status_of(run.read(waitSeconds=0)[0]) == "QUEUED"
-    assert seconds < 5

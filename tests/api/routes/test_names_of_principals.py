@@ -9,7 +9,6 @@ import pytest
 from tests.api.routes.test_access import names, put_group
 from tests.api.support import assert_error
 
-ADDRESS = "ada@example.com"
 IMITATIONS = [
     "\u24d0da@example.com",
     "\xaada@example.com",
@@ -17,11 +16,6 @@ IMITATIONS = [
     "ada@e\uff58ample.com",
     "ada\uff20example.com",
 ]
-
-
-@pytest.fixture
-def space(org):
-    return org.namespace()
 
 
 def ways_to_send(org, space, name):

@@ -3,16 +3,10 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
-from types import SimpleNamespace
 
 import psycopg
 import pytest
 
-from api import query_limits
-from connectors.vectors.pgvector import PgVectorStore
-from retrieval.database import statement_budget
-from retrieval.errors import ErrorCode, ServiceError
-from retrieval.filters import parse_search
 from retrieval.ports import Scope
 from tests.api.support import client_of, serve
 from tests.library import Library
@@ -71,16 +65,6 @@ def test_a_search_that_is_too_dear_names_its_conditions(client, space, api_datab
     assert client.post("/v1/search/hybrid", json={**body, "filter": {"where": SLOW_CONDITION}}).status_code == 200
 
 
-def test_one_query_of_a_batch_is_too_dear_alone(client, space, api_database):
-    body = {
-        "namespaceId": space,
-        "queries": [{"query": "owls", "hybridConfig": KEYWORDS_ONLY, "filter": {"where": SLOW_CONDITION}}],
-    }
-    with documents_locked(api_database):
-        (result,) = client.post("/v1/search/batch", json=body).json()["data"]["results"]
-    assert (result["error"]["details"]["reason"], result["error"]["details"]["field"]) == ("took_too_long", "filter")
-
-
 def test_a_list_with_conditions_or_facets_ends_in_time(client, space, api_database):
     body = {"namespaceId": space, "filterConfig": {}, "facets": ["metadata.text", "document.type"]}
     condition_body = {**body, "facets": [], "filterConfig": {"where": SLOW_CONDITION}}
@@ -90,30 +74,3 @@ def test_a_list_with_conditions_or_facets_ends_in_time(client, space, api_databa
     assert len(client.post("/v1/documents", json=condition_body).json()["data"]["documents"]) == 1
     counted = client.post("/v1/documents", json=body).json()["data"]["facets"]["metadata.text"]
     assert counted == [{"value": "3 seals", "count": 1}]
-
-
-def test_the_vector_store_in_the_same_database_is_bounded_too(org, space, api_database):
-    scope = Scope(org.id, space, "")
-    store = PgVectorStore(org.db, space, 8)
-    Library(org.db, scope, store).put(["seals"], [[1.0] * 8])
-    search = parse_search({"where": SLOW_CONDITION}, ErrorCode.INVALID_SEARCH_REQUEST)
-    services = SimpleNamespace(settings=SimpleNamespace(search_seconds=0.5))
-    with (
-        documents_locked(api_database),
-        pytest.raises(ServiceError) as refusal,
-        query_limits.limit_search(services, search),
-    ):
-        store.query(scope, [1.0] * 8, 10, search)
-    assert (refusal.value.reason, refusal.value.field) == ("took_too_long", "filter")
-
-
-def test_many_short_statements_count_together(org):
-    # A search repeats queries while hits are missing.
-
-    def search() -> None:
-        for _ in range(20):
-            org.db.rows("select pg_sleep(0.1)")
-
-    with statement_budget.limit_time(0.3), pytest.raises(psycopg.errors.QueryCanceled):
-        search()
-    assert org.db.rows("select pg_sleep(0.4)"), "others are not bounded by it"

@@ -7,8 +7,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from retrieval import ids
-from retrieval.jobs.queries import batches
-from tests.api.routes.test_runs import act, batched, get, run_of, succeeded
+from tests.api.routes.test_runs import get, run_of
 
 
 @pytest.fixture(autouse=True)
@@ -45,16 +44,6 @@ def test_places_count_only_the_own_queue(org):
     assert answer.json()["data"]["queuePosition"] == 1
 
 
-def test_begun_ended_and_cancelled_runs_have_no_place(org):
-    space = org.namespace()
-    first, second, third = (run_of(org.text(space, f"text {number}")) for number in range(3))
-    succeeded(org, first)
-    assert queue_place(org, space, first) == (None, None)
-    assert batches.claim_lease(org.db, batched(org, second), 1, seconds=60)
-    assert queue_place(org, space, second) == (None, None)
-    assert act(org, space, third, "cancel").json()["data"]["queuePosition"] is None
-
-
 def test_the_start_is_estimated_by_recent_throughput(org):
     space = org.namespace()
     waiting = [run_of(org.text(space, f"text {number}")) for number in range(21)]
@@ -63,16 +52,3 @@ def test_the_start_is_estimated_by_recent_throughput(org):
     first, last = (queue_place(org, space, run)[1] for run in (waiting[0], waiting[-1]))
     assert current_time - timedelta(seconds=1) < first < current_time + timedelta(seconds=4)
     assert current_time + timedelta(seconds=15) < last < current_time + timedelta(seconds=25)
-
-
-def test_a_run_that_was_lost_waits_again(org):
-    space = org.namespace()
-    run = run_of(org.text(space))
-    batch = batched(org, run)
-    assert batches.claim_lease(org.db, batch, 1, seconds=60)
-    org.db.rows(
-        "update batches set lease_until = null, dispatched_at = null, attempt = 2, flow_run_id = null"
-        " where id = %(batch)s",
-        {"batch": batch},
-    )
-    assert queue_place(org, space, run)[0] == 1

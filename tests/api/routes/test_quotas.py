@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 
@@ -158,35 +157,6 @@ def test_a_tenants_quota_is_its_own(org, organization):
     assert post(stranger, stranger.namespace(), "b", tenant="alice").status_code == 200
 
 
-def test_a_refusal_is_not_kept_for_its_idempotency_key(org):
-    space = org.namespace()
-    set_quotas(org, documents=0)
-    key = {"Idempotency-Key": "one"}
-    assert_exceeded(post(org, space, "a", **key), "documents", 0, 0)
-    set_quotas(org, documents=1)
-    first, second = post(org, space, "a", **key), post(org, space, "a", **key)
-    assert first.status_code == 200
-    assert second.content == first.content
-    assert_exceeded(post(org, space, "b"), "documents", 1, 1)
-
-
-def test_a_wrong_count_is_corrected(org, api_db):
-    space = org.namespace()
-    set_quotas(org, documents=2)
-    post(org, space, "a")
-    api_db.rows(
-        "insert into quota_changes (organization_id, tenant, documents, stored_bytes) values (%(org)s, '', 5, 0)",
-        {"org": org.id},
-    )
-    assert_exceeded(post(org, space, "b"), "documents", 6, 2)
-    api_db.rows("update organizations set counted_at = now() - interval '1 hour' where id = %(org)s", {"org": org.id})
-    assert quotas.recount_due(api_db) >= 1
-    assert post(org, space, "b").status_code == 200
-    assert_exceeded(post(org, space, "c"), "documents", 2, 2)
-    parts = api_db.rows("select documents from quota_changes where organization_id = %(org)s", {"org": org.id})
-    assert sum(part["documents"] for part in parts) == 2
-
-
 def test_counting_anew_while_others_write_stays_exact(org, api_db):
     space = org.namespace()
     set_quotas(org, documents=40)
@@ -242,23 +212,3 @@ def test_usage_by_day_namespace_and_tenant(org, api_db):
     for wrong in ({"by": "hour"}, {"from": "2026-11-01"}, {"from": "2020-01-01"}, {"from": "yesterday"}):
         answer = org.client.get("/v1/usage", params={"to": "2026-10-31", **wrong})
         assert_error(answer, 400, "INVALID_REQUEST")
-
-
-def test_who_waits_for_a_quota_keeps_no_connection_from_others(org, organization, api_db):
-    # More waiting writes of an organization than connections of the API; another organization continues.
-    space, stranger = org.namespace(), organization()
-    elsewhere = stranger.namespace()
-    set_quotas(org, documents=100)
-    with ThreadPoolExecutor(12) as pool:
-        with api_db.transaction() as connection:
-            connection.execute("select pg_advisory_xact_lock(%(lock)s)", {"lock": quotas.organization_lock(org.id)})
-            keyed = [{}, *({"Idempotency-Key": f"key-{number}"} for number in range(5))]
-            waiting = [pool.submit(post, org, space, f"waits {number}", **keyed[number % 6]) for number in range(12)]
-            time.sleep(1)
-            for number in range(5):
-                start = time.monotonic()
-                assert post(stranger, elsewhere, f"goes on {number}").status_code == 200
-                assert time.monotonic() - start < 3
-            assert not any(future.done() for future in waiting)
-        assert {future.result().status_code for future in waiting} <= {200, 409}
-        assert sum(future.result().status_code == 200 for future in waiting) >= 7

@@ -10,7 +10,7 @@ from argparse import Namespace
 import httpx
 import pytest
 
-from local import LocalError, health
+from local import LocalError
 from retrieval import readiness
 from retrieval.database import revisions
 from retrieval.database.database import Database
@@ -44,16 +44,6 @@ def reason(answer: httpx.Response) -> str:
     return str(answer.json()["reason"])
 
 
-def test_a_machine_without_landlock_is_ready_with_a_warning(at, monkeypatch):
-    _, ask = at
-    assert ask().json() == {"status": "ready", "reason": None}
-    monkeypatch.setattr("connectors.parsers.confinement.landlock_version", lambda: 0)
-    ready = ask()
-    assert ready.status_code == 200
-    assert ready.json()["status"] == "ready"
-    assert "no Landlock" in ready.json()["warnings"][0]
-
-
 def test_a_schema_of_another_version_is_not_ready(at, own_db):
     _, ask = at
     assert ask().status_code == 200
@@ -83,16 +73,6 @@ def test_work_goes_on_while_the_next_version_is_about_to_start(at, own_db, role,
     monkeypatch.setattr(revisions, "newest_revision", lambda: "9999")
     (reason,) = role(own_db, configured)
     assert "run `retrieval migrate`" in reason
-
-
-def test_a_database_clock_that_went_back_is_reported(at, own_db):
-    _, ask = at
-    readiness.record_loops(own_db, "here:1", [LoopReport("dispatch", 1.0, 120.0)])
-    own_db.rows("update dispatcher_loops set recorded_at = recorded_at + interval '1 hour'")
-    readiness.record_loops(own_db, "here:1", [LoopReport("dispatch", 1.0, 120.0)])
-    time.sleep(1.1)
-    assert "clock went back by 3" in reason(ask())
-    assert ask(**{"for": "requests"}).status_code == 200
 
 
 def test_a_full_or_foreign_folder_of_files_is_not_ready(at, own_db):
@@ -145,46 +125,6 @@ def test_a_role_does_not_start_with_another_folder(own_db, tmp_path, ring, monke
     for role in ("worker", "dispatcher", "api"):
         with pytest.raises(LocalError, match="is not the one that this service's files are in"):
             run_role.run(Namespace(command=role), settings)
-
-
-def test_an_installation_of_before_is_claimed_only_where_its_files_are(own_db, new_namespace_with_file, tmp_path):
-    configured, key = new_namespace_with_file
-    empty = Settings(home=tmp_path / "empty")
-    assert "holds none of this service's stored files" in str(files_folder.claim_folder(own_db, empty))
-    (configured.files / key).parent.mkdir(parents=True)
-    (configured.files / key).write_text("kept")
-    assert files_folder.claim_folder(own_db, configured) is None
-
-
-@pytest.fixture
-def new_namespace_with_file(own_db, tmp_path):
-    """Return the settings of a home, and the key of a stored file in a LOCAL namespace."""
-    own_db.rows("insert into organizations (id, name) values ('org_1', 'test')")
-    own_db.rows(
-        "insert into namespaces (id, organization_id, name, secrets, config)"
-        " values ('ns_1', 'org_1', 'test', '', '{\"fileStorageConfig\": {\"type\": \"LOCAL\"}}')"
-    )
-    partition = own_db.row("insert into partitions (namespace_id, tenant) values ('ns_1', '') returning id")
-    own_db.rows(
-        "insert into jobs (id, organization_id, partition_id, source) values ('j', 'org_1', %(id)s, 'TEXT')", partition
-    )
-    own_db.rows(
-        "insert into job_runs (id, job_id, partition_id, source) values ('ijr_1', 'j', %(id)s, 'TEXT')", partition
-    )
-    own_db.rows(
-        "insert into run_documents (job_run_id, document_id, position, generation, name, parsed_key)"
-        " values ('ijr_1', 'doc_1', 1, 1, 'a', 'ns_1/doc/parsed')"
-    )
-    return Settings(home=tmp_path / "one"), "ns_1/doc/parsed"
-
-
-def test_the_probe_of_the_dispatcher_says_what_it_waits_for(own_db, tmp_path, ring, capsys):
-    key = "1:" + base64.b64encode(bytes(32)).decode()
-    settings = Settings(home=tmp_path, database_url=own_db.url, secret_key=key)
-    assert health.probe_role(Namespace(role="dispatcher"), settings) == 0
-    readiness.record_loops(own_db, "here:1", [LoopReport("reconcile", 500.0, 600.0)])
-    assert health.probe_role(Namespace(role="dispatcher"), settings) == 3
-    assert "The dispatcher's loop `reconcile` has not succeeded" in capsys.readouterr().out
 
 
 def test_a_process_that_ends_says_so_before_it_stops_listening(api_database, ring, tmp_path):

@@ -97,15 +97,6 @@ def test_a_dry_run_starts_nothing_and_counts_what_the_resync_then_queues(org, ap
     assert (done["itemsQueued"], done["itemsSkipped"], len(runs["ingestJobRunIds"])) == (3, 1, 3)
 
 
-def test_a_failed_text_is_queued_with_the_text_that_failed(org, space):
-    document = org.text(space, "Owls see in the dark.", name="owls")["data"]["documents"][0]["id"]
-    org.db.rows("update run_documents set status = 'FAILED' where document_id = %(id)s", {"id": document})
-    org.db.rows("update documents set status = 'FAILED', error = 'x' where id = %(id)s", {"id": document})
-    run = resync(org, space, {"documentIngestionStatuses": ["FAILED"]}).json()["data"]["ingestJobRunId"]
-    inbox_row = org.db.row("select content from inbox where job_run_id = %(run)s", {"run": run})
-    assert inbox_row == {"content": "Owls see in the dark."}
-
-
 def test_documents_of_several_jobs_get_a_run_each_and_the_others_a_reason(org, space):
     files = [upload(org, space, f"{name}.txt") for name in ("a", "b")]
     succeed(org, *files)
@@ -127,19 +118,6 @@ def test_documents_of_several_jobs_get_a_run_each_and_the_others_a_reason(org, s
     }
     repeated = resync(org, space, {"documentIds": files}).json()["data"]
     assert (repeated["itemsQueued"], repeated["ingestJobRunId"], repeated["ingestJobRunIds"]) == (0, None, [])
-
-
-def test_a_page_of_a_list_is_queued_to_be_fetched_anew(org, space):
-    page = {"source": "URLS_LIST", "config": {"urls": ["https://example.org/"]}}
-    answer = org.client.post("/v1/ingest/urls", json={"namespaceId": space, "ingestConfig": page}).json()["data"]
-    (document,) = (entry["id"] for entry in answer["documents"])
-    org.db.rows(
-        "update run_documents set status = 'FAILED', raw_key = 'old' where document_id = %(id)s", {"id": document}
-    )
-    org.db.rows("update documents set status = 'FAILED' where id = %(id)s", {"id": document})
-    run = resync(org, space, {"documentIds": [document]}).json()["data"]["ingestJobRunId"]
-    queued = org.db.row("select name, raw_key, status from run_documents where job_run_id = %(run)s", {"run": run})
-    assert queued == {"name": "https://example.org/", "raw_key": None, "status": "QUEUED"}
 
 
 def test_a_resync_undoes_no_change_of_metadata(org, space):

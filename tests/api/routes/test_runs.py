@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 import uuid
 
 import pytest
 
-from api import flow_runs
 from api.routes.runs import prefect_url
-from api.wire.runs import FlowRun
 from connectors.files.local import LocalFiles
 from retrieval import ids
 from retrieval.ingestion import fetch
@@ -123,15 +120,6 @@ def test_job_runs_are_sorted_over_all_pages(org, sort, order):
     assert listed_ids == [runs[name] for name in order]
 
 
-def test_a_cursor_goes_with_its_order(org):
-    space = org.namespace()
-    for number in range(2):
-        org.text(space, f"text {number}")
-    cursor = list_runs(org, space, pageSize=1, sort="longest")["nextCursor"]
-    query = {"namespaceId": space, "cursor": cursor, "sort": "status"}
-    assert_error(org.client.get("/v1/ingest-job-runs", params=query), 400, "INVALID_REQUEST")
-
-
 def test_job_runs_are_listed_by_their_outcome(org):
     space = org.namespace()
     good, bad, ended, waiting = (run_of(org.text(space, f"text {n}")) for n in range(4))
@@ -149,43 +137,6 @@ def test_job_runs_are_listed_by_their_outcome(org):
     assert_error(wrong, 400, "INVALID_REQUEST")
 
 
-def test_job_runs_are_filtered_by_status(org):
-    space = org.namespace()
-    waits, ends = run_of(org.text(space, "a")), run_of(org.text(space, "b"))
-    failed(org, ends)
-    assert [run["id"] for run in list_runs(org, space, status="QUEUED")["ingestJobRuns"]] == [waits]
-    assert [run["id"] for run in list_runs(org, space, status="COMPLETED")["ingestJobRuns"]] == [ends]
-    assert list_runs(org, space, status="PROCESSING")["ingestJobRuns"] == []
-    answer = org.client.get("/v1/ingest-job-runs", params={"namespaceId": space, "status": "FAILED"})
-    assert_error(answer, 400, "INVALID_REQUEST")
-
-
-def test_progress_timings_and_the_flow_run_are_told(org, api_settings):
-    space = org.namespace()
-    run = run_of(org.text(space))
-    initial = get(org, space, run)
-    counted = ("fetched", "parsed", "chunked", "embedded", "upserted", "failed", "skipped", "removed")
-    zero = dict.fromkeys((*counted, "awaitingConfirmation"), 0)
-    assert initial["progress"] == {"found": 1, **zero, "skippedReasons": {}}
-    assert initial["timings"] == {}
-    assert initial["prefectUrl"] is None
-    lease, window = claimed(org, run), keys_of(org, run)
-    run_documents.start_window(org.db, lease, window)
-    run_documents.advance_items(
-        org.db,
-        lease,
-        [(item, {}) for item in run_documents.items_at_stage(org.db, lease, window, "accepted")],
-        "parsed",
-    )
-    run_documents.add_timing(org.db, lease, window, "parse", 0.25)
-    final = get(org, space, run)
-    assert final["progress"] == {"found": 1, **zero, "fetched": 1, "parsed": 1, "skippedReasons": {}}
-    assert final["timings"] == {"parse": 0.25}
-    assert list_runs(org, space)["ingestJobRuns"][0]["progress"] == final["progress"]
-    run_documents.fail_items(org.db, lease, {window[0]: "It is damaged."})
-    assert get(org, space, run)["progress"]["failed"] == 1
-
-
 @pytest.mark.parametrize(
     ("api", "page"),
     [
@@ -198,18 +149,6 @@ def test_the_link_leads_to_the_flow_run_and_holds_no_credentials(api_settings, a
     settings = api_settings.model_copy(update={"prefect_api_url": api})
     assert prefect_url(settings, "f") == page
     assert prefect_url(settings, None) is None
-
-
-def test_a_run_is_shown_where_prefect_does_not_answer(org, api_settings):
-    space = org.namespace()
-    run = run_of(org.text(space))
-    path = f"/v1/ingest-job-runs/{run}?namespaceId={space}"
-    assert "flowRun" not in org.client.get(path).json()["data"]
-    assert org.client.get(f"{path}&withFlowRun=true").json()["data"]["flowRun"] is None
-    batched(org, run)
-    assert org.client.get(f"{path}&withFlowRun=true").json()["data"]["flowRun"] is None, "no address of Prefect"
-    away = api_settings.model_copy(update={"prefect_api_url": "http://127.0.0.1:9/api"})
-    assert asyncio.run(flow_runs.read_flow_run(away, "f")) == FlowRun(reachable=False, states=[])
 
 
 @pytest.mark.parametrize("dispatched", [False, True])
@@ -229,27 +168,6 @@ def test_a_waiting_run_is_cancelled_at_once(org, dispatched):
         assert run_documents.list_windows(org.db, lease, documents=10, size=1000) == []
 
 
-def test_a_run_that_is_worked_on_ends_between_two_steps(org):
-    space = org.namespace()
-    run = run_of(org.text(space))
-    lease, window = claimed(org, run), keys_of(org, run)
-    run_documents.start_window(org.db, lease, window)
-    data = act(org, space, run, "cancel").json()["data"]
-    assert (data["status"], len(data["documents"]["processing"])) == ("PROCESSING", 1)
-    assert run_documents.items_at_stage(org.db, lease, window, "accepted") == []
-    results.settle_runs(org.db, lease)
-    data = get(org, space, run)
-    assert (data["status"], len(data["documents"]["cancelled"])) == ("COMPLETED", 1)
-
-
-def test_a_finished_run_stays_as_it_is(org):
-    space = org.namespace()
-    run = run_of(org.text(space))
-    failed(org, run)
-    job_run = get(org, space, run)
-    assert act(org, space, run, "cancel").json()["data"] == job_run
-
-
 def test_the_failed_text_of_a_run_is_run_again_from_what_was_kept(org):
     space = org.namespace()
     first = org.text(space, "Kept.", name="a")
@@ -263,28 +181,11 @@ def test_the_failed_text_of_a_run_is_run_again_from_what_was_kept(org):
     assert data["documents"]["queued"] == [{"id": document, "status": "QUEUED", "error": None, "name": "a"}]
     inbox_row = org.db.row("select content from inbox where job_run_id = %(run)s", {"run": data["id"]})
     assert inbox_row["content"] == "Kept."
-    both = org.db.rows("select distinct job_id from job_runs where id in (%(a)s, %(b)s)", {"a": run, "b": data["id"]})
-    assert len(both) == 1
     listing = org.client.post("/v1/documents", json={"namespaceId": space, "filterConfig": {}}).json()["data"]
     assert [(entry["ingestionStatus"], entry["ingestionError"]) for entry in listing["documents"]] == [("QUEUED", None)]
     assert listing["documents"][0]["ingestJobRun"]["id"] == data["id"]
     assert len(get(org, space, run)["documents"]["failed"]) == 1
     assert_error(act(org, space, run, "retry"), 400, "INVALID_REQUEST")
-
-
-def test_the_failed_file_of_a_run_is_run_again_from_its_raw_file(org):
-    space = org.namespace()
-    files = {"file": ("a.txt", b"A file.", "text/plain")}
-    run = run_of(org.client.post("/v1/ingest/file", data={"namespaceId": space}, files=files).json())
-    failed(org, run)
-    new = act(org, space, run, "retry").json()["data"]["id"]
-    rows = org.db.rows(
-        "select raw_key, raw_hash, raw_size, name, media_type, status, stage, error from run_documents"
-        " where job_run_id in (%(a)s, %(b)s) order by generation",
-        {"a": run, "b": new},
-    )
-    assert rows[0]["raw_key"] == rows[1]["raw_key"] is not None
-    assert {**rows[0], "status": "QUEUED", "stage": "accepted", "error": None} == rows[1]
 
 
 @pytest.mark.parametrize("begun", [False, True])
@@ -320,29 +221,6 @@ def test_a_document_that_was_sent_again_meanwhile_is_left_alone(org):
     org.text(space, "Two.", name="a")
     answer = act(org, space, run, "retry")
     assert assert_error(answer, 400, "INVALID_REQUEST")["error"]["details"]["reason"] == "nothing_to_retry"
-    assert len(list_runs(org, space)["ingestJobRuns"]) == 2
-
-
-def test_a_run_that_could_not_find_out_what_to_ingest_tries_again(org):
-    space = org.namespace()
-    run = run_of(org.text(space))
-    lease = claimed(org, run)
-    with org.db.transaction() as connection:
-        batches.record_failed_listing(connection, run, "The site cannot be reached.")
-    results.settle_runs(org.db, lease)
-    new = act(org, space, run, "retry").json()["data"]
-    assert new["progress"]["found"] == 0
-    row = org.db.row("select to_discover from job_runs where id = %(run)s", {"run": new["id"]})
-    assert row["to_discover"]
-
-
-def test_a_retry_with_a_key_acts_once(org):
-    space = org.namespace()
-    run = run_of(org.text(space))
-    failed(org, run)
-    answers = [act(org, space, run, "retry", **{"Idempotency-Key": run}) for _ in range(3)]
-    assert {answer.status_code for answer in answers} == {200}
-    assert len({answer.content for answer in answers}) == 1
     assert len(list_runs(org, space)["ingestJobRuns"]) == 2
 
 
@@ -405,17 +283,6 @@ def test_what_failed_is_run_again_read_and_cut_in_another_way(org):
     assert (item.ocr, item.chunk_size, item.raw_key is not None) == ("STANDARD_OCR", 300, True)
 
 
-def test_a_listing_is_not_read_in_another_way_by_a_retry(org):
-    space = org.namespace(webScraperConfig={"provider": "BUILTIN"})
-    body = {"source": "SITEMAP", "config": {"url": "https://docs.example.org/sitemap.xml"}}
-    run = run_of(org.client.post("/v1/ingest/sitemap", json={"namespaceId": space, "ingestConfig": body}).json())
-    retry_body = {"namespaceId": space, "ocrConfig": {"strategy": "STANDARD_OCR"}}
-    refused = org.client.post(f"/v1/ingest-job-runs/{run}/retry", json=retry_body)
-    assert assert_error(refused, 400, "INVALID_REQUEST")["error"]["details"]["reason"] == "not_changeable"
-    overlap = {"namespaceId": space, "chunkConfig": {"chunkSize": 10, "chunkOverlap": 10}}
-    assert_error(org.client.post(f"/v1/ingest-job-runs/{run}/retry", json=overlap), 400, "INVALID_CHUNK_CONFIG")
-
-
 def test_job_runs_are_found_by_a_piece_of_what_they_are_about(org):
     space, other_space = org.namespace(webScraperConfig={"provider": "BUILTIN"}), org.namespace()
     text = run_of(org.text(space, "seals dive", name="Harbour seals 100%"))
@@ -429,9 +296,6 @@ def test_job_runs_are_found_by_a_piece_of_what_they_are_about(org):
         assert answer.status_code == 200, answer.text
         return [run["id"] for run in answer.json()["data"]["ingestJobRuns"]]
 
-    sharp = sent_file(org, other_space, "C# in a day? Why not.txt", b"sharp")
-    runs = org.client.get("/v1/ingest-job-runs", params={"namespaceId": other_space, "q": "why not"})
-    assert [run["id"] for run in runs.json()["data"]["ingestJobRuns"]] == [sharp], "signs of a name, not of an address"
     assert find_runs(q="harbour SEALS") == [text]
     assert find_runs(q="100%") == [text]
     assert find_runs(q="owls_at") == [file]
@@ -442,9 +306,5 @@ def test_job_runs_are_found_by_a_piece_of_what_they_are_about(org):
     assert find_runs(source="SITEMAP") == [site]
     assert find_runs(source="TEXT", q="owls") == []
     assert find_runs(ids=f"{file},{text},{elsewhere},nobody") == [file, text]
-    hundred = ",".join([text, *(f"ijr_{number}" for number in range(99))])
-    assert find_runs(ids=hundred) == [text]
-    refused = org.client.get("/v1/ingest-job-runs", params={"namespaceId": space, "ids": f"{hundred},{file}"})
-    assert assert_error(refused, 400, "INVALID_REQUEST")["error"]["details"]["field"] == "ids"
     assert find_runs(q="harbour", outcome="FAILED") == []
     assert find_runs() == [site, file, text]

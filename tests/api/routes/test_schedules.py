@@ -130,27 +130,6 @@ def test_a_schedule_whose_every_run_fails_is_failing_until_one_succeeds(org, api
     assert final_health["lastSuccessAt"] == recovered["lastSuccessAt"]
 
 
-def test_a_schedule_that_cannot_start_a_run_is_failing(org, api_db):
-    space = org.namespace(**WEB)
-    schedule = create(org, space, ingest(org, space, "urls", "URLS_LIST", urls=[SITE]), intervalMinutes=60)
-    finish_runs(api_db, space)
-    api_db.rows("update documents set deleted_at = now() where external_id = %(url)s", {"url": SITE})
-    for _ in range(2):
-        schedules.repeat_ingestion(api_db, schedule["id"])
-    health = read_schedule(org, space, schedule["id"])["health"]
-    assert (health["state"], health["lastOutcome"], health["consecutiveFailures"]) == ("FAILING", "NOT_STARTED", 2)
-    assert health["failuresSince"]
-    assert health["reason"] == "All pages of this list were deleted."
-
-
-def test_a_due_time_during_a_run_is_no_failure(org, api_db):
-    space = org.namespace(**WEB)
-    schedule = create(org, space, ingest(org, space), intervalMinutes=60)
-    schedules.repeat_ingestion(api_db, schedule["id"])
-    assert schedules.repeat_ingestion(api_db, schedule["id"]).reason == schedules.BUSY_REASON
-    assert read_schedule(org, space, schedule["id"])["health"]["state"] == "UNKNOWN"
-
-
 @pytest.mark.parametrize(
     ("timing", "field"),
     [
@@ -168,36 +147,11 @@ def test_a_timing_that_never_comes_due_is_refused(org, timing, field):
     assert error["details"]["field"] == field
 
 
-def test_a_cron_expression_of_four_fields_is_told_which_it_needs(org):
-    body = {"namespaceId": org.namespace(**WEB), "ingestJobRunId": "ijr_0", "cron": "0 6 * *"}
-    error = assert_error(org.client.post("/v1/schedules", json=body), 400, "INVALID_REQUEST")["error"]
-    assert "five fields: minute" in error["message"]
-
-
 def test_sent_content_cannot_be_repeated(org):
     space = org.namespace(**WEB)
     run = org.text(space, "A text.")["data"]["ingestJobRunId"]
     body = {"namespaceId": space, "ingestJobRunId": run, "intervalMinutes": 5}
     assert_error(org.client.post("/v1/schedules", json=body), 400, "INVALID_REQUEST")
-
-
-def test_the_schedule_of_a_connection_has_its_name_and_last_run(org, api_db):
-    space = org.namespace()
-    config = {"url": "s3://handbooks", "credentials": {"accessKeyId": "AKIA", "secretAccessKey": "secret"}}
-    connection = {"namespaceId": space, "name": "Handbooks", "connector": "OBJECTS", "config": config}
-    connected = org.client.post("/v1/connections", json=connection).json()["data"]["connection"]
-    source = {"source": "OBJECTS", "config": {"connectionId": connected["id"]}}
-    receipt = org.client.post("/v1/ingest/source", json={"namespaceId": space, "ingestConfig": source}).json()["data"]
-    schedule = create(org, space, receipt["ingestJobRunId"], intervalMinutes=60)
-    assert (schedule["about"], schedule["connectionId"]) == ("Handbooks", connected["id"])
-    finish_runs(api_db, space)
-    for _ in range(2):
-        run = schedules.repeat_ingestion(api_db, schedule["id"])
-        assert schedules.repeat_ingestion(api_db, schedule["id"]).job_run_id is None
-        path = f"/v1/schedules/{schedule['id']}"
-        read = org.client.get(path, params={"namespaceId": space}).json()["data"]["schedule"]
-        assert read["lastRun"]["id"] == run.job_run_id
-        finish_runs(api_db, space)
 
 
 def test_a_connection_whose_runs_fail_is_active_and_failing(org, api_db):

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from api.wire.search import SearchResult
-from retrieval.search.queries import Hit
 from tests.api.support import assert_error
 
 WEIGHTS = {"semanticWeight": 0.0, "keywordWeight": 1.0}
@@ -18,10 +16,7 @@ WEIGHTS = {"semanticWeight": 0.0, "keywordWeight": 1.0}
         {"topK": None, "scoreThreshold": None, "filter": None, "searchType": None},
         {"topK": 100, "scoreThreshold": 1, "filter": {}, "searchType": "HYBRID", "explain": False},
         {"filter": {"metadata": {"a": [1, "b", True, None]}}},
-        {"filter": {"metadata": {}}},
         {"perDocument": 1, "expand": {"unit": "SECTION"}, "recency": {"halfLifeDays": 0.5, "weight": 1}},
-        {"perDocument": None, "expand": None, "recency": None},
-        {"hybridConfig": {"semanticWeight": 0, "keywordWeight": 1}},
         {"hybridConfig": {"semanticWeight": 0.0, "keywordWeight": 0.9999995}},
         {"query": "ü" * 4096},
         {"query": "'; drop table documents; --"},
@@ -46,26 +41,8 @@ def test_what_restricts_documents_is_refused_beside_them_where_it_would_be_ignor
     assert org.client.post(path, json={**body, "filter": empty}).status_code == (404 if "why" in path else 200)
 
 
-def test_a_results_own_metadata_never_overrides_what_it_is():
-    hit = Hit(
-        content="words",
-        score=0.5,
-        semantic=0.5,
-        keyword=0.0,
-        semantic_rank=1,
-        keyword_rank=None,
-        document_id="doc_1",
-        name="manual.pdf",
-        external_id="e",
-        document_type="FILE",
-        source="LOCAL_FILE",
-        metadata={"id": "forged", "type": "forged", "source": "forged", "page": 7},
-        index=0,
-        start=0,
-        end=5,
-        page=1,
-    )
-    result = SearchResult.from_hit(hit)
-    assert result.metadata == {"id": "doc_1", "source": "manual.pdf", "type": "FILE", "page": 7}
-    assert (result.chunk.start, result.chunk.end, result.chunk.page) == (0, 5, 1)
-    assert result.document.name == "manual.pdf"
+def test_metadata_of_a_document_never_overrides_its_id(org, space, library):
+    document = library.put(["words"], name="manual", metadata={"id": "forged", "type": "forged", "page": 7})
+    body = {"namespaceId": space, "query": "words", "hybridConfig": WEIGHTS}
+    (hit,) = org.client.post("/v1/search/hybrid", json=body).json()["data"]["results"]
+    assert hit["metadata"] == {"id": document, "source": "manual", "type": "TEXT", "page": 7}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 
 import pytest
@@ -11,7 +10,6 @@ from connectors.vectors.pgvector import PgVectorStore
 from retrieval.ports import Scope
 from tests.api.support import assert_error
 from tests.library import Library
-from tests.standins import cross_encoder
 
 KEYWORDS_ONLY = {"semanticWeight": 0.0, "keywordWeight": 1.0}
 MCP = {"Accept": "application/json, text/event-stream", "MCP-Protocol-Version": "2025-11-25"}
@@ -51,20 +49,6 @@ def test_several_namespaces_are_searched_and_merged_by_score(org, filled):
     alone = search(org, query="owls", namespaceId=two)
     assert "namespaceId" not in alone[0]
     assert search(org, query="owls", namespaceIds=[two]) == [{**hit, "namespaceId": two} for hit in alone]
-
-
-def test_a_missing_namespace_among_several_is_not_found(org, filled, organization):
-    known_space, stranger = filled(["owls"]), organization()
-    foreign = stranger.namespace()
-    for path, body in (("", {}), ("/hybrid", {"hybridConfig": KEYWORDS_ONLY})):
-        for unknown_space in ("ns_none", "", foreign):
-            request_body = {"query": "owls", "namespaceIds": [known_space, unknown_space], **body}
-            assert_error(org.client.post(f"/v1/search{path}", json=request_body), 404, "NAMESPACE_NOT_FOUND")
-        for wrong in ([], [known_space] * 11, "x", [5], None):
-            request_body = {"query": "owls", "namespaceIds": wrong, **body}
-            assert_error(org.client.post(f"/v1/search{path}", json=request_body), 400, "INVALID_SEARCH_REQUEST")
-        request_body = {"query": "owls", "namespaceIds": [known_space], "namespaceId": known_space, **body}
-        assert_error(org.client.post(f"/v1/search{path}", json=request_body), 400, "INVALID_SEARCH_REQUEST")
 
 
 def test_namespaces_of_different_models_are_not_searched_together(org, filled):
@@ -121,80 +105,6 @@ def test_a_batch_answers_each_query_in_order(org, filled):
     assert all(len(result["results"]) == 2 for result in answer.json()["data"]["results"])
 
 
-def test_a_query_of_a_batch_fails_alone_whatever_is_wrong_with_it(org, filled, organization):
-    space, foreign = filled(["owls hunt"]), organization().namespace()
-    good = json.dumps({"query": "owls", "hybridConfig": KEYWORDS_ONLY})
-    deep = '{"query": "owls", "x": ' + "[" * 40 + "]" * 40 + "}"
-    wrong = [
-        ('{"query": "ow\\u0000ls"}', None),
-        ('{"query": "owls", "filter": {"metadata": {"\\u0000": 1}}}', None),
-        (deep, None),
-        (json.dumps({"query": "owls", "namespaceId": foreign}), "namespaceId"),
-        (json.dumps({"query": "owls", "namespaceId": "ns_none"}), "namespaceId"),
-        (json.dumps({"query": "owls", "namespaceId": "a\0b"}), None),
-        (json.dumps({"query": "owls", "namespaceIds": [space]}), "namespaceIds"),
-    ]
-    queries = [good, *(query for query, _ in wrong), json.dumps({"query": "owls", "namespaceId": space})[:-1]]
-    queries[-1] += f', "hybridConfig": {json.dumps(KEYWORDS_ONLY)}}}'
-    body = f'{{"namespaceId": "{space}", "queries": [{", ".join(queries)}]}}'
-    answer = org.client.post("/v1/search/batch", content=body, headers={"Content-Type": "application/json"})
-    assert answer.status_code == 200, answer.text
-    first, *failures, last = answer.json()["data"]["results"]
-    assert first == last
-    assert [hit["content"] for hit in first["results"]] == ["owls hunt"]
-    for (query, field), failure in zip(wrong, failures, strict=True):
-        assert failure["error"]["code"] == "INVALID_SEARCH_REQUEST", query
-        assert failure["error"]["details"].get("field") == field, query
-    for name in ("a\0b", foreign):
-        request_body = {"namespaceId": name, "queries": [{"query": "owls"}]}
-        assert_error(org.client.post("/v1/search/batch", json=request_body), 404, "NAMESPACE_NOT_FOUND")
-
-
-PROSE = "It is where the seals are that were counted" + " along the rocks of the coast" * 9
-
-
-def test_a_search_by_stop_words_alone_says_why_it_finds_nothing(org, filled):
-    space = filled([PROSE])
-    queries = {"where it is": True, "the whales": False, "the seals": False}
-    for query, has_note in queries.items():
-        body = {"namespaceId": space, "query": query, "hybridConfig": KEYWORDS_ONLY}
-        answer = org.client.post("/v1/search/hybrid", json=body).json()
-        assert ("stop words alone" in answer["message"]) is has_note, query
-        assert ("stop words alone" in answer["data"].get("note", "")) is has_note, query
-    request_body = {
-        "namespaceId": space,
-        "queries": [{"query": query, "hybridConfig": KEYWORDS_ONLY} for query in queries],
-    }
-    batch = org.client.post("/v1/search/batch", json=request_body).json()["data"]["results"]
-    assert ["stop words alone" in result.get("note", "") for result in batch] == list(queries.values())
-    grouped = {"namespaceIds": [space, filled(["the whales"])], "query": "where it is", "groupBy": "document"}
-    answer = org.client.post("/v1/search/hybrid", json={**grouped, "hybridConfig": KEYWORDS_ONLY}).json()
-    assert "stop words alone" in answer["data"]["note"]
-
-
-def test_explain_lists_the_words_that_were_corrected(org, filled):
-    body = {
-        "namespaceId": filled(["Kubernetes runs containers."]),
-        "query": "kuberentes",
-        "hybridConfig": KEYWORDS_ONLY,
-    }
-    corrected = {"word": "kuberentes", "words": ["kubernetes"]}
-    explained = org.client.post("/v1/search/hybrid", json={**body, "explain": True}).json()["data"]
-    assert explained["corrections"] == [corrected]
-    assert "corrections" not in org.client.post("/v1/search/hybrid", json=body).json()["data"]
-
-
-def test_stop_words_are_those_of_the_documents_language(org):
-    # `ohne sie` is not English, and too short for language detection.
-    space = org.namespace()
-    library = Library(org.db, Scope(org.id, space, ""), None)
-    library.put(["Die Robben wurden an der Küste gezählt, und ohne sie bliebe das Meer leer und still. " * 4])
-    body = {"namespaceId": space, "query": "ohne sie", "hybridConfig": KEYWORDS_ONLY}
-    assert "stop words alone" in org.client.post("/v1/search/hybrid", json=body).json()["data"]["note"]
-    body["query"] = "ohne Wale"
-    assert "note" not in org.client.post("/v1/search/hybrid", json=body).json()["data"]
-
-
 def test_a_batch_counts_its_queries(organization):
     org = organization(requests_per_minute=50)
     while time.time() % 60 > 50:
@@ -241,40 +151,16 @@ def test_a_search_is_filtered_by_documents_and_conditions(org, filled):
         ({"where": newer}, ["owls 2024 SITEMAP", "owls 2024 TEXT"]),
         ({"documents": {"documentTypes": ["SITEMAP"]}}, ["owls 2020 SITEMAP", "owls 2024 SITEMAP"]),
         ({"documents": {"documentTypes": ["SITEMAP"], "where": newer}}, ["owls 2024 SITEMAP"]),
-        ({"documents": {"metadata": {"year": 2020}}, "where": newer}, []),
         (
             {"documents": {"metadata": {"year": 2020}}, "metadata": {"year": [2020, 2024]}},
             ["2020 SITEMAP", "2020 TEXT"],
         ),
-        ({"documents": {"where": newer}, "where": {"not": newer}}, []),
         ({"where": {"field": "metadata.year", "op": "in", "value": []}}, []),
         ({"documents": {}}, ["2020 SITEMAP", "2020 TEXT", "2024 SITEMAP", "2024 TEXT"]),
     ):
         contents = sorted(hit["content"] for hit in search(org, namespaceId=space, query="owls", filter=filters))
         assert len(contents) == len(expected), filters
         assert all(text.endswith(end) for text, end in zip(contents, expected, strict=True))
-
-
-@pytest.mark.parametrize(("top", "group_size"), [(100, 2), (60, 3), (3, 3)])
-def test_as_many_groups_are_reranked_as_were_asked_for(org, filled, api_settings, top, group_size):
-    # 200 of 300 results (3 for each of 100 documents) can be reranked.
-    cross_encoder.build(api_settings.home / "rerankers" / f"groups-{top}")
-    space = org.namespace(rerankConfig={"provider": "LOCAL", "path": f"groups-{top}"})
-    filled(*([f"owls hunt at night, {number} {part}" for part in range(4)] for number in range(110)), space=space)
-    body = {
-        "namespaceId": space,
-        "query": "owls at night",
-        "hybridConfig": KEYWORDS_ONLY,
-        "groupBy": "document",
-        "topK": top,
-    }
-    answer = org.client.post("/v1/search/hybrid", json={**body, "rerank": {"candidates": 10, "budgetMs": 10_000}})
-    data = answer.json()["data"]
-    assert data["reranked"] is True
-    assert len(data["results"]) == len({group["document"]["id"] for group in data["results"]}) == top
-    assert {1 + len(group["more"]) for group in data["results"]} == {group_size}
-    scores = [group["score"] for group in data["results"]]
-    assert scores == sorted(scores, reverse=True)
 
 
 def test_every_search_tells_how_probable_an_answer_is_and_gives_none_below_the_least(org, filled):
@@ -325,10 +211,6 @@ def test_the_same_text_is_one_result_of_every_search(org):
         ]
         (single,) = [hit for hit in answer["results"] if hit["content"] != "owls hunt mice"]
         assert "duplicates" not in single
-    entries = org.client.post(f"/v1/vector_stores/{space}/search", json={"query": "owls hunt"}).json()["data"]
-    (entry,) = [entry for entry in entries if "duplicates" in entry]
-    assert {entry["file_id"], entry["duplicates"][0]["file_id"]} == set(documents)
-    assert {entry["filename"], entry["duplicates"][0]["filename"]} == set(documents.values())
     arguments = {"namespaceId": space, **body, "hybridConfig": KEYWORDS_ONLY}
     call = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "search", "arguments": arguments}}
     result = org.client.post("/mcp", json=call, headers=MCP).json()["result"]

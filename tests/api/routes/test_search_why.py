@@ -2,18 +2,7 @@
 
 from __future__ import annotations
 
-import pytest
-
-from retrieval.ports import Scope
-from tests.api.support import assert_error
-from tests.library import Library
-
 KEYWORDS_ONLY = {"semanticWeight": 0.0, "keywordWeight": 1.0}
-
-
-@pytest.fixture
-def library(org):
-    return Library(org.db, Scope(org.id, org.namespace(), ""), None)
 
 
 def why(org, library, document=None, **body):
@@ -81,25 +70,3 @@ def test_what_hides_a_document_is_named(org, library):
     assert (kinds(data), data["document"]["visibleGeneration"], data["score"]) == (["STATUS"], None, None)
     assert (data["matchedTerms"], data["missingTerms"]) == ([], ["owls"])
     assert kinds(why(org, library, library.put([]))) == ["STATUS"]
-
-
-def test_an_unknown_document_is_not_found(org, library, organization):
-    mine = library.put(["owls"], external_id="mine")
-    stranger = organization()
-    theirs = Library(org.db, Scope(stranger.id, stranger.namespace(), ""), None).put(["owls"], external_id="theirs")
-    tenants = Library(org.db, Scope(org.id, library.scope.namespace, "alice"), None).put(["owls"])
-    body = {"namespaceId": library.scope.namespace, "query": "owls", "hybridConfig": KEYWORDS_ONLY}
-    for reference in ({"documentId": theirs}, {"documentId": tenants}, {"externalId": "theirs"}, {"documentId": ""}):
-        answer = org.client.post("/v1/search/why", json={**body, **reference})
-        assert_error(answer, 404, "DOCUMENTS_NOT_FOUND")
-    for reference in ({}, {"documentId": mine, "externalId": "mine"}, {"documentId": 5}, {"documentId": None}):
-        assert_error(org.client.post("/v1/search/why", json={**body, **reference}), 400, "INVALID_SEARCH_REQUEST")
-
-
-def test_stop_words_alone_are_named_as_the_reason(org, library):
-    # The document contains the words, but stop words are not searched.
-    prose = library.put(["It is where the seals were counted" + " along the rocks" * 20])
-    (reason,) = why(org, library, prose, query="where it is")["reasons"]
-    assert (reason["kind"], "stop words alone" in reason["detail"]) == ("RANK", True)
-    (reason,) = why(org, library, prose, query="whales")["reasons"]
-    assert reason["detail"] == "None of its chunks holds a word of the query."

@@ -4,6 +4,8 @@ import json
 import time
 from concurrent.futures import ThreadPoolExecutor
 
+import pytest
+
 from retrieval.accounts import api_keys
 from retrieval.accounts.queries import organizations
 from tests.api.process import running
@@ -14,6 +16,7 @@ OPENAI = {"provider": "OPENAI", "model": "text-embedding-3-small", "apiKey": "ke
 TEXT_SOURCE = {"source": "TEXT", "config": {"text": "A text."}}
 
 
+@pytest.mark.slow
 def test_a_search_names_the_model_that_hangs_within_its_seconds(api_database, api_db, ring, tmp_path):
     owner = organizations.create_organization(api_db, "silent")
     api_key = api_keys.create_key(api_db, ring, owner.id, "silent").api_key

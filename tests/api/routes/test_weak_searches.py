@@ -4,18 +4,9 @@ from __future__ import annotations
 
 import time
 
-import pytest
-
-from retrieval.ports import Scope
 from retrieval.search import queries_weak
-from tests.library import Library
 
 KEYWORDS_ONLY = {"semanticWeight": 0.0, "keywordWeight": 1.0}
-
-
-@pytest.fixture
-def library(org):
-    return Library(org.db, Scope(org.id, org.namespace(), ""), None)
 
 
 def list_weak(org, library):

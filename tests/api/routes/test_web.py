@@ -93,62 +93,38 @@ def test_a_chunk_config_beside_the_config_wins(org, space, kind):
 
 BAD_URLS = [
     "",
-    " ",
     "example.org",
-    "/page",
     "//example.org",
     "ftp://example.org",
-    "file:///etc/passwd",
     "javascript:alert(1)",
     "http://",
-    "https:///page",
-    "http://:80/",
     "http://example.org:0/",
-    "http://example.org:99999/",
-    "http://example.org:port/",
-    "http://[::1",
     "http://user:secret@example.org/",
-    "http://user@example.org/",
-    "http://example.org/a b",
     "http://example.org\\@other.org/",
     "http://example.org/\n",
     "https://example.org/" + "a" * 2048,
     5,
-    None,
-    ["https://example.org"],
 ]
 
 BAD_CONFIG = [
     ({"maxLinks": 0}, "INVALID_INGEST_CONFIG"),
-    ({"maxLinks": -1}, "INVALID_INGEST_CONFIG"),
     ({"maxLinks": 10_001}, "INVALID_INGEST_CONFIG"),
     ({"maxLinks": "5"}, "INVALID_INGEST_CONFIG"),
-    ({"maxLinks": 1.5}, "INVALID_INGEST_CONFIG"),
-    ({"maxLinks": True}, "INVALID_INGEST_CONFIG"),
     ({"includePaths": "/a"}, "INVALID_INGEST_CONFIG"),
     ({"includePaths": [""]}, "INVALID_INGEST_CONFIG"),
-    ({"includePaths": [5]}, "INVALID_INGEST_CONFIG"),
     ({"excludePaths": ["/a"] * 101}, "INVALID_INGEST_CONFIG"),
-    ({"excludePaths": {"a": 1}}, "INVALID_INGEST_CONFIG"),
 ]
 
-BAD_DEPTH = [({"maxDepth": depth}, "INVALID_INGEST_CONFIG") for depth in (0, 6, -1, "3", 2.5, True)]
+BAD_DEPTH = [({"maxDepth": depth}, "INVALID_INGEST_CONFIG") for depth in (0, 6, "3")]
 
 BAD_EVERYWHERE = [
     ({"scrapeOptions": []}, "INVALID_SCRAPE_OPTIONS"),
-    ({"scrapeOptions": "main"}, "INVALID_SCRAPE_OPTIONS"),
     ({"scrapeOptions": {"includeSelectors": "main"}}, "INVALID_SCRAPE_OPTIONS"),
-    ({"scrapeOptions": {"includeSelectors": [5]}}, "INVALID_SCRAPE_OPTIONS"),
-    ({"scrapeOptions": {"includeSelectors": [""]}}, "INVALID_SCRAPE_OPTIONS"),
-    ({"scrapeOptions": {"excludeSelectors": [" "]}}, "INVALID_SCRAPE_OPTIONS"),
     ({"scrapeOptions": {"excludeSelectors": ["p["]}}, "INVALID_SCRAPE_OPTIONS"),
-    ({"scrapeOptions": {"includeSelectors": ["main", "a,,b"]}}, "INVALID_SCRAPE_OPTIONS"),
-    ({"scrapeOptions": {"includeSelectors": ["//div[@class]"]}}, "INVALID_SCRAPE_OPTIONS"),
     ({"scrapeOptions": {"excludeSelectors": ["a"] * 51}}, "INVALID_SCRAPE_OPTIONS"),
     ({"scrapeOptions": {"excludeSelectors": ["a" * 201]}}, "INVALID_SCRAPE_OPTIONS"),
     ({"metadata": []}, "INVALID_INGEST_CONFIG"),
     ({"metadata": {"k": "v" * 3000}}, "INVALID_INGEST_CONFIG"),
-    ({"chunkConfig": {"chunkSize": 10}}, "INVALID_CHUNK_CONFIG"),
     ({"chunkConfig": {"chunkSize": 10, "chunkOverlap": 10}}, "INVALID_CHUNK_CONFIG"),
 ]
 

@@ -62,11 +62,6 @@ def test_a_webhook_is_made_shown_changed_and_deleted(org):
     assert not any("whsec_" in text for text in answers)
 
 
-def test_a_webhook_that_never_delivered_is_not_healthy(org):
-    hook = make(org.client)["webhook"]
-    assert (hook["status"], hook["health"]["state"], hook["health"]["lastOutcome"]) == ("ACTIVE", "UNKNOWN", None)
-
-
 def test_a_new_address_forgets_the_outcomes_of_the_previous_one(org, api_db):
     hook = make(org.client)["webhook"]
     failure = {"webhook": hook["id"], "gone": False, "failed": False, "reason": "The endpoint answered 500."}
@@ -93,40 +88,6 @@ def test_addresses_that_are_never_dialled_and_unknown_events_are_refused(org):
     assert_error(org.client.patch(path, json={"status": "FAILED"}), 400, "INVALID_REQUEST")
     assert_error(org.client.post(f"{path}/rotate", json={"overlapHours": -1}), 400, "INVALID_REQUEST")
     assert_error(org.client.post("/v1/webhooks", json={**HOOK, "namespaceId": "ns_0"}), 404, "NAMESPACE_NOT_FOUND")
-
-
-def test_who_sees_which_webhooks(org, organization):
-    space, other_space = org.namespace(), org.namespace()
-    tenant = {"X-Tenant-ID": "alice"}
-    org.text(space, tenant="alice")
-    whole = make(org.client)["webhook"]
-    bound_hook = make(org.client, namespaceId=space)["webhook"]
-    alices = org.client.post("/v1/webhooks", json=HOOK, headers=tenant).json()["data"]["webhook"]
-    assert alices["tenantId"] == "alice"
-
-    def ids(client, **headers):
-        return [hook["id"] for hook in client.get("/v1/webhooks", headers=headers).json()["data"]["webhooks"]]
-
-    assert ids(org.client) == [alices["id"], bound_hook["id"], whole["id"]]
-    assert ids(org.client, **tenant) == [alices["id"]]
-    bound, alices_key = org.key(namespace=space), org.key(tenant="alice")
-    reader = org.key(scopes=["webhooks:read"])
-    assert ids(bound) == [bound_hook["id"]]
-    created = make(bound)["webhook"]
-    assert created["namespaceId"] == space
-    assert_error(bound.post("/v1/webhooks", json={**HOOK, "namespaceId": other_space}), 404, "NAMESPACE_NOT_FOUND")
-    for client, headers, hook in (
-        (bound, {}, whole),
-        (org.client, tenant, bound_hook),
-        (organization().client, {}, bound_hook),
-    ):
-        for method, suffix in (("GET", ""), ("DELETE", ""), ("POST", "/test"), ("GET", "/deliveries")):
-            answer = client.request(method, f"/v1/webhooks/{hook['id']}{suffix}", headers=headers)
-            assert_error(answer, 404, "WEBHOOK_NOT_FOUND")
-    assert_error(alices_key.get("/v1/webhooks"), 403, "FORBIDDEN")
-    assert_error(reader.post("/v1/webhooks", json=HOOK), 403, "FORBIDDEN")
-    for client in (bound, alices_key, reader):
-        client.close()
 
 
 def test_fifty_are_the_most_and_a_repeated_request_makes_one(org):
