@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
-import subprocess
-import sys
 
 import pytest
 
@@ -76,46 +73,6 @@ def test_a_folder_is_one_job_run_under_its_name_without_the_files_that_are_refus
     code, (refused, line) = ingest(space, "handbook", dry_run=True)
     assert (code, line["what"]) == (1, "handbook")
     assert len(external_ids(org, space)) == 3
-
-
-def finish(org, run, *names):
-    """End documents of a job run, and the run after the last document."""
-    org.db.rows(
-        "update run_documents set status = 'SUCCESS' where job_run_id = %(run)s and name = any(%(names)s)",
-        {"run": run, "names": [*names]},
-    )
-    org.db.rows(
-        "update job_runs set status = 'COMPLETED', finished_at = now(), updated_at = now() where id = %(run)s"
-        " and not exists (select from run_documents where job_run_id = %(run)s and status <> 'SUCCESS')",
-        {"run": run},
-    )
-
-
-def test_results_are_printed_as_documents_and_job_runs_end(base, org, tmp_path):
-    # In any order, while others of the invocation are still running.
-    for name in ("a.txt", "b.txt"):
-        (tmp_path / name).write_text(f"Seals dive, says {name}.")
-    space = org.namespace(webScraperConfig={"provider": "BUILTIN"})
-    page = "https://docs.example.com/start"
-    command = [sys.executable, "-m", "local.cli", "ingest", str(tmp_path), page, "--namespace", space]
-    environment = os.environ | {"RETRIEVAL_HOME": str(tmp_path / "home")}
-    with subprocess.Popen(
-        [*command, "--url", base, "--key", org.api_key], stdout=subprocess.PIPE, text=True, env=environment
-    ) as process:
-        try:
-            while len(runs := list_runs(org, space)) < 2:
-                assert process.poll() is None
-            by_source = {run["source"]: run["id"] for run in runs}
-            finish(org, by_source["LOCAL_FILE"], "b.txt")
-            assert process.stdout.readline().endswith("b.txt\n")
-            finish(org, by_source["URLS_LIST"], page)
-            assert process.stdout.readline() == f"ok  {page}\n"
-            finish(org, by_source["LOCAL_FILE"], "a.txt")
-            assert process.stdout.readline().endswith("a.txt\n")
-            assert process.stdout.readline() == f"ok  {tmp_path.name}: 2 ingested, 0 failed\n"
-            assert process.wait(20) == 0
-        finally:
-            process.kill()
 
 
 def test_refused_sources_are_reported_and_the_others_sent(ingest, org, tmp_path):

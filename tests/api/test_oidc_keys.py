@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import threading
-import time
 from types import SimpleNamespace
 
 import pytest
@@ -129,29 +127,6 @@ def test_known_keys_work_during_an_issuer_outage(provider, clock):
         assert await reason(verifier, token) is None
 
     run(provider, steps)
-
-
-def test_a_hanging_issuer_delays_requests_briefly(provider, clock, monkeypatch):
-    monkeypatch.setattr(issuer_keys, "KEY_FETCH_SECONDS", 2.0)
-    over = threading.Event()
-
-    def hang(_path):
-        over.wait(30)
-
-    async def steps(verifier):
-        token = provider.token("somebody")
-        provider.instead = hang
-        started = time.monotonic()
-        reasons = await asyncio.gather(*(reason(verifier, token) for _ in range(20)))
-        assert reasons == ["issuer_away"] * 20
-        assert await reason(verifier, token) == "issuer_away"
-        assert time.monotonic() - started < 8.0, "each waited for itself, or as long as the issuer"
-
-    try:
-        run(provider, steps)
-    finally:
-        over.set()
-    assert len(provider.requests) == 1
 
 
 ODD_DISCOVERIES = {

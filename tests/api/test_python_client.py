@@ -10,7 +10,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
-from retrieval_client import AsyncRetrievalClient, Retries, RetrievalClient, RetrievalError, WaitTimeout
+from retrieval_client import AsyncRetrievalClient, Retries, RetrievalClient, RetrievalError
 
 QUICK = Retries(attempts=4, backoff=0.01)
 
@@ -52,14 +52,6 @@ def test_a_refusal_is_an_error_with_the_services_code_and_field(client, org):
         client.search(org.namespace(), "anything", top_k=1000)
     assert (wrong.value.code, wrong.value.details["field"]) == ("INVALID_SEARCH_REQUEST", "topK")
     assert "INVALID_SEARCH_REQUEST (topK): " in str(wrong.value)
-
-
-def test_a_wait_ends_at_its_time_and_the_job_run_goes_on(client, org):
-    space = org.namespace()  # nothing takes work here
-    states = []
-    with pytest.raises(WaitTimeout, match="has not ended within 1 s; it goes on"):
-        client.ingest.text(space, "Never taken.", wait=True, timeout=1, progress=states.append)
-    assert [run.status for run in states] == ["QUEUED"] * len(states)
 
 
 def test_nothing_is_deleted_by_an_empty_list(client, org):

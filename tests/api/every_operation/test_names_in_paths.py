@@ -56,25 +56,6 @@ def test_the_python_client_reaches_a_group_of_any_name(org, space, base):
                 client.api.put_group(name, {"namespaceId": space, "members": {}})
 
 
-@pytest.mark.parametrize("name", [*DOTS, "\uff0e", "\u2025"])
-def test_a_name_that_addresses_cannot_hold_is_refused_wherever_a_group_is_named(name, org, space):
-    # Programs resolve `.` and `..` in any spelling before sending.
-    path = "/v1/groups/" + "".join(f"%{byte:02X}" for byte in name.encode())
-    member = {"namespaceId": space, "members": {"groups": [name]}}
-    refused = [
-        org.client.put(path, json={"namespaceId": space, "members": {}}),
-        org.client.put("/v1/groups/staff", json=member),
-    ]
-    for access in ({"groups": [name]}, {"denied": {"groups": [name]}}):
-        config = {"source": "TEXT", "config": {"text": "a", "access": access}}
-        refused.append(org.client.post("/v1/ingest/text", json={"namespaceId": space, "ingestConfig": config}))
-    for answer in refused:
-        assert answer.status_code == 400, answer.text
-        assert "dots" in answer.json()["message"] or "NFKC" in answer.json()["message"]
-    if name in DOTS:
-        org.text(space, "one", access={"users": [name]}, externalId="it")
-
-
 def filled(path, method, name, value, space):
     """Return target, body and query of an operation with `value` for a path parameter."""
     places = dict.fromkeys(re.findall(r"{(\w+)}", path), "unknown-1") | {name: value}

@@ -49,20 +49,3 @@ def test_searches_show_up_with_their_times_and_only_where_they_were_made(org):
     assert sum(hour["count"] for hour in searches["hours"]) == 3
     assert searches["hours"][-1]["p95"] == searches["p95"]
     assert activity(org, other_space)["searches"]["count"] == 0
-
-
-def test_documents_are_counted_by_hour_and_day_also_where_there_are_none(org):
-    space = org.namespace()
-    org.text(space, "done")
-    org.db.rows(
-        "with d as (update run_documents set status = 'SUCCESS' where job_run_id in (select r.id from job_runs r"
-        " join partitions p on p.id = r.partition_id where p.namespace_id = %(space)s) returning job_run_id)"
-        " update job_runs set finished_at = now() from d where id = d.job_run_id",
-        {"space": space},
-    )
-    answer = org.client.get("/v1/activity", params={"namespaceId": space, "history": True}).json()["data"]["history"]
-    for name, number in (("hours", 24), ("days", 30)):
-        counts = [(count["indexed"], count["failed"]) for count in answer[name]]
-        assert counts == [(0, 0)] * (number - 1) + [(1, 0)]
-        moments = [count["at"]["isoString"] for count in answer[name]]
-        assert moments == sorted(moments)

@@ -114,31 +114,6 @@ def test_what_the_newest_request_takes_is_selected(org, space, connection, files
     assert selected(account.folder("plans/2026")) == {"budget.pdf"}
 
 
-def test_a_connection_tells_what_of_its_account_is_chosen(org, space, connection, files):
-    def read_connection(**headers):
-        answer = org.client.get(f"/v1/connections/{connection}", params={"namespaceId": space}, headers=headers)
-        assert answer.status_code == 200, answer.text
-        return answer.json()["data"]
-
-    def ask(**config):
-        ingestion = {"source": "BOX", "config": {"connectionId": connection, **config}}
-        answer = org.client.post("/v1/ingest/box", json={"namespaceId": space, "ingestConfig": ingestion})
-        assert answer.status_code == 200, answer.text
-
-    assert read_connection().keys() == {"connection", "documents"}
-    include, exclude = [{"id": "12"}, {"path": "plans/*"}], [{"mimeType": "image/*"}]
-    ask(include=include, exclude=exclude)
-    assert read_connection()["chosen"] == {"include": include, "exclude": exclude}
-    ask(access={"users": ["Ada@example.com"]})
-    access = {"users": ["ada@example.com"], "groups": [], "denied": {"users": [], "groups": []}, "public": False}
-    assert read_connection()["chosen"] == {"include": [], "exclude": [], "access": access}
-    with org.key(scopes=["connections:read"]) as limited:
-        answer = limited.get(f"/v1/connections/{connection}", params={"namespaceId": space})
-    assert answer.json()["data"].keys() == {"connection", "documents"}
-    ask()
-    assert read_connection().keys() == {"connection", "documents"}
-
-
 def test_what_cannot_be_browsed_is_told(org, organization, space, connection, account, files):
     error = assert_error(browse(org, space, connection, parentId=files["top.txt"]), 404, "NOT_FOUND")["error"]
     assert error["details"]["field"] == "parentId"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import httpx
 import openai
 import pytest
 
@@ -151,23 +150,3 @@ def test_openais_filters_and_options_are_those_of_a_search(client, space):
     page = client.vector_stores.search(space, query=["mice", "stories"])
     assert [hit.filename for hit in page.data][:2] == ["mice.md", "stories.md"]
     assert page.search_query == ["mice", "stories"]
-
-
-def test_openais_sdk_raises_its_own_errors(client, org, base, organization, space):
-    with pytest.raises(openai.NotFoundError) as missing:
-        client.vector_stores.search("vs_none", query="owls")
-    assert (missing.value.code, missing.value.type) == ("NAMESPACE_NOT_FOUND", "invalid_request_error")
-    with pytest.raises(openai.BadRequestError) as wrong:
-        client.vector_stores.search(space, query="owls", max_num_results=99)
-    assert (wrong.value.param, wrong.value.type) == ("max_num_results", "invalid_request_error")
-    deep = {"type": "eq", "key": "a", "value": 1}
-    for _ in range(6):
-        deep = {"type": "and", "filters": [deep]}
-    with pytest.raises(openai.BadRequestError):
-        client.vector_stores.search(space, query="owls", filters=deep)
-    for key, error in (("wrong", openai.AuthenticationError), (organization().api_key, openai.NotFoundError)):
-        with openai.OpenAI(base_url=f"{base}/v1", api_key=key, max_retries=0) as failing_client, pytest.raises(error):
-            failing_client.vector_stores.search(space, query="owls")
-    with org.key(scopes=["documents:read"]) as narrow:
-        refused: httpx.Response = narrow.post(f"/v1/vector_stores/{space}/search", json={"query": "owls"})
-    assert assert_error(refused, 403, "FORBIDDEN")["error"]["type"] == "permission_error"

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
 
 from tests.api.support import assert_error
@@ -48,34 +46,6 @@ def test_a_document_with_all_that_is_known_of_it(org, space):
         "embeddingModel": "LOCAL",
         "webScraper": None,
     }
-
-
-def test_what_a_content_says_of_itself_stands_in_its_properties(org, space):
-    properties = {
-        "title": "Tides", "author": "M. Petrel", "language": "en", "pageCount": 3, "path": "North/Tides.pdf",
-        "owner": "ann@example.org", "url": "https://example.org/t", "createdAt": "2024-05-15T21:26:37Z",
-        "modifiedAt": "no date", "listedVersion": "7", "canonicalUrl": "https://example.org/",
-    }  # fmt: skip
-    read_properties = documents_of(org, space, properties)[0]["documentProperties"]
-    assert (
-        read_properties.items()
-        >= {key: properties[key] for key in ("title", "author", "language", "pageCount", "path")}.items()
-    )
-    assert (read_properties["owner"], read_properties["url"]) == (properties["owner"], properties["url"])
-    assert (read_properties["createdAt"], read_properties["modifiedAt"]) == (
-        {"isoString": "2024-05-15T21:26:37.000Z"},
-        None,
-    )
-    assert "listedVersion" not in read_properties
-
-
-def documents_of(org, space, properties):
-    org.db.rows(
-        "update documents d set properties = %(properties)s::jsonb from partitions p"
-        " where p.id = d.partition_id and p.namespace_id = %(space)s",
-        {"properties": json.dumps(properties), "space": space},
-    )
-    return list_documents(org, space)["documents"]
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from concurrent.futures import ThreadPoolExecutor
 
 from tests.api.support import assert_error, client_of, serve
@@ -65,37 +64,6 @@ def test_judgements_at_once_are_all_kept(org):
         assert set(pool.map(judge, range(1, 17))) == {200}
     (question,) = questions_of(org, space, evaluation_id)["questions"]
     assert {judged["externalId"] for judged in question["relevant"]} == {str(number) for number in range(17)}
-
-
-def test_a_run_tells_its_progress_and_what_changed_most(org):
-    space = org.namespace()
-    evaluation_id = create_evaluation(org, space, [{"query": "q", "relevant": [{"externalId": "x"}]}]).json()["data"][
-        "evaluation"
-    ]["id"]
-    path, where = f"/v1/evaluations/{evaluation_id}/runs", {"namespaceId": space}
-    settings = [{**SETTING, "name": "base"}, {**SETTING, "name": "new"}]
-    run = org.client.post(path, json={**where, "settings": settings}).json()["data"]["run"]["id"]
-
-    def read_run(**query):
-        answer = org.client.get(f"{path}/{run}", params={**where, **query})
-        return answer.json()["data"]["run"] if answer.status_code == 200 else assert_error(answer, 400, INVALID)
-
-    assert read_run(questionLimit=0)["progress"] is None
-    ranks = [([1], [1]), ([5], [4]), ([1], [None])]
-    questions = [{"query": str(at), "ranks": {"base": item, "new": two}} for at, (item, two) in enumerate(ranks)]
-    result = {"settings": [{**item, "latencyMs": {"p50": 1, "p95": 2}} for item in settings], "questions": questions}
-    org.db.rows(
-        "update evaluation_runs set status = 'COMPLETED', finished_at = now(), result = %(result)s,"
-        ' progress = \'{"asked": 6, "total": 6}\' where id = %(id)s returning id',
-        {"result": json.dumps(result), "id": run},
-    )
-    short = read_run(questionLimit=2, changed="new")
-    assert [item["query"] for item in short["questions"]] == ["2", "1"]
-    assert short["progress"] == {"asked": 6, "total": 6}
-    assert [item.get("compared") for item in short["settings"]] == [None, {"better": 1, "same": 1, "worse": 1}]
-    assert [item["query"] for item in read_run(questionLimit=1)["questions"]] == ["0"]
-    assert read_run(questionLimit=1, changed="no such setting")["error"]["details"]["field"] == "changed"
-    assert "compared" not in read_run()["settings"][1]
 
 
 def test_a_reranker_that_is_switched_off_reranks_no_setting_and_no_search(org, api_settings, api_database, ring):

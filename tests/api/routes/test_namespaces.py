@@ -167,39 +167,6 @@ def test_documents_are_embedded_again_when_asked_for(org):
     assert document
 
 
-def test_a_gate_is_judged_by_an_evaluation_of_the_namespace(org, organization):
-    space, other_space = org.namespace(), org.namespace()
-    path = f"/v1/namespaces/{space}"
-    org.text(space)
-    changed = {"embeddingModelConfig": {"provider": "LOCAL", "model": "wordllama-l2-supercat-256"}, "reembed": True}
-    question = {"query": "owls", "relevant": [{"externalId": "owls"}]}
-
-    def evaluation(owner, namespace, **headers):
-        body = {"namespaceId": namespace, "name": "birds", "questions": [question]}
-        answer = owner.client.post("/v1/evaluations", json=body, headers=headers)
-        return answer.json()["data"]["evaluation"]["id"]
-
-    foreign = organization()
-    org.text(space, tenant="blue")
-    own_evaluation, blue = evaluation(org, space), evaluation(org, space, **{"X-Tenant-ID": "blue"})
-    gate = {"evaluationId": own_evaluation, "metric": "ndcgAt10", "minimum": 0.5}
-    unknown = [evaluation(org, other_space), evaluation(foreign, foreign.namespace()), "eval_none"]
-    for refused, reason in (
-        *(({**gate, "evaluationId": evaluation_id}, "evaluation_not_found") for evaluation_id in unknown),
-        ({**gate, "notWorseThan": 0.1}, "invalid"),
-        ({**gate, "metric": "spanRecallAt10"}, "no_spans"),
-    ):
-        answer = org.client.patch(path, json={**changed, "gate": refused})
-        details = assert_error(answer, 400, "INVALID_NAMESPACE_CONFIG")["error"]["details"]
-        assert reason in {None, details["reason"]}, refused
-        assert details["field"].startswith("gate")
-    without = assert_error(org.client.patch(path, json={"gate": gate}), 400, "INVALID_NAMESPACE_CONFIG")
-    assert without["error"]["details"]["reason"] == "reembed_required"
-    answer = org.client.patch(path, json={**changed, "gate": {**gate, "evaluationId": blue}})
-    assert answer.status_code == 200, answer.text
-    assert answer.json()["data"]["ingestJobRunId"]
-
-
 def test_files_stay_where_they_are_while_there_are_documents(org):
     bucket = {
         "type": "S3_COMPATIBLE",

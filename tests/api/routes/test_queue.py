@@ -40,29 +40,3 @@ def test_the_queue_counts_waiting_and_running_work(org, organization):
         [],
     )
     org.db.rows("update batches set finished_at = now() where id = %(batch)s", {"batch": batch})
-
-
-def test_a_site_that_does_not_answer_holds_its_runs(org, organization):
-    stranger, space = organization(), org.namespace()
-    run = org.text(space, "needs a vendor")["data"]["ingestJobRunId"]
-    key = ids.new_id("k_")
-    org.db.rows(
-        "insert into breakers (key, organization_id, name, reason, failures, patience, opened_at, open_until)"
-        " values (%(key)s, %(org)s, 'docs.example.com', 'It hangs.', 3, 300, now(), now() + interval '1 min')",
-        {"key": key, "org": org.id},
-    )
-    org.db.rows("update job_runs set waits_for = %(key)s where id = %(run)s", {"key": key, "run": run})
-    summary = queue(org)
-    assert (summary["queued"], summary["held"], summary["oldestQueuedAt"]) == (0, 1, None)
-    (breaker,) = summary["breakers"]
-    assert (breaker["name"], breaker["reason"], breaker["waitingJobRuns"]) == ("docs.example.com", "It hangs.", 1)
-    org.text(space, "needs it, too, as all of the namespace does")
-    org.db.rows(
-        "update breakers set partitions = array(select partition_id from job_runs where id = %(run)s)"
-        " where key = %(key)s",
-        {"key": key, "run": run},
-    )
-    summary = queue(org)
-    assert (summary["queued"], summary["held"], summary["breakers"][0]["waitingJobRuns"]) == (0, 2, 2)
-    assert queue(stranger)["breakers"] == []
-    org.db.rows("delete from breakers where key = %(key)s", {"key": key})

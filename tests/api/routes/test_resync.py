@@ -97,29 +97,6 @@ def test_a_dry_run_starts_nothing_and_counts_what_the_resync_then_queues(org, ap
     assert (done["itemsQueued"], done["itemsSkipped"], len(runs["ingestJobRunIds"])) == (3, 1, 3)
 
 
-def test_documents_of_several_jobs_get_a_run_each_and_the_others_a_reason(org, space):
-    files = [upload(org, space, f"{name}.txt") for name in ("a", "b")]
-    succeed(org, *files)
-    waiting = upload(org, space, "c.txt")
-    page = {"source": "URLS_LIST", "config": {"urls": ["https://example.org/"]}}
-    answer = org.client.post("/v1/ingest/urls", json={"namespaceId": space, "ingestConfig": page}).json()["data"]
-    pages = [document["id"] for document in answer["documents"]]
-    org.db.rows("update documents set status = 'FAILED' where id = any(%(ids)s)", {"ids": pages})
-    org.db.rows("update documents set source = 'NOTION' where id = any(%(ids)s)", {"ids": pages})
-    data = resync(org, space, {"documentIds": [*files, waiting, *pages]}).json()["data"]
-    assert (data["itemsQueued"], data["itemsSkipped"]) == (2, 2)
-    assert len(set(data["ingestJobRunIds"])) == 2
-    results = {document["id"]: (document["status"], bool(document["error"])) for document in data["documents"]}
-    assert results == {
-        files[0]: ("QUEUED_FOR_RESYNC", False),
-        files[1]: ("QUEUED_FOR_RESYNC", False),
-        waiting: ("NOT_ELIGIBLE_FOR_RESYNC", True),
-        pages[0]: ("NOT_ELIGIBLE_FOR_RESYNC", True),
-    }
-    repeated = resync(org, space, {"documentIds": files}).json()["data"]
-    assert (repeated["itemsQueued"], repeated["ingestJobRunId"], repeated["ingestJobRunIds"]) == (0, None, [])
-
-
 def test_a_resync_undoes_no_change_of_metadata(org, space):
     document = upload(org, space, "owls.txt", metadata='{"color": "red"}')
     succeed(org, document)

@@ -154,26 +154,6 @@ def test_sent_content_cannot_be_repeated(org):
     assert_error(org.client.post("/v1/schedules", json=body), 400, "INVALID_REQUEST")
 
 
-def test_a_connection_whose_runs_fail_is_active_and_failing(org, api_db):
-    space = org.namespace()
-    config = {"url": "s3://handbooks", "credentials": {"accessKeyId": "AKIA", "secretAccessKey": "secret"}}
-    connection = {"namespaceId": space, "name": "Handbooks", "connector": "OBJECTS", "config": config}
-    connected = org.client.post("/v1/connections", json=connection).json()["data"]["connection"]
-    path = f"/v1/connections/{connected['id']}"
-    assert org.client.get(path).json()["data"]["connection"]["health"]["state"] == "UNKNOWN"
-    source = {"source": "OBJECTS", "config": {"connectionId": connected["id"]}}
-    body = {"namespaceId": space, "ingestConfig": source}
-    end_run(api_db, org.client.post("/v1/ingest/source", json=body).json()["data"]["ingestJobRunId"], "FAILED")
-    (listed_connection,) = org.client.get("/v1/connections", params={"namespaceId": space}).json()["data"][
-        "connections"
-    ]
-    health = listed_connection["health"]
-    assert (listed_connection["status"], health["state"], health["lastOutcome"]) == ("ACTIVE", "FAILING", "FAILED")
-    assert health["reason"] == "The source answered 503."
-    end_run(api_db, org.client.post("/v1/ingest/source", json=body).json()["data"]["ingestJobRunId"], "SUCCEEDED")
-    assert org.client.get(path).json()["data"]["connection"]["health"]["state"] == "HEALTHY"
-
-
 def test_the_interval_of_a_connection_is_a_schedule(org, api_db):
     # A change on either side shows on the other.
     space = org.namespace()

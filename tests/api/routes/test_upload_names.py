@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 import base64
-import io
-import subprocess
 from urllib.parse import quote
 
-import aiohttp
 import pytest
-import requests
 
 from tests.api.routes.test_ingest import multipart, part
 
@@ -101,40 +96,3 @@ def test_files_without_a_name_are_told_apart_by_their_content(disposition, org):
     assert first == repeated != second
     documents = stored(org, space)
     assert len({document["name"] for document in documents}) == len({d["externalId"] for d in documents}) == 2
-
-
-def with_curl(url, key, space, path):
-    command = ["curl", "-sS", "--fail-with-body", url, "-H", f"Authorization: Bearer {key}"]
-    name = path.name.replace("\\", "\\\\").replace('"', '\\"')
-    form = ["-F", f"namespaceId={space}", "-F", f'file=@"{path.parent}/{name}"']
-    subprocess.run([*command, *form], check=True, timeout=60, capture_output=True)
-
-
-def with_requests(url, key, space, path):
-    headers = {"Authorization": f"Bearer {key}"}
-    with path.open("rb") as file:
-        requests.post(
-            url, headers=headers, data={"namespaceId": space}, files={"file": file}, timeout=60
-        ).raise_for_status()
-
-
-def with_aiohttp(url, key, space, path):
-    async def post():
-        form = aiohttp.FormData()
-        form.add_field("namespaceId", space)
-        form.add_field("file", io.BytesIO(path.read_bytes()), filename=path.name)
-        headers = {"Authorization": f"Bearer {key}"}
-        async with aiohttp.ClientSession(headers=headers) as session, session.post(url, data=form) as response:
-            response.raise_for_status()
-
-    asyncio.run(post())
-
-
-@pytest.mark.parametrize("client", [with_curl, with_requests, with_aiohttp])
-def test_real_clients_keep_the_names_of_their_files(client, org, tmp_path):
-    space = org.namespace()
-    for name in NAMES:
-        path = tmp_path / name
-        path.write_bytes(name.encode())
-        client(f"{org.base}/v1/ingest/file", org.api_key, space, path)
-    assert sorted(document["name"] for document in stored(org, space)) == sorted(NAMES)
