@@ -76,6 +76,7 @@ FILE_STORE_FACTORIES = {"LOCAL": "connectors.files.local:make", "S3_COMPATIBLE":
 # webScraperConfig.provider: `make(config, settings) -> Scraper`.
 SCRAPER_FACTORIES: dict[str, str] = {
     "BUILTIN": "connectors.web.builtin.scraper:make",
+    "ENDPOINT": "connectors.web.endpoint:make",
     "FIRECRAWL": "connectors.web.firecrawl.scraper:make",
     "JINA": "connectors.web.jina:make",
     "SCRAPINGBEE": "connectors.web.scrapingbee:make",
@@ -89,7 +90,10 @@ SOURCE_FACTORIES: dict[str, str] = {
 }
 
 # Source and scraper with a crawler of the vendor's own.
-CRAWLER_FACTORIES = {("WEBSITE", "FIRECRAWL"): "connectors.web.firecrawl.site:make"}
+CRAWLER_FACTORIES = {
+    ("WEBSITE", "FIRECRAWL"): "connectors.web.firecrawl.site:make",
+    ("WEBSITE", "ENDPOINT"): "connectors.web.endpoint:make_site",
+}
 
 _DESCRIBED_MODULE = "connectors.sources.described.connector"
 _CUSTOM_MODULE = "connectors.sources.described.custom"

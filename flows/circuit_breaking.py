@@ -144,4 +144,6 @@ def _vendor_breaker(config: NamespaceConfig, kind: str, storage: Mapping[str, An
     names = [*_IDENTITY_FIELDS, "model"] if kind == "embedder" else _IDENTITY_FIELDS
     identity = {"kind": kind} | {name: storage[name] for name in names if name in storage}
     name = _VENDOR_NAMES.get(provider, provider.title())
+    if (kind, provider) == ("scraper", "ENDPOINT"):
+        name = "The scraping server"
     return BreakerTarget(config.organization_id, name, identity, settings.load_settings().outage_seconds)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
@@ -124,6 +124,16 @@ class ScrapingBeeScraper(Struct, rename="camel", tag_field="provider", tag="SCRA
     api_key: ProviderKey
 
 
+class EndpointScraper(Struct, rename="camel", tag_field="provider", tag="ENDPOINT", omit_defaults=True):
+    """A server of your own with the API of Firecrawl or crawl4ai."""
+
+    url: Annotated[Text, Meta(description="URL of the server, without the paths of its API.")]
+    api: Annotated[
+        Literal["FIRECRAWL", "CRAWL4AI"] | UnsetType, Meta(description="The server's API; FIRECRAWL if omitted.")
+    ] = UNSET
+    api_key: ProviderKey | UnsetType = UNSET
+
+
 class BuiltinScraper(Struct, rename="camel", tag_field="provider", tag="BUILTIN", omit_defaults=True):
     """The service's own crawler; needs no key."""
 
@@ -171,7 +181,7 @@ class EndpointParser(Struct, rename="camel", tag_field="provider", tag="ENDPOINT
 FileStorage = S3Storage | LocalStorage
 VectorStore = PineconeStore | PgvectorStore
 EmbeddingModel = OpenAIModel | CohereModel | JinaModel | EndpointModel | LocalModel
-WebScraper = FirecrawlScraper | JinaScraper | ScrapingBeeScraper | BuiltinScraper
+WebScraper = FirecrawlScraper | JinaScraper | ScrapingBeeScraper | EndpointScraper | BuiltinScraper
 RerankConfig = CohereReranker | JinaReranker | EndpointReranker | LocalReranker
 ParserConfig = Annotated[
     EndpointParser | UnsetType | None,
@@ -225,6 +235,8 @@ class WebScraperView(Struct, rename="camel", omit_defaults=True):
     """The web scraper with its key masked."""
 
     provider: Annotated[str, Meta(description="The provider.")]
+    url: Annotated[str | UnsetType, Meta(description="URL of the server.")] = UNSET
+    api: Annotated[str | UnsetType, Meta(description="The server's API.")] = UNSET
     api_key: MaskedKey | UnsetType = UNSET
 
 

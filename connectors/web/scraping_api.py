@@ -19,6 +19,7 @@ from retrieval.errors import Fatal, Retryable, Skippable
 from retrieval.failure_causes import GONE_PAGE, MISSING_PAGE
 from retrieval.network import fetch_guard, urls
 from retrieval.network.fetch_guard import BlockedAddress, Guard
+from retrieval.network.transport import Transport
 from retrieval.ports import RawContent, ScrapeOptions
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 
 
 ResultT = TypeVar("ResultT")
-KEY_FIELD = "webScraperConfig.apiKey"
+KEY_FIELD, URL_FIELD = "webScraperConfig.apiKey", "webScraperConfig.url"
 # Total wait of a page for the rate limit.
 MAX_WAIT_SECONDS = 180.0
 MAX_TRIES = 3
@@ -76,9 +77,19 @@ class ScrapeResponse:
 class Service:
     """Scraping service with one key. Thread-safe, with shared pauses."""
 
-    def __init__(self, name: str, title: str, base_url: str, headers: Mapping[str, str], options: Settings) -> None:
-        """Use the endpoint `name` of the settings, or else `base_url`."""
-        endpoint = options.endpoints.get(name)
+    def __init__(
+        self,
+        name: str,
+        title: str,
+        base_url: str,
+        headers: Mapping[str, str],
+        options: Settings,
+        *,
+        is_own: bool = False,
+    ) -> None:
+        """Use the endpoint `name` of the settings, or else `base_url`; `is_own`: the user's server at `base_url`,
+        reached through the fetch guard."""
+        endpoint = None if is_own else options.endpoints.get(name)
         self.title = title
         self.base_url = sessions.base_url(endpoint, base_url)
         self.most = options.max_file_bytes
@@ -86,8 +97,13 @@ class Service:
         self._bucket = Bucket(REQUESTS_PER_MINUTE, REQUEST_BURST)
         self._throttle = Throttle(options.fetch_host_limit, options.fetch_host_delay)
         self._robots = robots_files.shared_robots() if options.fetch_robots else None
+        self._is_own = is_own
+        more: dict[str, Any] = {"transport": Transport(self.guard)} if is_own else {}
         self._client = sessions.httpx_client(
-            sessions.trusted_certificates(endpoint, name), seconds=MAX_WAIT_SECONDS, headers=dict(headers)
+            sessions.trusted_certificates(endpoint, name),
+            seconds=MAX_WAIT_SECONDS,
+            headers=dict(headers),
+            **more,
         )
         self.close = self._client.close
 
@@ -108,6 +124,8 @@ class Service:
         bytes, Fatal for an invalid endpoint."""
         import httpx
 
+        if self._is_own:
+            sessions.require_private_without_tls(self.guard, self.base_url, title="scraping server", field=URL_FIELD)
         try:
             with (
                 translate_failures(self.title, seconds),
@@ -116,6 +134,8 @@ class Service:
                 content = self._read(answer, seconds)
         except Timeout as error:
             raise Retryable(str(error)) from error
+        except BlockedAddress as error:
+            raise Fatal(str(error), field=URL_FIELD) from error
         except httpx.InvalidURL as error:
             raise Fatal(f"The endpoint of {self.title} cannot be read: check RETRIEVAL_ENDPOINTS.") from error
         headers = {key.lower(): value for key, value in answer.headers.items()}

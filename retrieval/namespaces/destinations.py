@@ -64,9 +64,9 @@ def require_unmoved(settings: Settings, area: str, config: Config, stored: Store
 
 def _vendor(area: str, config: Config) -> str | None:
     """Return the settings name of the secrets' recipient; None if the config itself has the address."""
-    if area == WEB_SCRAPER:
+    if area == WEB_SCRAPER and config["provider"] != "ENDPOINT":
         return _SCRAPER_NAMES.get(config["provider"], str(config["provider"]))
-    if area in {EMBEDDING_MODEL, RERANKER_CONFIG}:
+    if area in {EMBEDDING_MODEL, RERANKER_CONFIG, WEB_SCRAPER}:
         return None if config["provider"] == "ENDPOINT" else str(config["provider"])
     return _CONNECTORS_BY_CONFIG.get(area)
 

@@ -153,6 +153,7 @@ _ADDRESS_FIELDS: Sequence[tuple[str, str, ErrorCode, Callable[[str], object]]] =
     (FILE_STORAGE, "endpoint", ErrorCode.STORAGE_CONFIG_ERROR, service_urls.require_service),
     (VECTOR_STORAGE, "indexHost", ErrorCode.VECTOR_DB_CONFIG_ERROR, service_urls.require_service),
     (EMBEDDING_MODEL, "url", ErrorCode.EMBEDDING_CONFIG_ERROR, service_urls.require_service),
+    (WEB_SCRAPER, "url", ErrorCode.INVALID_NAMESPACE_CONFIG, service_urls.require_service),
     (PARSER_CONFIG, "url", ErrorCode.INVALID_NAMESPACE_CONFIG, service_urls.require_service),
     (RERANKER_CONFIG, "url", ErrorCode.INVALID_NAMESPACE_CONFIG, service_urls.require_service),
     *(

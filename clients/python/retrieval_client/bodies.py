@@ -164,7 +164,9 @@ class CreateNamespace(TypedDict):
     fileStorageConfig: S3Storage | LocalStorage
     vectorStorageConfig: PineconeStore | PgvectorStore
     embeddingModelConfig: OpenAIModel | CohereModel | JinaModel | EndpointModel | LocalModel
-    webScraperConfig: NotRequired[FirecrawlScraper | JinaScraper | ScrapingBeeScraper | BuiltinScraper | None]
+    webScraperConfig: NotRequired[
+        FirecrawlScraper | JinaScraper | ScrapingBeeScraper | EndpointScraper | BuiltinScraper | None
+    ]
     rerankConfig: NotRequired[CohereReranker | JinaReranker | EndpointReranker | LocalReranker | None]
     parserConfig: NotRequired[EndpointParser | None]
     keywordLanguage: NotRequired[str | None]
@@ -330,6 +332,15 @@ class EndpointReranker(TypedDict):
     provider: Literal["ENDPOINT"]
     url: str
     model: NotRequired[str]
+    apiKey: NotRequired[str]
+
+
+class EndpointScraper(TypedDict):
+    """A server of your own with the API of Firecrawl or crawl4ai."""
+
+    provider: Literal["ENDPOINT"]
+    url: str
+    api: NotRequired[Literal["CRAWL4AI", "FIRECRAWL"]]
     apiKey: NotRequired[str]
 
 
@@ -1105,7 +1116,9 @@ class UpdateNamespace(TypedDict):
     fileStorageConfig: NotRequired[S3Storage | LocalStorage]
     vectorStorageConfig: NotRequired[PineconeStore | PgvectorStore]
     embeddingModelConfig: NotRequired[OpenAIModel | CohereModel | JinaModel | EndpointModel | LocalModel]
-    webScraperConfig: NotRequired[FirecrawlScraper | JinaScraper | ScrapingBeeScraper | BuiltinScraper | None]
+    webScraperConfig: NotRequired[
+        FirecrawlScraper | JinaScraper | ScrapingBeeScraper | EndpointScraper | BuiltinScraper | None
+    ]
     rerankConfig: NotRequired[CohereReranker | JinaReranker | EndpointReranker | LocalReranker | None]
     parserConfig: NotRequired[EndpointParser | None]
     keywordLanguage: NotRequired[str | None]

@@ -3009,8 +3009,10 @@ class WebScraperView(Record):
     """The web scraper with its key masked."""
 
     provider: str
+    url: str | None
+    api: str | None
     api_key: str | None
-    _fields = frozenset(["apiKey", "provider"])
+    _fields = frozenset(["api", "apiKey", "provider", "url"])
 
 
 class Webhook(Record):

@@ -94,9 +94,9 @@ class NoCrawl(Skippable):
 class FirecrawlSession:
     """Calls with one key; thread-safe."""
 
-    def __init__(self, key: str, options: Settings) -> None:
+    def __init__(self, key: str, options: Settings, service: Service | None = None) -> None:
         headers = {"Accept": "application/json", "Authorization": f"Bearer {key}"}
-        self.service = Service("FIRECRAWL", FIRECRAWL_TITLE, BASE_URL, headers, options)
+        self.service = service or Service("FIRECRAWL", FIRECRAWL_TITLE, BASE_URL, headers, options)
         self._key = key
 
     def scrape(self, url: str, options: ScrapeOptions) -> Document:
@@ -159,7 +159,8 @@ class FirecrawlSession:
     def _sdk(self) -> Any:
         from firecrawl.v2 import FirecrawlClient  # type: ignore[import-untyped]
 
-        sdk = FirecrawlClient(api_key=self._key, api_url=self.service.base_url, max_retries=1)
+        # A server of one's own may need no key, the SDK does; `_Sender` sends the headers of the service.
+        sdk = FirecrawlClient(api_key=self._key or "none", api_url=self.service.base_url, max_retries=1)
         sdk.http_client = _Sender(self.service)
         return sdk
 

@@ -15,7 +15,7 @@ import pytest
 
 from connectors import registry
 from connectors.http import retries
-from connectors.web import jina, scrapingbee
+from connectors.web import endpoint, jina, scrapingbee
 from connectors.web.builtin import client as clients
 from connectors.web.builtin import scraper as builtin
 from connectors.web.firecrawl import scraper as firecrawl
@@ -26,6 +26,7 @@ from retrieval.setting_values import Endpoint
 from retrieval.settings import Settings
 from tests.connectors.web.test_web_client import answer, serving
 from tests.retrieval.network.test_fetch_guard import ATTACKS
+from tests.standins import crawl4ai as crawl4ai_standin
 from tests.standins import faults, jina_reader
 from tests.standins import firecrawl as firecrawl_standin
 from tests.standins import scrapingbee as scrapingbee_standin
@@ -43,7 +44,10 @@ VENDORS: dict[str, tuple[Make, Callable[..., AbstractContextManager[Vendor]], st
     "FIRECRAWL": (firecrawl.make, firecrawl_standin.running, "FIRECRAWL"),
     "JINA": (jina.make, jina_reader.running, "JINA_READER"),
     "SCRAPINGBEE": (scrapingbee.make, scrapingbee_standin.running, "SCRAPINGBEE"),
+    "OWN_FIRECRAWL": (endpoint.make, firecrawl_standin.running, ""),
+    "OWN_CRAWL4AI": (endpoint.make, crawl4ai_standin.running, ""),
 }
+HOSTED_VENDORS = sorted(name for name, (_, _, vendor) in VENDORS.items() if vendor)
 
 
 @dataclass
@@ -70,16 +74,27 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @contextmanager
 def serving_vendor(name: str, **limits: Any) -> Iterator[Place]:
-    make, running, endpoint = VENDORS[name]
+    make, running, vendor = VENDORS[name]
     with running() as server:
-        options = settings(endpoints={endpoint: Endpoint(base_url=server.base_url)}, **limits)
-        scraper = make({"provider": name, "apiKey": server.key}, options)
+        config = {"provider": name, "apiKey": server.key}
+        if vendor:
+            limits["endpoints"] = {vendor: Endpoint(base_url=server.base_url)}
+        else:
+            limits["fetch_allow"] = ["127.0.0.1/32"]
+            config |= {"url": server.base_url, "api": name.removeprefix("OWN_")}
+        scraper = make(config, settings(**limits))
         yield Place(scraper, SITE, lambda path, page: server.web.update({SITE + path: page}), server)
         scraper.close()
 
 
 @pytest.fixture(params=sorted(VENDORS))
 def vendor(request: pytest.FixtureRequest) -> Iterator[Place]:
+    with serving_vendor(request.param) as place:
+        yield place
+
+
+@pytest.fixture(params=HOSTED_VENDORS)
+def hosted_vendor(request: pytest.FixtureRequest) -> Iterator[Place]:
     with serving_vendor(request.param) as place:
         yield place
 
@@ -175,13 +190,36 @@ def test_what_is_too_large_is_not_taken(name: str, tmp_path: Path) -> None:
             place.fetch("/large", tmp_path)
 
 
-def test_no_attack_reaches_a_service(vendor: Place, tmp_path: Path) -> None:
+def test_no_attack_reaches_a_service(hosted_vendor: Place, tmp_path: Path) -> None:
     # A service might sit in an internal network and return internal pages to strangers.
-    assert vendor.vendor is not None
+    assert hosted_vendor.vendor is not None
     for url in ATTACKS:
         with pytest.raises((Skippable, Retryable)):
-            vendor.scraper.fetch(url, ScrapeOptions(), tmp_path / "raw")
-    assert vendor.vendor.asked == []
+            hosted_vendor.scraper.fetch(url, ScrapeOptions(), tmp_path / "raw")
+    assert hosted_vendor.vendor.asked == []
+
+
+@pytest.mark.parametrize("api", ["FIRECRAWL", "CRAWL4AI"])
+def test_a_server_at_a_private_address_is_used_only_where_it_is_allowed(api: str, tmp_path: Path) -> None:
+    running = firecrawl_standin.running if api == "FIRECRAWL" else crawl4ai_standin.running
+    with running() as server:
+        server.web[f"{SITE}/tides"] = Seen(TIDES_PAGE)
+        for options in (settings(), settings(fetch_allow=["10.0.0.0/8"])):
+            scraper = endpoint.make({"url": server.base_url, "api": api, "apiKey": server.key}, options)
+            with closing(scraper), pytest.raises(Fatal) as caught:
+                scraper.fetch(f"{SITE}/tides", ScrapeOptions(), tmp_path / "raw")
+            assert caught.value.field == "webScraperConfig.url"
+    assert server.asked == []
+
+
+def test_the_check_names_a_server_with_another_api() -> None:
+    allowed = settings(fetch_allow=["127.0.0.1/32"])
+    for api, running in (("FIRECRAWL", crawl4ai_standin.running), ("CRAWL4AI", firecrawl_standin.running)):
+        with running() as server:
+            scraper = endpoint.make({"url": server.base_url, "api": api, "apiKey": server.key}, allowed)
+            with closing(scraper), pytest.raises(Fatal, match="does not answer as") as caught:
+                scraper.check()
+            assert caught.value.field == "webScraperConfig.url"
 
 
 def test_a_page_that_was_led_to_a_private_address_is_not_taken(vendor: Place, tmp_path: Path) -> None:
@@ -257,7 +295,7 @@ def test_a_page_refused_by_the_service_is_skipped(vendor: Place, tmp_path: Path)
         assert VENDOR_WORDS not in str(caught.value)
 
 
-@pytest.mark.parametrize("name", sorted(VENDORS))
+@pytest.mark.parametrize("name", HOSTED_VENDORS)
 def test_an_invalid_key_is_refused_without_a_request(name: str) -> None:
     for key in ("", " ", "schlüssel", "two\nlines", "a\0b"):
         with pytest.raises(Fatal, match=r"webScraperConfig\.apiKey") as caught:

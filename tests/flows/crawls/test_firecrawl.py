@@ -17,7 +17,7 @@ from tests.connectors.web.test_web_client import serving
 from tests.flows.configured import Configured
 from tests.flows.crawling import accept, crawl, killed_after_pages, listing, names, reasons, watch_pages
 from tests.flows.crawls.test_url_list import Site, answer, ingest
-from tests.standins import faults, firecrawl, jina_reader, scrapingbee
+from tests.standins import crawl4ai, faults, firecrawl, jina_reader, scrapingbee
 from tests.standins.scraped import Seen
 
 WORDS = "SECRET VENDOR WORDS"
@@ -256,6 +256,9 @@ SERVICES = {
     "FIRECRAWL": ("FIRECRAWL", firecrawl),
     "JINA": ("JINA_READER", jina_reader),
     "SCRAPINGBEE": ("SCRAPINGBEE", scrapingbee),
+    # Servers of one's own, by the API that they have.
+    "OWN FIRECRAWL": ("", firecrawl),
+    "OWN CRAWL4AI": ("", crawl4ai),
 }
 
 
@@ -264,9 +267,12 @@ def service(request, at, db):
     """Each service with its namespace."""
     endpoint, standin = SERVICES[request.param]
     with standin.running() as server:
-        at(endpoint, server)
-        server.name = request.param
-        server.space = Configured(db, webScraperConfig={"provider": request.param, "apiKey": server.key})
+        at(endpoint or "FIRECRAWL", server)
+        server.name = request.param.removeprefix("OWN ")
+        config = {"provider": request.param, "apiKey": server.key}
+        if not endpoint:
+            config |= {"provider": "ENDPOINT", "url": server.base_url, "api": server.name}
+        server.space = Configured(db, webScraperConfig=config)
         yield server
 
 
