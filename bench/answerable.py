@@ -22,7 +22,7 @@ from bench import quality
 from bench.harness import DATA_FOLDER, PROJECT_FOLDER, migrated_database, write_figures
 from retrieval.database import database
 from retrieval.evaluations.calibration import calibration_error, compute_auroc, refused_share
-from retrieval.search.answerability import SearchSide, choose_model
+from retrieval.search.answerability import SearchSide, choose_model, judge_probability
 
 FEATURE_NAMES: dict[SearchSide, tuple[str, ...]] = {
     "semantic": ("nearest", "lead"),
@@ -91,12 +91,14 @@ def main() -> None:
                 print(f"{folder.name}: asked", flush=True)
         db.close()
     figures: dict[str, Any] = {"model": options.model}
+    shares = {way: measure_shares(way, splits) for way in FEATURE_NAMES}
     for way in FEATURE_NAMES:
-        figures[way] = judge_way(way, splits)
+        figures[way] = {**judge_way(way, splits), "answered": shares[way]}
+        print(f"{way}, answered: {shares[way]}", flush=True)
     write_figures("answerable", figures)
     if options.write:
         trained = [split for split in splits if split.collection in TRAINING_COLLECTIONS]
-        write_models({way: fit_way(way, trained) for way in FEATURE_NAMES})
+        write_models({"SIDE_MODELS": {way: fit_way(way, trained) for way in FEATURE_NAMES}, "ANSWERED_SHARES": shares})
 
 
 def measure_splits(db: Any, collection: quality.Collection, embedder: CachedModel, tokenizer: Any) -> Iterator[Split]:
@@ -207,9 +209,7 @@ def judge_way(way: SearchSide, splits: Sequence[Split]) -> dict[str, Any]:
         ]
         if not training_splits:
             continue
-        model = fit_way(way, training_splits)
-        odds = split.feature_matrix(way) @ [model[name] for name in FEATURE_NAMES[way]] + model["constant"]
-        probabilities, is_answered = 1 / (1 + np.exp(-odds)), split.is_answered
+        probabilities, is_answered = estimate_held_out(way, split, training_splits), split.is_answered
         row = {
             "questions": len(is_answered),
             "unanswered": int((~is_answered).sum()),
@@ -227,14 +227,43 @@ def judge_way(way: SearchSide, splits: Sequence[Split]) -> dict[str, Any]:
     return figures
 
 
-def write_models(models: dict[SearchSide, dict[str, float]]) -> None:
-    """Write the module of the service."""
-    head, mark, _ = MODELS_PATH.read_text().partition("] = {\n")
-    rows = "".join(
-        f'    "{way}": {{' + ", ".join(f'"{name}": {value:.4f}' for name, value in model.items()) + "},\n"
-        for way, model in models.items()
-    )
-    MODELS_PATH.write_text(f"{head}{mark}{rows}}}\n")
+def estimate_held_out(way: SearchSide, split: Split, training_splits: Sequence[Split]) -> Any:
+    """Return the probabilities of a split by a model fitted on other collections."""
+    model = fit_way(way, training_splits)
+    odds = split.feature_matrix(way) @ [model[name] for name in FEATURE_NAMES[way]] + model["constant"]
+    return 1 / (1 + np.exp(-odds))
+
+
+def measure_shares(way: SearchSide, splits: Sequence[Split]) -> dict[str, float]:
+    """Return the share of answered questions by verdict; collections, and both kinds of questions, weigh alike."""
+    trained = [split for split in splits if split.collection in TRAINING_COLLECTIONS]
+    totals: dict[str, float] = {"likely": 0.0, "unclear": 0.0, "unlikely": 0.0}
+    answered = dict(totals)
+    for split in trained:
+        others = [other_split for other_split in trained if other_split.collection != split.collection]
+        if not others:
+            continue
+        weights = split.weights / sum(other_split.collection == split.collection for other_split in trained)
+        probabilities = estimate_held_out(way, split, others)
+        for probability, weight, is_answered in zip(probabilities, weights, split.is_answered, strict=True):
+            verdict = judge_probability(float(probability))
+            totals[verdict] += weight
+            answered[verdict] += weight * bool(is_answered)
+    return {verdict: round(float(answered[verdict] / total), 2) for verdict, total in totals.items() if total}
+
+
+def write_models(tables: dict[str, dict[SearchSide, dict[str, float]]]) -> None:
+    """Replace the tables in the module of the service."""
+    text = MODELS_PATH.read_text()
+    for name, rows in tables.items():
+        start = text.index("{\n", text.index(name)) + 2
+        end = text.index("\n}", start) + 1
+        lines = (
+            f'    "{way}": {{' + ", ".join(f'"{key}": {round(value, 4)}' for key, value in row.items()) + "},\n"
+            for way, row in rows.items()
+        )
+        text = text[:start] + "".join(lines) + text[end:]
+    MODELS_PATH.write_text(text)
     print(f"Written to {MODELS_PATH}", flush=True)
 
 

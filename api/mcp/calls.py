@@ -97,8 +97,16 @@ async def run_search(inner: OperationCaller, arguments: dict[str, Any]) -> ToolR
         return ToolResult({**data, "results": results}, data.get("note") or "Nothing was found.")
     fence = Fence.create()
     hits = [_format_hit(number, hit, fence) for number, hit in enumerate(results, start=1)]
-    probability = f"The probability that these passages answer the query is {data['answerable']['probability']:.2f}."
-    return ToolResult({**data, "results": results}, "\n\n".join([fence.instructions, probability, *hits]))
+    verdict = _describe_answerable(data["answerable"])
+    return ToolResult({**data, "results": results}, "\n\n".join([fence.instructions, verdict, *hits]))
+
+
+def _describe_answerable(answerable: dict[str, Any]) -> str:
+    verdict = answerable["verdict"]
+    lead = "It is unclear whether these passages" if verdict == "unclear" else f"It is {verdict} that these passages"
+    if "answeredShare" in answerable:
+        return f"{lead} answer the query: of questions judged so, {answerable['answeredShare']:.0%} had an answer."
+    return f"{lead} answer the query: the probability is {answerable['probability']:.2f}."
 
 
 async def read_document(inner: OperationCaller, arguments: dict[str, Any]) -> ToolResult:

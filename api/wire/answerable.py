@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from msgspec import Meta, Struct
+from msgspec import UNSET, Meta, Struct, UnsetType
 
-from retrieval.search.answerability import Answerability
+from retrieval.search.answerability import Answerability, Verdict
 
 MinProbability = Annotated[
     float,
@@ -23,20 +23,45 @@ NOTE_DESCRIPTION = (
 )
 
 
-class Answerable(Struct):
-    """The probability that the documents answer the query."""
+class Answerable(Struct, rename="camel"):
+    """Whether the documents answer the query: in words, and as a probability."""
 
+    verdict: Annotated[
+        Verdict, Meta(description="Likely from a probability of 0.7, unlikely below 0.3.", examples=["likely"])
+    ]
     probability: Annotated[
-        float, Meta(ge=0, le=1, description="Probability that the results answer the query.", examples=[0.87])
+        float,
+        Meta(
+            ge=0,
+            le=1,
+            description="Probability that the results answer the query. Compare it with minProbability; only a fit on"
+            " your own evaluation makes it exact.",
+            examples=[0.87],
+        ),
     ]
     basis: Annotated[
         str,
         Meta(description="The data that the probability was fitted on.", examples=["fitted on public sets"]),
     ]
 
+    answered_share: Annotated[
+        float | UnsetType,
+        Meta(
+            description="Share of held-out questions of public sets with this verdict that have an answer. Not after a"
+            " fit.",
+            examples=[0.9],
+        ),
+    ] = UNSET
+
     @classmethod
     def from_estimate(cls, answerability: Answerability) -> Answerable:
-        return cls(answerability.probability, answerability.basis)
+        share = answerability.answered_share
+        return cls(
+            answerability.verdict,
+            answerability.probability,
+            answerability.basis,
+            UNSET if share is None else share,
+        )
 
 
 class CalibrationBin(Struct, rename={"lower": "from", "upper": "to"}):

@@ -13,12 +13,16 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 from retrieval.keywords.bm25_scorer import QueryTerms
-from retrieval.search.answerability_models import SIDE_MODELS
+from retrieval.search.answerability_models import ANSWERED_SHARES, SIDE_MODELS
 from retrieval.search.queries import BM25_HALF_SCORE, Candidate
 
 SearchSide = Literal["semantic", "keyword", "hybrid"]
+Verdict = Literal["likely", "unclear", "unlikely"]
 
 PUBLIC_BASIS: Final = "fitted on public sets"
+# Least probability of `likely` and of `unclear`.
+LIKELY_PROBABILITY: Final = 0.7
+UNCLEAR_PROBABILITY: Final = 0.3
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,9 +47,22 @@ class Answerability:
     basis: str
     evidence: float | None = None
     features: Mapping[str, float] | None = None
+    # Share of held-out questions with this verdict that have an answer; None for a fit, whose probability is measured.
+    answered_share: float | None = None
+
+    @property
+    def verdict(self) -> Verdict:
+        return judge_probability(self.probability)
 
 
 NO_MATCHES: Final = Answerability(0.0, "nothing matches")
+
+
+def judge_probability(probability: float) -> Verdict:
+    """Return the verdict in words."""
+    if probability >= LIKELY_PROBABILITY:
+        return "likely"
+    return "unclear" if probability >= UNCLEAR_PROBABILITY else "unlikely"
 
 
 def choose_model(semantic_weight: float, keyword_weight: float) -> SearchSide:
@@ -63,8 +80,11 @@ def estimate_answerability(
         return NO_MATCHES
     features = measure_features(candidates[0], terms)
     evidence = weigh_evidence(side, features)
-    basis = PUBLIC_BASIS if fit is None else fit.basis
-    return Answerability(round(apply_fit(evidence, fit), 4), basis, evidence, features)
+    probability = round(apply_fit(evidence, fit), 4)
+    if fit is not None:
+        return Answerability(probability, fit.basis, evidence, features)
+    share = ANSWERED_SHARES[side][judge_probability(probability)]
+    return Answerability(probability, PUBLIC_BASIS, evidence, features, share)
 
 
 def measure_features(candidate: Candidate, terms: QueryTerms) -> dict[str, float]:

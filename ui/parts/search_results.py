@@ -36,7 +36,7 @@ wer werden were what when where which while who whom whose why wie wieso wij wil
 zich zij zijn zonder zum zur"""
 STOP_WORDS: Final = frozenset(_STOP_WORDS.split())
 # Bounds for likely answered and probably not answered.
-LIKELY_PROBABILITY, UNLIKELY_PROBABILITY = 0.7, 0.3
+ANSWER_VERDICTS = {"likely": "Likely answered", "unclear": "Perhaps answered", "unlikely": "Probably not answered"}
 MAX_OFFERED_SETS = 20
 # In the page's address, before the name of a set created by the first judgement.
 NEW_SET_PREFIX = "new:"
@@ -263,10 +263,11 @@ def _summarize_answer(data: Json) -> str:
 
 
 def describe_answerable(answerable: Json) -> str:
-    probability = answerable["probability"]
-    verdict = "Perhaps answered" if probability >= UNLIKELY_PROBABILITY else "Probably not answered"
-    verdict = "Likely answered" if probability >= LIKELY_PROBABILITY else verdict
-    return f"{verdict} by these documents: {probability:.0%} ({answerable['basis']})."
+    """Return the verdict with its measured share, or with the probability of a fit."""
+    lead = ANSWER_VERDICTS[answerable["verdict"]]
+    if "answeredShare" in answerable:
+        return f"{lead} by these documents: of questions judged so, {answerable['answeredShare']:.0%} had an answer."
+    return f"{lead} by these documents: {answerable['probability']:.0%} ({answerable['basis']})."
 
 
 def _matches_query(word: str, words: frozenset[str]) -> bool:

@@ -54,11 +54,13 @@ class Allowance(Record):
 
 
 class Answerable(Record):
-    """The probability that the documents answer the query."""
+    """Whether the documents answer the query: in words, and as a probability."""
 
+    verdict: Literal["likely", "unclear", "unlikely"]
     probability: float
     basis: str
-    _fields = frozenset(["basis", "probability"])
+    answered_share: float | None
+    _fields = frozenset(["answeredShare", "basis", "probability", "verdict"])
 
 
 class AuditAnswer(Record):

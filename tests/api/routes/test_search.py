@@ -27,7 +27,7 @@ def test_an_empty_namespace_has_no_results(org, change):
     body = {"query": "a", "namespaceId": org.namespace(), "hybridConfig": WEIGHTS, **change}
     answer = org.client.post("/v1/search/hybrid", json=body)
     assert answer.status_code == 200, answer.text
-    nothing = {"probability": 0.0, "basis": "nothing matches"}
+    nothing = {"verdict": "unlikely", "probability": 0.0, "basis": "nothing matches"}
     assert answer.json()["data"] == {"results": [], "answerable": nothing}
 
 

@@ -3,6 +3,7 @@
 import pytest
 
 from retrieval.search import answerability, search
+from retrieval.search.answerability_models import ANSWERED_SHARES
 from retrieval.search.search import Query
 from tests.retrieval.search.test_search import FixedEmbedder, axis, hybrid
 
@@ -45,3 +46,16 @@ def test_nothing_found_is_no_answer(library):
     assert ask(library, "seals", **hybrid(0.0)).answerability == answerability.NO_MATCHES
     library.put(["owls"], [axis(0.5)])
     assert ask(library, "seals", **hybrid(0.0)).answerability == answerability.NO_MATCHES
+
+
+def test_the_verdict_has_the_share_that_was_measured_for_it(filled):
+    weights = hybrid(0.5)
+    verdicts = {}
+    for text in ("seals dive for thirty minutes", "seals dive waltz", "waltz tango rumba"):
+        estimate = ask(filled, text, **weights).answerability
+        verdicts[estimate.verdict] = estimate.answered_share
+        assert estimate.answered_share == ANSWERED_SHARES["hybrid"][estimate.verdict]
+    assert "likely" in verdicts
+    assert len(verdicts) > 1
+    shares = [ANSWERED_SHARES["hybrid"][verdict] for verdict in ("likely", "unclear", "unlikely")]
+    assert shares == sorted(shares, reverse=True)

@@ -16,7 +16,6 @@ from retrieval_client.models import Document, Namespace
 
 Options = argparse.Namespace
 _SHOWN_NAMES = 10
-_UNLIKELY = 0.3
 """Probability that the documents answer a question, below which a search says so."""
 
 
@@ -79,8 +78,8 @@ def _search(client: RetrievalClient, namespace: str, options: Options) -> int:
     if hits.data.note:
         print(hits.data.note, file=sys.stderr)
     answerable = hits.data.answerable
-    if hits and answerable and answerable.probability < _UNLIKELY:
-        print(f"Probably not answered by these documents: {answerable.probability:.0%}.", file=sys.stderr)
+    if hits and answerable and answerable.verdict == "unlikely":
+        print("Probably not answered by these documents.", file=sys.stderr)
     return 0
 
 
