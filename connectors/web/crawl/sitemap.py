@@ -23,6 +23,7 @@ from connectors.http import html
 from connectors.web.builtin import client as clients
 from connectors.web.builtin import robots as robots_files
 from connectors.web.builtin.client import Bounds, FetchRequest, WebClient
+from connectors.web.crawl.gates import ListedGates
 from connectors.web.crawl.page import OTHER_HOST, ROBOTS, Rules
 from retrieval import settings
 from retrieval.database.database import Database
@@ -193,6 +194,7 @@ class Sitemap:
         self._scraper = scraper
         self._client = client
         self._robots = robots
+        self._gates = ListedGates(scraper)
 
     def discover(self, request: DiscoveryRequest, cursor: str | None) -> Iterator[Page[SourceItem]]:
         """List pages after the cursor, with `lastmod` as version."""
@@ -230,7 +232,8 @@ class Sitemap:
         if not rules.by_robots(item.external_id):
             raise Skippable(ROBOTS)
         options = replace(ScrapeOptions.of(request.config), check=rules.check)
-        return self._scraper.fetch(item.external_id, options, to, known_version=item.version)
+        raw = self._scraper.fetch(item.external_id, options, to, known_version=item.version)
+        return self._gates.refuse_gate(raw, item.external_id, options)
 
     def iter_pages(self, start: str, rules: Rules) -> Iterator[str]:
         """Yield the addresses of pages; "" for an unreadable sitemap."""
@@ -304,6 +307,7 @@ class UrlList:
 
     def __init__(self, scraper: Scraper) -> None:
         self._scraper = scraper
+        self._gates = ListedGates(scraper)
 
     def discover(self, _request: DiscoveryRequest, _cursor: str | None) -> Iterator[Page[SourceItem]]:
         """Yield no items: the listed addresses became items when the list was accepted."""
@@ -311,4 +315,6 @@ class UrlList:
 
     def fetch(self, item: SourceItem, request: DiscoveryRequest, to: Path) -> RawContent | None:
         """Fetch a page; None if unchanged."""
-        return self._scraper.fetch(item.external_id, ScrapeOptions.of(request.config), to, known_version=item.version)
+        options = ScrapeOptions.of(request.config)
+        raw = self._scraper.fetch(item.external_id, options, to, known_version=item.version)
+        return self._gates.refuse_gate(raw, item.external_id, options)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
 import shutil
 import tempfile
 import time
@@ -13,13 +12,13 @@ from contextlib import closing
 from dataclasses import dataclass, field, replace
 from http.cookiejar import CookieJar
 from itertools import count, islice
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Any
-from urllib.parse import urljoin, urlsplit
 
 from connectors.web.builtin import robots as robots_files
 from connectors.web.builtin.client import shared_client
-from connectors.web.crawl.page import ROBOTS, Rules, read_content
+from connectors.web.crawl.gates import probe_missing
+from connectors.web.crawl.page import ROBOTS, Rules
 from connectors.web.crawl.sitemap import Sitemap
 from connectors.web.crawl.walk import Limits, Piece, Walk
 from retrieval import settings
@@ -27,7 +26,6 @@ from retrieval.database.database import Database
 from retrieval.errors import Retryable, Skippable
 from retrieval.ingestion.queries import frontier, page_removals
 from retrieval.ingestion.queries.frontier import FrontierPage
-from retrieval.network.page_identity import page_key
 from retrieval.ports import DiscoveryRequest, FileStore, Page, RawContent, Scope, ScrapeOptions, Scraper, SourceItem
 
 
@@ -170,15 +168,8 @@ class Fetching:
         """Fetch a missing page next to `url`; return `PageText.missing`, or "" for an error status."""
         if len(self.probes) == MAX_PROBES:
             return ""
-        address = urljoin(url, f"{secrets.token_hex(8)}{PurePosixPath(urlsplit(url).path).suffix}")
-        self.probes.append(address)
-        file = self.folder / f"probe-{len(self.probes)}"
-        try:
-            raw = self.scraper.fetch(address, self.options, file)
-        except (Skippable, Retryable):
-            return ""
-        page = read_content(raw, page_key(raw.url or address)) if raw else None
-        return page.text.missing if page else ""
+        self.probes.append(url)
+        return probe_missing(self.scraper, self.options, url, self.folder / f"probe-{len(self.probes)}")
 
 
 class _Crawl:

@@ -116,7 +116,7 @@ def miss_unlisted(connection: Executor, job_run_id: str, refused: Sequence[str])
 
 def settle_removals(connection: Executor, job_run_id: str) -> None:
     """Remove or hold missing pages, as the last step of a run."""
-    values = {"run": job_run_id, "missing": MISSING_PAGE, "gone": GONE_PAGE}
+    values = {"run": job_run_id, "missing": [GONE_PAGE, MISSING_PAGE, *web_pages.GATE_REASONS], "gone": GONE_PAGE}
     connection.execute(_CLEAR_REACHED_STATEMENT, values)
     for statement in (_RECORD_FAILED_STATEMENT, _RECORD_MOVED_STATEMENT):
         connection.execute(statement, values)
@@ -184,7 +184,7 @@ _RECORD_FAILED_STATEMENT: LiteralString = (
     _INSERT_MISS
     + "select distinct on (d.id) d.id, r.id, m.error, m.error = %(gone)s from "
     + _RUN_DOCUMENTS_JOIN
-    + " join run_documents m on m.job_run_id = r.id and m.status = 'FAILED' and m.error in (%(gone)s, %(missing)s)"
+    + " join run_documents m on m.job_run_id = r.id and m.status = 'FAILED' and m.error = any(%(missing)s)"
     " and (m.document_id = d.id or m.properties ->> 'externalId' = d.external_id)"
     " where r.id = %(run)s and d.active_generation > 0" + _ON_REPEATED_MISS
 )

@@ -2,6 +2,7 @@
 
 import pytest
 
+from retrieval.jobs import web_pages
 from tests.flows.crawling import crawl, names, reasons
 from tests.flows.crawls import test_url_list as lists
 from tests.flows.crawls.test_sitemap import pages, urlset, xml
@@ -97,3 +98,30 @@ def test_a_sitemap_of_another_host_fails_with_the_reason(space, site):
     run = space.run(crawl(space, "SITEMAP", ingest=True, url=f"{site.url}/sitemap.xml"))
     assert run.outcome == "FAILED"
     assert "All 3 pages of the sitemap lie on another host" in run.failed[0].error
+
+
+FORM = '<form><input name="user"><input type="password" name="secret"><button>Sign in</button></form>'
+OWLS = "Owls hunt mice at night."
+
+
+@pytest.mark.parametrize("listed_by", ["URLS_LIST", "SITEMAP"])
+def test_a_listed_page_that_is_a_gate_is_no_document(space, site, listed_by):
+    missing = "<html><head><title>Page not found</title></head><body><p>There is nothing here.</p></body></html>"
+    site.pages = {
+        "/owls": f"<html><head><title>Owls</title></head><body><p>{OWLS}</p></body></html>",
+        "/members": answer(status="302 Found", location="/login?next=/members"),
+        "/login?next=/members": f"<html><head><title>Sign in</title></head><body><p>Your name.</p>{FORM}</body></html>",
+    }
+    listed = ["/owls", "/members", "/lost"]
+    play = site.play
+    site.play = lambda path, headers: play(path, headers) if path in site.pages else html(missing)
+    with lists.serving(site.play) as server:
+        site.url = server.url
+        if listed_by == "SITEMAP":
+            site.pages |= {"/robots.txt": answer(b""), "/sitemap.xml": xml(pages(site, *listed))}
+            run = space.run(crawl(space, "SITEMAP", ingest=True, url=f"{site.url}/sitemap.xml"))
+        else:
+            run = lists.ingest(space, *(f"{site.url}{path}" for path in listed))
+        errors = {entry.name.removeprefix(site.url): entry.error for entry in run.failed}
+    assert errors == {"/members": web_pages.SIGN_IN_REASON, "/lost": web_pages.MISSING_REASON}
+    assert space.search("owls and mice") == [f"{site.url}/owls"]
