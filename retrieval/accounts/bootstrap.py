@@ -4,11 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from typing import Any
+
+from sqlalchemy import select
 
 from retrieval import ids
 from retrieval.accounts import api_keys, audit
 from retrieval.accounts.audit import AuditEntry, Source
 from retrieval.accounts.queries import organizations
+from retrieval.database import schema
+from retrieval.database.compiling import compile_statement, equals
 from retrieval.database.database import Database
 from retrieval.database.rows import Executor
 from retrieval.namespaces import namespaces
@@ -17,6 +22,19 @@ from retrieval.security.secrets import KeyRing
 
 _BOOTSTRAP_LOCK = 0x626F6F74
 _DEFAULT_NAME = "default"
+
+
+_organization: Any = schema.Organization
+_namespace: Any = schema.Namespace
+_key: Any = schema.ApiKey
+_FIRST_ORGANIZATION = compile_statement(select(_organization.id).order_by(_organization.id).limit(1))
+_FIRST_NAMESPACE = compile_statement(
+    select(_namespace.id)
+    .where(equals(_namespace.organization_id), _namespace.deleted_at.is_(None))
+    .order_by(_namespace.id)
+    .limit(1)
+)
+_LIST_KEYS = compile_statement(select(_key.id).where(equals(_key.organization_id)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +60,7 @@ def ensure_installation(db: Database, ring: KeyRing) -> Bootstrap:
 
 
 def _ensure_organization(connection: Executor) -> str:
-    if existing := connection.fetch_one(str, "select id from organizations order by id limit 1"):
+    if existing := connection.fetch_one(str, _FIRST_ORGANIZATION, {}):
         return existing
     organization = ids.organization_id()
     connection.execute(
@@ -62,11 +80,7 @@ def _ensure_organization(connection: Executor) -> str:
 
 
 def _ensure_namespace(connection: Executor, ring: KeyRing, organization: str) -> str:
-    existing = connection.fetch_one(
-        str,
-        "select id from namespaces where organization_id = %(id)s and deleted_at is null order by id limit 1",
-        {"id": organization},
-    )
+    existing = connection.fetch_one(str, _FIRST_NAMESPACE, {"organization_id": organization})
     if existing:
         return existing
     created_at = datetime.now(UTC)
@@ -85,7 +99,7 @@ def _ensure_namespace(connection: Executor, ring: KeyRing, organization: str) ->
 
 
 def _create_first_key(connection: Executor, pepper: bytes, organization: str) -> str | None:
-    if connection.fetch(str, "select id from api_keys where organization_id = %(id)s", {"id": organization}):
+    if connection.fetch(str, _LIST_KEYS, {"organization_id": organization}):
         return None
     new, values = api_keys.draft_key(pepper, organization, _DEFAULT_NAME)
     connection.execute(api_keys.INSERT_KEY, values)

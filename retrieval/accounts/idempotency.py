@@ -11,10 +11,15 @@ import hashlib
 import time
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any, LiteralString
 
 import msgspec
+from sqlalchemy import bindparam, func, select
+from sqlalchemy.dialects.postgresql import insert
 
+from retrieval.database import schema
+from retrieval.database.compiling import columns_of, compile_statement, equals, in_list, in_live_namespace, parameters
 from retrieval.database.database import Database
 from retrieval.errors import ErrorCode, ServiceError
 from retrieval.security.secrets import KeyRing
@@ -57,27 +62,39 @@ class StoredAnswer:
     sealed: bytes
 
 
-_GET_ANSWER: LiteralString = (
-    "select request_hash, sealed from idempotent_answers"
-    " where caller = %(caller)s and key = %(key)s and created_at > now() - interval '1 day'"
+_table: Any = schema.IdempotentAnswer
+_GET_ANSWER = compile_statement(
+    select(*columns_of(_table, StoredAnswer)).where(
+        equals(_table.caller), equals(_table.key), _table.created_at > func.now() - timedelta(days=1)
+    )
 )
-_STORE_ANSWER: LiteralString = (
-    "insert into idempotent_answers (caller, key, request_hash, sealed)"
-    " values (%(caller)s, %(key)s, %(hash)s, %(sealed)s)"
-    " on conflict (caller, key) do update set"
-    " request_hash = excluded.request_hash, sealed = excluded.sealed, created_at = now()"
+_new = insert(_table).values(request_hash=bindparam("hash"), **parameters("caller", "key", "sealed"))
+_STORE_ANSWER = compile_statement(
+    _new.on_conflict_do_update(
+        index_elements=["caller", "key"],
+        set_={"request_hash": _new.excluded.request_hash, "sealed": _new.excluded.sealed, "created_at": func.now()},
+    )
 )
+
+
+def _count_existing(table: Any, *conditions: Any) -> LiteralString:
+    return compile_statement(select(func.count()).where(in_list(table.id, "ids"), *conditions))
+
+
+_document: Any = schema.Document
+_run: Any = schema.JobRun
+_namespace: Any = schema.Namespace
+_key: Any = schema.ApiKey
 # Count existing objects, by id prefix.
 _COUNT_EXISTING: dict[str, LiteralString] = {
-    "doc": "select count(*) from documents where id = any(%(ids)s) and deleted_at is null",
-    "ijr": "select count(*) from job_runs r join partitions p on p.id = r.partition_id"
-    " join namespaces n on n.id = p.namespace_id where r.id = any(%(ids)s) and n.deleted_at is null",
-    "ns": "select count(*) from namespaces where id = any(%(ids)s) and deleted_at is null",
-    "conn": "select count(*) from connections where id = any(%(ids)s)",
-    "wh": "select count(*) from webhooks where id = any(%(ids)s)",
-    "eval": "select count(*) from evaluations where id = any(%(ids)s)",
-    "evr": "select count(*) from evaluation_runs where id = any(%(ids)s)",
-    "key": "select count(*) from api_keys where id = any(%(ids)s) and revoked_at is null",
+    "doc": _count_existing(_document, _document.deleted_at.is_(None)),
+    "ijr": _count_existing(_run, in_live_namespace(_run.partition_id)),
+    "ns": _count_existing(_namespace, _namespace.deleted_at.is_(None)),
+    "conn": _count_existing(schema.Connection),
+    "wh": _count_existing(schema.Webhook),
+    "eval": _count_existing(schema.Evaluation),
+    "evr": _count_existing(schema.EvaluationRun),
+    "key": _count_existing(_key, _key.revoked_at.is_(None)),
 }
 
 

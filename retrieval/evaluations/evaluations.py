@@ -8,8 +8,21 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, LiteralString
 
+from sqlalchemy import BigInteger, bindparam, cast, delete, func, insert, null, select, update
+
 from retrieval import ids
-from retrieval.database import pagination, partitions
+from retrieval.database import pagination, partitions, schema
+from retrieval.database.compiling import (
+    columns_of,
+    compile_numbered,
+    compile_page,
+    compile_statement,
+    equals,
+    equals_if_given,
+    in_list,
+    in_scope,
+    parameters,
+)
 from retrieval.database.database import Database
 from retrieval.database.pagination import Page, PageRequest
 from retrieval.database.rows import AsyncExecutor
@@ -39,14 +52,35 @@ class Evaluation:
     unresolved: Sequence[str] | None = None
 
 
-JOIN_SCOPE: LiteralString = (
-    " join partitions p on p.id = e.partition_id and p.namespace_id = %(namespace)s and p.tenant = %(tenant)s"
-    " join namespaces n on n.id = p.namespace_id and n.organization_id = %(organization)s and n.deleted_at is null"
+_table: Any = schema.Evaluation
+_question: Any = schema.EvaluationQuestion
+_partition: Any = schema.Partition
+# With the parameters of `partitions.scope_params`.
+evaluation_in_scope = in_scope(_table.partition_id)
+_is_evaluation = equals(_table.id)
+_of_evaluation = equals(_question.evaluation_id, "id")
+_question_count = select(func.count()).where(_question.evaluation_id == _table.id).correlate(_table).scalar_subquery()
+_columns = columns_of(
+    _table, Evaluation, namespace_id=_partition.namespace_id, question_count=_question_count, unresolved=null()
 )
-_SELECT_EVALUATIONS: LiteralString = (
-    "select e.id, p.namespace_id, e.name, e.created_at,"
-    " (select count(*) from evaluation_questions q where q.evaluation_id = e.id) as question_count"
-    " from evaluations e" + JOIN_SCOPE
+_INSERT_EVALUATION = compile_statement(insert(_table).values(**parameters("id", "partition_id", "name")))
+_GET_EVALUATION = compile_statement(select(*_columns).where(_is_evaluation, evaluation_in_scope))
+_FIND_EVALUATION = compile_statement(select(_table.id).where(_is_evaluation, evaluation_in_scope))
+_LIST_EVALUATIONS = compile_page(select(*_columns).where(evaluation_in_scope), _table)
+_RENAME_EVALUATION = compile_statement(
+    update(_table).where(_is_evaluation).values(name=func.coalesce(bindparam("name"), _table.name)).returning(_table.id)
+)
+_question_columns = columns_of(_question, StoredQuestion)
+_LIST_QUESTIONS = compile_numbered(
+    select(*_question_columns).where(_of_evaluation, equals_if_given(_question.query)), _question.number
+)
+_READ_QUESTIONS = compile_statement(select(*_question_columns).where(_of_evaluation).order_by(_question.number))
+_DELETE_QUESTIONS = compile_statement(delete(_question).where(_of_evaluation, in_list(_question.query, "queries")))
+_COUNT_QUESTIONS = compile_statement(
+    select(
+        func.count().label("questions"),
+        cast(func.coalesce(func.sum(func.jsonb_array_length(_question.relevant)), 0), BigInteger).label("judged"),
+    ).where(_of_evaluation)
 )
 _LIST_UNRESOLVED: LiteralString = """
     select distinct judged ->> 'externalId' as external_id
@@ -68,8 +102,7 @@ async def create_evaluation(db: Database, scope: Scope, name: str, questions: Se
     evaluation_id = ids.evaluation_id()
     async with db.async_transaction() as connection:
         await connection.async_execute(
-            "insert into evaluations (id, partition_id, name) values (%(id)s, %(partition)s, %(name)s)",
-            {"id": evaluation_id, "partition": partition, "name": name},
+            _INSERT_EVALUATION, {"id": evaluation_id, "partition_id": partition, "name": name}
         )
         await _insert_questions(connection, evaluation_id, questions)
         await _require_bounds(connection, evaluation_id, "questions")
@@ -79,7 +112,7 @@ async def create_evaluation(db: Database, scope: Scope, name: str, questions: Se
 async def get_evaluation(db: Database, scope: Scope, evaluation_id: str) -> Evaluation:
     """Return the scope's evaluation. Raises NOT_FOUND for missing and foreign ones."""
     values = {**partitions.scope_params(scope), "id": evaluation_id}
-    evaluation = await db.async_fetch_one(Evaluation, _SELECT_EVALUATIONS + " where e.id = %(id)s", values)
+    evaluation = await db.async_fetch_one(Evaluation, _GET_EVALUATION, values)
     if evaluation is None:
         raise not_found()
     return replace(evaluation, unresolved=await db.async_fetch(str, _LIST_UNRESOLVED, {"id": evaluation_id}))
@@ -87,16 +120,15 @@ async def get_evaluation(db: Database, scope: Scope, evaluation_id: str) -> Eval
 
 async def require_evaluation(db: Database, scope: Scope, evaluation_id: str) -> None:
     """Raise NOT_FOUND unless the scope has the evaluation."""
-    statement = "select e.id from evaluations e" + JOIN_SCOPE + " where e.id = %(id)s"
-    if await db.async_fetch_one(str, statement, {**partitions.scope_params(scope), "id": evaluation_id}) is None:
+    values = {**partitions.scope_params(scope), "id": evaluation_id}
+    if await db.async_fetch_one(str, _FIND_EVALUATION, values) is None:
         raise not_found()
 
 
 async def list_evaluations(db: Database, scope: Scope, part: PageRequest | None) -> Page[Evaluation]:
     """List evaluations, newest first, without `unresolved`."""
-    statement: LiteralString = _SELECT_EVALUATIONS + " where true" + pagination.order_desc("e")
     values = {**partitions.scope_params(scope), **pagination.page_params(part)}
-    return pagination.cut_page(await db.async_fetch(Evaluation, statement, values), part)
+    return pagination.cut_page(await db.async_fetch(Evaluation, _LIST_EVALUATIONS, values), part)
 
 
 async def change_evaluation(
@@ -111,16 +143,11 @@ async def change_evaluation(
 ) -> Evaluation:
     """Rename, remove questions by query, add questions, then apply verdicts. Raises NOT_FOUND, INVALID_REQUEST."""
     await require_evaluation(db, scope, evaluation_id)
-    values = {"id": evaluation_id, "name": name, "remove": list(remove)}
+    values = {"id": evaluation_id, "name": name, "queries": list(remove)}
     async with db.async_transaction() as connection:
-        statement: LiteralString = (
-            "update evaluations set name = coalesce(%(name)s, name) where id = %(id)s returning id"
-        )
-        if await connection.async_fetch_one(str, statement, values) is None:
+        if await connection.async_fetch_one(str, _RENAME_EVALUATION, values) is None:
             raise not_found()
-        await connection.async_execute(
-            "delete from evaluation_questions where evaluation_id = %(id)s and query = any(%(remove)s)", values
-        )
+        await connection.async_execute(_DELETE_QUESTIONS, values)
         await _insert_questions(connection, evaluation_id, add)
         await judge.apply_verdicts(connection, evaluation_id, verdicts)
         await _require_bounds(connection, evaluation_id, "add")
@@ -152,23 +179,14 @@ async def list_questions(
 ) -> Page[StoredQuestion]:
     """List questions in order, optionally with exactly this query."""
     await require_evaluation(db, scope, evaluation_id)
-    rows = await db.async_fetch(
-        StoredQuestion,
-        "select number, query, relevant, filter from evaluation_questions where evaluation_id = %(id)s"
-        " and (%(after)s::bigint is null or number > %(after)s) and (%(query)s::text is null or query = %(query)s)"
-        " order by number limit %(limit)s",
-        {"id": evaluation_id, "query": query, **pagination.number_params(part.cursor, part.size)},
-    )
+    values = {"id": evaluation_id, "query": query, **pagination.number_params(part.cursor, part.size)}
+    rows = await db.async_fetch(StoredQuestion, _LIST_QUESTIONS, values)
     return pagination.take_page(rows, part.size, lambda question: str(question.number))
 
 
 def read_questions(db: Database, evaluation_id: str) -> list[StoredQuestion]:
     """Return all questions in order."""
-    return db.fetch(
-        StoredQuestion,
-        "select number, query, relevant, filter from evaluation_questions where evaluation_id = %(id)s order by number",
-        {"id": evaluation_id},
-    )
+    return db.fetch(StoredQuestion, _READ_QUESTIONS, {"id": evaluation_id})
 
 
 def not_found() -> ServiceError:
@@ -185,12 +203,7 @@ class EvaluationSize:
 
 async def _require_bounds(connection: AsyncExecutor, evaluation_id: str, field: str) -> None:
     """Raise INVALID_REQUEST for too few or many questions or judged documents."""
-    counts = await connection.async_fetch_one(
-        EvaluationSize,
-        "select count(*) as questions, coalesce(sum(jsonb_array_length(relevant)), 0)::bigint as judged"
-        " from evaluation_questions where evaluation_id = %(id)s",
-        {"id": evaluation_id},
-    )
+    counts = await connection.async_fetch_one(EvaluationSize, _COUNT_QUESTIONS, {"id": evaluation_id})
     if counts is None or not 1 <= counts.questions <= MAX_QUESTIONS:
         raise ServiceError(
             ErrorCode.INVALID_REQUEST,

@@ -6,10 +6,13 @@ import json
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, LiteralString
+from typing import Any
+
+from sqlalchemy import bindparam, delete, insert, or_, select, update
 
 from retrieval import filters
-from retrieval.database import partitions
+from retrieval.database import partitions, schema
+from retrieval.database.compiling import columns_of, compile_statement, equals, in_list, parameters
 from retrieval.database.database import Database
 from retrieval.database.rows import AsyncExecutor
 from retrieval.errors import ErrorCode, Fatal, NotEmbedded, ServiceError
@@ -46,24 +49,32 @@ class DocumentIds:
     external_id: str
 
 
-_FIND_QUESTION: LiteralString = """
-    select number, query, relevant, filter from evaluation_questions where evaluation_id = %(id)s and query = %(query)s
-    order by number limit 1
-"""
-_FIND_DOCUMENT_IDS: LiteralString = """
-    select d.id, d.external_id from documents d join evaluations e on e.partition_id = d.partition_id
-    where e.id = %(id)s and d.deleted_at is null and (d.id = %(document)s or d.external_id = %(external)s)
-"""
-_INSERT_QUESTION: LiteralString = """
-    insert into evaluation_questions (evaluation_id, query, relevant, filter)
-    values (%(id)s, %(query)s, %(relevant)s, %(filter)s)
-"""
-_UPDATE_JUDGEMENTS: LiteralString = """
-    update evaluation_questions set relevant = %(relevant)s where evaluation_id = %(id)s and number = %(number)s
-"""
-_DELETE_QUESTION: LiteralString = (
-    "delete from evaluation_questions where evaluation_id = %(id)s and number = %(number)s"
+_question: Any = schema.EvaluationQuestion
+_of_evaluation = equals(_question.evaluation_id, "id")
+_is_question = equals(_question.number)
+_FIND_QUESTION = compile_statement(
+    select(*columns_of(_question, StoredQuestion))
+    .where(_of_evaluation, equals(_question.query))
+    .order_by(_question.number)
+    .limit(1)
 )
+_document: Any = schema.Document
+_evaluation: Any = schema.Evaluation
+_FIND_DOCUMENT_IDS = compile_statement(
+    select(_document.id, _document.external_id).where(
+        equals(_evaluation.id),
+        _document.partition_id == _evaluation.partition_id,
+        _document.deleted_at.is_(None),
+        or_(equals(_document.id, "document"), equals(_document.external_id, "external")),
+    )
+)
+_INSERT_QUESTION = compile_statement(
+    insert(_question).values(evaluation_id=bindparam("id"), **parameters("query", "relevant", "filter"))
+)
+_UPDATE_JUDGEMENTS = compile_statement(
+    update(_question).where(_of_evaluation, _is_question).values(**parameters("relevant"))
+)
+_DELETE_QUESTION = compile_statement(delete(_question).where(_of_evaluation, _is_question))
 
 
 @dataclass(frozen=True, slots=True)
@@ -314,11 +325,15 @@ def _shape(setting: Mapping[str, Any]) -> Shape:
     )
 
 
-_LIST_EXTERNAL_IDS: LiteralString = """
-    select d.id, d.external_id from documents d
-    join partitions p on p.id = d.partition_id and p.namespace_id = %(namespace)s and p.tenant = %(tenant)s
-    where d.id = any(%(ids)s)
-"""
+_partition: Any = schema.Partition
+_LIST_EXTERNAL_IDS = compile_statement(
+    select(_document.id, _document.external_id).where(
+        in_list(_document.id, "ids"),
+        _document.partition_id == _partition.id,
+        equals(_partition.namespace_id, "namespace"),
+        equals(_partition.tenant),
+    )
+)
 
 
 def _external_ids(bench: JudgeContext, questions: Sequence[StoredQuestion]) -> dict[str, str]:

@@ -8,11 +8,23 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
-from typing import Any, LiteralString
+from datetime import datetime, timedelta
+from typing import Any
+
+from sqlalchemy import Text, and_, bindparam, case, func, literal, literal_column, select, update
+from sqlalchemy.dialects.postgresql import JSONB
 
 from retrieval import ids
-from retrieval.database import pagination, partitions
+from retrieval.database import pagination, partitions, schema
+from retrieval.database.compiling import (
+    columns_of,
+    compile_page,
+    compile_statement,
+    equals,
+    in_list,
+    in_live_namespace,
+    parameters,
+)
 from retrieval.database.database import Database
 from retrieval.database.pagination import Page, PageRequest
 from retrieval.errors import ErrorCode, ServiceError
@@ -65,15 +77,62 @@ class ClaimedRun:
         return Scope(self.organization_id, self.namespace_id, self.tenant)
 
 
-_RUN_COLUMNS: LiteralString = (
-    "r.id, r.evaluation_id, r.status, r.settings, r.error, r.created_at, r.finished_at, r.progress"
+_table: Any = schema.EvaluationRun
+_evaluation: Any = schema.Evaluation
+_partition: Any = schema.Partition
+_namespace: Any = schema.Namespace
+_in_scope = and_(
+    _table.evaluation_id == _evaluation.id,
+    equals(_evaluation.id, "evaluation"),
+    evaluations.evaluation_in_scope,
 )
-_FROM_RUNS: LiteralString = (
-    " from evaluation_runs r join evaluations e on e.id = r.evaluation_id" + evaluations.JOIN_SCOPE
+# Without the ranks of each question: megabytes per run.
+_summary = _table.result.op("-")(literal("questions", Text))
+_LIST_RUNS = compile_page(select(*columns_of(_table, EvaluationRun, result=_summary)).where(_in_scope), _table)
+_GET_RUN = compile_statement(select(*columns_of(_table, EvaluationRun)).where(_in_scope, equals(_table.id)))
+_RETRY_START = compile_statement(
+    update(_table)
+    .where(in_list(_table.id, "ids"), _table.status == "QUEUED", _table.finished_at.is_(None))
+    .values(lease_until=func.now() + timedelta(seconds=5))
 )
-_SELECT_RUNS: LiteralString = "select " + _RUN_COLUMNS + ", r.result" + _FROM_RUNS
-# Omits the ranks of each question: megabytes per run.
-_SELECT_WITHOUT_QUESTIONS: LiteralString = "select " + _RUN_COLUMNS + ", r.result - 'questions' as result" + _FROM_RUNS
+_is_attempt = and_(equals(_table.id), equals(_table.attempt), _table.finished_at.is_(None))
+_lease_until = func.now() + timedelta(seconds=LEASE_SECONDS)
+_CLAIM_RUN = compile_statement(
+    update(_table)
+    .where(
+        _is_attempt,
+        _table.status == "QUEUED",
+        _evaluation.id == _table.evaluation_id,
+        in_live_namespace(_evaluation.partition_id),
+    )
+    .values(status="RUNNING", lease_until=_lease_until)
+    .returning(
+        *columns_of(
+            _table,
+            ClaimedRun,
+            organization_id=_namespace.organization_id,
+            namespace_id=_partition.namespace_id,
+            tenant=_partition.tenant,
+        )
+    )
+)
+_RENEW_LEASE = compile_statement(
+    update(_table)
+    .where(_is_attempt)
+    .values(lease_until=_lease_until, progress=func.coalesce(bindparam("progress", type_=JSONB), _table.progress))
+)
+_status = bindparam("status", type_=Text)
+_all_searches = func.jsonb_set(_table.progress, literal_column("'{asked}'"), _table.progress["total"])
+_FINISH_RUN = compile_statement(
+    update(_table)
+    .where(_is_attempt)
+    .values(
+        status=_status,
+        finished_at=func.now(),
+        progress=case((_status == "COMPLETED", _all_searches), else_=_table.progress),
+        **parameters("result", "error"),
+    )
+)
 
 
 async def create_run(
@@ -108,11 +167,8 @@ async def create_run(
 
 async def get_run(db: Database, scope: Scope, evaluation_id: str, run_id: str) -> EvaluationRun:
     """Return a run. Raises NOT_FOUND for missing and foreign ones."""
-    run = await db.async_fetch_one(
-        EvaluationRun,
-        _SELECT_RUNS + " where e.id = %(evaluation)s and r.id = %(id)s",
-        {**partitions.scope_params(scope), "evaluation": evaluation_id, "id": run_id},
-    )
+    values = {**partitions.scope_params(scope), "evaluation": evaluation_id, "id": run_id}
+    run = await db.async_fetch_one(EvaluationRun, _GET_RUN, values)
     if run is None:
         raise ServiceError(ErrorCode.NOT_FOUND, "There is no such run.", reason="evaluation_run_not_found")
     return run
@@ -121,12 +177,8 @@ async def get_run(db: Database, scope: Scope, evaluation_id: str, run_id: str) -
 async def list_runs(db: Database, scope: Scope, evaluation_id: str, part: PageRequest | None) -> Page[EvaluationRun]:
     """List runs, newest first, without questions."""
     await evaluations.require_evaluation(db, scope, evaluation_id)
-    listed_runs = await db.async_fetch(
-        EvaluationRun,
-        _SELECT_WITHOUT_QUESTIONS + " where e.id = %(evaluation)s" + pagination.order_desc("r"),
-        {**partitions.scope_params(scope), "evaluation": evaluation_id, **pagination.page_params(part)},
-    )
-    return pagination.cut_page(listed_runs, part)
+    values = {**partitions.scope_params(scope), "evaluation": evaluation_id, **pagination.page_params(part)}
+    return pagination.cut_page(await db.async_fetch(EvaluationRun, _LIST_RUNS, values), part)
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,47 +220,25 @@ def list_waiting(db: Database) -> list[WaitingRun]:
 
 def retry_start(db: Database, run_ids: Sequence[str]) -> None:
     """Retry soon for runs refused by Prefect, unless they have started."""
-    db.execute(
-        "update evaluation_runs set lease_until = now() + interval '5 seconds'"
-        " where id = any(%(ids)s) and status = 'QUEUED' and finished_at is null",
-        {"ids": list(run_ids)},
-    )
+    db.execute(_RETRY_START, {"ids": list(run_ids)})
 
 
 def claim_run(db: Database, run_id: str, attempt: int) -> ClaimedRun | None:
     """Start an attempt; return None if it ended or started, a later one exists, or the namespace is deleted."""
-    return db.fetch_one(
-        ClaimedRun,
-        """
-        update evaluation_runs r set status = 'RUNNING', lease_until = now() + make_interval(secs => %(seconds)s)
-        from evaluations e, partitions p, namespaces n
-        where r.id = %(id)s and r.attempt = %(attempt)s and r.status = 'QUEUED' and r.finished_at is null
-          and e.id = r.evaluation_id and p.id = e.partition_id and n.id = p.namespace_id and n.deleted_at is null
-        returning r.id, r.attempt, r.evaluation_id, r.settings, n.organization_id, p.namespace_id, p.tenant
-        """,
-        {"id": run_id, "attempt": attempt, "seconds": LEASE_SECONDS},
-    )
+    return db.fetch_one(ClaimedRun, _CLAIM_RUN, {"id": run_id, "attempt": attempt})
 
 
 def renew_lease(db: Database, claimed: ClaimedRun, search_count: int = 0, total: int = 0) -> bool:
     """Renew the lease; return False if another attempt holds it. `search_count`: searches done."""
     progress = json.dumps({"asked": min(search_count, total), "total": total}) if total else None
-    updated = db.execute(
-        "update evaluation_runs set lease_until = now() + make_interval(secs => %(seconds)s),"
-        " progress = coalesce(%(progress)s, progress)"
-        " where id = %(id)s and attempt = %(attempt)s and finished_at is null",
-        {"id": claimed.id, "attempt": claimed.attempt, "seconds": LEASE_SECONDS, "progress": progress},
-    )
+    updated = db.execute(_RENEW_LEASE, {"id": claimed.id, "attempt": claimed.attempt, "progress": progress})
     return updated > 0
 
 
 def finish_run(db: Database, claimed: ClaimedRun, result: Mapping[str, Any] | None, error: str | None = None) -> bool:
     """Store a result (COMPLETED) or an error (FAILED); return False if another attempt holds the run."""
     updated = db.execute(
-        "update evaluation_runs set status = %(status)s, result = %(result)s, error = %(error)s, finished_at = now(),"
-        " progress = case when %(status)s = 'COMPLETED' then jsonb_set(progress, '{asked}', progress -> 'total')"
-        " else progress end"
-        " where id = %(id)s and attempt = %(attempt)s and finished_at is null",
+        _FINISH_RUN,
         {
             "id": claimed.id,
             "attempt": claimed.attempt,

@@ -30,6 +30,8 @@ from retrieval.database.schema.identity import (
     ServerSecret,
     Tenant,
     TokenUsage,
+    UploadedFile,
+    UploadedPiece,
 )
 from retrieval.database.schema.keywords import Posting, TermCount
 from retrieval.database.schema.webhooks import EventFeed, PrefectEvent, Webhook, WebhookDelivery, WebhookOutbox
@@ -90,6 +92,8 @@ __all__ = [
     "Tenant",
     "TermCount",
     "TokenUsage",
+    "UploadedFile",
+    "UploadedPiece",
     "WeakSearch",
     "Webhook",
     "WebhookDelivery",

@@ -5,8 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import LiteralString
+from typing import Any, LiteralString
 
+from sqlalchemy import Boolean, bindparam, case, delete, exists, func, not_, or_, select, update
+from sqlalchemy.dialects.postgresql import insert
+
+from retrieval.database import schema
+from retrieval.database.compiling import columns_of, compile_statement, equals, parameters
 from retrieval.database.rows import AsyncExecutor, Executor, Params
 from retrieval.ports import Scope
 
@@ -57,6 +62,53 @@ class FinishedSweep:
     removed: Mapping[str, int]
 
 
+_deletion: Any = schema.Deletion
+_store: Any = schema.DeletionStore
+_sweep: Any = schema.Sweep
+_is_deletion = equals(_deletion.id)
+_OPEN_RECEIPT = compile_statement(
+    insert(_deletion).values(
+        organization_id=bindparam("organization"),
+        namespace_id=bindparam("namespace"),
+        **parameters("id", "tenant", "documents"),
+    )
+)
+_LIST_STORES = compile_statement(
+    select(*columns_of(_store, StoreReceipt)).where(equals(_store.deletion_id, "id")).order_by(_store.store)
+)
+_DELETE_SWEEP = compile_statement(delete(_sweep).where(equals(_sweep.id)).returning(*columns_of(_sweep, FinishedSweep)))
+_ADD_TOTALS = compile_statement(
+    update(_deletion)
+    .where(_is_deletion)
+    .values(
+        unread=or_(_deletion.unread, bindparam("unread")),
+        **{name: getattr(_deletion, name) + bindparam(name) for name in ("chunks", "vectors", "files")},
+    )
+)
+_new_store = insert(_store).values(
+    deletion_id=bindparam("id"),
+    read_back_at=case((bindparam("read", type_=Boolean), func.clock_timestamp())),
+    **parameters("store", "removed"),
+)
+_ADD_STORE = compile_statement(
+    _new_store.on_conflict_do_update(
+        index_elements=["deletion_id", "store"],
+        set_={
+            "removed": _store.removed + _new_store.excluded.removed,
+            "read_back_at": func.coalesce(_new_store.excluded.read_back_at, _store.read_back_at),
+        },
+    )
+)
+_CONFIRM_DELETION = compile_statement(
+    update(_deletion)
+    .where(
+        *(_is_deletion, _deletion.confirmed_at.is_(None), not_(_deletion.unread)),
+        not_(exists(select(_sweep.id).where(equals(_sweep.deletion_id, "id")))),
+    )
+    .values(confirmed_at=func.clock_timestamp())
+)
+
+
 async def open_receipt(connection: AsyncExecutor, deletion_id: str, scope: Scope, deleted: Sequence[str]) -> None:
     """Open a receipt in the transaction of the deletion."""
     values = {
@@ -66,13 +118,7 @@ async def open_receipt(connection: AsyncExecutor, deletion_id: str, scope: Scope
         "tenant": scope.tenant,
         "documents": len(deleted),
     }
-    await connection.async_execute(
-        """
-    insert into deletions (id, organization_id, namespace_id, tenant, documents)
-    values (%(id)s, %(organization)s, %(namespace)s, %(tenant)s, %(documents)s)
-""",
-        values,
-    )
+    await connection.async_execute(_OPEN_RECEIPT, values)
 
 
 async def find_receipt(db: AsyncExecutor, values: Params) -> Receipt | None:
@@ -80,10 +126,7 @@ async def find_receipt(db: AsyncExecutor, values: Params) -> Receipt | None:
 
 
 async def list_stores(db: AsyncExecutor, deletion_id: str) -> list[StoreReceipt]:
-    statement: LiteralString = (
-        "select store, removed, read_back_at from deletion_stores where deletion_id = %(id)s order by store"
-    )
-    return await db.async_fetch(StoreReceipt, statement, {"id": deletion_id})
+    return await db.async_fetch(StoreReceipt, _LIST_STORES, {"id": deletion_id})
 
 
 def record_removed(db: Executor, sweep_id: int, key: str, number: int) -> None:
@@ -99,41 +142,18 @@ def record_removed(db: Executor, sweep_id: int, key: str, number: int) -> None:
 
 
 def delete_sweep(connection: Executor, sweep_id: int) -> FinishedSweep | None:
-    statement: LiteralString = "delete from sweeps where id = %(id)s returning deletion_id, removed"
-    return connection.fetch_one(FinishedSweep, statement, {"id": sweep_id})
+    return connection.fetch_one(FinishedSweep, _DELETE_SWEEP, {"id": sweep_id})
 
 
 def add_totals(connection: Executor, deletion_id: str, totals: Mapping[str, int], *, unread: bool) -> None:
     """Add totals to a deletion and lock its row, so the last of concurrent sweeps sees the others."""
-    connection.execute(
-        """
-    update deletions set chunks = chunks + %(chunks)s, vectors = vectors + %(vectors)s, files = files + %(files)s,
-        unread = unread or %(unread)s
-    where id = %(id)s
-""",
-        {"id": deletion_id, **totals, "unread": unread},
-    )
+    connection.execute(_ADD_TOTALS, {"id": deletion_id, **totals, "unread": unread})
 
 
 def add_store(connection: Executor, deletion_id: str, store: str, removed: int, *, is_read: bool) -> None:
-    connection.execute(
-        """
-    insert into deletion_stores (deletion_id, store, removed, read_back_at)
-    values (%(id)s, %(store)s, %(removed)s, case when %(read)s then clock_timestamp() end)
-    on conflict (deletion_id, store) do update set removed = deletion_stores.removed + excluded.removed,
-        read_back_at = coalesce(excluded.read_back_at, deletion_stores.read_back_at)
-""",
-        {"id": deletion_id, "store": store, "removed": removed, "read": is_read},
-    )
+    connection.execute(_ADD_STORE, {"id": deletion_id, "store": store, "removed": removed, "read": is_read})
 
 
 def confirm_deletion(connection: Executor, deletion_id: str) -> None:
     """Confirm a deletion without open sweeps."""
-    connection.execute(
-        """
-    update deletions set confirmed_at = clock_timestamp()
-    where id = %(id)s and confirmed_at is null and not unread
-      and not exists (select from sweeps where deletion_id = %(id)s)
-""",
-        {"id": deletion_id},
-    )
+    connection.execute(_CONFIRM_DELETION, {"id": deletion_id})

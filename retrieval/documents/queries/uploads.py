@@ -8,10 +8,22 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
-from datetime import datetime
-from typing import LiteralString
+from datetime import datetime, timedelta
+from typing import Any, LiteralString
+
+from sqlalchemy import BigInteger, Integer, Text, and_, bindparam, cast, delete, func, insert, or_, select, update
 
 from retrieval import ids
+from retrieval.database import schema
+from retrieval.database.compiling import (
+    after_seconds,
+    columns_of,
+    compile_statement,
+    equals,
+    equals_if_given,
+    in_list,
+    parameters,
+)
 from retrieval.database.database import Database
 from retrieval.database.rows import Executor
 from retrieval.database.statements import LoopConnection
@@ -79,11 +91,55 @@ class StoreCount:
 
 
 _UPLOAD_ID = re.compile(UPLOAD_ID_PREFIX + "[0-9a-z]{36}")
-_UPLOAD_COLUMNS: LiteralString = "id, name, media_type, size, sha256, purpose, created_at, expires_at"
-_OWNER_CONDITION: LiteralString = (
-    " organization_id = %(organization)s and tenant = %(tenant)s and expires_at > now()"
-    " and (%(namespace)s::text is null or namespace_id = %(namespace)s)"
+_table: Any = schema.UploadedFile
+_piece: Any = schema.UploadedPiece
+_columns = columns_of(_table, UploadedFile)
+_is_upload = equals(_table.id)
+_of_owner = and_(
+    equals(_table.organization_id, "organization"),
+    equals(_table.tenant),
+    _table.expires_at > func.now(),
+    equals_if_given(_table.namespace_id, "namespace"),
 )
+_total = func.coalesce(func.sum(_table.size), 0)
+_SUM_UPLOADS = compile_statement(select(cast(_total, BigInteger)).where(equals(_table.organization_id, "organization")))
+_INSERT_UPLOAD = compile_statement(
+    insert(_table)
+    .values(
+        organization_id=bindparam("organization"),
+        namespace_id=bindparam("namespace"),
+        expires_at=after_seconds("seconds"),
+        **parameters("id", "tenant", "name", "media_type", "size", "sha256", "purpose"),
+    )
+    .returning(*_columns)
+)
+_FIND_UPLOADS = compile_statement(select(*_columns).where(in_list(_table.id, "ids"), _of_owner))
+_LIST_PIECES = compile_statement(
+    select(_piece.content)
+    .where(equals(_piece.file_id), _piece.position > bindparam("after"))
+    .order_by(_piece.position)
+    .limit(_PIECES_PER_READ)
+)
+_DELETE_UPLOAD = compile_statement(delete(_table).where(_is_upload, _of_owner).returning(_table.id))
+_SHORTEN_EXPIRY = compile_statement(
+    update(_table)
+    .where(in_list(_table.id, "ids"))
+    .values(expires_at=func.least(_table.expires_at, func.now() + timedelta(hours=INGESTED_EXPIRY_HOURS)))
+)
+_DELETE_EXPIRED = compile_statement(delete(_table).where(_table.expires_at < func.now()))
+
+
+def _list_uploads(*, oldest_first: bool) -> LiteralString:
+    # Ids sort by age, so a list continues after a deleted upload.
+    after = bindparam("after", type_=Text)
+    following = or_(after.is_(None), _table.id > after if oldest_first else _table.id < after)
+    order = _table.id.asc() if oldest_first else _table.id.desc()
+    page = select(*_columns).where(_of_owner, equals_if_given(_table.purpose), following).order_by(order)
+    return compile_statement(page.limit(bindparam("limit", type_=Integer)))
+
+
+_LIST_OLDEST_FIRST = _list_uploads(oldest_first=True)
+_LIST_NEWEST_FIRST = _list_uploads(oldest_first=False)
 
 
 def is_upload_id(name: str) -> bool:
@@ -109,20 +165,10 @@ async def record_upload(
 ) -> UploadedFile:
     """Record an upload; its pieces follow in the same transaction. Raises PAYLOAD_TOO_LARGE."""
     values = {**asdict(owner), "id": ids.new_id(UPLOAD_ID_PREFIX), "name": name, "media_type": media_type, "size": size}
-    values |= {"sha256": sha256, "purpose": purpose, "seconds": seconds, "most": MAX_UPLOAD_BYTES}
-    uploaded = await connection.async_fetch_one(
-        UploadedFile,
-        "insert into uploaded_files (id, organization_id, tenant, namespace_id, name, media_type, size, sha256,"
-        " purpose, expires_at)"
-        " select %(id)s, %(organization)s, %(tenant)s, %(namespace)s, %(name)s, %(media_type)s, %(size)s, %(sha256)s,"
-        " %(purpose)s, now() + make_interval(secs => %(seconds)s)"
-        " where %(most)s >= %(size)s + (select coalesce(sum(size), 0) from uploaded_files"
-        " where organization_id = %(organization)s) returning " + _UPLOAD_COLUMNS,
-        values,
-    )
-    if uploaded is None:
+    values |= {"sha256": sha256, "purpose": purpose, "seconds": seconds}
+    if (await connection.async_fetch_one(int, _SUM_UPLOADS, values) or 0) + size > MAX_UPLOAD_BYTES:
         raise _too_many_uploads()
-    return uploaded
+    return (await connection.async_fetch(UploadedFile, _INSERT_UPLOAD, values))[0]
 
 
 def _too_many_uploads() -> ServiceError:
@@ -134,12 +180,9 @@ def _too_many_uploads() -> ServiceError:
 
 async def require_room(connection: LoopConnection, organization: str) -> None:
     """Check the size limit before the commit, one upload of an organization at a time. Raises PAYLOAD_TOO_LARGE."""
-    values = {"organization": organization, "most": MAX_UPLOAD_BYTES}
+    values = {"organization": organization}
     await connection.execute("select pg_advisory_xact_lock(1970301039, hashtext(%(organization)s))", values)
-    statement: LiteralString = (
-        "select coalesce(sum(size), 0) <= %(most)s from uploaded_files where organization_id = %(organization)s"
-    )
-    if not await connection.async_fetch_one(bool, statement, values):
+    if (await connection.async_fetch_one(int, _SUM_UPLOADS, values) or 0) > MAX_UPLOAD_BYTES:
         raise _too_many_uploads()
 
 
@@ -154,10 +197,7 @@ async def add_pieces(connection: LoopConnection, upload_id: str, position: int, 
 
 async def find_uploads(db: Database, owner: Owner, upload_ids: Sequence[str]) -> dict[str, UploadedFile]:
     """Return the owner's uploads by id."""
-    statement: LiteralString = (
-        f"select {_UPLOAD_COLUMNS} from uploaded_files where id = any(%(ids)s) and {_OWNER_CONDITION}"
-    )
-    rows = await db.async_fetch(UploadedFile, statement, {**asdict(owner), "ids": list(upload_ids)})
+    rows = await db.async_fetch(UploadedFile, _FIND_UPLOADS, {**asdict(owner), "ids": list(upload_ids)})
     return {row.id: row for row in rows}
 
 
@@ -165,50 +205,32 @@ async def list_uploads(
     db: Database, owner: Owner, limit: int, after_id: str | None, *, purpose: str | None, oldest_first: bool
 ) -> list[UploadedFile]:
     """List the owner's uploads by age. `after_id`: id of an upload, possibly deleted."""
-    # Ids sort by age, so a list continues after a deleted upload.
-    ending: LiteralString = (
-        " and (%(after)s::text is null or id > %(after)s) order by id"
-        if oldest_first
-        else " and (%(after)s::text is null or id < %(after)s) order by id desc"
-    )
-    return await db.async_fetch(
-        UploadedFile,
-        f"select {_UPLOAD_COLUMNS} from uploaded_files where {_OWNER_CONDITION}"
-        " and (%(purpose)s::text is null or purpose = %(purpose)s)" + ending + " limit %(limit)s",
-        {**asdict(owner), "purpose": purpose, "after": after_id or None, "limit": limit},
-    )
+    statement = _LIST_OLDEST_FIRST if oldest_first else _LIST_NEWEST_FIRST
+    values = {**asdict(owner), "purpose": purpose, "after": after_id or None, "limit": limit}
+    return await db.async_fetch(UploadedFile, statement, values)
 
 
 def read_pieces(db: Executor, upload_id: str) -> Iterator[bytes]:
     """Yield the content of an upload."""
     position = 0
-    statement: LiteralString = (
-        "select content from uploaded_pieces where file_id = %(id)s and position > %(after)s order by position"
-        " limit %(most)s"
-    )
-    while pieces := db.fetch(bytes, statement, {"id": upload_id, "after": position, "most": _PIECES_PER_READ}):
+    while pieces := db.fetch(bytes, _LIST_PIECES, {"file_id": upload_id, "after": position}):
         yield from pieces
         position += len(pieces)
 
 
 async def delete_upload(db: Database, owner: Owner, upload_id: str) -> bool:
     """Delete an upload; return False if it does not exist."""
-    statement: LiteralString = f"delete from uploaded_files where id = %(id)s and {_OWNER_CONDITION} returning id"
-    return await db.async_fetch_one(str, statement, {**asdict(owner), "id": upload_id}) is not None
+    return await db.async_fetch_one(str, _DELETE_UPLOAD, {**asdict(owner), "id": upload_id}) is not None
 
 
 async def shorten_expiry(db: Database, upload_ids: Sequence[str]) -> None:
     """Let ingested uploads expire within a day."""
-    await db.async_execute(
-        "update uploaded_files set expires_at = least(expires_at, now() + make_interval(hours => %(hours)s))"
-        " where id = any(%(ids)s)",
-        {"ids": list(upload_ids), "hours": INGESTED_EXPIRY_HOURS},
-    )
+    await db.async_execute(_SHORTEN_EXPIRY, {"ids": list(upload_ids)})
 
 
 def delete_expired(db: Executor) -> None:
     """Delete expired uploads with their pieces."""
-    db.execute("delete from uploaded_files where expires_at < now()", {})
+    db.execute(_DELETE_EXPIRED, {})
 
 
 async def find_documents(db: Database, owner: Owner, name: str) -> list[FileDocument]:
