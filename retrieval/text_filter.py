@@ -89,7 +89,8 @@ def site_sql(document: LiteralString) -> LiteralString:
 
 
 SITE_COLUMN: LiteralString = site_sql("d")
-_FIND_PARTITION: LiteralString = """
+# With the parameters of `partitions.scope_params`.
+FIND_PARTITION: LiteralString = """
     select p.id from partitions p
     join namespaces n on n.id = p.namespace_id and n.organization_id = %(organization)s and n.deleted_at is null
     where p.namespace_id = %(namespace)s and p.tenant = %(tenant)s
@@ -97,14 +98,14 @@ _FIND_PARTITION: LiteralString = """
 _WITH_WORDS: LiteralString = f"""
     (select t.* from documents t
      where document_words(t.partition_id, t.name, t.external_id)
-           @@ words_query(({_FIND_PARTITION}), %(filter_words)s::text[])
+           @@ words_query(({FIND_PARTITION}), %(filter_words)s::text[])
      offset 0) d
 """
 _OF_SITES: LiteralString = f"""
     (select t.* from documents t
      where t.document_type = 'URL' and document_site(t.partition_id, t.external_id)
            = any(array(select s.id || ':' || u.site
-                       from ({_FIND_PARTITION}) s, unnest(%(filter_sites)s::text[]) u (site)))
+                       from ({FIND_PARTITION}) s, unnest(%(filter_sites)s::text[]) u (site)))
      offset 0) d
 """
 
@@ -123,6 +124,6 @@ def limited_ids_statement(
     rule: LiteralString = " and ".join(rules)
     statement: LiteralString = (
         f"select d.id from {document_source(words=bool(words), sites=bool(sites))}"
-        f" where d.partition_id = ({_FIND_PARTITION}) and d.deleted_at is null and {rule} limit %(limit)s + 1"
+        f" where d.partition_id = ({FIND_PARTITION}) and d.deleted_at is null and {rule} limit %(limit)s + 1"
     )
     return statement, {**scope, "filter_words": list(words), "filter_sites": list(sites), "limit": limit}

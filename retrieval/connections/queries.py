@@ -179,9 +179,7 @@ _GRANT_CONNECTION = compile_statement(
         status="ACTIVE",
         status_reason=null(),
         credentials=bindparam("credentials"),
-        cursor=case(
-            (_table.account != _account, func.jsonb_build_object("accountChanged", true())), else_=_table.cursor
-        ),
+        cursor=case((_table.account != _account, _account_changed), else_=_table.cursor),
         account=func.coalesce(_account, _table.account),
         updated_at=func.now(),
     )

@@ -12,6 +12,7 @@ from retrieval.database.sessions import INDEX_SCANS_ONLY
 from retrieval.filters import DocumentFilter
 from retrieval.ports import Scope
 from retrieval.principals import EVERYONE_PRINCIPAL, Viewer, group_principal, user_principal
+from retrieval.text_filter import FIND_PARTITION
 
 # Below this count, resolve visible document ids first and filter by id.
 MAX_VISIBLE_IDS = 2_000
@@ -32,11 +33,7 @@ def _select_groups(partition: LiteralString) -> LiteralString:
 """
 
 
-_SELECT_SCOPE_GROUPS: LiteralString = _select_groups(
-    """select p.id from partitions p
-        join namespaces n on n.id = p.namespace_id and n.organization_id = %(organization)s and n.deleted_at is null
-        where p.namespace_id = %(namespace)s and p.tenant = %(tenant)s""",
-)
+_SELECT_SCOPE_GROUPS: LiteralString = _select_groups(FIND_PARTITION)
 _SELECT_DOCUMENT_GROUPS: LiteralString = _select_groups("select partition_id from documents where id = %(document)s")
 _LIST_VISIBLE_VERSIONS: LiteralString = """
     with listed as (

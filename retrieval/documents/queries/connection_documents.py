@@ -81,13 +81,10 @@ def release_from_connection(
 ) -> ReleasedDocuments:
     """Release documents from a connection. Documents without another one are removed, or kept if `keep`."""
     values: dict[str, Any] = {"connection": connection_id, "ids": list(document_ids)}
-    statement: LiteralString = (
-        "select id from documents where id = any(%(ids)s) and deleted_at is null order by id for no key update"
-    )
-    locked = connection.fetch(str, statement, values)
+    locked = connection.fetch(str, deletion.LOCK_DOCUMENTS, values)
     connection.execute(_DELETE_PAIRS, values)
     values["ids"] = locked
-    statement = "select distinct document_id from connection_documents where document_id = any(%(ids)s)"
+    statement: LiteralString = "select distinct document_id from connection_documents where document_id = any(%(ids)s)"
     shared = set(connection.fetch(str, statement, values))
     last = [document_id for document_id in locked if document_id not in shared]
     remaining = locked if keep else sorted(shared)

@@ -25,7 +25,7 @@ _FIND_LISTED: LiteralString = f"""
     where d.partition_id = r.partition_id and d.source = r.source and d.external_id = any(%(external_ids)s)
       and d.connection_id is not distinct from {job_config.connection_id_sql()} and d.deleted_at is null
 """
-_LOCK_DOCUMENTS: LiteralString = """
+LOCK_DOCUMENTS: LiteralString = """
     select id from documents where id = any(%(ids)s) and deleted_at is null order by id for no key update
 """
 _DELETE_DOCUMENTS: LiteralString = f"""
@@ -88,7 +88,7 @@ def delete_listed(connection: Executor, job_run_id: str, external_ids: Sequence[
 
 def delete_documents(connection: Executor, document_ids: Sequence[str]) -> list[str]:
     """Delete the documents and their members in the caller's transaction; return all deleted ids."""
-    deleted = connection.fetch(str, _LOCK_DOCUMENTS, {"ids": list(document_ids)})
+    deleted = connection.fetch(str, LOCK_DOCUMENTS, {"ids": list(document_ids)})
     # A locked archive gets no new members, so an empty result is final.
     while members := connection.fetch(str, archive_members.LOCK_MEMBERS, {"ids": deleted}):
         deleted += members
@@ -106,7 +106,7 @@ async def async_delete_documents(
     connection: AsyncExecutor, document_ids: Sequence[str], deletion_id: str | None = None
 ) -> list[str]:
     """Delete documents for a client, with `deletion_id` as the receipt; return all deleted ids."""
-    deleted = await connection.async_fetch(str, _LOCK_DOCUMENTS, {"ids": list(document_ids)})
+    deleted = await connection.async_fetch(str, LOCK_DOCUMENTS, {"ids": list(document_ids)})
     while members := await connection.async_fetch(str, archive_members.LOCK_MEMBERS, {"ids": deleted}):
         deleted += members
     if not deleted:

@@ -9,6 +9,7 @@ from datetime import datetime
 from typing import Any, NamedTuple
 
 from retrieval.access.queries import lists
+from retrieval.database import partitions
 from retrieval.database.database import Database
 from retrieval.database.sessions import ThreadConnection
 from retrieval.documents import passage_matching, vector_metadata
@@ -230,14 +231,8 @@ def _replace_postings(
     new = _chunk_ids(connection, [(i.key.document_id, i.generation) for i in activated])
     fewer_chunks, fewer_terms = postings.remove_chunks(connection, old)
     more_chunks, more_terms = postings.index_chunks(connection, lease.partition, new, language)
-    connection.execute(
-        "update partitions set chunks = chunks + %(chunks)s, terms = terms + %(terms)s where id = %(partition)s",
-        {
-            "chunks": more_chunks - fewer_chunks,
-            "terms": more_terms - fewer_terms,
-            "partition": lease.partition,
-        },
-    )
+    chunks, terms = more_chunks - fewer_chunks, more_terms - fewer_terms
+    partitions.add_counts(connection, lease.partition, chunks=chunks, terms=terms)
 
 
 def _enqueue_gc(

@@ -10,6 +10,7 @@ from typing import Any, LiteralString
 
 import psycopg
 
+from retrieval.database import partitions
 from retrieval.database.database import UNLIMITED_TRANSACTION, Database
 from retrieval.database.schema.content import Document
 from retrieval.database.sessions import ThreadConnection
@@ -179,10 +180,8 @@ def _replace_postings(connection: ThreadConnection, partition: int, values: Mapp
     fewer_chunks, fewer_terms = postings.remove_chunks(connection, connection.fetch(int, _OLD_CHUNKS_QUERY, params))
     new = connection.fetch(int, _NEW_CHUNKS_QUERY, params)
     more_chunks, more_terms = postings.index_chunks(connection, partition, new, language)
-    connection.execute(
-        "update partitions set chunks = chunks + %(chunks)s, terms = terms + %(terms)s where id = %(partition)s",
-        {"chunks": more_chunks - fewer_chunks, "terms": more_terms - fewer_terms, "partition": partition},
-    )
+    chunks, terms = more_chunks - fewer_chunks, more_terms - fewer_terms
+    partitions.add_counts(connection, partition, chunks=chunks, terms=terms)
 
 
 def _store_config(

@@ -8,6 +8,7 @@ from typing import Any, LiteralString, NamedTuple
 
 from retrieval.database.rows import Executor, row_factory
 from retrieval.database.sessions import ThreadConnection
+from retrieval.keywords import queries_blocks
 from retrieval.maintenance.fsck.findings import IS_AT_WORK, IS_BEING_WRITTEN, IS_SWEPT, UNREPAIRABLE_ERROR
 
 
@@ -160,7 +161,7 @@ def list_postings(connection: Executor, partition: int, term: str) -> list[Posti
 def delete_blocks(connection: Executor, partition: int) -> None:
     """Delete the packed posting lists, under the lock of packing."""
     values = {"partition": partition}
-    connection.execute("select pg_advisory_xact_lock(1886413163, %(partition)s)", values)
+    queries_blocks.wait_for_lock(connection, partition)
     connection.execute("delete from posting_packs where partition_id = %(partition)s", values)
     connection.execute("delete from posting_blocks where partition_id = %(partition)s", values)
 
