@@ -184,3 +184,11 @@ def test_whatever_the_index_answers_shows_nobody_what_is_not_for_them(db, space,
     assert set(space.search("owls at night", top_k=50, viewer=bob, **weights)) == {"replaced", "open"}
     assert set(space.search("owls at night", top_k=50, **weights)) == {"hidden", "replaced", "open"}
     assert space.search("owls at night", top_k=1, viewer=bob, **weights) == ["open"]
+
+
+def test_what_is_shown_late_is_waited_for(space, index):
+    index.lag = 0.4
+    space.text(OWLS, "owls")
+    space.work()
+    assert space.search("owls") == ["owls"]
+    assert len(index.bodies("/vectors/list")) > 1

@@ -164,3 +164,12 @@ def test_the_failed_documents_of_a_connection_are_left_to_the_dispatcher(db, new
         "status": "QUEUED",
         "batch_id": None,
     }
+
+
+def test_a_run_that_was_cancelled_too_late_succeeded(db, new_scope):
+    scope = new_scope()
+    run, lease = list_pages(db, scope, "a")
+    db.rows("update run_documents set status = 'SUCCESS' where job_run_id = %(run)s", {"run": run.job_run_id})
+    control.cancel_run(db, scope, run.job_run_id)
+    close(db, lease)
+    assert read(db, scope, run).outcome == "SUCCEEDED"

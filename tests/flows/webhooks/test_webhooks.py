@@ -350,3 +350,30 @@ def test_connections_are_told_of(space, receiver, sender, monkeypatch):
                 connected.scope.namespace,
                 None,
             )
+
+
+def read_health(space, endpoint):
+    return space.call(endpoints.get_webhook(space.db, reach(space), endpoint.id)).health
+
+
+def test_a_webhook_that_does_not_deliver_is_failing_until_it_does(space, receiver, sender):
+    endpoint = hook(space, receiver, "INGEST_JOB_RUN_QUEUED")
+    assert read_health(space, endpoint).state == "UNKNOWN"
+    receiver.status = 500
+    space.text("words", "one")
+    send(sender)
+    age(space.db, endpoint, 5)
+    send(sender)
+    settle(sender)
+    failing = read_health(space, endpoint)
+    assert (failing.state, failing.last_outcome, failing.consecutive_failures) == ("FAILING", "FAILED", 2)
+    assert (failing.reason, failing.last_success_at) == ("The endpoint answered 500.", None)
+    assert failing.failures_since < failing.next_attempt_at
+    receiver.status = 204
+    age(space.db, endpoint, 30)
+    send(sender)
+    settle(sender)
+    healthy = read_health(space, endpoint)
+    assert (healthy.state, healthy.last_outcome, healthy.consecutive_failures) == ("HEALTHY", "DELIVERED", 0)
+    assert (healthy.reason, healthy.failures_since, healthy.next_attempt_at) == (None, None, None)
+    assert healthy.last_success_at > failing.failures_since
