@@ -15,6 +15,7 @@ from connectors.parsers import detect, trust
 from connectors.parsers.pdf.scripts import Script, find_scripts, mark_scripts
 from connectors.parsers.pdf.sideways import SidewaysText, find_sideways
 from connectors.parsers.pdf.spacing import join_torn_lines, join_torn_words
+from connectors.parsers.pdf.strikes import find_struck
 from retrieval.ports import PageQuality
 
 _SOFT_HYPHEN = re.compile("[\ufffe\x02][ \t]*\r?\n?")
@@ -64,7 +65,7 @@ def read_layer(document: Any, number: int) -> TextLayer:
     try:
         text = join_torn_lines(_clean_text(words), words)
         quality = trust.judge_page(number, text, unmapped=_unmapped_share(words))
-        scripts = () if quality.unread else find_scripts(words)
+        scripts = () if quality.unread else (*find_scripts(words), *find_struck(page, words))
         sideways = find_sideways(page, words)
         legible = sum(map(str.isalnum, text))
         shows_more = legible < _MIN_LAYER_LETTERS and _shows_more(page, legible)

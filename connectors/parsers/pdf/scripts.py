@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from itertools import takewhile
 from typing import Any
 
-from connectors.parsers.inline_forms import LOWERED, RAISED, write_forms
+from connectors.parsers.inline_forms import LOWERED, RAISED, Form, write_forms
 
 # In heights of the letter: maximum height of a script, and maximum difference within it.
 _MAX_SCRIPT_HEIGHT, _MAX_DIFFERENCE = 0.88, 0.06
@@ -32,10 +32,10 @@ _LEADING_SIGNS, _TRAILING_SIGNS = re.compile(r"[\W_]*"), re.compile(r"[\W_]*$")
 
 @dataclass(frozen=True, slots=True)
 class Script:
-    """Superscript or subscript with its base word and the letters and digits around them."""
+    """Superscript, subscript or struck-out text with its base word and the letters and digits around them."""
 
     text: str
-    is_raised: bool
+    form: Form
     base: str
     prefix: str
     suffix: str
@@ -120,7 +120,7 @@ class _ScriptFinder:
         word = prefix.split()[-1]
         return Script(
             text,
-            is_raised,
+            RAISED if is_raised else LOWERED,
             word,
             _solid_text(prefix[: len(prefix) - len(word)])[-_CONTEXT_LENGTH:],
             _solid_text(suffix)[:_CONTEXT_LENGTH],
@@ -159,6 +159,18 @@ class _ScriptFinder:
         import pypdfium2.raw as pdfium
 
         return "".join(chr(pdfium.FPDFText_GetUnicode(self._page, index)) for index in indexes)
+
+
+def make_script(words: Any, start: int, end: int, form: Form) -> Script | None:
+    """Return the whole words between two indexes of a text page; None within a word or without letters."""
+    count = words.count_chars()
+    before = words.get_text_range(max(0, start - 3 * _CONTEXT_LENGTH), min(start, 3 * _CONTEXT_LENGTH)) if start else ""
+    after = words.get_text_range(end, min(3 * _CONTEXT_LENGTH, count - end)) if end < count else ""
+    text = words.get_text_range(start, end - start)
+    is_torn = (before[-1:].isalnum() and text[:1].isalnum()) or (after[:1].isalnum() and text[-1:].isalnum())
+    if is_torn or not _solid_text(text):
+        return None
+    return Script(text, form, "", _solid_text(before)[-_CONTEXT_LENGTH:], _solid_text(after)[:_CONTEXT_LENGTH])
 
 
 def mark_scripts(text: str, scripts: Sequence[Script]) -> str:
@@ -200,7 +212,7 @@ def _script_span(text: str, offsets: Sequence[int], at: int, script: Script) -> 
     sign = sign if signs and sign in (_DASH_SIGNS if _DASH_SIGNS & {*signs[0]} else {*signs[0]}) else ""
     signs_between = between.rstrip().removesuffix(sign).split()
     last += len(ending[0]) if ending and text.startswith(ending[0], last) else 0
-    words = (RAISED if script.is_raised else LOWERED).mark(sign + " ".join(text[first:last].split()))
+    words = script.form.mark(sign + " ".join(text[first:last].split()))
     is_tail = not script.base[-1:].isalnum()  # punctuation of the base; other signs belong after the script
     return (
         start,

@@ -276,3 +276,20 @@ A_AND_B_BY_C = "<mfrac><mrow><mi>a</mi><mo>+</mo><mi>b</mi></mrow><mi>c</mi></mf
 def test_formulas_of_web_pages(read: Read, formula: str, expected: str) -> None:
     page_source = f"<html><body><p>so <math>{formula}</math> holds</p></body></html>"
     assert expected in flat(read("a.html", page_source.encode()))
+    assert expected in flat(read("a.html", page_source.encode()))
+
+
+@pytest.mark.parametrize(
+    ("rise", "expected"), [(3, "in ~~two weeks~~ or"), (-2, "in two weeks or"), (9, "in two weeks or")]
+)
+def test_pdf_lines_through_text(read: Read, rise: float, expected: str) -> None:
+    def draw(canvas: Canvas) -> None:
+        canvas.drawString(72, 760, "It took two weeks at most.")
+        canvas.drawString(72, 740, "Deliver in two weeks or three days.")
+        start = 72 + canvas.stringWidth("Deliver in ")
+        canvas.setLineWidth(0.6)
+        canvas.line(start, 740 + rise, start + canvas.stringWidth("two weeks"), 740 + rise)
+
+    text = flat(read("a.pdf", page(draw)))
+    assert expected in text
+    assert "took two weeks at" in text
