@@ -27,6 +27,7 @@ from api.request import ApiRequest, Operation
 from api.routes import (
     admin,
     connections,
+    conversion,
     docs,
     document_parts,
     documents,
@@ -61,6 +62,7 @@ from retrieval.settings import Settings
 ROUTE_MODULES = (
     namespaces,
     ingest,
+    conversion,
     ingest_sources,
     runs,
     schedules,
@@ -121,6 +123,7 @@ def create_app(settings: Settings, database: Database, ring: KeyRing) -> Request
         services.figure_threads.shutdown(wait=False, cancel_futures=True)
         services.drawings.close()
         services.conversions.close()
+        services.recognitions.close()
         await asyncio.to_thread(tracing.end_tracing)
 
     router = Litestar(

@@ -7,8 +7,10 @@ import hashlib
 import hmac
 import random
 import re
+import threading
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import partial
@@ -151,6 +153,22 @@ class ApiRequest(Request[Caller, None, State]):
             self._struct = self.route_handler.opt["read_body"](await self.body())
             self.context.namespace = getattr(self._struct, "namespace_id", None)
         return self._struct
+
+    @asynccontextmanager
+    async def watch_client(self) -> AsyncIterator[Callable[[], bool]]:
+        """Yield a function that returns False after the client disconnected. The body must have been read."""
+        left = threading.Event()
+
+        async def watch() -> None:
+            while (await self.receive())["type"] != "http.disconnect":
+                pass
+            left.set()
+
+        watcher = asyncio.create_task(watch())
+        try:
+            yield lambda: not left.is_set()
+        finally:
+            watcher.cancel()
 
     def scope_of(self, namespace_id: str) -> Scope:
         """Return the scope in a namespace; NAMESPACE_NOT_FOUND outside the key's bounds."""

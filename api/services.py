@@ -58,6 +58,8 @@ class Services:
     times: SearchTimes
     drawings: ConcurrencyLimit
     conversions: ConcurrencyLimit
+    # Conversions with OCR, which take minutes.
+    recognitions: ConcurrencyLimit
     cursor_secret: ServerSecret
     receipt_secret: ServerSecret
     audit: AuditWriter
@@ -125,6 +127,7 @@ def make_services(settings: Settings, database: Database, ring: KeyRing) -> Serv
         SearchTimes(database),
         ConcurrencyLimit(),
         ConcurrencyLimit("files are being converted"),
+        ConcurrencyLimit("files are being recognised"),
         ServerSecret(database, ring, cursors.SECRET_NAME),
         ServerSecret(database, ring, receipts.SIGNING_SECRET),
         AuditWriter(database),

@@ -22,11 +22,13 @@ from python_multipart.multipart import parse_options_header
 
 from api import request_limits
 from api.services import Services
+from connectors import registry
 from retrieval.errors import ErrorCode, ServiceError
 
 FILE_FIELD = "file"
 # Values that form libraries send for an unset JSON field.
 UNSET_VALUES = frozenset({b"", b"undefined", b"null"})
+_HEAD_BYTES = 4096
 _CHUNK_BYTES = 256 * 1024
 _MAX_FIELD_BYTES = 64 * 1024
 # A part's header has the file's name in up to three forms.
@@ -75,6 +77,11 @@ class Form:
         """Return the same bytes for equal forms, regardless of boundary and field order."""
         pairs = sorted((name, value.hex()) for name, value in self.fields.items())
         return json.dumps([pairs, self.name, self.media_type, self.size, self.sha256.hex()]).encode()
+
+    def may_need_recognition(self) -> bool:
+        """Check for a file that OCR may read for minutes."""
+        self.spool.seek(0)
+        return registry.may_need_recognition(self.spool.read(_HEAD_BYTES), self.name, self.media_type, self.size)
 
     def iterate_chunks(self) -> Iterator[bytes]:
         self.spool.seek(0)

@@ -6,7 +6,7 @@ import hashlib
 import importlib
 import json
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from threading import Lock
@@ -239,6 +239,17 @@ def make_source(name: str, config: NamespaceConfig, db: Database, ring: KeyRing)
 def make_parser() -> Parser:
     """Return the parser for all files."""
     return cast("Parser", importlib.import_module("connectors.parsers.parser").document_parser())
+
+
+def make_stoppable_parser(is_needed: Callable[[], bool]) -> Parser:
+    """Return the parser for all files; it raises Interrupted once `is_needed` returns False."""
+    parser = importlib.import_module("connectors.parsers.parser").document_parser()
+    return cast("Parser", parser.stopped_unless(is_needed))
+
+
+def may_need_recognition(head: bytes, name: str, media_type: str, size: int) -> bool:
+    """Check for a file that OCR may read for minutes."""
+    return bool(importlib.import_module("connectors.parsers.parser").may_need_recognition(head, name, media_type, size))
 
 
 def require_ocr_languages(languages: Sequence[str]) -> None:

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import codecs
 import hashlib
-import tempfile
 from collections.abc import Awaitable, Callable, Mapping
-from pathlib import Path
 from typing import Any, TypeVar
 
 import msgspec
@@ -17,23 +15,21 @@ from api import decode, request_limits, uploads
 from api.operation import idempotent, operation
 from api.request import ApiRequest, TenantUse
 from api.services import Services
-from api.uploads import UNSET_VALUES, Form
+from api.uploads import Form
 from api.wire import ingest as wire
 from api.wire import ingest_files as files_wire
 from api.wire.access import Access
 from api.wire.common import Answer
 from connectors import registry
 from retrieval.documents import external_ids, metadata
-from retrieval.errors import ErrorCode, Retryable, ServiceError, Skippable
-from retrieval.ingestion import convert
-from retrieval.ingestion.convert import ConversionResult
+from retrieval.errors import ErrorCode, ServiceError
 from retrieval.job_config import Ingestion
 from retrieval.jobs import dry_runs, runs
 from retrieval.jobs import uploads as job_uploads
 from retrieval.jobs.runs import NewFile
 from retrieval.jobs.uploads import StoredUpload, Upload
 from retrieval.namespaces import namespaces
-from retrieval.ports import OcrStrategy, RawContent, Scope
+from retrieval.ports import Scope
 
 FormT = TypeVar("FormT", bound=msgspec.Struct)
 INVALID_CONFIG = ErrorCode.INVALID_INGEST_CONFIG
@@ -340,56 +336,4 @@ async def _store_file(services: Services, scope: Scope, form: Form) -> Upload:
     return upload
 
 
-@operation(
-    "POST",
-    "/v1/convert/file",
-    tag="Ingestion",
-    form=wire.ConvertForm,
-    invalid=INVALID_CONFIG,
-    failed=ErrorCode.INGESTION_FAILED,
-    stores=False,
-)
-async def convert_file(request: ApiRequest) -> wire.ConvertAnswer:
-    """Convert a file to Markdown.
-
-    Nothing is stored. Within the limits of an ingested file; 400 with the reason for one that cannot be read,
-    503 with Retry-After while too many are being converted.
-    """
-    services = request.services
-    async with uploads.read_form(request, services) as form:
-        form.require_file()
-        form.require_single({"ocrConfig"})
-        ocr_config = form.fields.get("ocrConfig", b"").removeprefix(codecs.BOM_UTF8).strip()
-        strategy = wire.OcrConfig().strategy
-        if ocr_config not in UNSET_VALUES:
-            request_limits.check_json(ocr_config, INVALID_CONFIG, "ocrConfig")
-            strategy = JSON_FIELD_READERS["ocrConfig"](ocr_config).strategy
-        converted = await services.conversions.run(
-            request.caller.organization, lambda: _convert_form(services, form, strategy)
-        )
-    documents = [wire.ConvertedDocument.from_converted(document) for document in converted]
-    return wire.ConvertAnswer(message="File converted successfully", data=wire.ConvertData(documents))
-
-
-def _convert_form(services: Services, form: Form, strategy: OcrStrategy) -> list[ConversionResult]:
-    """Convert the file in a thread; raise INVALID_INGEST_CONFIG if unreadable, SERVICE_UNAVAILABLE if not possible
-    now."""
-    settings, name = services.settings, form.name or uploads.FILE_FIELD
-    try:
-        with tempfile.TemporaryDirectory(prefix="convert-") as folder:
-            path = Path(folder) / "raw"
-            with path.open("wb") as file:
-                file.writelines(form.iterate_chunks())
-            raw = RawContent(path, name, form.media_type, form.size)
-            size_limit, members = settings.max_file_bytes, settings.archive_members
-            return convert.convert_file(
-                registry.make_parser(), raw, strategy, max_characters=size_limit, max_files=members
-            )
-    except Skippable as error:
-        raise ServiceError(INVALID_CONFIG, str(error), field=uploads.FILE_FIELD, reason="unreadable") from error
-    except (Retryable, OSError) as error:
-        message = "The file cannot be converted now. Try again later."
-        raise ServiceError(ErrorCode.SERVICE_UNAVAILABLE, message, headers={"Retry-After": "5"}) from error
-
-
-ROUTE_HANDLERS = (ingest_text, ingest_file, create_upload, ingest_files, convert_file)
+ROUTE_HANDLERS = (ingest_text, ingest_file, create_upload, ingest_files)

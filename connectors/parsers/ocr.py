@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +12,7 @@ import msgspec
 
 from connectors.parsers import detect, ocr_engines, trust
 from connectors.parsers.messages import Recognise, Reply, Task
-from connectors.parsers.pool import ChildPool
+from connectors.parsers.pool import ChildPool, never_interrupt
 from retrieval.errors import Skippable
 from retrieval.ports import ExternalParser, PageQuality
 from retrieval.setting_values import WrongSetting
@@ -29,8 +29,16 @@ class TextRecognition:
     page_seconds: float
     max_pages: int
 
-    def recognise_pages(self, task: Task, reply: Reply, external: ExternalParser | None = None) -> Reply:
-        """Add text and quality of the pages that need OCR. `external`: recognises instead of the local engines."""
+    def recognise_pages(
+        self,
+        task: Task,
+        reply: Reply,
+        external: ExternalParser | None = None,
+        is_needed: Callable[[], bool] = never_interrupt,
+    ) -> Reply:
+        """Add text and quality of the pages that need OCR. `external`: recognises instead of the local engines.
+        Interrupted once `is_needed` returns False.
+        """
         if len(reply.ocr_pages) > self.max_pages:
             raise Skippable(
                 f"The file has {len(reply.ocr_pages):,} pages to recognise; at most {self.max_pages:,} are. "
@@ -39,7 +47,9 @@ class TextRecognition:
         if external is None:
             self._refuse_scripts()
         with ThreadPoolExecutor(self.pool.size, thread_name_prefix="recognise") as threads:
-            answers = list(threads.map(lambda page: self._recognise_page(task, reply, page, external), reply.ocr_pages))
+            answers = list(
+                threads.map(lambda page: self._recognise_page(task, reply, page, external, is_needed), reply.ocr_pages)
+            )
         return merge_reply(reply, dict(zip(reply.ocr_pages, answers, strict=True)))
 
     def unsupported_languages(self) -> tuple[str, ...]:
@@ -58,9 +68,13 @@ class TextRecognition:
                 "Chinese and Japanese script. Ask its operator to install tesseract with the data of that language."
             )
 
-    def _recognise_page(self, task: Task, reply: Reply, page: int, external: ExternalParser | None) -> Reply:
+    def _recognise_page(
+        self, task: Task, reply: Reply, page: int, external: ExternalParser | None, is_needed: Callable[[], bool]
+    ) -> Reply:
         request = Recognise(page, reply.pdf, self.program, self.languages, draws=external is not None)
-        answer = self.pool.run(msgspec.structs.replace(task, recognise=request, cpu_seconds=self.page_seconds))
+        answer = self.pool.run(
+            msgspec.structs.replace(task, recognise=request, cpu_seconds=self.page_seconds), is_needed=is_needed
+        )
         if answer.refusal:
             return Reply(qualities=(trust.unreadable_page(page, answer.refusal, recognised=True),))
         if external is None or not answer.picture:

@@ -106,6 +106,13 @@ class DocumentParser:
         self._recognition = recognition
         self._unpack_template = unpack
         self.external = external
+        self.is_needed: Callable[[], bool] = never_interrupt
+
+    def stopped_unless(self, is_needed: Callable[[], bool]) -> DocumentParser:
+        """Return a parser with the same processes that raises Interrupted once `is_needed` returns False."""
+        parser = copy.copy(self)
+        parser.is_needed = is_needed
+        return parser
 
     def with_external(self, external: ExternalParser) -> DocumentParser:
         """Return a parser with the same processes, and an external one for pages and files unreadable here."""
@@ -169,7 +176,7 @@ class DocumentParser:
             unread = tuple(quality.page for quality in reply.qualities if quality.unread and quality.page)
             reply = msgspec.structs.replace(reply, ocr_pages=unread)
         if task.ocr and reply.ocr_pages and self._recognition is not None:
-            reply = self._recognition.recognise_pages(task, reply, self.external)
+            reply = self._recognition.recognise_pages(task, reply, self.external, self.is_needed)
         return reply
 
     def _read_externally(self, raw: RawContent, reply: Reply) -> Reply:
@@ -188,7 +195,7 @@ class DocumentParser:
         return msgspec.structs.replace(self._unpack_template, folder=str(folder.resolve()))
 
     def _run_task(self, task: Task, keep_waiting: Callable[[], bool] = never_interrupt) -> Reply:
-        reply = self.pool.run(task, keep_waiting)
+        reply = self.pool.run(task, keep_waiting, self.is_needed)
         if reply.again:
             raise Retryable(reply.again)
         if reply.refusal:
@@ -203,6 +210,19 @@ def _to_parsed(reply: Reply) -> Parsed:
         for packed in reply.members
     )
     return Parsed(reply.text, reply.title, reply.pages, reply.properties, members, reply.listing, reply.qualities)
+
+
+# Mails, books and slides above this size may hold scans.
+_MAX_UNSCANNED_BYTES = 1024 * 1024
+
+
+def may_need_recognition(head: bytes, name: str, media_type: str, size: int) -> bool:
+    """Check by the first bytes and the size for a file of pages or pictures that OCR may read for minutes."""
+    try:
+        kind = detect.kind_of(head[: detect.HEAD_BYTES], name, media_type)
+    except Skippable:
+        return False
+    return kind in (detect.PDF, detect.IMAGE, detect.ZIP) or (not kind.text and size > _MAX_UNSCANNED_BYTES)
 
 
 @lru_cache(maxsize=1)

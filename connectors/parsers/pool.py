@@ -235,6 +235,12 @@ def never_interrupt() -> bool:
     return True
 
 
+def _require_need(is_needed: Callable[[], bool]) -> None:
+    """Raise Interrupted for work that nobody needs any more."""
+    if not is_needed():
+        raise Interrupted
+
+
 @contextmanager
 def _lane_slot(lane: threading.BoundedSemaphore, keep_waiting: Callable[[], bool]) -> Iterator[None]:
     while not lane.acquire(timeout=_POLL_SECONDS):
@@ -263,21 +269,34 @@ class ChildPool:
         self._idle: list[ParserChild] = []
         self._children: set[ParserChild] = set()
 
-    def run(self, task: Task, keep_waiting: Callable[[], bool] = never_interrupt) -> Reply:
-        """Read a file in a child. Interrupted if `keep_waiting` returns False during the wait for a child."""
-        with ExitStack() as lane_stack:
-            lane_stack.enter_context(_lane_slot(self._quick_lane, keep_waiting))
-            with suppress(_SlowLaneFull), self._borrow_child() as child:
-                return self._read(child, task, lane_stack)
-        with _lane_slot(self._slow_lane, keep_waiting), self._borrow_child() as child:
-            child.lower_priority()
-            return child.run(task)
+    def run(
+        self,
+        task: Task,
+        keep_waiting: Callable[[], bool] = never_interrupt,
+        is_needed: Callable[[], bool] = never_interrupt,
+    ) -> Reply:
+        """Read a file in a child. Interrupted if `keep_waiting` returns False during the wait for a child, or
+        `is_needed` at any time.
+        """
+        _require_need(is_needed)
 
-    def _read(self, child: ParserChild, task: Task, lane_stack: ExitStack) -> Reply:
+        def is_waiting() -> bool:
+            return keep_waiting() and is_needed()
+
+        with ExitStack() as lane_stack:
+            lane_stack.enter_context(_lane_slot(self._quick_lane, is_waiting))
+            with suppress(_SlowLaneFull), self._borrow_child() as child:
+                return self._read(child, task, lane_stack, is_needed)
+        with _lane_slot(self._slow_lane, is_waiting), self._borrow_child() as child:
+            child.lower_priority()
+            return child.run(task, lambda _seconds: _require_need(is_needed))
+
+    def _read(self, child: ParserChild, task: Task, lane_stack: ExitStack, is_needed: Callable[[], bool]) -> Reply:
         is_quick = True
 
         def report_progress(seconds: float) -> None:
             nonlocal is_quick
+            _require_need(is_needed)
             if not is_quick or self._quick_seconds is None or seconds < self._quick_seconds:
                 return
             if not self._slow_lane.acquire(blocking=False):

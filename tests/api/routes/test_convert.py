@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import io
+import time
 import zipfile
+from concurrent.futures import ThreadPoolExecutor
 
+import httpx
 import pytest
+from PIL import Image, ImageDraw
 from reportlab.pdfgen.canvas import Canvas
 
-from retrieval.errors import Skippable
+from connectors import registry
+from retrieval.errors import Interrupted, Skippable
 from retrieval.ingestion import convert
 from retrieval.ports import OcrStrategy, Parsed, RawContent
 from tests.api.support import assert_error
@@ -90,3 +95,45 @@ def test_an_archive_with_too_much_content_is_refused(tmp_path):
         convert.convert_file(Endless(), raw, OcrStrategy.BASIC_PARSER, max_characters=10, max_files=1000)
     with pytest.raises(Skippable, match="3 files"):
         convert.convert_file(Endless(), raw, OcrStrategy.BASIC_PARSER, max_characters=1000, max_files=3)
+
+
+def scan(pages: int) -> bytes:
+    """Return a PDF of pictures of text."""
+    file = io.BytesIO()
+    pictures = [Image.new("L", (1200, 1600), 255) for _ in range(pages)]
+    for picture in pictures:
+        ImageDraw.Draw(picture).text((100, 200), "Owls hunt at night. " * 3, font_size=40)
+    pictures[0].save(file, "PDF", save_all=True, append_images=pictures[1:])
+    return file.getvalue()
+
+
+OCR_FORM = {"ocrConfig": '{"strategy": "STANDARD_OCR"}'}
+
+
+@pytest.mark.slow
+def test_files_with_text_do_not_wait_for_scans(org):
+    with ThreadPoolExecutor(2) as pool:
+        scans = [pool.submit(converted, org.client, "scan.pdf", scan(4), **OCR_FORM) for _ in range(2)]
+        time.sleep(0.5)
+        mail = b"From: a@example.org\nSubject: Owls\nMIME-Version: 1.0\n\nThey hunt.\n"
+        assert "They hunt." in converted(org.client, "a.eml", mail, **OCR_FORM)[0]["markdown"]
+        assert not any(answer.done() for answer in scans)
+        assert all("Owls hunt" in answer.result()[0]["markdown"] for answer in scans)
+
+
+def test_recognition_stops_once_nobody_needs_it(tmp_path):
+    (tmp_path / "raw").write_bytes(data := scan(8))
+    raw = RawContent(tmp_path / "raw", "scan.pdf", "", len(data))
+    deadline = time.monotonic() + 1
+    parser = registry.make_stoppable_parser(lambda: time.monotonic() < deadline)
+    with pytest.raises(Interrupted):
+        parser.parse(raw, OcrStrategy.STANDARD_OCR)
+    assert time.monotonic() < deadline + 2
+
+
+@pytest.mark.slow
+def test_work_of_a_client_that_left_is_stopped(org):
+    with pytest.raises(httpx.TimeoutException):
+        org.client.post("/v1/convert/file", files={"file": ("a.pdf", scan(60))}, data=OCR_FORM, timeout=1)
+    answer = org.client.post("/v1/convert/file", files={"file": ("b.pdf", scan(1))}, data=OCR_FORM, timeout=30)
+    assert "Owls hunt" in answer.json()["data"]["documents"][0]["markdown"]
