@@ -160,9 +160,7 @@ class _Reader:
             elif part.tag == f"{_TEXT_NS}list":
                 yield from self._list_items(part, "", 1)
             elif part.tag == f"{_TABLE_NS}table":
-                rows = self._table_rows(part)
-                flat = " ".join(text for row in rows for text, _, _ in row if text)
-                text = flat if in_cell or len(rows) == len(rows[0] if rows else ()) == 1 else grids.grid_markdown(rows)
+                text = self._table_markdown(part, in_cell=in_cell)
                 yield from [(text, False)] if text else []
             elif part.tag == f"{_DRAW_NS}object":
                 yield from self._chart_markdown(part)
@@ -248,20 +246,31 @@ class _Reader:
         )
         return f"{about.get(f'{_STYLE_NS}num-prefix', '')}{numbers}{about.get(f'{_STYLE_NS}num-suffix', '')}".strip()
 
-    def _table_rows(self, table: Element) -> list[list[grids.Cell]]:
-        """Yield the rows of this table without those of nested tables."""
-        rows: list[list[grids.Cell]] = []
-        for part in table:
-            if part.tag == f"{_TABLE_NS}table-row":
-                rows.append([cell for node in part for cell in self._row_cells(node)])
-            elif part.tag in _ROW_TAGS:
-                rows += self._table_rows(part)
-        return rows
+    def _table_markdown(self, table: Element, *, in_cell: bool) -> str:
+        """Return a table; a box or a row within a cell as one line."""
+        nested: dict[int, list[str]] = {}
+        rows = [self._row_cells(row, nested.setdefault(at, [])) for at, row in enumerate(_row_nodes(table))]
+        filled = [row for row in rows if any(text for text, _, _ in row)]
+        if len(rows) == len(rows[0] if rows else ()) == 1 or (in_cell and len(filled) < 2):
+            line = " ".join(text for row in filled for text, _, _ in row if text)
+            return "\n\n".join(filter(None, [line, *(block for blocks in nested.values() for block in blocks)]))
+        return grids.grid_markdown(rows, {at: blocks for at, blocks in nested.items() if blocks})
 
-    def _row_cells(self, node: Element) -> list[grids.Cell]:
-        if node.tag != f"{_TABLE_NS}table-cell":
-            return []
-        texts = [text for text, _ in self._child_blocks(node, in_cell=True)]
+    def _row_cells(self, row: Element, nested: list[str]) -> list[grids.Cell]:
+        """Return the cells of a row; add the tables in its cells to `nested`, each after its name."""
+        cells = list[grids.Cell]()
+        for node in row:
+            if node.tag != f"{_TABLE_NS}table-cell":
+                continue
+            texts = [text for text, _ in self._child_blocks(node, in_cell=True)]
+            tables = [text for text in texts if text.startswith("|") and text.count("\n") > 1]
+            cells += self._make_cells(node, [text for text in texts if text not in tables])
+            for table in tables:
+                name = cells[-1][0] or next((text for text, _, _ in cells if text), "")
+                nested += [f"{name}:" if name else "", table]
+        return cells
+
+    def _make_cells(self, node: Element, texts: list[str]) -> list[grids.Cell]:
         text = " ".join(texts) if len(texts) != 1 else texts[0].removeprefix("- ")  # a list of one is none
         cell = (text, _number_attribute(node, "number-rows-spanned"), _number_attribute(node, "number-columns-spanned"))
         return [cell] * _number_attribute(node, "number-columns-repeated")
@@ -276,8 +285,17 @@ class _Reader:
         if (chart := next(root.iter(f"{_CHART_NS}chart"), None)) is not None:
             title = chart.find(f"{_CHART_NS}title")
             words = "" if title is None else " ".join(self._line_texts(title))
-            tables = [grids.grid_markdown(self._table_rows(table)) for table in chart.iter(f"{_TABLE_NS}table")]
+            tables = [self._table_markdown(table, in_cell=False) for table in chart.iter(f"{_TABLE_NS}table")]
             yield "\n\n".join([f"Chart: {words}".removesuffix(": "), *filter(None, tables)]), False
+
+
+def _row_nodes(table: Element) -> Iterator[Element]:
+    """Yield the rows of a table without those of nested tables."""
+    for part in table:
+        if part.tag == f"{_TABLE_NS}table-row":
+            yield part
+        elif part.tag in _ROW_TAGS:
+            yield from _row_nodes(part)
 
 
 def _is_separate(part: Element) -> bool:

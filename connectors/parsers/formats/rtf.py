@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import codecs
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from connectors.parsers import inline_forms
 from connectors.parsers.detect import Kind
 from connectors.parsers.document import Document, strip_invisible
-from connectors.parsers.formats import grids
 from connectors.parsers.formats.blocks import Block, join_blocks
+from connectors.parsers.formats.rtf_tables import NestedTable, Row, table_markdown
 from connectors.parsers.inline_forms import PLAIN, Form, write_forms
 from connectors.parsers.messages import Task
 
@@ -30,20 +30,22 @@ _SYMBOL_CHARSET = 2
 _SIGN_TEXTS = {
     "tab": " ", "line": "\n", "emdash": "\u2014", "endash": "\u2013", "bullet": "\u2022", "lquote": "\u2018",
     "rquote": "\u2019", "ldblquote": "\u201c", "rdblquote": "\u201d", "emspace": " ", "enspace": " ", "qmspace": " ",
-    "nestcell": " ", "page": "\n",
+    "page": "\n",
 }  # fmt: skip
 _IGNORED_GROUPS = frozenset((
     "fonttbl", "colortbl", "stylesheet", "pict", "objdata", "fldinst", "themedata", "datastore", "sp", "nonshppict",
     "listtable", "revtbl", "filetbl", "xe", "tc", "bkmkstart", "bkmkend", "template", "operator", "category",
     "keywords", "comment", "subject", "company", "manager", "doccomm", "hlinkbase", "creatim", "revtim", "printim",
-    "nextfile",
+    "nextfile", "nonesttables",
     "pgdsctbl",
 ))  # fmt: skip
 _NOTE_LABELS = {"footnote": "Footnote", "annotation": "Comment"} | dict.fromkeys(
     ("header", "headerl", "headerr", "headerf", "footer", "footerl", "footerr", "footerf"), ""
 )
 # Groups to read despite their mark as optional for older programs (`\*`).
-_OPTIONAL_GROUPS = frozenset(("shpinst", "shptxt", "result", "annotation", "listtext", "pntext", "fldrslt"))
+_OPTIONAL_GROUPS = frozenset(
+    ("shpinst", "shptxt", "result", "annotation", "listtext", "pntext", "fldrslt", "nesttableprops")
+)
 # Control words that set a state value.
 _VALUE_WORDS = {"f": "font", "uc": "fallback", "s": "style", "ilvl": "depth"}
 _SWITCH_WORDS = {"intbl": "in_table", "deleted": "deleted", "v": "hidden"}
@@ -52,6 +54,7 @@ _RAISE_WORDS = {"up": 1, "dn": -1}
 _STRIKE_WORDS = frozenset(("strike", "striked"))
 _BULLET_PATTERN = re.compile("^[\u2022\u00b7\u25aa\u25cf\u25cb\uf0b7\uf0a7o*-]\\s+")
 _NUMBER_PATTERN = re.compile(r"^\d+[.)] ")
+_MAX_TABLE_DEPTH = 6
 _HEADING_STYLE = re.compile(r"heading ([1-6])\b", re.IGNORECASE)
 
 
@@ -71,13 +74,6 @@ class _State:
     is_item: bool = False
     depth: int = 0
     form: Form = PLAIN
-
-
-@dataclass(slots=True)
-class _Row:
-    cells: list[str] = field(default_factory=list)
-    edges: list[int] = field(default_factory=list)
-    continued: list[bool] = field(default_factory=list)
 
 
 def read_document(_kind: Kind, path: Path, _task: Task) -> Document:
@@ -103,8 +99,9 @@ class _Reader:
         self._bytes = bytearray()
         self._pending = 0
         self._blocks: list[Block] = []
-        self._rows: list[_Row] = []
-        self._row = _Row()
+        self._rows: list[Row] = []
+        self._row = Row()
+        self._nested: list[NestedTable] = []
         self._beside: list[str] = []
         self._outer: list[tuple[int, str, list[str]]] = []
         self._merged = False
@@ -116,7 +113,8 @@ class _Reader:
             "pard": self._reset_paragraph,
             "fcharset": self._set_charset, "ansicpg": self._set_code_page, "outlinelevel": self._set_outline,
             "listtext": self._mark_list_item, "pntext": self._mark_list_item, "plain": self._reset_characters,
-            "chftn": self._note_mark,
+            "chftn": self._note_mark, "itap": self._set_table_depth, "nestcell": self._end_nested_cell,
+            "nestrow": self._end_nested_row,
         }  # fmt: skip
 
     def text(self) -> str:
@@ -277,21 +275,66 @@ class _Reader:
             self._blocks.append((text, bool(self._state.is_item and _NUMBER_PATTERN.match(text))))
         self._state.is_item = False
 
+    def _set_table_depth(self, number: int) -> None:
+        """Enter or leave the tables in cells, for a paragraph at this depth."""
+        if self._outer or self._is_hidden():
+            return
+        while len(self._nested) < min(number, _MAX_TABLE_DEPTH) - 1:
+            self._flush_bytes()
+            self._nested.append(NestedTable(self._letters))
+            self._letters = []
+        while len(self._nested) > max(number - 1, 0):
+            self._leave_table()
+
+    def _leave_table(self) -> None:
+        """Attach the innermost table to the row of its cell. Text after the table belongs to the cell."""
+        self._flush_bytes()
+        table, following = self._nested.pop(), self._letters
+        self._letters = table.cell_letters
+        words = " ".join(write_forms("".join(self._letters)).split())
+        row = self._nested[-1].row if self._nested else self._row
+        if table.row.cells:
+            table.rows.append(table.row)
+        text = table_markdown(table.rows)
+        if text.count("\n") < 2:
+            self._letters += [" ", *(cell + " " for inner in table.rows for cell in inner.cells)]
+        else:
+            name = words or next(filter(None, row.cells), "")
+            row.nested += [f"{name}:" if name else "", text]
+        self._letters += [" ", *following]
+
+    def _end_nested_cell(self, _number: int) -> None:
+        if not self._outer and self._nested:
+            self._nested[-1].row.cells.append(self._take_words().replace("\n", " "))
+
+    def _end_nested_row(self, _number: int) -> None:
+        if self._nested and self._nested[-1].row.cells and not self._outer:
+            table = self._nested[-1]
+            table.rows.append(table.row)
+            table.row = Row()
+
+    def _current_row(self) -> Row:
+        """Return the row that row properties belong to."""
+        return self._nested[-1].row if self._state.name == "nesttableprops" and self._nested else self._row
+
     def _end_cell(self, _number: int) -> None:
+        while self._nested and not self._outer:
+            self._leave_table()
         if not self._outer:
             self._row.cells.append(self._take_words().replace("\n", " "))
 
     def _end_row(self, _number: int) -> None:
         if self._row.cells and not self._outer:
             self._rows.append(self._row)
-            self._row = _Row(edges=self._row.edges, continued=self._row.continued)
+            self._row = Row(edges=self._row.edges, continued=self._row.continued)
 
     def _begin_row(self, _number: int) -> None:
-        self._row.edges, self._row.continued, self._merged = [], [], False
+        row = self._current_row()
+        row.edges, row.continued, self._merged = [], [], False
 
     def _add_edge(self, number: int) -> None:
-        self._row.edges = [*self._row.edges, number]
-        self._row.continued = [*self._row.continued, self._merged]
+        row = self._current_row()
+        row.edges, row.continued = [*row.edges, number], [*row.continued, self._merged]
         self._merged = False
 
     def _mark_merged(self, _number: int) -> None:
@@ -318,26 +361,10 @@ class _Reader:
     def _write_table(self) -> None:
         rows, self._rows = self._rows, []
         if rows:
-            self._blocks.append((grids.grid_markdown(_grid_cells(rows)), False))
+            self._blocks.append((table_markdown(rows), False))
 
 
 def _merge_form(form: Form, word: str, number: int | None) -> Form:
     if word in _STRIKE_WORDS:
         return replace(form, struck=number != 0)
     return replace(form, script=_SCRIPT_WORDS[word] if word in _SCRIPT_WORDS else _RAISE_WORDS[word] * (number != 0))
-
-
-def _grid_cells(rows: list[_Row]) -> Iterator[list[grids.Cell]]:
-    """Return cells with spanned columns by their right edges."""
-    edges = sorted({edge for row in rows for edge in row.edges})
-    above: dict[int, str] = {}
-    for row in rows:
-        cells: list[grids.Cell] = []
-        column = 0
-        for at, text in enumerate(row.cells):
-            end = edges.index(row.edges[at]) + 1 if at < len(row.edges) else column + 1
-            if text or at >= len(row.continued) or not row.continued[at]:
-                above[column] = text
-            cells.append((above.get(column, ""), 1, max(end - column, 1)))
-            column = max(end, column + 1)
-        yield cells
