@@ -95,31 +95,12 @@ class Kind:
 _OFFICE_TYPE = "application/vnd.openxmlformats-officedocument."
 _ODF_TYPE = "application/vnd.oasis.opendocument."
 
-PLAIN = Kind("plain text", "text/plain", ("txt", "text", "log", "rst"), text=True)
+PLAIN = Kind("plain text", "text/plain", ("txt", "text", "rst"), text=True)
+LOG = Kind("logs", "text/plain", ("log",), text=True)
 MARKDOWN = Kind("Markdown", "text/markdown", ("md", "markdown", "mdown", "mkd"), text=True)
 HTML = Kind("HTML", "text/html", ("html", "htm", "xhtml"), text=True)
-XML = Kind(
-    "XML",
-    "application/xml",
-    (
-        "xml",
-        "fodt",
-        "fods",
-        "fodp",
-        "fodg",
-        "fb2",
-        "nxml",
-        "dbk",
-        "docbook",
-        "dita",
-        "tei",
-        "svg",
-        "kml",
-        "rss",
-        "atom",
-    ),
-    text=True,
-)
+_XML_ENDINGS = "xml fodt fods fodp fodg fb2 nxml dbk docbook dita tei svg kml rss atom"
+XML = Kind("XML", "application/xml", tuple(_XML_ENDINGS.split()), text=True)
 CSV = Kind("CSV", "text/csv", ("csv",), text=True)
 TSV = Kind("TSV", "text/tab-separated-values", ("tsv", "tab"), text=True)
 JSON = Kind("JSON", "application/json", ("json",), text=True)
@@ -178,7 +159,8 @@ ALL_KINDS = (
     NOTEBOOK,
     SUBTITLES,
     MARKDOWN,
-    PLAIN,
+    LOG,
+    PLAIN,  # after the logs, of the same media type
     EML,
     MBOX,
     MSG,
@@ -221,6 +203,13 @@ _SIGNED_START = re.compile(
     rb"|-----BEGIN (?:PKCS7|CMS)-----",
     re.DOTALL,
 )
+# Colours of a terminal, or a time at the start of each of four lines.
+_LOG_START = re.compile(
+    r".{0,2000}?\x1b\[[\d;]*m|(?:\W{0,2}(?:\d{4}[-/]\d\d[-/]\d\d[T ]|[A-Z][a-z]{2} [ \d]\d )\d\d:\d\d:\d\d[^\n]*\n){4}",
+    re.DOTALL,
+)
+# Number of an older log, as in `service.log.1`.
+_ROTATION = re.compile(r"(?<=\.log)\.\d{1,8}$")
 _MAILBOX_START = re.compile(
     rb"From \S+ +(?:(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun) [^\r\n]*\d{4}"
     rb"|[^\r\n]*\r?\n>?[A-Za-z][A-Za-z0-9-]*(?::| [^\r\n]*\r?\n[A-Za-z][A-Za-z0-9-]*:))"
@@ -279,6 +268,7 @@ def _kind_by_content(head: bytes, text: str, named_kind: Kind | None) -> Kind | 
         (HTML, _HTML_START.match(text)),
         # Word and Excel of 2003 save XML under the endings of their binary formats.
         (XML, (is_plain or (named_kind is not None and not named_kind.text)) and text.startswith("<?xml")),
+        (LOG, is_plain and _LOG_START.match(text)),
         (SUBTITLES, is_plain and _SUBTITLES_START.match(text)),
         (NOTEBOOK, (is_unnamed or named_kind is JSON) and _NOTEBOOK_START.match(text) and '"cell_type"' in text),
     )
@@ -287,7 +277,7 @@ def _kind_by_content(head: bytes, text: str, named_kind: Kind | None) -> Kind | 
 
 def kind_by_name(name: str, media_type: str) -> Kind | None:
     """Return the kind by the ending of the name, or by the media type."""
-    ending = PurePath(name).suffix.lower().removeprefix(".")
+    ending = PurePath(_ROTATION.sub("", name.lower())).suffix.removeprefix(".")
     return _KINDS_BY_ENDING.get(ending) or _kind_by_media_type(media_type)
 
 

@@ -84,6 +84,7 @@ def _forget_drawers(pool: ChildPool) -> None:
 log = structlog.get_logger(__name__)
 # Plain text up to this size is decoded in this process: no library reads it, and a child costs more.
 _INLINE_TEXT_BYTES = 1024 * 1024
+_INLINE_KINDS = (detect.PLAIN, detect.MARKDOWN, detect.LOG)
 # Processor time of a file before it moves to the slow lane.
 _QUICK_SECONDS = 2.0
 
@@ -141,7 +142,7 @@ class DocumentParser:
             if raw.page is not None:
                 return None
             kind = detect.kind_of(head, raw.name, raw.media_type)
-            if kind in (detect.PLAIN, detect.MARKDOWN):
+            if kind in _INLINE_KINDS:
                 data = head + file.read(_INLINE_TEXT_BYTES + 1)
                 if len(data) <= _INLINE_TEXT_BYTES:
                     return texts.read_verbatim(data, kind, raw.media_type)
@@ -149,7 +150,7 @@ class DocumentParser:
 
     def warm(self, files: Iterable[tuple[str, str]]) -> None:
         """Start a child ahead of files, by name and media type, unless all are plain text."""
-        if any(detect.kind_by_name(*file) not in (detect.PLAIN, detect.MARKDOWN) for file in files):
+        if any(detect.kind_by_name(*file) not in _INLINE_KINDS for file in files):
             self.pool.start_child()
 
     def close(self) -> None:

@@ -76,6 +76,12 @@ _REMEDIES_BY_NAME: Final = (
 )
 
 
+def list_refused() -> list[ForeignFormat]:
+    """Return the formats named here, in alphabetical order."""
+    formats = {known.name: known for _, known in (*_BINARY_FORMATS, *_TEXT_FORMATS)}
+    return sorted(formats.values(), key=lambda known: known.name.casefold())
+
+
 def name_binary(head: bytes, name: str) -> ForeignFormat | None:
     """Return the format of binary data; None if unknown."""
     return _match_tables(head) or _match_puremagic(head, name, is_text=False)

@@ -172,7 +172,7 @@ def _read_without_library(kind: Kind, path: Path, task: Task) -> Reply:
         return _read_image(path, ocr=task.ocr)
     if kind is detect.PDF:
         return pdf.read_document(path, task)
-    if kind in (detect.PLAIN, detect.MARKDOWN, detect.JSONL):
+    if kind in (detect.PLAIN, detect.MARKDOWN, detect.LOG, detect.JSONL):
         return texts.read_verbatim(path.read_bytes(), kind, task.media_type)
     return texts.read_json(path, task.media_type)
 
