@@ -23,6 +23,7 @@ _LOG = logging.getLogger("mkdocs.plugins.hooks")
 sys.path[:0] = [str(ROOT), str(ROOT / "docs" / "generators")]
 
 import api_reference  # noqa: E402
+import file_kinds  # noqa: E402
 import settings_reference  # noqa: E402
 from api.app import ROUTE_HANDLERS  # noqa: E402
 from api.oidc.roles import ROLE_SCOPES  # noqa: E402
@@ -35,6 +36,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     pages = api_reference.render_pages(describe_handlers(ROUTE_HANDLERS))
     pages["reference/permissions.md"] = api_reference.render_permissions(OPERATION_PERMISSIONS, ROLE_SCOPES)
     pages["reference/settings.md"] = settings_reference.render_settings()
+    pages["reference/file-kinds.md"] = file_kinds.render_kinds()
     pages["reference/cli.md"] = settings_reference.render_commands()
     for name, page in ROOT_PAGES.items():
         text = re.sub(r"\]\(docs/", "](", (ROOT / name).read_text(encoding="utf-8"))
