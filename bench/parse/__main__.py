@@ -3,8 +3,8 @@
     .venv/bin/python -m bench.parse [--engines service liteparse pypdfium2] [--kinds tables columns] [--seed 1]
 
 Shared collections and about 120 drawn files with known truth. Per kind and engine: F1 of tables and kept rows, recall
-and precision of words, word order, F1 of headings, share of correct files, and CPU over pypdfium2's text. `--keep
-FOLDER` writes every text.
+and precision of words, word order, F1 of headings, noise (share of words that are base64 or unprintable), share of
+correct files, and CPU over pypdfium2's text. `--keep FOLDER` writes every text.
 """
 
 from __future__ import annotations
@@ -85,6 +85,7 @@ def score_file(total: Score, case: ParseCase, text: str) -> None:
     refused = text.startswith(engines.REFUSED_PREFIX)
     readable_text = "" if refused else text
     total.files += 1
+    measures.score_noise(total, readable_text)
     if case.tables:
         measures.score_tables(total, case.tables, readable_text)
     if case.words and case.readable is not False:
@@ -111,7 +112,7 @@ def measure_cpu(engine: Any, path: Path, **options: Any) -> tuple[str, float]:
 
 
 def print_figures(figures: dict[str, Any]) -> None:
-    columns = ("files", "tables", "rows", "recall", "precision", "order", "headings", "right", "cpu")
+    columns = ("files", "tables", "rows", "recall", "precision", "order", "headings", "noise", "right", "cpu")
     kinds = dict.fromkeys(kind for scores in figures.values() for kind in scores)
     print(f"{'kind':<20}{'engine':<12}" + "".join(f"{name:>10}" for name in columns))
     for kind in kinds:

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from bench.parse import drawn
+from bench.parse import drawn, foreign
 from bench.parse.measures import Table
 
 
@@ -47,8 +47,17 @@ def iter_cases(data: Path, folder: Path, seed: int) -> Iterator[ParseCase]:
     for name, (kind, readable, must) in SHARED_CASES.items():
         if (data / "cases-3" / name).exists():
             yield ParseCase(data / "cases-3" / name, kind, readable=readable, must=must)
+    yield from iter_foreign(folder, seed)
     for path, drawing in drawn.draw_files(folder, seed):
         yield ParseCase(path, drawing.kind, drawing.words, drawing.tables, drawing.headings, drawing.readable)
+
+
+def iter_foreign(folder: Path, seed: int) -> Iterator[ParseCase]:
+    """Yield files of foreign kinds, which must be refused, and files with encoded parts."""
+    for path in foreign.draw_foreign(folder, seed):
+        yield ParseCase(path, "foreign kinds", readable=False)
+    for path in foreign.draw_encoded(folder, seed):
+        yield ParseCase(path, "encoded parts", readable=True, must=(foreign.ENCODED_WORDS,))
 
 
 def iter_icdar(folder: Path) -> Iterator[ParseCase]:

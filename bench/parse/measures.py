@@ -13,6 +13,8 @@ from itertools import pairwise
 
 _TAG_PATTERN = re.compile(r"<!--.*?-->|</?[a-zA-Z][^>]*>", re.DOTALL)
 _LINK_PATTERN = re.compile(r"\[([^\]]*)\]\([^)]*\)")
+# A line of base64 (RFC 2045 writes 76 characters); words and addresses are shorter or hold other signs.
+_BASE64_PATTERN = re.compile(r"[A-Za-z0-9+/]{60,}={0,2}")
 _WORD_PATTERN = re.compile(r"[^\W_]+")
 # The comparison of the order is quadratic.
 _MAX_ORDERED_WORDS = 8000
@@ -83,6 +85,7 @@ class Score:
             "precision": self.ratio("words_hits", "words_found"),
             "order": self.ratio("order", "ordered"),
             "headings": self.f1("headings"),
+            "noise": self.ratio("noise_tokens", "tokens"),
             "right": self.ratio("right", "judged"),
         }
 
@@ -137,6 +140,18 @@ def score_words(score: Score, truth: str, text: str) -> None:
     if max(len(expected), len(found_words)) <= _MAX_ORDERED_WORDS:
         blocks = SequenceMatcher(None, expected, found_words, autojunk=False).get_matching_blocks()
         score.add(order=sum(block.size for block in blocks), ordered=len(expected))
+
+
+def score_noise(score: Score, text: str) -> None:
+    """Count the words of the text that are base64 or unprintable."""
+    tokens = text.split()
+    score.add(tokens=len(tokens), noise_tokens=sum(map(_is_noise, tokens)))
+
+
+def _is_noise(token: str) -> bool:
+    if any(unicodedata.category(sign) in ("Cc", "Co", "Cn", "Cs") or sign == "\ufffd" for sign in token):
+        return True
+    return bool(_BASE64_PATTERN.fullmatch(token)) and len({*map(str.isdigit, token)}) > 1 and not token.islower()
 
 
 def score_headings(score: Score, headings: Sequence[str], text: str) -> None:

@@ -1,11 +1,13 @@
 """Measures of `bench/parse` detect text errors, and drawn files match their ground truth."""
 
+import base64
 from random import Random
 
 import pytest
 
-from bench.parse import drawn, engines
-from bench.parse.measures import Score, Table, score_tables, score_words, split_words
+from bench.parse import __main__ as bench
+from bench.parse import cases, drawn, engines
+from bench.parse.measures import Score, Table, score_noise, score_tables, score_words, split_words
 from tests.nightly import nightly_except
 
 PRICES = Table.of_rows([["Berth", "Summer", None], ["", "Days", "Price"], ["North", "12", "340"], ["South", "", "95"]])
@@ -50,3 +52,19 @@ def test_a_drawn_file_holds_the_words_of_its_truth(tmp_path, kind):
     for path, drawing in drawings:
         expected, parsed = set(split_words(drawing.words)), set(split_words(engines.parse_with_pdfium(path)))
         assert len(expected - parsed) <= 0.02 * len(expected), (drawing.name, expected - parsed)
+
+
+def test_noise_is_base64_and_unprintable_text():
+    score = Score()
+    code = base64.b64encode(bytes(range(90))).decode()
+    score_noise(score, f"Deliver the pump \x02 {code} https://example.org/{'a' * 80}")
+    assert score.figures()["noise"] == 2 / 6
+
+
+def test_the_service_refuses_foreign_kinds_and_leaves_codes_out(tmp_path):
+    total = Score()
+    for case in cases.iter_foreign(tmp_path, 7):
+        bench.score_file(total, case, engines.parse_with_service(case.path))
+    figures = total.figures()
+    assert figures["right"] == 1
+    assert figures["noise"] == 0
