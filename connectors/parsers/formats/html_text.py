@@ -21,6 +21,7 @@ from connectors.parsers.formats.grids import Cell, grid_markdown
 from connectors.parsers.formats.mathml import formula_line
 from connectors.parsers.inline_forms import Form, write_forms
 from connectors.parsers.messages import Task
+from retrieval.errors import Skippable
 
 if TYPE_CHECKING:
     from selectolax.lexbor import LexborHTMLParser, LexborNode
@@ -105,6 +106,10 @@ def read_html(_kind: Kind, path: Path, task: Task) -> Document:
 def page_markdown(source: str) -> Document:
     """Return a page as Markdown with its title as first heading, unless present."""
     parsed = _parse_html(source)
+    if frames := [node.attributes.get("src") or "" for node in parsed.css("frameset frame[src]")]:
+        raise Skippable(
+            f"The page is a frame set without text of its own. Upload its pages: {', '.join(frames)[:500]}."
+        )
     warnings = tuple(shown_elements.keep_shown(parsed))
     head, html = parsed.css_first("head > title"), parsed.css_first("html")
     title = "" if head is None else detect.one_line(head.text())

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from connectors.parsers.parser import document_parser
+from retrieval.errors import Skippable
 from retrieval.ports import OcrStrategy, Parsed, RawContent, ScrapeOptions
 
 pytestmark = pytest.mark.service
@@ -86,3 +87,8 @@ def test_menus_and_requests_to_run_scripts_need_no_notice(read_html, source):
 
 def test_a_part_has_the_name_of_its_tab(read_html):
     assert "Imperial Flow ten gallons." in " ".join(read_html(STORY + PARTS["tabs"]).text.split())
+
+
+def test_a_frame_set_names_its_pages(read):
+    with pytest.raises(Skippable, match=r"frame set .* menu\.html, main\.html"):
+        read("a.html", b"<html><frameset><frame src=menu.html><frame src=main.html></frameset></html>")
