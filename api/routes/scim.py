@@ -33,6 +33,7 @@ _USER_EXAMPLE = {
     "externalId": "8c6b5b",
     "active": True,
 }
+_CHANGE_ERRORS = (ErrorCode.NAMESPACE_NOT_FOUND, ErrorCode.NOT_FOUND, ErrorCode.CONFLICT)
 _RESOURCE_KINDS = {"Users": USER_KIND, "Groups": GROUP_KIND}
 
 
@@ -101,7 +102,7 @@ async def get_scim_resource(
     return await request.services.run_in_thread(scim_resources.encode_resource, request, resource_type, stored, params)
 
 
-@_operation("PUT", _RESOURCE_PATH, answer=wire.ScimResource, example=_USER_EXAMPLE)
+@_operation("PUT", _RESOURCE_PATH, answer=wire.ScimResource, raises=_CHANGE_ERRORS, example=_USER_EXAMPLE)
 async def replace_scim_resource(
     request: ApiRequest,
     namespace_id: FromPath[str],
@@ -127,6 +128,7 @@ async def replace_scim_resource(
     "PATCH",
     _RESOURCE_PATH,
     answer=wire.ScimResource,
+    raises=_CHANGE_ERRORS,
     example={
         "schemas": ["urn:ietf:params:scim:api:messages:2.0:PatchOp"],
         "Operations": [{"op": "replace", "path": "active", "value": False}],
