@@ -65,7 +65,7 @@ def _list_members(sdk: Any, file_id: str) -> tuple[list[str], list[str]]:
     cursors, users, groups = Cursors("Dropbox's listing of members"), list[str](), list[str]()
     page = sdk.sharing_list_file_members(file_id, include_inherited=True, limit=MEMBERS_PER_PAGE)
     while True:
-        users += [member.user.email for member in page.users if _can_read(member.access_type)]
+        users += [member.user.email for member in page.users if member.user.email and _can_read(member.access_type)]
         groups += [f"dropbox:{member.group.group_id}" for member in page.groups if _can_read(member.access_type)]
         if not page.cursor:
             return users, groups

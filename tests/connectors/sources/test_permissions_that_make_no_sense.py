@@ -141,3 +141,22 @@ def test_malformed_answers_grant_no_access_and_raise_no_error(vendor):
         new_groups = [name.rpartition(":")[2] for name in set(access.groups) - set(whole.groups)]
         assert all(name in texts for name in new_groups), (field, value)
         assert not access.public, (field, value)
+
+
+def test_a_member_with_an_empty_address_is_no_user(vendor):
+    for field in ("email", "emailAddress", "userPrincipalName", "login"):
+        vendor.change = partial(empty, field=field)
+        try:
+            access = vendor.read()
+        except (Skippable, Retryable):
+            continue
+        assert "" not in {*access.users, *access.groups}, field
+
+
+def empty(body, field):
+    """Return an answer with an empty text in a field wherever it is."""
+    if isinstance(body, list):
+        return [empty(entry, field) for entry in body]
+    if not isinstance(body, dict):
+        return body
+    return {name: "" if name == field else empty(value, field) for name, value in body.items()}
