@@ -6,7 +6,7 @@ import html
 import io
 import re
 import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime
 from functools import partial
 from itertools import islice
@@ -18,7 +18,7 @@ from connectors.parsers.formats import number_formats, ooxml
 from connectors.parsers.formats.blocks import table_cell
 from connectors.parsers.formats.number_formats import Format
 from connectors.parsers.formats.ooxml import A, Package, R, paragraph_texts
-from connectors.parsers.formats.sheet_tables import CellRange, Sheet, cell_reference
+from connectors.parsers.formats.sheet_tables import CellRange, Sheet, cell_reference, link_cell
 from connectors.parsers.inline_forms import Form, write_forms
 
 # Column letters, style number, type and value, all as in the file.
@@ -37,6 +37,8 @@ _CELL_PATTERN: Final = re.compile(
     r'(?:(?:<v>|<is><t(?: xml:space="preserve")?>)([^<]*)(?:</v>|</t></is>)|<v ?/>)?</c>)'
 )
 _MERGED_PATTERN: Final = re.compile(rb'<(?:\w+:)?mergeCell ref="([A-Z0-9:]+)"')
+_LINK_PATTERN: Final = re.compile(rb"<(?:\w+:)?hyperlink\b([^>]*)>")
+_ATTRIBUTE_PATTERN: Final = re.compile(r'(?:\w+:)?(\w+)="([^"]*)"')
 # Placeholder text for programs without threaded comments; the thread is in another part.
 _THREADED_COMMENT: Final = "[Threaded comment]"
 # Formula without a result; empty text results have `t="str"`.
@@ -60,7 +62,9 @@ def read_sheets(archive: zipfile.ZipFile) -> list[Sheet]:
         part = relations.get(node.get(f"{R}id", ""), ("", ""))[1]
         if part in package.names:
             read[part] = Sheet(node.get("name", ""))
-            _read_cells(archive.read(part), read[part], show_cell)
+            data = archive.read(part)
+            _read_cells(data, read[part], show_cell)
+            _add_links(data, read[part], package.relations(part))
     by_name = {sheet.name: sheet for sheet in read.values()}
     for part, sheet in read.items():
         _read_side_parts(package, part, sheet, partial(_look_up, by_name))
@@ -131,6 +135,15 @@ def _read_cells(data: bytes, sheet: Sheet, shown: Callable[[str, str, str], str]
         sheet.uncalculated = sum(b't="str"' not in match[1] for match in _UNCALCULATED_PATTERN.finditer(data))
     for match in _MERGED_PATTERN.finditer(data):
         sheet.merged += _parse_ranges(match[1].decode())
+
+
+def _add_links(data: bytes, sheet: Sheet, relations: Mapping[str, tuple[str, str]]) -> None:
+    for match in _LINK_PATTERN.finditer(data):
+        attributes = dict(_ATTRIBUTE_PATTERN.findall(match[1].decode("utf-8", "replace")))
+        address = relations.get(attributes.get("id", ""), ("", ""))[1]
+        for row, column, _, _ in _parse_ranges(attributes.get("ref", "")):
+            if words := sheet.rows.get(row, {}).get(column):
+                sheet.rows[row][column] = link_cell(words, address)
 
 
 def _read_rows(rows: Iterator[tuple[int, list[Cell]]], sheet: Sheet, shown: Callable[[str, str, str], str]) -> None:

@@ -54,6 +54,12 @@ class _CellBlock:
     is_table: bool = False
 
 
+def link_cell(words: str, address: str) -> str:
+    """Return the text of a cell with its link to a web page, which a reader can open."""
+    shows_address = not words or not address.startswith(("http://", "https://")) or address in words
+    return words if shows_address else f"[{words}]({address.replace('|', '%7C')})"
+
+
 def cell_reference(row: int, column: int) -> str:
     """Return the reference of a cell, such as `B2`."""
     letters = ""

@@ -24,6 +24,7 @@ from connectors.parsers.formats.sheet_tables import (
     Sheet,
     SheetRow,
     cell_reference,
+    link_cell,
     records_to_markdown,
     sheets_to_markdown,
 )
@@ -174,7 +175,8 @@ def _collect_words(node: Any, forms: Mapping[str, Form] = MappingProxyType({})) 
     for part in node:
         is_space = part.tag in (f"{_TEXT_NS}s", f"{_TEXT_NS}tab", f"{_TEXT_NS}line-break")
         form = forms.get(part.get(f"{_TEXT_NS}style-name", ""), inline_forms.PLAIN)
-        words += (" " if is_space else form.mark(_collect_words(part, forms))) + (part.tail or "")
+        text = " " if is_space else form.mark(_collect_words(part, forms))
+        words += link_cell(text, part.get(_LINK_ATTRIBUTE, "")) + (part.tail or "")
     return words
 
 
@@ -316,7 +318,9 @@ def _read_xls_sheet(
                 text = xlrd.error_text_from_code.get(value, "") if kind == xlrd.XL_CELL_ERROR else ""
             if text:
                 struck = forms[source.cell_xf_index(at, column)].struck
-                row[column + 1] = write_forms(inline_forms.STRUCK.mark(text)) if struck else text
+                text = write_forms(inline_forms.STRUCK.mark(text)) if struck else text
+                link = source.hyperlink_map.get((at, column))
+                row[column + 1] = link_cell(text, link.url_or_path) if link and link.type == "url" else text
         sheet.rows[at + 1] = row
     sheet.merged = [(top + 1, left + 1, bottom, right) for top, bottom, left, right in source.merged_cells]
     notes = sorted(source.cell_note_map.items())

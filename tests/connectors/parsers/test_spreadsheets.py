@@ -282,3 +282,24 @@ def test_tables_side_by_side_with_labels_of_their_own_stay_two(read: Read) -> No
     text = read("a.xlsx", file.getvalue()).text
     assert "| Minerva | 9 |" in text
     assert "| North quay | 12 |" in text
+
+
+def test_a_cell_that_links_to_a_web_page_has_its_address(tmp_path: Path, read: Read) -> None:
+    book = openpyxl.Workbook()
+    for place, words, address in (
+        ("A1", "Manual", "https://example.com/manual?a=1&b=2"),
+        ("B1", "https://example.com/x", "https://example.com/x"),
+        ("A2", "Mail", "mailto:ada@example.com"),
+        ("B2", "Sheet", "#Sheet!A1"),
+    ):
+        book.active[place] = words
+        book.active[place].hyperlink = address
+    text = read("links.xlsx", saved(book)).text
+    assert "| [Manual](https://example.com/manual?a=1&b=2) | https://example.com/x |" in text
+    assert "| Mail | Sheet |" in text
+    link = '<text:a xlink:href="https://example.com/manual">Manual</text:a>'
+    cell = f"<table:table-cell><text:p>See {link} first.</text:p></table:table-cell>"
+    row = f"<table:table-row>{cell}</table:table-row>"
+    workbooks.write_ods(tmp_path / "a.ods", f'<table:table table:name="S">{row}</table:table>')
+    text = read("a.ods", (tmp_path / "a.ods").read_bytes()).text
+    assert "See [Manual](https://example.com/manual) first." in text
