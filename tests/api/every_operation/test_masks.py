@@ -31,6 +31,7 @@ VALUES = {
         "JINA": ("jina-embeddings-v3", "jina-embeddings-v4"),
         "ENDPOINT": ("reranker-1", "reranker-2"),
     },
+    "api": ("FIRECRAWL", "CRAWL4AI"),
     "authorizationUrl": ("https://one.example/authorize", "https://two.example/authorize"),
     "dimensions": (256, 512),
     "tenantId": ("6e2f7d3a-0000-4000-8000-000000000001", "6e2f7d3a-0000-4000-8000-000000000002"),
