@@ -17,6 +17,7 @@ from sqlalchemy import (
     delete,
     func,
     insert,
+    literal_column,
     null,
     select,
     text,
@@ -133,8 +134,8 @@ _table: Any = webhook_schema.Webhook
 _delivery: Any = webhook_schema.WebhookDelivery
 _next_attempt = (
     select(func.min(_delivery.next_attempt_at))
-    .where(_delivery.webhook_id == _table.id, _delivery.status == "PENDING")
-    .correlate(_table)
+    # A column of the model would add its table to the subquery in `returning`, where SQLAlchemy does not correlate.
+    .where(_delivery.webhook_id == literal_column("webhooks.id"), _delivery.status == "PENDING")
     .scalar_subquery()
 )
 _columns = columns_of(_table, Webhook, next_attempt_at=case((_table.status == "ACTIVE", _next_attempt), else_=null()))

@@ -26,6 +26,23 @@ def make(client, **settings):
     return answer.json()["data"]
 
 
+def test_the_health_of_a_webhook_knows_no_delivery_of_another(org, organization):
+    other = make(organization().client)["webhook"]
+    own = make(org.client)["webhook"]
+    path = f"/v1/webhooks/{own['id']}"
+    assert own["health"]["nextAttemptAt"] is None
+    queued = org.client.post(f"{path}/test").json()["data"]["delivery"]
+    assert org.client.get(path).json()["data"]["webhook"]["health"]["nextAttemptAt"] == queued["nextAttemptAt"]
+    for answer in (
+        organization().client.post("/v1/webhooks", json=HOOK),
+        org.client.post("/v1/webhooks", json=HOOK),
+    ):
+        assert answer.json()["data"]["webhook"]["health"]["nextAttemptAt"] is None
+    changed = org.client.patch(path, json={"description": "x"}).json()["data"]["webhook"]
+    assert changed["health"]["nextAttemptAt"] == queued["nextAttemptAt"]
+    assert other["health"]["nextAttemptAt"] is None
+
+
 def test_a_webhook_is_made_shown_changed_and_deleted(org):
     space = org.namespace()
     data = make(org.client, namespaceId=space, description="my hook")
