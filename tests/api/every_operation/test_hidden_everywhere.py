@@ -19,7 +19,9 @@ FILLER = [f"Paragraph {number} says that seals number {number} dive near buoy {n
 
 def write_text(introduction: int) -> str:
     new = [f"Introduction {number}: the harbour was dredged in year {1900 + number}." for number in range(introduction)]
-    return "\n\n".join([*new, *FILLER[:60], SECRET, *FILLER[60:]])
+    # An introduction leaves most chunks as they are: an edit next to the passage gives it another chunk.
+    edited = [f"Paragraph 59 was rewritten {introduction} times."] if introduction else FILLER[59:60]
+    return "\n\n".join([*new, *FILLER[:59], *edited, SECRET, *FILLER[60:]])
 
 
 def find_document(world, name):
