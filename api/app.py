@@ -91,7 +91,8 @@ ROUTE_HANDLERS = tuple(handler for routes in ROUTE_MODULES for handler in routes
 
 
 def create_app(settings: Settings, database: Database, ring: KeyRing) -> RequestMiddleware:
-    """Create the application."""
+    """Create the application; raise WrongSetting for defaults of namespaces that no request could send."""
+    namespaces.check_defaults(settings)
     # The database is opened on the first request, so the API starts during an outage.
     authenticator = Authenticator(database, ring, _make_verifier(settings), Roles(settings.oidc_roles))
     access_log = AccessLog(settings.log_format) if settings.log_level in {"debug", "info"} else None

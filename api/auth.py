@@ -15,7 +15,7 @@ from api.oidc.roles import ADMIN, ROLE_SCOPES, VIEWER, RoleAssignment, Roles
 from api.oidc.tokens import Person, TokenVerifier, is_token
 from api.permissions import Permission, Reach
 from api.queries_callers import BY_KEY, BY_ORGANIZATION, CallerRow
-from api.rates import ADDRESS_REQUESTS_PER_MINUTE, AddressCounts, RateLeases
+from api.rates import ADDRESS_REQUESTS_PER_MINUTE, AddressCounts, RateNumbers
 from retrieval.accounts.queries import tenants
 from retrieval.database.database import UNAVAILABLE_ERRORS, Database
 from retrieval.database.disk_full import WRITE_ERRORS
@@ -100,7 +100,7 @@ class Authenticator:
         self._opening = asyncio.Lock()
         # Organization and rate by key hash or `organization:…`.
         self._last_rates: OrderedDict[bytes, tuple[str, RateStatus]] = OrderedDict()
-        self._leases = RateLeases(db)
+        self._numbers = RateNumbers(db)
         self._addresses = AddressCounts(db)
 
     async def authenticate(self, credentials: Credentials) -> tuple[RateStatus, Caller | ServiceError]:
@@ -155,7 +155,7 @@ class Authenticator:
         """Return unused request numbers."""
         if self._tokens is not None:
             await self._tokens.close()
-        await self._leases.close()
+        await self._numbers.close()
 
     async def _find_caller(
         self, statements: tuple[LiteralString, LiteralString], cache_key: bytes, parameters: dict[str, Any]
@@ -165,7 +165,7 @@ class Authenticator:
         # used.
         look_up, look_up_and_count = statements
         organization = self._last_rates[cache_key][0] if cache_key in self._last_rates else None
-        if organization is not None and (lent := self._leases.take_number(organization)) is not None:
+        if organization is not None and (lent := self._numbers.take_number(organization)) is not None:
             minute, position = lent
             used = False
             try:
@@ -173,24 +173,24 @@ class Authenticator:
                 used = row is not None
             finally:
                 if not used:
-                    self._leases.return_number(organization, minute, position)
+                    self._numbers.return_number(organization, minute, position)
             if row is None or row.minute == minute:
                 return row, minute, position
-        count = self._leases.begin_request(organization) if self._leases.is_writable else 0
+        count = self._numbers.begin_borrowing(organization) if self._numbers.is_writable else 0
         try:
             if not count:
                 return await self._find_uncounted(look_up, parameters)
             values = {**parameters, "count": count}
             row = await self._db.async_fetch_one(CallerRow, look_up_and_count, values, plan_once=True)
         except WRITE_ERRORS as error:
-            self._leases.note_unwritable(error)
+            self._numbers.note_unwritable(error)
             return await self._find_uncounted(look_up, parameters)
         finally:
-            self._leases.end_request(organization, count)
+            self._numbers.end_borrowing(organization, count)
         if row is None:
             return None, 0, 0
         minute, limit = row.counted_minute, row.requests_per_minute
-        return row, minute, self._leases.add_block(row.organization_id, minute, row.requests, count, limit)
+        return row, minute, self._numbers.add_block(row.organization_id, minute, row.requests, count, limit)
 
     async def _find_uncounted(
         self, look_up: LiteralString, parameters: dict[str, Any]
@@ -199,7 +199,7 @@ class Authenticator:
         row = await self._db.async_fetch_one(CallerRow, look_up, parameters, plan_once=True)
         if row is None:
             return None, 0, 0
-        return row, row.minute, self._leases.count_locally(row.organization_id, row.minute)
+        return row, row.minute, self._numbers.count_locally(row.organization_id, row.minute)
 
     async def _refuse_address(
         self, address: str, refusal: ServiceError | None = None

@@ -5,7 +5,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import threading
+import time
 from collections.abc import Callable, Collection
+from dataclasses import dataclass
+from functools import partial
 
 import structlog
 
@@ -25,6 +28,8 @@ log = structlog.get_logger()
 CHECK_SECONDS = 5.0
 # A fresh process imports the vendor's SDK.
 PREPARATION_SECONDS = 60.0
+# Reason of a check that was not made: nothing was observed.
+POSTPONED = "check_postponed"
 # A failure of the service's own provider is no fault of the config.
 _OWN_PROVIDERS = {FILE_STORAGE: "LOCAL", VECTOR_STORAGE: "PGVECTOR", EMBEDDING_MODEL: "LOCAL", RERANKER_CONFIG: "LOCAL"}
 
@@ -36,14 +41,15 @@ async def check_configs(services: Services, namespace: NamespaceConfig, changed:
 
     if not services.settings.check_configs:
         return namespace
+    run_check = partial(_run_check, services, namespace.organization_id)
     probes = _build_checks(services, namespace)
     areas = [area for area in probes if area in changed]
     if EMBEDDING_MODEL in areas and namespace.embedding_model["provider"] == "ENDPOINT":
         areas.remove(EMBEDDING_MODEL)  # first: the index needs the model's dimensions
-        await _run_check(services, EMBEDDING_MODEL, *probes[EMBEDDING_MODEL], is_own=False)
+        await run_check(EMBEDDING_MODEL, *probes[EMBEDDING_MODEL], is_own=False)
         namespace = registry.add_learned_model(namespace)
     outcomes = await asyncio.gather(
-        *(_run_check(services, area, *probes[area], is_own=_is_own(namespace, area)) for area in areas),
+        *(run_check(area, *probes[area], is_own=_is_own(namespace, area)) for area in areas),
         return_exceptions=True,
     )
     for outcome in outcomes:
@@ -52,12 +58,88 @@ async def check_configs(services: Services, namespace: NamespaceConfig, changed:
     return namespace
 
 
+@dataclass(frozen=True, slots=True)
+class CheckResult:
+    """Result of the check of one config: the observation, or the error."""
+
+    field: str
+    seconds: float
+    observation: str
+    error: ServiceError | None = None
+
+
+async def test_configs(services: Services, namespace: NamespaceConfig, areas: Collection[str]) -> list[CheckResult]:
+    """Test these configs of the namespace by a call to its service; store nothing."""
+    from connectors import registry
+
+    results: list[CheckResult] = []
+
+    async def test_area(area: str) -> CheckResult:
+        code, prepare = _build_checks(services, namespace)[area]
+        begun, error, observation = time.monotonic(), None, ""
+        try:
+            await _run_check(services, namespace.organization_id, area, code, prepare, is_own=_is_own(namespace, area))
+            observation = _describe_success(namespace, area)
+        except ServiceError as refusal:
+            error = refusal
+        except StepError as failure:  # a stored model that cannot be used any more
+            error = _untested(area, f"The model of its vectors cannot be used: {failure}")
+        return CheckResult(area, time.monotonic() - begun, observation, error)
+
+    if EMBEDDING_MODEL in areas:
+        results.append(await test_area(EMBEDDING_MODEL))  # first: the index needs the model's dimensions
+        namespace = namespace if results[0].error else registry.add_learned_model(namespace)
+    parallel = [area for area in _build_checks(services, namespace) if area in areas and area != EMBEDDING_MODEL]
+    if results and results[0].error and VECTOR_STORAGE in parallel:
+        parallel.remove(VECTOR_STORAGE)
+        error = _untested(VECTOR_STORAGE, "The test of the model failed, which decides the length of the vectors.")
+        results.append(CheckResult(VECTOR_STORAGE, 0.0, "", error))
+    results += await asyncio.gather(*map(test_area, parallel))
+    tested = {result.field for result in results}
+    untested = [_untested(area, "There is no test of this config; its fields are valid.") for area in areas]
+    return results + [CheckResult(str(error.field), 0.0, "", error) for error in untested if error.field not in tested]
+
+
+def _untested(area: str, message: str) -> ServiceError:
+    return ServiceError(ErrorCode.SERVICE_UNAVAILABLE, message, field=area, reason=POSTPONED)
+
+
+def _describe_success(namespace: NamespaceConfig, area: str) -> str:
+    """Return what the passed check of a config observed."""
+    from connectors import registry
+
+    if area in (EMBEDDING_MODEL, VECTOR_STORAGE):
+        dimensions = registry.make_embedder(namespace).dimensions
+        subject = (
+            "The model is available; its vectors have" if area == EMBEDDING_MODEL else "The index takes vectors of"
+        )
+        return f"{subject} {dimensions:,} dimensions."
+    return _SUCCESS_TEXTS[area] if not _is_own(namespace, area) else _OWN_SUCCESS_TEXTS[area]
+
+
+_SUCCESS_TEXTS = {
+    FILE_STORAGE: "A small file was written, read and deleted.",
+    RERANKER_CONFIG: "The reranker scored a text.",
+    PARSER_CONFIG: "The parser converted a short text.",
+}
+_OWN_SUCCESS_TEXTS = {
+    FILE_STORAGE: "The folder can be written to.",
+    RERANKER_CONFIG: "The model's files are available.",
+}
+
+
 # Some SDKs fail if two threads import a shared module.
 _IMPORT_LOCK = threading.Lock()
 
 
 async def _run_check(
-    services: Services, area: str, code: ErrorCode, prepare: Callable[[], Callable[[], None]], *, is_own: bool
+    services: Services,
+    organization: str,
+    area: str,
+    code: ErrorCode,
+    prepare: Callable[[], Callable[[], None]],
+    *,
+    is_own: bool,
 ) -> None:
     """Run a check; preparation, such as an SDK import, has a separate time limit."""
     loop = asyncio.get_running_loop()
@@ -74,7 +156,7 @@ async def _run_check(
                 loop.call_soon_threadsafe(_extend_timeout, clock, CHECK_SECONDS)
                 check()
 
-            await services.probing.run_call(run_probe)
+            await services.probing.run_call(organization, run_probe)
     except TimeoutError as error:
         if not vendor_called:
             raise _busy_error(area) from error
@@ -97,7 +179,7 @@ def _is_own(namespace: NamespaceConfig, area: str) -> bool:
 def _busy_error(area: str) -> ServiceError:
     log.warning("namespace.not_checked", field=area)
     message = f"The service is too busy to verify {area} right now. Nothing is wrong with it: try again in a moment."
-    return ServiceError(ErrorCode.SERVICE_UNAVAILABLE, message, field=area, reason="check_postponed")
+    return ServiceError(ErrorCode.SERVICE_UNAVAILABLE, message, field=area, reason=POSTPONED)
 
 
 def _extend_timeout(clock: asyncio.Timeout, seconds: float) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 from datetime import datetime
+from urllib.parse import urlsplit
 
 import httpx
 import msgspec
@@ -53,3 +54,12 @@ def _authorize(settings: Settings) -> dict[str, str]:
         return {"Authorization": f"Bearer {settings.prefect_api_key.get_secret_value()}"}
     login = settings.prefect_login.get_secret_value() if settings.prefect_login else ""
     return {"Authorization": "Basic " + base64.b64encode(login.encode()).decode()} if login else {}
+
+
+def build_prefect_url(settings: Settings, path: str) -> str | None:
+    """Return a page of Prefect, without credentials of the API's address."""
+    if not settings.prefect_api_url:
+        return None
+    api = urlsplit(settings.prefect_api_url)
+    base = f"{api.scheme}://{api.netloc.rpartition('@')[2]}{api.path.rstrip('/').removesuffix('/api')}"
+    return f"{base}/{path}"

@@ -157,8 +157,8 @@ class RequestMiddleware:
             return
         if self._access_log is not None:
             self._access_log.write_lines()
-        say = log.debug if is_probe else log.info
-        say(
+        write_log = log.debug if is_probe else log.info
+        write_log(
             "request.answered",
             method=scope["method"],
             path=scope["path"],

@@ -354,7 +354,7 @@ def _split_change(schemas: dict[str, Any]) -> None:
     whole = schemas.pop("DocumentChange")["properties"]
     parts = {
         "MetadataMerge": ("metadata", "Merges by key: keys that are not named stay."),
-        "MetadataChange": ("$metadata", "Changes by operators; it may stand beside `metadata`."),
+        "MetadataChange": ("$metadata", "Changes by operators; `metadata` may be sent too."),
     }
     for title, (name, description) in parts.items():
         schemas[title] = {

@@ -135,7 +135,7 @@ async def set_tenant(connection: Connection, handler: BaseRouteHandler) -> None:
     tenant = cast("Operation", handler.opt["operation"]).tenant
     if tenant is not TenantUse.IGNORED:
         context = _get_context(connection)
-        context.tenant = auth.choose_tenant(_get_caller(connection), may_be_new=tenant is TenantUse.MADE)
+        context.tenant = auth.choose_tenant(_get_caller(connection), may_be_new=tenant is TenantUse.ANY)
 
 
 async def set_principal(connection: Connection, handler: BaseRouteHandler) -> None:

@@ -13,7 +13,7 @@ from retrieval.sources import CONTENT_SERVICES, source_slug
 
 
 class Reach(StrEnum):
-    """Reach of a bound key in an operation, as worded in the docs."""
+    """Part of an operation's objects that a bound key may use, as worded in the docs."""
 
     WITHIN = "within its bounds"
     NAMES = "id and name"
@@ -47,12 +47,12 @@ class Permission:
         if not self.on_behalf:
             yield "Refused on behalf of a user (`X-On-Behalf-Of`)."
         if self.admins:
-            yield "Of the people who sign in, admins may do this."
+            yield "Of the people who sign in, only admins may do this."
 
 
 _REACH_SENTENCES: Mapping[Reach, str] = {
     Reach.WITHIN: "A key bound to {keys} acts within its bounds.",
-    Reach.NAMES: "A key bound to {keys} is shown `id`, `identifier` and `name` alone.",
+    Reach.NAMES: "A key bound to {keys} receives `id`, `identifier` and `name` only.",
     Reach.ITSELF: "",
     Reach.NOTHING: "Refused to a key that is bound to {keys}.",
 }
@@ -87,6 +87,7 @@ _INGESTION_PATHS = (
 
 OPERATION_PERMISSIONS: Mapping[str, Permission] = {
     "POST /v1/namespaces": _organization_only("namespaces:write"),
+    "POST /v1/namespaces/test": _organization_only("namespaces:write"),
     "GET /v1/namespaces": _user_readable("namespaces:read", Reach.NAMES),
     "GET /v1/namespaces/{namespace_id}": _user_readable("namespaces:read", Reach.NAMES),
     "PATCH /v1/namespaces/{namespace_id}": _organization_only("namespaces:write"),
@@ -173,6 +174,7 @@ OPERATION_PERMISSIONS: Mapping[str, Permission] = {
     "PATCH /v1/schedules/{schedule_id}": Permission("ingest:write"),
     "DELETE /v1/schedules/{schedule_id}": Permission("ingest:write"),
     "GET /v1/activity": Permission("ingest:read"),
+    "GET /v1/problems": Permission("ingest:read"),
     "POST /v1/webhooks": _no_tenant_keys("webhooks:write"),
     "GET /v1/webhooks": _no_tenant_keys("webhooks:read"),
     "GET /v1/webhooks/{webhook_id}": _no_tenant_keys("webhooks:read"),

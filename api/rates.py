@@ -27,9 +27,9 @@ IDLE_SECONDS = 1.0
 UNWRITABLE_SECONDS = 2.0
 # The window's minute is current or the next, which a concurrent request has begun. A later minute was written before
 # the database's clock went back, and would block requests until then.
-IS_SAME_WINDOW_SQL: LiteralString = "w.minute between excluded.minute and excluded.minute + 1"
-COUNTED_MINUTE_SQL: LiteralString = f"case when {IS_SAME_WINDOW_SQL} then w.minute else excluded.minute end"
-_MAX_LEASES = 4096
+IS_SAME_WINDOW_SQL: LiteralString = "rate_windows.minute between excluded.minute and excluded.minute + 1"
+COUNTED_MINUTE_SQL: LiteralString = f"case when {IS_SAME_WINDOW_SQL} then rate_windows.minute else excluded.minute end"
+_MAX_ORGANIZATIONS = 4096
 # Returns nothing after the end of the minute or a change of the limit.
 _RETURN_REQUESTS: LiteralString = """
     update rate_windows w set requests = greatest(0, least(w.requests, o.requests_per_minute) - %(unused)s)
@@ -42,13 +42,13 @@ _RETURN_REQUESTS: LiteralString = """
 _COUNT_MORE: LiteralString = f"""
     with limits as (select id, requests_per_minute as request_limit from organizations where id = %(organization)s),
     counted as (
-        insert into rate_windows as w (caller, minute, requests)
+        insert into rate_windows (caller, minute, requests)
         select id, floor(extract(epoch from clock_timestamp()) / 60)::bigint, %(more)s::int from limits
         where request_limit >= %(more)s::int
         on conflict (caller) do update set
-            requests = case when {IS_SAME_WINDOW_SQL} then w.requests else 0 end + excluded.requests,
+            requests = case when {IS_SAME_WINDOW_SQL} then rate_windows.requests else 0 end + excluded.requests,
             minute = {COUNTED_MINUTE_SQL}
-        where case when {IS_SAME_WINDOW_SQL} then w.requests else 0 end + excluded.requests
+        where case when {IS_SAME_WINDOW_SQL} then rate_windows.requests else 0 end + excluded.requests
               <= (select request_limit from limits)
         returning minute, requests
     )
@@ -72,7 +72,7 @@ async def count_more(db: Database, organization: str, count: int) -> RateWindow:
 
 
 @dataclass(slots=True)
-class Lease:
+class BorrowedNumbers:
     """Request numbers lent to this process for a minute."""
 
     minute: int = -1
@@ -80,15 +80,15 @@ class Lease:
     numbers: list[int] = field(default_factory=list)  # unused, the next at the end
     block_size: int = 1
     used_at: float = 0.0
-    is_requesting: bool = False  # concurrent requests get one number each
+    is_borrowing: bool = False  # concurrent requests get one number each
 
 
-class RateLeases:
+class RateNumbers:
     """Request numbers lent to this process, by organization."""
 
     def __init__(self, db: Database) -> None:
         self._db = db
-        self._leases: OrderedDict[str, Lease] = OrderedDict()
+        self._numbers: OrderedDict[str, BorrowedNumbers] = OrderedDict()
         self._returning: asyncio.Task[None] | None = None
         self._unwritable_until = 0.0
         self._local_counts: tuple[int, Counter[str]] = (-1, Counter())
@@ -113,49 +113,49 @@ class RateLeases:
 
     def take_number(self, organization: str) -> tuple[int, int] | None:
         """Return a minute and a lent request number, or None. The caller uses or returns it."""
-        lease = self._leases.get(organization)
-        if lease is None or not lease.numbers:
+        borrowed = self._numbers.get(organization)
+        if borrowed is None or not borrowed.numbers:
             return None
-        lease.used_at = time.monotonic()
-        return lease.minute, lease.numbers.pop()
+        borrowed.used_at = time.monotonic()
+        return borrowed.minute, borrowed.numbers.pop()
 
     def return_number(self, organization: str, minute: int, number: int) -> None:
-        lease = self._leases.get(organization)
-        if lease is not None and lease.minute == minute:
-            lease.numbers.append(number)
+        borrowed = self._numbers.get(organization)
+        if borrowed is not None and borrowed.minute == minute:
+            borrowed.numbers.append(number)
 
-    def begin_request(self, organization: str | None) -> int:
+    def begin_borrowing(self, organization: str | None) -> int:
         """Return the size of the next block, which grows while blocks last less than a second."""
-        lease = self._leases.get(organization) if organization else None
-        if lease is None or lease.is_requesting or lease.block_size == 1:
+        borrowed = self._numbers.get(organization) if organization else None
+        if borrowed is None or borrowed.is_borrowing or borrowed.block_size == 1:
             return 1
-        lease.is_requesting = True
-        return lease.block_size
+        borrowed.is_borrowing = True
+        return borrowed.block_size
 
-    def end_request(self, organization: str | None, count: int) -> None:
+    def end_borrowing(self, organization: str | None, count: int) -> None:
         """Mark the request for a block as finished, successful or not."""
-        lease = self._leases.get(organization) if organization else None
-        if lease is not None and count > 1:
-            lease.is_requesting = False
+        borrowed = self._numbers.get(organization) if organization else None
+        if borrowed is not None and count > 1:
+            borrowed.is_borrowing = False
 
     def add_block(self, organization: str, minute: int, last: int, count: int, limit: int) -> int:
         """Store the block of request numbers that ends at `last`; return the first number."""
         first = last - count + 1
-        lease = self._leases.get(organization)
-        if lease is None:
-            lease = self._leases[organization] = Lease()
+        borrowed = self._numbers.get(organization)
+        if borrowed is None:
+            borrowed = self._numbers[organization] = BorrowedNumbers()
             self._forget_old()
-        self._leases.move_to_end(organization)
+        self._numbers.move_to_end(organization)
         timestamp = time.monotonic()
-        if (lease.minute, lease.limit) != (minute, limit):
-            lease.numbers.clear()
-            lease.minute = minute
-        lease.numbers[:0] = range(min(last, limit), first, -1)
-        was_quick = timestamp - lease.used_at < IDLE_SECONDS
+        if (borrowed.minute, borrowed.limit) != (minute, limit):
+            borrowed.numbers.clear()
+            borrowed.minute = minute
+        borrowed.numbers[:0] = range(min(last, limit), first, -1)
+        was_quick = timestamp - borrowed.used_at < IDLE_SECONDS
         largest = max(1, min(MAX_LENT_REQUESTS, limit // 100, (limit - last) // 16))
-        lease.block_size = min(largest, lease.block_size * 2 if was_quick else 1)
-        lease.limit, lease.used_at = limit, timestamp
-        if lease.numbers and (self._returning is None or self._returning.done()):
+        borrowed.block_size = min(largest, borrowed.block_size * 2 if was_quick else 1)
+        borrowed.limit, borrowed.used_at = limit, timestamp
+        if borrowed.numbers and (self._returning is None or self._returning.done()):
             self._returning = asyncio.create_task(self._return_idle())
         return first
 
@@ -166,23 +166,28 @@ class RateLeases:
         await self._return_unused(float("inf"))
 
     def _forget_old(self) -> None:
-        for organization in list(self._leases)[: max(0, len(self._leases) - _MAX_LEASES)]:
-            if not self._leases[organization].numbers:
-                del self._leases[organization]
+        for organization in list(self._numbers)[: max(0, len(self._numbers) - _MAX_ORGANIZATIONS)]:
+            if not self._numbers[organization].numbers:
+                del self._numbers[organization]
 
     async def _return_idle(self) -> None:
-        while any(lease.numbers for lease in self._leases.values()):
+        while any(borrowed.numbers for borrowed in self._numbers.values()):
             await asyncio.sleep(IDLE_SECONDS / 2)
             await self._return_unused(time.monotonic() - IDLE_SECONDS)
 
     async def _return_unused(self, deadline: float) -> None:
         """Return numbers unused since the deadline; stop while the database is away."""
         # Each statement would wait for its timeout.
-        for organization, lease in list(self._leases.items()):
-            if not lease.numbers or lease.used_at >= deadline:
+        for organization, borrowed in list(self._numbers.items()):
+            if not borrowed.numbers or borrowed.used_at >= deadline:
                 continue
-            unused, lease.numbers, lease.block_size = len(lease.numbers), [], 1
-            parameters = {"organization": organization, "minute": lease.minute, "unused": unused, "limit": lease.limit}
+            unused, borrowed.numbers, borrowed.block_size = len(borrowed.numbers), [], 1
+            parameters = {
+                "organization": organization,
+                "minute": borrowed.minute,
+                "unused": unused,
+                "limit": borrowed.limit,
+            }
             try:
                 await self._db.async_execute(_RETURN_REQUESTS, parameters, plan_once=True)
             except UNAVAILABLE_ERRORS as error:
@@ -196,9 +201,10 @@ ADDRESS_REQUESTS_PER_MINUTE = 600
 ADDRESS_BLOCK_SIZE = 20
 _MAX_ADDRESSES = 65_536
 _COUNT_ADDRESS: LiteralString = f"""
-    insert into rate_windows as w (caller, minute, requests) values (%(caller)s, %(minute)s, %(requests)s)
+    insert into rate_windows (caller, minute, requests) values (%(caller)s, %(minute)s, %(requests)s)
     on conflict (caller) do update set
-        requests = case when {IS_SAME_WINDOW_SQL} then least(w.requests, 1000000000) else 0 end + excluded.requests,
+        requests = case when {IS_SAME_WINDOW_SQL} then least(rate_windows.requests, 1000000000) else 0 end
+            + excluded.requests,
         minute = {COUNTED_MINUTE_SQL}
     returning requests
 """

@@ -42,16 +42,16 @@ IDEMPOTENCY_KEY = "^[!-~]([ -~]{0,253}[!-~])?$"
 _IDEMPOTENCY_KEY = re.compile(IDEMPOTENCY_KEY.encode().replace(b"$", rb"\Z"))
 _IDEMPOTENCY_HEADER = IDEMPOTENCY_HEADER.lower().encode()
 _BODY_HEADERS = frozenset({b"content-type", b"transfer-encoding"})
-# Longest wait of a write for other writes of its organization.
-_TURN_SECONDS = 10.0
+# Limit of a write's wait for the other writes of its organization.
+_WRITE_WAIT_SECONDS = 10.0
 
 
 class TenantUse(StrEnum):
-    """Use of X-Tenant-ID: none, a known tenant, or a possibly new one."""
+    """Use of X-Tenant-ID: ignored, for known tenants only, or for new tenants too."""
 
     IGNORED = "ignored"
     KNOWN = "known"
-    MADE = "made"
+    ANY = "any"
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,10 +76,9 @@ class Operation:
     example: Any = None
     # False for a POST that changes nothing.
     stores: bool = True
-    # The body may be absent.
-    bare: bool = False
+    body_optional: bool = False
     # False for a JSON body of independent parts that the handler checks one by one.
-    whole: bool = True
+    checks_whole_body: bool = True
     # Accepts an Idempotency-Key: the handler is `idempotent` or calls `ApiRequest.run_once`.
     creates: bool = False
 
@@ -143,8 +142,11 @@ class ApiRequest(Request[Caller, None, State]):
     async def body(self) -> bytes:
         """Read a JSON body within the limits; raise 408, 413, 415 or the operation's error."""
         if not hasattr(self, "_bytes"):
-            about, headers = self.operation, list(self.scope["headers"])
-            self._bytes = b"{}" if about.bare and _is_empty(headers) else await read_json(self, about.invalid, about)
+            operation, is_bodyless = self.operation, _has_no_body(list(self.scope["headers"]))
+            if operation.body_optional and is_bodyless:
+                self._bytes = b"{}"
+            else:
+                self._bytes = await read_json(self, operation.invalid, operation)
         return self._bytes
 
     async def json(self) -> Any:
@@ -157,16 +159,16 @@ class ApiRequest(Request[Caller, None, State]):
     @asynccontextmanager
     async def watch_client(self) -> AsyncIterator[Callable[[], bool]]:
         """Yield a function that returns False after the client disconnected. The body must have been read."""
-        left = threading.Event()
+        disconnected = threading.Event()
 
         async def watch() -> None:
             while (await self.receive())["type"] != "http.disconnect":
                 pass
-            left.set()
+            disconnected.set()
 
         watcher = asyncio.create_task(watch())
         try:
-            yield lambda: not left.is_set()
+            yield lambda: not disconnected.is_set()
         finally:
             watcher.cancel()
 
@@ -191,7 +193,7 @@ class ApiRequest(Request[Caller, None, State]):
             return None
         position = Cursors(await self.services.cursor_secret.load()).read(self._listing_key(namespace_id), cursor)
         if position is None:
-            message = "The cursor has expired, or is not one that this listing gave; start again without it."
+            message = "The cursor has expired or belongs to another listing; start again without it."
             raise ServiceError(self.operation.invalid, message, field=field, reason="bad_cursor")
         return position
 
@@ -201,9 +203,9 @@ class ApiRequest(Request[Caller, None, State]):
             return None
         return Cursors(await self.services.cursor_secret.load()).write(self._listing_key(namespace_id), position)
 
-    async def read_page(self, part: PageRequest | None, namespace_id: str = "") -> PageRequest | None:
+    async def read_page(self, page: PageRequest | None, namespace_id: str = "") -> PageRequest | None:
         """Return the requested page with its cursor decoded; None without a page."""
-        return part and replace(part, cursor=await self.read_cursor(part.cursor, namespace_id))
+        return page and replace(page, cursor=await self.read_cursor(page.cursor, namespace_id))
 
     async def save_tenant(self) -> None:
         """Register the tenant on its first ingestion if the organization accepts new tenants."""
@@ -217,7 +219,7 @@ class ApiRequest(Request[Caller, None, State]):
         if not keys:
             return None
         if len(keys) > 1 or not _IDEMPOTENCY_KEY.match(keys[0]):
-            message = f"{IDEMPOTENCY_HEADER} has 1 to 255 printable ASCII characters, and is sent once."
+            message = f"{IDEMPOTENCY_HEADER} must have 1 to 255 printable ASCII characters and be sent once."
             raise ServiceError(
                 self.operation.invalid, message, field=IDEMPOTENCY_HEADER, reason="invalid_idempotency_key"
             )
@@ -257,7 +259,7 @@ class ApiRequest(Request[Caller, None, State]):
         # Writes of one organization run one at a time. A waiting write holds no connection, so a burst of one
         # organization does not block others.
         db, organization = self.services.db, self.caller.organization
-        end = time.monotonic() + _TURN_SECONDS
+        end = time.monotonic() + _WRITE_WAIT_SECONDS
         while True:
             async with db.async_together(), db.async_transaction() as connection:
                 if await quotas.try_lock_organization(connection, organization):
@@ -268,16 +270,16 @@ class ApiRequest(Request[Caller, None, State]):
                         quotas.check_usage(usage_before, usage_after)
                     return answer
             if time.monotonic() > end:
-                message = "Other writes of this organization, whose quotas are counted, take too long. Try again later."
+                message = "Another write of this organization takes too long. Try again later."
                 raise ServiceError(ErrorCode.SERVICE_UNAVAILABLE, message, reason="busy", headers={"Retry-After": "2"})
-            await asyncio.sleep(random.uniform(0.01, 0.05))  # noqa: S311 - spreads requests, hides nothing
+            await asyncio.sleep(random.uniform(0.01, 0.05))  # noqa: S311 - jitter, not a secret
 
     def _listing_key(self, namespace_id: str) -> tuple[str, ...]:
         viewer = "" if self.principal is None else f"u:{self.principal}"
         return self.caller.organization, namespace_id, self.tenant, self.scope["path"], viewer
 
 
-async def read_json(request: ApiRequest, invalid: ErrorCode, about: Operation | None = None) -> bytes:
+async def read_json(request: ApiRequest, invalid: ErrorCode, operation: Operation | None = None) -> bytes:
     """Read a JSON body within the settings' limits; raise `invalid` for malformed JSON."""
     settings = request.services.settings
     return await request_limits.read_json(
@@ -286,10 +288,10 @@ async def read_json(request: ApiRequest, invalid: ErrorCode, about: Operation | 
         cap=settings.max_body_bytes,
         seconds=settings.body_seconds,
         invalid=invalid,
-        whole=about is None or about.whole,
+        checks_whole_body=operation is None or operation.checks_whole_body,
     )
 
 
-def _is_empty(headers: list[tuple[bytes, bytes]]) -> bool:
+def _has_no_body(headers: list[tuple[bytes, bytes]]) -> bool:
     fields = dict(headers)
     return not fields.keys() & _BODY_HEADERS and fields.get(b"content-length", b"0") == b"0"

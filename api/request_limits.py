@@ -78,30 +78,32 @@ async def read_json(
     cap: int,
     seconds: float,
     invalid: ErrorCode,
-    whole: bool = True,
+    checks_whole_body: bool = True,
 ) -> bytes:
-    """Read and check a whole JSON body; `invalid` is the error code."""
+    """Read and check a JSON body; `invalid` is the error code."""
     require_media_type(headers, "application/json")
     chunks = [chunk async for chunk in read_chunks(receive, headers, cap=cap, seconds=seconds)]
     body = (chunks[0] if len(chunks) == 1 else b"".join(chunks)).removeprefix(codecs.BOM_UTF8)
-    check_json(body, invalid, whole=whole)
+    check_json(body, invalid, checks_whole_body=checks_whole_body)
     return body
 
 
-def check_json(body: bytes, invalid: ErrorCode, field: str | None = None, *, whole: bool = True) -> None:
+def check_json(body: bytes, invalid: ErrorCode, field: str | None = None, *, checks_whole_body: bool = True) -> None:
     """Refuse NUL characters, invalid UTF-8, deep nesting and repeated keys in JSON text."""
-    # `whole=False`: the parts are checked one by one, so one invalid part does not refuse the others.
+    # Without `checks_whole_body`, the caller checks the parts one by one: an invalid part does not refuse the others.
     try:
         body.decode("utf-8")
     except UnicodeDecodeError as error:
         raise ServiceError(invalid, "The JSON is not valid UTF-8.", reason="invalid_utf8", field=field) from error
-    if b"\x00" in body or (whole and b"\\u0000" in body and _NUL_PATTERN.search(body)):
-        raise ServiceError(invalid, "The JSON holds a NUL character; leave it out.", reason="nul", field=field)
-    if whole and body.count(b"[") + body.count(b"{") > MAX_JSON_DEPTH and _is_deeper_than(body, MAX_JSON_DEPTH):
+    if b"\x00" in body or (checks_whole_body and b"\\u0000" in body and _NUL_PATTERN.search(body)):
+        raise ServiceError(invalid, "The JSON contains a NUL character; remove it.", reason="nul", field=field)
+    if not checks_whole_body:
+        return
+    if body.count(b"[") + body.count(b"{") > MAX_JSON_DEPTH and _is_deeper_than(body, MAX_JSON_DEPTH):
         raise ServiceError(
             invalid, f"The JSON is nested deeper than {MAX_JSON_DEPTH} levels.", reason="too_deep", field=field
         )
-    if whole and (key := find_repeated_key(body)) is not None:
+    if (key := find_repeated_key(body)) is not None:
         message = f"The key {key[:MAX_SHOWN_KEY_LENGTH]} is sent twice in one object; send it once."
         raise ServiceError(invalid, message, reason="repeated", field=field or key[:MAX_SHOWN_KEY_LENGTH])
 

@@ -159,9 +159,9 @@ async def _run_in_thread(
     *args: CallP.args,
     **kwargs: CallP.kwargs,
 ) -> ResultT:
-    """Call a part of a search in a thread; vendor calls use the namespace's slots."""
+    """Call a part of a search in a thread: in a slot of the organization, or for vendors of the namespace."""
     if _find_vendor(config) is None:
-        return await services.run_in_thread(function, *args, **kwargs)
+        return await services.run_search(config.organization_id, function, *args, **kwargs)
     return await services.call_vendor(config.id, function, *args, **kwargs)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import threading
 import time
 from collections import Counter, defaultdict
@@ -34,6 +35,8 @@ from retrieval.statuses import RunStatus
 
 # Threads for synchronous ports: embedding of queries, vector stores, files.
 PORT_THREADS = 8
+# More run no faster; the other threads and processors are for other organizations and for ingestion.
+SEARCHES_PER_ORGANIZATION = max(2, min(PORT_THREADS // 2, os.cpu_count() or 1))
 # Own threads, so a hanging vendor delays no search.
 MAX_CONFIG_CHECKS = 12
 MAX_BROWSE_REQUESTS = 8
@@ -75,8 +78,8 @@ class Services:
     waits: LongPoll = field(init=False)
     storage: StorageProbe = field(init=False)
     weak_searches: WeakSearches = field(init=False)
-    # Slots for vendor calls by namespace.
-    _vendor_slots: WeakValueDictionary[str, asyncio.Semaphore] = field(default_factory=WeakValueDictionary)
+    # Slots for vendor calls by namespace and for searches by organization.
+    _slots: WeakValueDictionary[str, asyncio.Semaphore] = field(default_factory=WeakValueDictionary)
     # Time of the last success of `/ready`, for requests only (True) or everything (False).
     ready_at: dict[bool, float] = field(default_factory=dict)
 
@@ -93,18 +96,15 @@ class Services:
         self, namespace: str, function: Callable[CallP, ResultT], *args: CallP.args, **kwargs: CallP.kwargs
     ) -> ResultT:
         """Call a function that uses a vendor of the namespace."""
-        # The slot is released when the call ends, not when its caller stops waiting.
-        loop, context = asyncio.get_running_loop(), copy_context()
-        slot = self._vendor_slots.setdefault(namespace, asyncio.Semaphore(VENDOR_CALLS_PER_NAMESPACE))
-        await slot.acquire()
+        slot = self._slots.setdefault(namespace, asyncio.Semaphore(VENDOR_CALLS_PER_NAMESPACE))
+        return await _call_in_slot(slot, self.vendor_threads, lambda: function(*args, **kwargs))
 
-        def give_back(_: Future[ResultT]) -> None:
-            with suppress(RuntimeError):  # the loop has ended
-                loop.call_soon_threadsafe(slot.release)
-
-        call = self.vendor_threads.submit(lambda: context.run(function, *args, **kwargs))
-        call.add_done_callback(give_back)
-        return await asyncio.wrap_future(call)
+    async def run_search(
+        self, organization: str, function: Callable[CallP, ResultT], *args: CallP.args, **kwargs: CallP.kwargs
+    ) -> ResultT:
+        """Call a part of a search; wait while the organization has as many running ones as it may."""
+        slot = self._slots.setdefault(organization, asyncio.Semaphore(SEARCHES_PER_ORGANIZATION))
+        return await _call_in_slot(slot, self.threads, lambda: function(*args, **kwargs))
 
     async def run_in_thread(
         self, function: Callable[CallP, ResultT], *args: CallP.args, **kwargs: CallP.kwargs
@@ -112,6 +112,22 @@ class Services:
         """Call a blocking function; wait while all threads are busy."""
         loop, context = asyncio.get_running_loop(), copy_context()
         return await loop.run_in_executor(self.threads, lambda: context.run(function, *args, **kwargs))
+
+
+async def _call_in_slot(
+    slot: asyncio.Semaphore, threads: ThreadPoolExecutor, function: Callable[[], ResultT]
+) -> ResultT:
+    # The slot is released when the call ends, not when its caller stops waiting.
+    loop, context = asyncio.get_running_loop(), copy_context()
+    await slot.acquire()
+
+    def give_back(_: Future[ResultT]) -> None:
+        with suppress(RuntimeError):  # the loop has ended
+            loop.call_soon_threadsafe(slot.release)
+
+    call = threads.submit(lambda: context.run(function))
+    call.add_done_callback(give_back)
+    return await asyncio.wrap_future(call)
 
 
 def make_services(settings: Settings, database: Database, ring: KeyRing) -> Services:
@@ -165,19 +181,29 @@ class StorageProbe:
 
 
 class ProbeThreads:
-    """At most `limit` concurrent calls in threads; used from a single event loop."""
+    """At most `limit` concurrent calls in threads, half of them of one organization; used from a single event loop."""
 
     def __init__(self, limit: int) -> None:
         self._free = asyncio.Semaphore(limit)
+        self._share = limit // 2
+        self._shares: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()
 
-    async def run_call(self, call: Callable[[], None]) -> None:
+    async def run_call(self, organization: str, call: Callable[[], None]) -> None:
         """Run `call` and raise its errors; a cancelled call counts until it ends."""
-        await self._free.acquire()
+        # Vendors that do not answer hold up the calls of one organization, not of all.
+        share = self._shares.setdefault(organization, asyncio.Semaphore(self._share))
+        await share.acquire()
+        try:
+            await self._free.acquire()
+        except asyncio.CancelledError:
+            share.release()
+            raise
         loop = asyncio.get_running_loop()
         ended: asyncio.Future[None] = loop.create_future()
 
         def settle_outcome(error: Exception | None) -> None:
             self._free.release()
+            share.release()
             if ended.done():
                 return
             if error is None:
@@ -201,7 +227,6 @@ class ProbeThreads:
 log = structlog.get_logger()
 
 POLL_SECONDS = 0.25
-MAX_WAIT_SECONDS = 30
 _DELETED_STATUS = "GONE"
 _STATUS_ORDER = (*RunStatus, _DELETED_STATUS)
 

@@ -58,15 +58,15 @@ class Goal:
 
 
 BENCHMARK_LIST = (
-    Benchmark("sync", "a crawl of 500 pages on loopback beside Scrapy at equal politeness", seconds=90),
-    Benchmark("api", "GET and POST of a text beside FastAPI, SQLModel and Uvicorn", "--seconds 1.5", 120),
-    Benchmark("worker_vs_process_pool", "the worker beside Prefect's process pool", "--runs 12", 150),
-    Benchmark("search", "search beside a plain pgvector table", "--chunks 30000 --seconds 4", 180),
-    Benchmark("access", "search of a user beside the application's", "--chunks 10000 --rounds 3", 60),
+    Benchmark("sync", "a crawl of 500 pages on loopback, compared with Scrapy at equal politeness", seconds=90),
+    Benchmark("api", "GET and POST of a text, compared with FastAPI, SQLModel and Uvicorn", "--seconds 1.5", 120),
+    Benchmark("worker_vs_process_pool", "the worker, compared with Prefect's process pool", "--runs 12", 150),
+    Benchmark("search", "search, compared with a plain pgvector table", "--chunks 30000 --seconds 4", 180),
+    Benchmark("access", "search of a user, compared with the application's", "--chunks 10000 --rounds 3", 60),
     Benchmark("ingest", "time of a text, ingestion and idle cost of the service", "--texts 500", 230, "cranfield"),
     Benchmark(
         "neighbour",
-        "one text of a quiet organization beside a noisy one",
+        "one text of a quiet organization next to a noisy one",
         "--texts 500 --pages 60 --slow 30 --rounds 3",
         150,
     ),
@@ -99,7 +99,7 @@ GOAL_LIST = (
     ),
     Goal("languages", "CPU of a chunk, multilingual over MiniLM", lambda r: r["ratio"], maximum=2.3),
     Goal("ingest", "Idle service, % of a core", lambda r: r["idle"]["percent_of_a_core"], maximum=10),
-    Goal("neighbour", "One text beside a noisy organization over its quiet time", lambda r: r["ratio"], maximum=3),
+    Goal("neighbour", "One text next to a noisy organization over its quiet time", lambda r: r["ratio"], maximum=3),
     Goal("sync", "Pages a second over Scrapy's", lambda r: r["ratio"], 1),
 )
 

@@ -66,11 +66,11 @@ class CachedModel(quality.CachedEmbedder):
         super().__init__(model, name)
         self.of_documents: dict[str, Any] = {}
 
-    def learn(self, texts: list[str], kind: str) -> Any:
+    def embed_cached(self, texts: list[str], kind: str) -> Any:
         cached_vectors = self.query_vectors if kind == "query" else self.of_documents
         new_texts = [text for text in dict.fromkeys(texts) if text not in cached_vectors]
         if new_texts:
-            cached_vectors.update(zip(new_texts, super().learn(new_texts, kind), strict=True))
+            cached_vectors.update(zip(new_texts, super().embed_cached(new_texts, kind), strict=True))
         return np.stack([cached_vectors[text] for text in texts])
 
 
@@ -106,7 +106,7 @@ def measure_splits(db: Any, collection: quality.Collection, embedder: CachedMode
     relevant = find_relevant(collection)
     documents = collection.documents
     names = sorted(document["id"] for document in documents)
-    embedder.learn([question["text"] for question in collection.questions], "query")
+    embedder.embed_cached([question["text"] for question in collection.questions], "query")
     removals: dict[str, set[str]] = {} if all(relevant.values()) else {"whole": set()}
     generator = random.Random(collection.name)
     removals |= {f"half {number}": set(generator.sample(names, len(names) // 2)) for number in range(1, HALF_COUNT + 1)}

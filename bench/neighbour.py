@@ -1,16 +1,19 @@
 """One text of a quiet organization next to a noisy one, compared with a quiet service.
 
-    python -m bench.neighbour [--texts 3000] [--pages 300] [--slow 78] [--hung 20] [--rounds 7]
+    python -m bench.neighbour [--texts 3000] [--pages 300] [--slow 78] [--hung 20] [--searchers 0] [--rounds 7]
 
 Organization A sends texts, a crawl and job runs on slow sites (half a minute per page); with `--hung`, that many
-namespaces of A use a vendor that never answers. Organization B sends one text of 2 kB at a time and searches until it
-appears. Reports B's seconds alone and next to A.
+namespaces of A use a vendor that never answers; with `--searchers`, A's texts are ingested first, and so many clients
+of A search them without a pause. Organization B sends one text of 2 kB at a time and searches until it appears, and
+then searches 20 times. Reports B's seconds without A and next to A.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import multiprocessing
+import random
 import statistics
 import threading
 import time
@@ -27,6 +30,7 @@ from bench.harness import NAMESPACE_CONFIG, parse_options, run_instance, write_f
 SLOW_SECONDS = 30.0
 LINKS_PER_PAGE = 8
 SEARCH_TIMEOUT_SECONDS = 600.0
+SEARCH_QUERIES = ("when the tide turns", "the keeper of the harbour", "how high does it stand")
 SAMPLE_LINE = "The tide turns at the harbour wall, and the keeper writes down when and how high it stood. "
 
 
@@ -37,7 +41,7 @@ class Site(BaseHTTPRequestHandler):
     pages = 300
 
     def do_GET(self) -> None:
-        # Other loopback addresses are slow sites.
+        # The other loopback addresses are the slow sites.
         if self.connection.getsockname()[0] != "127.0.0.1":
             if self.path == "/robots.txt":
                 return self._answer(404, "")
@@ -51,7 +55,7 @@ class Site(BaseHTTPRequestHandler):
         return self._answer(200, links + f"<p>Page {number}: {SAMPLE_LINE * 20}</p>")
 
     def do_POST(self) -> None:
-        """Hang as the vendor."""
+        """Hang, as the vendor that never answers."""
         time.sleep(SEARCH_TIMEOUT_SECONDS)
 
     def _answer(self, status: int, body: str) -> None:
@@ -128,7 +132,29 @@ class Organization:
         return seconds
 
 
-class Bench:
+def search_forever(url: str, headers: dict[str, str], namespace: str) -> None:
+    with httpx.Client(base_url=url, headers=headers, timeout=SEARCH_TIMEOUT_SECONDS) as client:
+        while True:
+            client.post("/v1/search/hybrid", json={"namespaceId": namespace, "query": random.choice(SEARCH_QUERIES)})
+
+
+class Waits:
+    """Seconds of B: texts until they are found, and searches."""
+
+    def __init__(self) -> None:
+        self.texts: list[float] = []
+        self.searches: list[float] = []
+
+    def measure(self, organization: Organization, namespace: str) -> None:
+        self.texts.append(organization.time_until_found(namespace))
+        for _ in range(20):
+            began = time.monotonic()
+            body = {"namespaceId": namespace, "query": random.choice(SEARCH_QUERIES)}
+            organization.client.post("/v1/search/hybrid", json=body)
+            self.searches.append(time.monotonic() - began)
+
+
+class NeighbourBench:
     def __init__(self, options: argparse.Namespace) -> None:
         self.options = options
         Site.pages = options.pages
@@ -150,22 +176,49 @@ class Bench:
         namespace = b.create_namespace("quiet")
         rounds = self.options.rounds
         b.time_until_found(namespace)
-        quiet = [b.time_until_found(namespace) for _ in range(rounds)]
-        self._print_seconds("quiet", quiet)
+        quiet, noisy_waits = Waits(), Waits()
+        for _ in range(rounds):
+            quiet.measure(b, namespace)
+        self._print_seconds("quiet", quiet.texts)
         hung = [a.create_namespace(f"hung {number}", vendor=True) for number in range(self.options.hung)]
-        self._make_noise(a, a.create_namespace("noisy"), hung)
+        noisy = a.create_namespace("noisy")
+        self._make_noise(a, noisy, hung)
+        searchers = self._start_searchers(a, noisy) if self.options.searchers else []
         print("A has sent everything.", flush=True)
-        noisy_seconds = []
         for number in range(rounds):
-            noisy_seconds.append(b.time_until_found(namespace))
-            print(f"  round {number + 1}: {noisy_seconds[-1]:.2f} s", flush=True)
+            noisy_waits.measure(b, namespace)
+            print(f"  round {number + 1}: {noisy_waits.texts[-1]:.2f} s", flush=True)
             # Spread the rounds over A's work.
             time.sleep(2)
-        self._print_seconds("beside A", noisy_seconds)
-        ratio = statistics.median(noisy_seconds) / statistics.median(quiet)
-        worst = max(noisy_seconds) / statistics.median(quiet)
-        print(f"B waits {ratio:.1f} times as long beside A in the median, {worst:.1f} times at worst")
-        return {"quiet": quiet, "beside": noisy_seconds, "ratio": ratio, "worst": worst}
+        for searcher in searchers:
+            searcher.kill()
+        self._print_seconds("next to A", noisy_waits.texts)
+        median = statistics.median(quiet.texts)
+        ratio, worst = statistics.median(noisy_waits.texts) / median, max(noisy_waits.texts) / median
+        searches = statistics.median(noisy_waits.searches) / statistics.median(quiet.searches)
+        print(f"B waits {ratio:.1f} times as long next to A in the median, {worst:.1f} times at worst")
+        print(
+            f"a search of B takes {searches:.1f} times as long: {1000 * statistics.median(noisy_waits.searches):.0f} ms"
+        )
+        return {
+            "quiet": vars(quiet),
+            "next_to": vars(noisy_waits),
+            "ratio": ratio,
+            "worst": worst,
+            "searches": searches,
+        }
+
+    def _start_searchers(self, a: Organization, namespace: str) -> list[multiprocessing.Process]:
+        a.time_until_found(namespace)
+        processes = [
+            multiprocessing.Process(
+                target=search_forever, args=(str(a.client.base_url), dict(a.client.headers), namespace), daemon=True
+            )
+            for _ in range(self.options.searchers)
+        ]
+        for process in processes:
+            process.start()
+        return processes
 
     def _make_noise(self, a: Organization, noisy: str, hung: list[str]) -> None:
         for namespace in hung:
@@ -188,8 +241,8 @@ class Bench:
 
 
 def main() -> None:
-    options = parse_options(__doc__, texts=3000, pages=300, slow=78, hung=0, rounds=7)
-    write_figures("neighbour", {**vars(options), **Bench(options).run_rounds()})
+    options = parse_options(__doc__, texts=3000, pages=300, slow=78, hung=0, searchers=0, rounds=7)
+    write_figures("neighbour", {**vars(options), **NeighbourBench(options).run_rounds()})
 
 
 if __name__ == "__main__":

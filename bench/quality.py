@@ -5,8 +5,8 @@
 `bench-v0` in local/prove/collections counts .7 recall of cited files and .3 precision of the best five chunks.
 Collections in ../shared/data have `corpus.jsonl`, `queries.jsonl` and `qrels.tsv` (nDCG@10), or `documents.jsonl` and
 `questions.jsonl` with spans (share of answer characters in the best five chunks). Texts are indexed as by the service
-in an embedded PostgreSQL; vectors are cached. Intervals (95 %) come from 2,000 resamples. `--rerank` adds reranking,
-its gain and its time.
+in an embedded PostgreSQL; vectors are cached. Intervals (95 %) come from 2,000 resamples. `--rerank` adds the figures,
+the gain and the time of reranking.
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ from retrieval.search import reranking, search
 
 SEARCH_WEIGHTS = {"semantic": (1.0, 0.0), "keyword": (0.0, 1.0), "hybrid": (0.5, 0.5)}
 CHUNK_SIZE, CHUNK_OVERLAP, TOP_K = 1000, 200, 5
-# For nDCG of their documents.
+# Chunks of a search for nDCG@10 of their documents.
 RANKED_CHUNKS = 50
 SAMPLE_COUNT = 2000
-# For reranking.
+# Questions whose reranking is timed.
 TIMED_QUESTIONS = 20
 COLLECTIONS_FOLDER = PROJECT_FOLDER / "local" / "prove" / "collections"
 
@@ -64,7 +64,7 @@ class CachedEmbedder:
         self.unrelated_cosine = getattr(model, "unrelated_cosine", 0.0)
         self.query_vectors: dict[str, Any] = {}
 
-    def learn(self, texts: list[str], kind: str) -> Any:
+    def embed_cached(self, texts: list[str], kind: str) -> Any:
         """Return vectors of texts, cached in a file."""
         digest = hashlib.sha256(json.dumps([self.model, kind, texts]).encode()).hexdigest()[:20]
         file = RESULTS_FOLDER / f"vectors-{digest}.npy"
@@ -173,7 +173,7 @@ class IndexedCollection:
         self._fill(collection, tokenizer)
 
     def _fill(self, collection: Collection, tokenizer: Any) -> None:
-        cut, headings = [], {}
+        chunks, headings = [], {}
         for row in collection.documents:
             text = f"{row.get('title', '')}\n\n{row['text']}".strip()
             if row["text"].strip():
@@ -181,11 +181,11 @@ class IndexedCollection:
                     Parsed(text, row.get("heading", "")), tokenizer, CHUNK_SIZE, CHUNK_OVERLAP, self.embedder.max_tokens
                 )
                 headings[row["id"]] = split.title
-                cut += [
+                chunks += [
                     (row["id"], chunk, embedded_text(split.title, chunk.header, chunk.text)) for chunk in split.chunks
                 ]
-        vectors = self.embedder.learn([text for _, _, text in cut], "document")
-        names = {name: ids.document_id() for name in dict.fromkeys(name for name, _, _ in cut)}
+        vectors = self.embedder.embed_cached([text for _, _, text in chunks], "document")
+        names = {name: ids.document_id() for name in dict.fromkeys(name for name, _, _ in chunks)}
         with self.db.transaction() as connection:
             run = self._insert_run(connection)
             for name, document in names.items():
@@ -200,7 +200,7 @@ class IndexedCollection:
                     " values (%s, %s, 0, 1, %s, %s)",
                     (run, document, name, headings[name]),
                 )
-            for (name, chunk, _), vector in zip(cut, vectors, strict=True):
+            for (name, chunk, _), vector in zip(chunks, vectors, strict=True):
                 key = hashlib.sha256(vector.tobytes()).digest()[:16]
                 connection.execute(
                     "insert into embeddings (partition_id, key, values) values (%s, %s, %s::halfvec)"
@@ -212,14 +212,14 @@ class IndexedCollection:
                     " embedding_key) values (%s, %s, 1, %s, %s, %s, %s, %s, %s)",
                     (self.partition, names[name], chunk.index, chunk.start, chunk.end, chunk.tokens, chunk.text, key),
                 )
-        written = [
+        stored_vectors = [
             Vector(ids.vector_id(names[name], 1, chunk.index), names[name], vector.tolist())
-            for (name, chunk, _), vector in zip(cut, vectors, strict=True)
+            for (name, chunk, _), vector in zip(chunks, vectors, strict=True)
         ]
-        self.store.upsert(self.scope, written)
+        self.store.upsert(self.scope, stored_vectors)
         with self.db.transaction() as connection:
-            chunks = connection.execute("select id from chunks where partition_id = %s", (self.partition,)).fetchall()
-            totals = postings.index_chunks(connection, self.partition, [row["id"] for row in chunks], "english")
+            rows = connection.execute("select id from chunks where partition_id = %s", (self.partition,)).fetchall()
+            totals = postings.index_chunks(connection, self.partition, [row["id"] for row in rows], "english")
             connection.execute(
                 "update partitions set chunks = chunks + %s, terms = terms + %s where id = %s",
                 (*totals, self.partition),
@@ -262,15 +262,15 @@ def main() -> None:
     figures: dict[str, Any] = {"model": options.model}
     with migrated_database() as (_, url):
         db = database.Database(url)
-        ways = [*SEARCH_WEIGHTS, "reranked"] if options.rerank else [*SEARCH_WEIGHTS]
-        shown_ways = [*ways, "gain"] if options.rerank else ways
-        print(f"{'collection':<12}{'questions':>10}" + "".join(f"{way:>24}" for way in shown_ways))
+        modes = [*SEARCH_WEIGHTS, "reranked"] if options.rerank else [*SEARCH_WEIGHTS]
+        columns = [*modes, "gain"] if options.rerank else modes
+        print(f"{'collection':<12}{'questions':>10}" + "".join(f"{column:>24}" for column in columns))
         for folder in list_collections(DATA_FOLDER):
             if options.only in ("", folder.name):
                 collection = Collection(folder)
-                embedder.learn([question["text"] for question in collection.questions], "query")
+                embedder.embed_cached([question["text"] for question in collection.questions], "query")
                 shelf = IndexedCollection(db, collection, embedder, tokenizer)
-                figures[folder.name] = judge_collection(shelf, collection, ways)
+                figures[folder.name] = judge_collection(shelf, collection, modes)
         db.close()
     write_figures("quality", figures)
 
@@ -284,14 +284,14 @@ def list_collections(data: Path) -> list[Path]:
 
 
 def judge_collection(
-    shelf: IndexedCollection, collection: Collection, ways: Sequence[str] = tuple(SEARCH_WEIGHTS)
+    shelf: IndexedCollection, collection: Collection, modes: Sequence[str] = tuple(SEARCH_WEIGHTS)
 ) -> dict[str, dict[str, float]]:
     """Return mean and interval per search mode."""
     figures, values_by_mode = {}, {}
     model = CachedTokenModel(settings.load_settings().home)
     model.token_cache = {}
     unanswerable = [question.get("ground_truth_citations") == [] for question in collection.questions]
-    for mode in ways:
+    for mode in modes:
         values = [
             collection.score_hits(
                 question,

@@ -48,7 +48,7 @@ SOURCE_NAMES = ("TEXT", "LOCAL_FILE", "URLS_LIST", "WEBSITE", CONTENT_SERVICES[0
 
 @dataclass(frozen=True, slots=True)
 class PageView:
-    """Page with parameters, selectors of its first and last content, and navigation link."""
+    """Page with its parameters, selectors of its first and last content, and its navigation link."""
 
     page: str
     query: str
@@ -65,13 +65,13 @@ SPACES_SELECTOR = r"text=/^1 to \d+ of /"
 FOUND_SELECTOR = r"text=/^\d+ documents? found/"
 COUNTED_SELECTOR = r"text=/^[\d,]+ documents:/"
 PAGE_VIEWS = {
-    "overview": PageView("", "", COUNTED_SELECTOR, CHART_SELECTOR, link="Overview"),
+    "overview": PageView("", "", COUNTED_SELECTOR, "text=/^Searches, last 24/", link="Overview"),
     "namespaces": PageView("namespaces", "", SPACES_SELECTOR, TABLE_SELECTOR, SPACES_SELECTOR, "Namespaces"),
     "runs": PageView("runs", "", r"text=/^[\d,]+ runs?$/", TABLE_SELECTOR, link="Runs"),
-    "one run of all documents": PageView("runs", "run={run}", "text=Stage durations", CHART_SELECTOR),
+    "one run of all documents": PageView("runs", "run={run}", "text=Work by stage", CHART_SELECTOR),
     "documents": PageView("documents", "", COUNTED_SELECTOR, TABLE_SELECTOR, link="Documents"),
     "documents, failed ones": PageView("documents", "status=FAILED", COUNTED_SELECTOR, TABLE_SELECTOR),
-    "one document": PageView("documents", "document={document}", ".chunk-text mark", ".chunk-text mark"),
+    "one document": PageView("documents", "document={document}", "[data-testid=stRadio]", "[data-testid=stRadio]"),
     "search": PageView("search", "q=seal+harbour", FOUND_SELECTOR, ".hit", "text=/^0 documents found/"),
     "connections": PageView("connections", "", NONE_SELECTOR, NONE_SELECTOR, NONE_SELECTOR, "Connections"),
     "keys": PageView("keys", "", LIMITS_SELECTOR, LIMITS_SELECTOR, LIMITS_SELECTOR, "Keys and limits"),
@@ -153,18 +153,18 @@ def insert_part(db: database.Database, values: dict[str, Any], generator: Any, s
 
 
 _INSERT_RUNS = """
-    with asked as (
+    with job as (
         insert into jobs (id, organization_id, partition_id, source)
         select 'job_bench', organization_id, %(partition)s, 'WEBSITE' from namespaces where id = %(namespace)s
         returning id
     )
     insert into job_runs (id, job_id, partition_id, source, status, timings, created_at, finished_at)
-    select case when n = 0 then %(run)s else 'ijr_bench_' || n end, asked.id, %(partition)s, 'WEBSITE', 'COMPLETED',
+    select case when n = 0 then %(run)s else 'ijr_bench_' || n end, job.id, %(partition)s, 'WEBSITE', 'COMPLETED',
            '{"discover": 41.2, "fetch": 63.1, "parse": 20.5, "chunk": 9.9, "embed": 180.4, "upsert": 31.7}',
-           now() - make_interval(mins => n), now() from generate_series(500, 0, -1) n, asked
+           now() - make_interval(mins => n), now() from generate_series(500, 0, -1) n, job
 """
 _INSERT_DOCUMENTS = """
-    with given as (
+    with input as (
         select * from unnest(%(ids)s::text[], %(numbers)s::int[], %(names)s::text[], %(states)s::text[],
                              %(sources)s::text[]) g (id, number, name, status, source)
     ),
@@ -173,11 +173,11 @@ _INSERT_DOCUMENTS = """
                                    media_type, raw_size)
         select %(run)s, id, number, 1, status, case when status = 'SUCCESS' then 'upserted' else 'fetched' end,
                case when status = 'FAILED' then 'The file is damaged: repair it and send it again.' end, name,
-               'application/pdf', 48000 from given
+               'application/pdf', 48000 from input
     ),
     small as (
         insert into run_documents (job_run_id, document_id, position, generation, status, stage, name)
-        select 'ijr_bench_' || 1 + number %% 500, id, number, 1, status, 'upserted', name from given
+        select 'ijr_bench_' || 1 + number %% 500, id, number, 1, status, 'upserted', name from input
     )
     insert into documents (id, partition_id, job_id, job_run_id, source, external_id, document_type, name, status,
                            error, active_generation, properties, created_at)
@@ -185,23 +185,23 @@ _INSERT_DOCUMENTS = """
            case when status = 'FAILED' then 'The file is damaged: repair it and send it again.' end,
            case when status = 'SUCCESS' then 1 else 0 end,
            '{"mimeType": "text/plain", "fileSize": 48000, "tokenCount": 160, "embeddingCount": 1}',
-           now() - make_interval(secs => 10000 - number) from given
+           now() - make_interval(secs => 10000 - number) from input
 """
 _INSERT_CHUNKS = """
-    with given as (
+    with input as (
         select * from unnest(%(ids)s::text[], %(texts)s::text[], %(vectors)s::text[], %(states)s::text[])
             g (id, text, vector, status) where status = 'SUCCESS'
     ),
     stored as (
         insert into vectors (partition_id, id, document_id, values)
-        select %(partition)s, id || '#1#0', id, vector::halfvec from given
+        select %(partition)s, id || '#1#0', id, vector::halfvec from input
     ),
-    kept as (
+    cached as (
         insert into embeddings (partition_id, key, values)
-        select %(partition)s, sha256(id::bytea), vector::halfvec from given
+        select %(partition)s, sha256(id::bytea), vector::halfvec from input
     )
     insert into chunks (partition_id, document_id, generation, index, start, "end", tokens, content, embedding_key)
-    select %(partition)s, id, 1, 0, 0, length(text), 160, text, sha256(id::bytea) from given returning id
+    select %(partition)s, id, 1, 0, 0, length(text), 160, text, sha256(id::bytea) from input returning id
 """
 
 
@@ -219,18 +219,18 @@ def measure_pages(info: dict[str, str], spaces: dict[str, str], names: dict[str,
                         continue
                     query = f"{view.query.format(**names)}&namespace={namespace}"
                     selectors = (view.content, view.drawn) if kind == "full" else (view.empty, view.empty)
-                    spent = time_address(context, f"{info['ui']}/{view.page}?{query}", selectors)
+                    timing = time_address(context, f"{info['ui']}/{view.page}?{query}", selectors)
                     print(
-                        f"{number} {title} {kind}: {spent[0]:.0f} ms, drawn {spent[1]:.0f} ms",
+                        f"{number} {title} {kind}: {timing[0]:.0f} ms, drawn {timing[1]:.0f} ms",
                         file=sys.stderr,
                         flush=True,
                     )
                     # The first round is warm-up.
                     if number:
-                        timings.setdefault(title, {}).setdefault(kind, []).append(spent)
-            for title, spent in time_links(context, info, spaces["full"]):
+                        timings.setdefault(title, {}).setdefault(kind, []).append(timing)
+            for title, timing in time_links(context, info, spaces["full"]):
                 if number:
-                    timings[title].setdefault("clicked", []).append(spent)
+                    timings[title].setdefault("clicked", []).append(timing)
         browser.close()
     return timings
 
@@ -278,7 +278,7 @@ def time_selectors(page: Page, selectors: tuple[str, str], started: float) -> tu
 
 
 def print_figures(figures: dict[str, Any]) -> None:
-    print(f"{figures['documents']} documents; median ms after the request, of an empty namespace beside it")
+    print(f"{figures['documents']} documents; median ms after the request, next to an empty namespace")
     print(f"{'page':<28}{'content':>9}{'worst':>9}{'drawn':>9}{'empty':>9}{'ratio':>7}{'by link':>9}{'drawn':>9}")
     for title, kinds in figures["pages_ms"].items():
         contents, drawn = zip(*kinds["full"], strict=True)

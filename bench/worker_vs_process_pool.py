@@ -40,11 +40,10 @@ STARTED_AT = time.perf_counter()
 WORKER_KINDS = ("warm", "process")
 WORKER_LIMIT = 4
 POLL_SECONDS = 0.5
-# Of a single run.
 RUN_TIMEOUT_SECONDS = 90
-# No further round of single runs after this time.
+# No round begins after this time.
 ROUNDS_SECONDS = 60
-# A backlog is counted at the latest after this time.
+# Limit of the wait for the runs of a backlog.
 BACKLOG_SECONDS = 60
 
 

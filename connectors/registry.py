@@ -8,7 +8,7 @@ import json
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from threading import Lock
 from typing import TYPE_CHECKING, Any, cast
 
@@ -317,10 +317,15 @@ def read_config(name: str, config: Mapping[str, Any], options: settings.Settings
     """Check a connection's `config` and return the tokens to store. ValueError with the field and the problem."""
     if name in sources.DESCRIBED_SOURCES:
         return cast("Tokens", importlib.import_module(_DESCRIBED_MODULE).read_config(name, config, options))
-    module = importlib.import_module(
-        _CUSTOM_MODULE if name == "CUSTOM" else f"connectors.sources.{name.lower()}.connector"
-    )
+    path = f"connectors.sources.{name.lower()}.connector"
+    if name in sources.ORGANIZATION_SOURCES:
+        path = _organization_module(name)
+    module = importlib.import_module(_CUSTOM_MODULE if name == "CUSTOM" else path)
     return cast("Tokens", module.read_config(config, options))
+
+
+def _organization_module(name: str) -> str:
+    return f"connectors.sources.{name.lower()}.organization"
 
 
 def narrow_settings(options: settings.Settings, organization: str) -> settings.Settings:
@@ -330,16 +335,27 @@ def narrow_settings(options: settings.Settings, organization: str) -> settings.S
 
 
 def make_connector(name: str, app: Mapping[str, Any], options: settings.Settings) -> Connector:
-    """Create the client of a content service for a namespace's app."""
+    """Create the client of a content service for a namespace's app; an empty one serves organizations only."""
     make = _load_factory(CONNECTOR_FACTORIES, name, "connector")
-    return cast("Connector", make(name if name in sources.DESCRIBED_SOURCES else app, options))
+    if name not in sources.ORGANIZATION_SOURCES:
+        return cast("Connector", make(name if name in sources.DESCRIBED_SOURCES else app, options))
+    from connectors.http.no_authorizer import MissingApp
+    from connectors.organization import EitherConnector
+
+    missing = None if app else MissingApp(sources.MISSING_APP_MESSAGE.format(app=sources.APP_CONFIGS[name]))
+    module = importlib.import_module(_organization_module(name))
+    person = make(app or {"clientId": "", "clientSecret": ""}, options)
+    return EitherConnector(person, partial(module.open_organization, options), missing)
 
 
 def make_authorizer(
-    name: str, app: Mapping[str, Any], options: settings.Settings, *, sharing: bool = False
+    name: str, app: Mapping[str, Any], options: settings.Settings, *, sharing: bool = False, access_token: str = ""
 ) -> Authorizer:
-    """Return the OAuth2 client of a service; `sharing` adds scopes to read permissions."""
+    """Return the OAuth2 client of a service; `sharing` adds scopes to read permissions, `access_token` is that of a
+    connection by a person with a config."""
     base_authorizer = make_connector(name, app, options).authorizer
+    if access_token and (with_access_token := getattr(base_authorizer, "with_access_token", None)) is not None:
+        return cast("Authorizer", with_access_token(access_token))
     with_sharing = getattr(base_authorizer, "with_sharing", None)
     return cast("Authorizer", with_sharing()) if sharing and with_sharing is not None else base_authorizer
 

@@ -1,10 +1,14 @@
-"""Pages that are no file in docs/: the reference, made from the code, and the Markdown files of the project's root.
+"""Pages made from the code, and the Markdown files of the project's root.
+
+A page of the API reference begins with its file in docs/reference/api, if there is one; its operations follow.
 
 Every page is written as Markdown beside its HTML, and llms.txt lists them by the tabs of the site."""
 
+import json
 import logging
 import re
 import sys
+import tomllib
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -16,14 +20,21 @@ from mkdocs.structure.nav import Navigation, Section
 from mkdocs.structure.pages import Page
 
 ROOT = Path(__file__).resolve().parents[1]
-ROOT_PAGES = {"CONTRIBUTING.md": "contributing.md", "CHANGELOG.md": "changelog.md"}
+ROOT_PAGES = {
+    "CONTRIBUTING.md": "contributing.md",
+    "CHANGELOG.md": "changelog.md",
+    "CODE_OF_CONDUCT.md": "code-of-conduct.md",
+    "SECURITY.md": "security.md",
+}
 _NAVIGATION: list[Navigation] = []
+_OPERATIONS: dict[str, str] = {}
 # Strict builds count the warnings of this logger.
 _LOG = logging.getLogger("mkdocs.plugins.hooks")
 sys.path[:0] = [str(ROOT), str(ROOT / "docs" / "generators")]
 
 import api_reference  # noqa: E402
 import file_kinds  # noqa: E402
+import postman_collection  # noqa: E402
 import settings_reference  # noqa: E402
 from api.app import ROUTE_HANDLERS  # noqa: E402
 from api.oidc.roles import ROLE_SCOPES  # noqa: E402
@@ -31,9 +42,18 @@ from api.openapi import describe_handlers  # noqa: E402
 from api.permissions import OPERATION_PERMISSIONS  # noqa: E402
 
 
+def on_config(config: MkDocsConfig) -> MkDocsConfig:
+    """Link the repository and the source of each page, by the address in pyproject.toml."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    config.repo_url, config.repo_name = project["urls"]["Repository"], "Repository"
+    config.edit_uri = "edit/main/docs/"
+    return config
+
+
 def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Add the reference and the root's pages; links of the latter begin at the root, those of the site in docs/."""
-    pages = api_reference.render_pages(describe_handlers(ROUTE_HANDLERS))
+    document = describe_handlers(ROUTE_HANDLERS)
+    pages = api_reference.render_pages(document)
     pages["reference/permissions.md"] = api_reference.render_permissions(OPERATION_PERMISSIONS, ROLE_SCOPES)
     pages["reference/settings.md"] = settings_reference.render_settings()
     pages["reference/file-kinds.md"] = file_kinds.render_kinds()
@@ -41,23 +61,28 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     for name, page in ROOT_PAGES.items():
         text = re.sub(r"\]\(docs/", "](", (ROOT / name).read_text(encoding="utf-8"))
         pages[page] = _redirect_links(text, "", "")
+    collection = json.dumps(postman_collection.build_collection(document), indent=2, ensure_ascii=False)
+    files.append(File.generated(config, "reference/postman_collection.json", content=collection))
     for page, text in pages.items():
-        files.append(File.generated(config, page, content=text))
+        if files.get_file_from_path(page):
+            _OPERATIONS[page] = text.partition("\n")[2]
+        else:
+            files.append(File.generated(config, page, content=text))
     return files
 
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, **_: object) -> str:
     """Lead links to the root's files to their pages in the site, and write the page's Markdown twin."""
     to_docs = "../" * page.file.src_uri.count("/")
-    text = _redirect_links(markdown, f"{to_docs}../", to_docs)
+    text = _redirect_links(markdown + _OPERATIONS.get(page.file.src_uri, ""), f"{to_docs}../", to_docs)
     twin = Path(config.site_dir, page.file.src_uri)
     twin.parent.mkdir(parents=True, exist_ok=True)
     twin.write_text(text, encoding="utf-8")
     return text
 
 
-def on_page_content(html: str, page: Page, **_: object) -> None:
-    """Warn about code fences and headings of the Markdown that the HTML shows as prose."""
+def on_page_content(html: str, page: Page, **_: object) -> str:
+    """Label table cells for phones; warn about code fences and headings that the HTML shows as prose."""
     rendered = _RenderedPage()
     rendered.feed(html)
     fence = re.compile(r"^( *)(`{3,}).*?^\1\2 *$", re.MULTILINE | re.DOTALL)
@@ -68,6 +93,20 @@ def on_page_content(html: str, page: Page, **_: object) -> None:
     for heading in re.findall(r"^##+ (.+)$", source, re.MULTILINE):
         if _letters(re.sub(r"\]\([^)]*\)", "", heading)) not in headings:
             _LOG.warning('%s: the heading "%s" is not rendered as one', page.file.src_uri, heading)
+    return re.sub(r"<table>.*?</table>", _label_cells, html, flags=re.DOTALL)
+
+
+def _label_cells(table: re.Match[str]) -> str:
+    """Add the head of its column to each cell; the stylesheet shows it where columns do not fit."""
+    heads = [
+        re.sub("<[^>]+>", "", head).replace('"', "&quot;") for head in re.findall(r"<th[^>]*>(.*?)</th>", table[0])
+    ]
+
+    def label_row(row: re.Match[str]) -> str:
+        labels = iter(heads)
+        return re.sub(r"<td", lambda _: f'<td data-label="{label}"' if (label := next(labels, "")) else "<td", row[0])
+
+    return re.sub(r"<tr>.*?</tr>", label_row, table[0], flags=re.DOTALL)
 
 
 class _RenderedPage(HTMLParser):

@@ -14,7 +14,7 @@ from openai import OpenAI
 
 from retrieval_client import RetrievalClient, SearchResults
 
-INSTRUCTION = "Answer from the numbered passages alone and cite them as [1]. If they do not hold the answer, say so."
+INSTRUCTION = "Answer only from the numbered passages and cite them as [1]. If they do not contain the answer, say so."
 
 
 def ask(model: OpenAI, name: str, question: str, hits: SearchResults) -> str:

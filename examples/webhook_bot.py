@@ -45,7 +45,7 @@ class Bot(BaseHTTPRequestHandler):
         return self.answer(200)
 
     def answer(self, status: int) -> None:
-        """Respond without a body: the service reads the status alone."""
+        """Respond without a body: the service only reads the status."""
         self.send_response(status)
         self.send_header("Content-Length", "0")
         self.end_headers()

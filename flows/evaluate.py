@@ -56,11 +56,11 @@ class _EvaluationProgress:
 
 @flow(name="evaluate", persist_result=False)
 def evaluate(run_id: str, attempt: int) -> State[None]:
-    """Ask every question under every setting, and compare."""
+    """Search every question with every setting, and compare the results."""
     try:
         claimed = runs.claim_run(context.open_database(), run_id, attempt)
         if claimed is None:
-            return Cancelled(name="Superseded", message="The run has ended, or another flow run has it.")
+            return Cancelled(name="Superseded", message="The run has ended, or another flow run holds it.")
         progress = _EvaluationProgress(claimed)
         with repeat_in_thread(progress.renew_lease, LEASE_RENEW_SECONDS, name="evaluation-lease"):
             return _evaluate(claimed, progress)
@@ -72,21 +72,21 @@ def _evaluate(claimed: ClaimedRun, progress: _EvaluationProgress) -> State[None]
     db = context.open_database()
     try:
         config = namespaces.load_namespace(db, context.load_keys(), claimed.scope.namespace)
-        bench = _make_bench(claimed, config)
+        judge_context = _make_judge_context(claimed, config)
         questions = evaluations.read_questions(db, claimed.evaluation_id)
         progress.total = len(questions) * len(claimed.settings)
         runs.renew_lease(db, claimed, 0, progress.total)
-        vectors, refused = judge.embed_queries(bench, questions, claimed.settings, progress.require_lease)
+        vectors, refused = judge.embed_queries(judge_context, questions, claimed.settings, progress.require_lease)
         embedded = judge.require_embedded(questions, refused)
         judgements = [
             tasks.name_task(_judge_task, setting["name"])(
-                partial(judge.judge_setting, bench, embedded, vectors, setting, progress.count_search)
+                partial(judge.judge_setting, judge_context, embedded, vectors, setting, progress.count_search)
             )
             for setting in claimed.settings
         ]
         _require_unchanged(claimed, config)
     except _LeaseLost:
-        return Cancelled(name="Superseded", message="The run was deleted, or another flow run has it.")
+        return Cancelled(name="Superseded", message="The run was deleted, or another flow run holds it.")
     except (StepError, ServiceError) as error:
         runs.finish_run(db, claimed, None, str(error))
         return Failed(message=str(error))
@@ -94,7 +94,7 @@ def _evaluate(claimed: ClaimedRun, progress: _EvaluationProgress) -> State[None]
         raise
     except Exception:
         log.exception("evaluation.failed", run_id=claimed.id)
-        runs.finish_run(db, claimed, None, "The searches failed; the worker's log says why.")
+        runs.finish_run(db, claimed, None, "The searches failed; see the worker's log for the reason.")
         raise
     fits = calibration.fit_evaluation(
         claimed.evaluation_id,
@@ -104,7 +104,7 @@ def _evaluate(claimed: ClaimedRun, progress: _EvaluationProgress) -> State[None]
     )
     if runs.finish_run(db, claimed, judge.run_result(questions, claimed.settings, judgements, refused)):
         calibration.store_fits(db, claimed.evaluation_id, config.epoch, fits)
-    return Completed(message=f"{len(questions)} questions under {len(claimed.settings)} settings.")
+    return Completed(message=f"{len(questions)} questions, {len(claimed.settings)} settings.")
 
 
 def _require_unchanged(claimed: ClaimedRun, config: NamespaceConfig) -> None:
@@ -113,10 +113,10 @@ def _require_unchanged(claimed: ClaimedRun, config: NamespaceConfig) -> None:
         namespaces.load_namespace(context.open_database(), context.load_keys(), claimed.scope.namespace).epoch
         != config.epoch
     ):
-        raise ConfigChanged("The namespace got another model or vector store meanwhile; start the run again.")
+        raise ConfigChanged("The namespace's model or vector store changed during the run; start the run again.")
 
 
-def _make_bench(claimed: ClaimedRun, config: NamespaceConfig) -> JudgeContext:
+def _make_judge_context(claimed: ClaimedRun, config: NamespaceConfig) -> JudgeContext:
     db = context.open_database()
     return JudgeContext(
         db,

@@ -9,7 +9,7 @@ from contextlib import contextmanager, suppress
 import structlog
 
 from retrieval.database.database import LOCK_ERRORS, UNAVAILABLE_ERRORS, Database
-from retrieval.ingestion.queries import poison
+from retrieval.ingestion.queries import crashes
 from retrieval.jobs.queries import leases
 from retrieval.jobs.queries.batches import Lease
 from retrieval.metrics import counts
@@ -55,7 +55,7 @@ def keep_lease(db: Database, lease: Lease, *, seconds: float) -> Iterator[None]:
                 raise
             except BaseException:
                 with suppress(*UNAVAILABLE_ERRORS):
-                    poison.release_lease(own_db, lease)
+                    crashes.release_lease(own_db, lease)
                 log.info("lease.released", batch_id=lease.batch_id)
                 raise
     finally:

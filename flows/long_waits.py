@@ -20,7 +20,7 @@ log = structlog.get_logger()
 MAX_RETRIES: Final = 4
 RETRY_SECONDS: Final = 15.0
 # Total wait of a step for a vendor or for disk space.
-MAX_WAIT_SECONDS: Final = 600.0
+STEP_WAIT_SECONDS: Final = 600.0
 FULL_DISK_SECONDS: Final = 10.0
 CANCEL_CHECK_SECONDS: Final = 2.0
 
@@ -31,11 +31,11 @@ def is_soon(error: Retryable) -> bool:
 
 
 class LongWaits:
-    """Waits for Retry-After or disk space, at most `MAX_WAIT_SECONDS` per step."""
+    """Waits for Retry-After or disk space, at most `STEP_WAIT_SECONDS` per step."""
 
     def __init__(self, db: Database, lease: Lease) -> None:
         self._db, self._lease = db, lease
-        self._remaining_seconds: defaultdict[str, float] = defaultdict(lambda: MAX_WAIT_SECONDS)
+        self._remaining_seconds: defaultdict[str, float] = defaultdict(lambda: STEP_WAIT_SECONDS)
 
     def take_seconds(self, step: str, error: Retryable) -> float | None:
         """Return the seconds until the step is repeated; None if it must give up."""

@@ -134,6 +134,11 @@ class Connection(Documents):
     pick: bool = Field(
         default=False, description="List without ingesting: new documents wait until a resync chooses them."
     )
+    full_listing: bool = Field(
+        default=False,
+        serialization_alias="fullListing",
+        description="List everything in this run, to find deletions that lists of changes do not name.",
+    )
 
 
 def flat_parameters(flow: Callable[[Any], Awaitable[StateT]]) -> Callable[..., Awaitable[StateT]]:

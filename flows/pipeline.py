@@ -18,9 +18,9 @@ from flows.step_outcome import Predecessors, StepResult
 from flows.steps import Work, prepare_parser
 from flows.tasks import run_step
 from retrieval.errors import ConfigChanged
-from retrieval.ingestion import poison_detection
+from retrieval.ingestion import crash_isolation
 from retrieval.ingestion.items import WINDOW_DOCUMENTS
-from retrieval.ingestion.queries import listings, poison, results, run_documents
+from retrieval.ingestion.queries import crashes, listings, results, run_documents
 from retrieval.jobs import notifications, run_outcome
 from retrieval.jobs.queries import progress
 from retrieval.jobs.queries.batches import DocumentKey
@@ -89,7 +89,7 @@ async def discover_documents(run: RunContext) -> list[StepResult]:
             break
         show_progress = partial(progress.read_progress, run.db, listing.job_run_id)
         async with report.report_listing(run.namespace, show_progress):
-            with poison_detection.mark_isolated(run.db, run.lease, listing.job_run_id):
+            with crash_isolation.mark_isolated(run.db, run.lease, listing.job_run_id):
                 result = await run_step(tasks.discover, run.make_discovery(listing))
         discovered += [result] if isinstance(result, StepResult) else []
     return discovered
@@ -139,7 +139,7 @@ class WindowScheduler:
                 await self._wait_for_window()
             elif run.should_continue() and (suspect := self._next_suspect()):
                 self._bar = None
-                with poison_detection.mark_isolated(run.db, run.lease, suspect.document_id):
+                with crash_isolation.mark_isolated(run.db, run.lease, suspect.document_id):
                     yield self._prepare_window([suspect])
                     while self._running_windows:
                         await self._wait_for_window()
@@ -162,7 +162,7 @@ class WindowScheduler:
         self._listed_at, self._must_list = time.monotonic(), False
 
     def _next_suspect(self) -> DocumentKey | None:
-        suspects = poison.list_suspects(self._run.db, self._run.lease)
+        suspects = crashes.list_suspects(self._run.db, self._run.lease)
         suspect = next((key for key in suspects if key not in self._listed_keys), None)
         if suspect is not None:
             self._listed_keys.add(suspect)
@@ -185,7 +185,7 @@ class WindowScheduler:
             try:
                 task.result()
             except ConfigChanged:
-                get_run_logger().info("The namespace got another model or vector store: embedding again.")
+                get_run_logger().info("The namespace's model or vector store changed: embedding again.")
                 self._listed_keys.difference_update(window.window)
             if bar is not None:
                 await bar.add(len(window.window))

@@ -16,7 +16,7 @@ NO_ANSWER_ERRORS: Final = (httpx.HTTPError,)
 # Names of states in Prefect. Interrupted: the worker was stopped.
 INTERRUPTED_STATE: Final = "Interrupted"
 
-# The run lost the database or Prefect.
+# The run lost its connection to the database or to Prefect.
 AWAY_STATE: Final = "Away"
 
 # The worker does not execute the run.
@@ -41,8 +41,8 @@ def login_hint(error: PrefectHTTPStatusError) -> str | None:
         return None
     server = error.request.url.copy_with(path="/api", query=None)
     return (
-        f"Prefect at {server} refuses us ({error.response.status_code}): set PREFECT_API_AUTH_STRING or "
-        "PREFECT_API_KEY to what this server asks for, with the right to make work pools and deployments."
+        f"Prefect at {server} refuses the login ({error.response.status_code}): set PREFECT_API_AUTH_STRING or "
+        "PREFECT_API_KEY to a login with the right to create work pools and deployments."
     )
 
 
@@ -57,5 +57,5 @@ def affects_all_calls(error: Exception) -> bool:
     # A refusal or a late response concerns one request only.
     if isinstance(error, PrefectHTTPStatusError):
         return login_hint(error) is not None
-    late = isinstance(error, httpx.TimeoutException | TimeoutError)
-    return isinstance(error, httpx.TransportError | OSError) and not late
+    is_timeout = isinstance(error, httpx.TimeoutException | TimeoutError)
+    return isinstance(error, httpx.TransportError | OSError) and not is_timeout

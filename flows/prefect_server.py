@@ -26,7 +26,7 @@ App = Callable[[Message, Receive, Send], Awaitable[None]]
 # On any port: a tunnel may change it.
 LOOPBACK_NAMES = frozenset({"127.0.0.1", "localhost", "::1"})
 _REFUSAL_TEXT = (
-    b"This server answers under its own address alone: open it as 127.0.0.1 or localhost, or name this address in "
+    b"This server only answers under its own address: open it as 127.0.0.1 or localhost, or name this address in "
     b"RETRIEVAL_PREFECT_NAMES.\n"
 )
 

@@ -24,7 +24,7 @@ from retrieval.evaluations import gate as gates
 from retrieval.evaluations import judge
 from retrieval.evaluations.gate import Gate, GateVerdict
 from retrieval.evaluations.judge import JudgeContext
-from retrieval.ingestion import poison_detection, reembedding
+from retrieval.ingestion import crash_isolation, reembedding
 from retrieval.ingestion.items import WINDOW_DOCUMENTS
 from retrieval.ingestion.queries import reembedding as queries
 from retrieval.ingestion.queries import reembedding_swap, results, run_documents
@@ -78,8 +78,8 @@ async def rebuild_documents(run: RunContext) -> bool | None:
             if not run.should_continue():
                 return None
             with (
-                poison_detection.mark_isolated(db, window.lease, window.keys[0].document_id)
-                if window.alone
+                crash_isolation.mark_isolated(db, window.lease, window.keys[0].document_id)
+                if window.is_suspect
                 else nullcontext()
             ):
                 await rebuild_window(run, window, next_config)

@@ -44,12 +44,12 @@ async def run_source(source: str, parameters: Ingestion) -> State[None]:
         batch = await _accept_once(source, parameters, str(flow_run.flow_run.id))
     except ServiceError as error:
         return Failed(message=f"{error.code}: {error.message}")
-    # In the background: Prefect may answer slowly, and CLAIM_TIMEOUT_SECONDS runs.
-    showing = asyncio.create_task(_show_job_run(flow_run.flow_run, batch))
+    # In the background: Prefect may answer slowly, and the batch must be claimed within CLAIM_TIMEOUT_SECONDS.
+    link_task = asyncio.create_task(_link_job_run(flow_run.flow_run, batch))
     try:
         state = await run_ingestion(batch.id, batch.attempt)
     finally:
-        await showing
+        await link_task
     return state.model_copy(update={"message": f"Job run {batch.job_run_id}: {state.message}"})
 
 
@@ -58,14 +58,14 @@ async def run_dispatched(parameters: Dispatched) -> State[None]:
     if parameters.batch_id is not None:
         return await run_ingestion(parameters.batch_id, parameters.attempt)
     return Failed(
-        message="Prefect's parameters hold no files. Upload files by the API, the app or the command line;"
-        " for a file with an address, run ingest-urls."
+        message="Prefect's parameters cannot contain files. Upload files through the API, the app or the command line."
+        " To ingest a file from a URL, run ingest-urls."
     )
 
 
 async def _accept_once(source: str, parameters: Ingestion, key: str) -> RequestedBatch:
     """Return the batch of this flow run; `key` is the flow run's id."""
-    # Prefect may execute the flow run again: it keeps its batch.
+    # Prefect may execute the same flow run again; it finds its batch by the key.
     db = context.open_database()
     for delay in ACCEPT_RETRY_SECONDS:
         try:
@@ -84,7 +84,7 @@ async def _accept_once(source: str, parameters: Ingestion, key: str) -> Requeste
 
 async def _accept(db: Database, source: str, parameters: Ingestion, key: str) -> RequestedBatch:
     """Accept the request like the API, and create the batch in the same transaction."""
-    from api import acceptance  # a dispatched flow run does without the API's modules
+    from api import acceptance  # imported here: dispatched flow runs do not need the API's modules
 
     options = settings.load_settings()
     namespace = await _find_namespace(db, parameters.namespace)
@@ -116,18 +116,18 @@ async def _accept(db: Database, source: str, parameters: Ingestion, key: str) ->
 
 async def _find_namespace(db: Database, id_or_name: str) -> queries.NamespaceOwner:
     if not id_or_name:
-        message = "namespace is required: the id of a namespace, or its name."
+        message = "namespace is required: enter the id or the name of a namespace."
         raise ServiceError(ErrorCode.INVALID_INGEST_CONFIG, message, field="namespace", reason="missing")
     owners = await queries.find_owners(db, id_or_name)
     if not owners:
         raise namespaces.not_found()
     if len(owners) > 1:
-        message = f"{len(owners)} namespaces are named {id_or_name!r}. Give the id of one as namespace."
+        message = f"{len(owners)} namespaces are named {id_or_name!r}. Enter an id instead."
         raise ServiceError(ErrorCode.INVALID_INGEST_CONFIG, message, field="namespace", reason="ambiguous")
     return owners[0]
 
 
-async def _show_job_run(flow_run: FlowRun, batch: RequestedBatch) -> None:
+async def _link_job_run(flow_run: FlowRun, batch: RequestedBatch) -> None:
     """Tag the flow run with namespace and job run, and link the job run in an artifact."""
     tags = {*flow_run.tags, batch.namespace, batch.job_run_id}
     if tags == {*flow_run.tags}:
@@ -139,4 +139,4 @@ async def _show_job_run(flow_run: FlowRun, batch: RequestedBatch) -> None:
         key = report.artifact_key("job-run", batch.namespace)
         await acreate_markdown_artifact(markdown=f"Job run `{batch.job_run_id}`.{link}", key=key)
     except NO_ANSWER_ERRORS as error:  # the documents do not depend on it
-        get_run_logger().warning("The flow run does not show its job run: %s", type(error).__name__)
+        get_run_logger().warning("The flow run could not be linked to its job run: %s", type(error).__name__)

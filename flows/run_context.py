@@ -37,9 +37,9 @@ TIME_SLICE_SECONDS: Final = 5.0
 QUEUE_CHECK_SECONDS: Final = 1.0
 # A waiting batch may take another free slot within this time.
 FREE_SLOT_SECONDS: Final = 2.0
-YIELDED_REASON: Final = "It gave its slot to work that waits, and continues by itself when it is its turn."
-BLOCKED_REASON: Final = "A service does not answer; the run continues by itself when the service is asked again."
-EARLY_REASON: Final = "An earlier job run of its connection is not finished; the run continues by itself after it."
+YIELDED_REASON: Final = "The run yielded its slot to waiting work; it resumes automatically in its turn."
+BLOCKED_REASON: Final = "A service does not respond; the run resumes automatically for the next attempt."
+EARLY_REASON: Final = "An earlier job run of the connection is unfinished; the run resumes automatically after it."
 # Pause between two appends: one pass over a few texts costs as much as one over many.
 APPEND_SECONDS: Final = 0.5
 
@@ -97,9 +97,12 @@ class RunContext:
         reason = BLOCKED_REASON if self.is_blocked else EARLY_REASON if self.is_early else YIELDED_REASON
         # Suspended first: the dispatcher may resume the flow run as soon as its job runs are back in the queue.
         self.is_suspended = await suspend_flow_run(f"{PAUSE_KEY_PREFIX}{self.lease.fence}", reason)
-        waiting, held = self.circuits.blocked_runs, self.circuits.scope_breakers
         count = batches.return_runs(
-            self.db, self.lease, blocked_runs=waiting, scope_breakers=held, suspended=self.is_suspended
+            self.db,
+            self.lease,
+            blocked_runs=self.circuits.blocked_runs,
+            scope_breakers=self.circuits.scope_breakers,
+            suspended=self.is_suspended,
         )
         log.info("batch.handed_back", batch_id=self.lease.batch_id, job_runs=count, suspended=self.is_suspended)
         return count
@@ -148,7 +151,7 @@ class TimeSlice:
 
 
 class Intake:
-    """Job runs joining a batch at work; the flow run is renamed at the end."""
+    """Append waiting job runs to a running batch; rename the flow run at the end."""
 
     def __init__(self, db: Database, lease: Lease) -> None:
         self._db, self._lease = db, lease
@@ -198,4 +201,4 @@ class Intake:
             async with get_client() as client:
                 await client.update_flow_run(flow_run.flow_run.id, name=name)
         except (psycopg.Error, *NO_ANSWER_ERRORS) as error:  # the documents do not depend on the name
-            get_run_logger().warning("Its name was not changed: %s", type(error).__name__)
+            get_run_logger().warning("The flow run could not be renamed: %s", type(error).__name__)

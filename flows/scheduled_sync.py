@@ -16,7 +16,7 @@ from retrieval.jobs import notifications
 
 
 def name_flow_run() -> str:
-    """Name the flow run after the connection."""
+    """Name the flow run after the connection or address."""
     schedule_id = flow_run.parameters.get("schedule_id") or ""
     try:
         name = queries_schedules.read_name(context.open_database(), schedule_id)

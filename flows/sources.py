@@ -156,8 +156,78 @@ async def ingest_custom(parameters: Connection) -> State[None]:
     return await run_source("CUSTOM", parameters)
 
 
+@flow(name="ingest-feed", persist_result=False)
+@flat_parameters
+async def ingest_feed(parameters: Connection) -> State[None]:
+    """Ingest entries of an RSS or Atom feed."""
+    return await run_source("FEED", parameters)
+
+
+@flow(name="ingest-sql", persist_result=False)
+@flat_parameters
+async def ingest_sql(parameters: Connection) -> State[None]:
+    """Ingest rows of PostgreSQL or MySQL."""
+    return await run_source("SQL", parameters)
+
+
+@flow(name="ingest-teams", persist_result=False)
+@flat_parameters
+async def ingest_teams(parameters: Connection) -> State[None]:
+    """Ingest posts in channels of Microsoft Teams."""
+    return await run_source("TEAMS", parameters)
+
+
 @flow(name="ingest-freshdesk", persist_result=False)
 @flat_parameters
 async def ingest_freshdesk(parameters: Connection) -> State[None]:
     """Ingest tickets or solution articles of a Freshdesk help desk."""
     return await run_source("FRESHDESK", parameters)
+
+
+@flow(name="ingest-linear", persist_result=False)
+@flat_parameters
+async def ingest_linear(parameters: Connection) -> State[None]:
+    """Ingest issues, projects and documents of a Linear workspace."""
+    return await run_source("LINEAR", parameters)
+
+
+@flow(name="ingest-servicenow", persist_result=False)
+@flat_parameters
+async def ingest_servicenow(parameters: Connection) -> State[None]:
+    """Ingest incidents and knowledge articles of a ServiceNow instance."""
+    return await run_source("SERVICENOW", parameters)
+
+
+@flow(name="ingest-hubspot", persist_result=False)
+@flat_parameters
+async def ingest_hubspot(parameters: Connection) -> State[None]:
+    """Ingest tickets, deals and companies of a HubSpot account."""
+    return await run_source("HUBSPOT", parameters)
+
+
+@flow(name="ingest-asana", persist_result=False)
+@flat_parameters
+async def ingest_asana(parameters: Connection) -> State[None]:
+    """Ingest tasks and projects of an Asana workspace."""
+    return await run_source("ASANA", parameters)
+
+
+@flow(name="ingest-salesforce", persist_result=False)
+@flat_parameters
+async def ingest_salesforce(parameters: Connection) -> State[None]:
+    """Ingest cases and Knowledge articles of a Salesforce organization."""
+    return await run_source("SALESFORCE", parameters)
+
+
+@flow(name="ingest-intercom", persist_result=False)
+@flat_parameters
+async def ingest_intercom(parameters: Connection) -> State[None]:
+    """Ingest conversations and articles of an Intercom workspace."""
+    return await run_source("INTERCOM", parameters)
+
+
+@flow(name="ingest-monday", persist_result=False)
+@flat_parameters
+async def ingest_monday(parameters: Connection) -> State[None]:
+    """Ingest items of the boards of a monday account."""
+    return await run_source("MONDAY", parameters)

@@ -139,24 +139,30 @@ def _key_create(db: Database, ring: KeyRing, options: Options) -> CommandOutcome
     new_key = api_keys.create_key(
         db, ring, organization, options.name, scopes=scopes, namespace=options.namespace, tenant=options.tenant
     )
-    text = f"{new_key.id}\n{new_key.api_key}\nThe second line is the key. It is not shown again."
+    text = format_key(new_key.id, new_key.api_key)
     return CommandOutcome(text, AuditedChange([organization], "key", new_key.id))
+
+
+def format_key(key_id: str, api_key: str) -> str:
+    return f"{key_id}\n{api_key}\nThe second line is the key. It is not shown again."
 
 
 def _key_list(db: Database, _ring: KeyRing, options: Options) -> CommandOutcome:
     rows = [
-        (
-            key.id,
-            key.name,
-            f"…{key.hint}",
-            "revoked" if key.revoked_at else "active",
-            key.namespace_id or "any",
-            key.tenant or "any",
-            ",".join(key.scopes),
-        )
+        (key.id, key.name, key.hint, bool(key.revoked_at), key.namespace_id, key.tenant, key.scopes)
         for key in api_keys.list_keys(db, choose_organization(db, options.org))
     ]
-    return CommandOutcome(_format_table(("id", "name", "key", "state", "namespace", "tenant", "scopes"), rows))
+    return CommandOutcome(format_keys(rows))
+
+
+def format_keys(keys: Iterable[tuple[str, str, str, bool, str | None, str | None, Sequence[str]]]) -> str:
+    """Format keys as a table: id, name, hint, whether it is revoked, namespace, tenant, scopes."""
+    states = {True: "revoked", False: "active"}
+    rows = [
+        (key_id, name, f"…{hint}", states[is_revoked], space or "any", tenant or "any", ",".join(scopes))
+        for key_id, name, hint, is_revoked, space, tenant, scopes in keys
+    ]
+    return _format_table(("id", "name", "key", "state", "namespace", "tenant", "scopes"), rows)
 
 
 def _key_revoke(db: Database, _ring: KeyRing, options: Options) -> CommandOutcome:

@@ -102,7 +102,7 @@ def _back_up(folder: Path, settings: Settings) -> None:
 @contextmanager
 def _keep_files(home: Path) -> Iterator[None]:
     try:
-        with copies.keep_files(postgres.url(home)):
+        with copies.keep_files(postgres.service_url(home)):
             yield
     except psycopg.Error as error:
         raise LocalError("The database was lost while it was copied: this backup is not whole.") from error

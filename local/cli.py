@@ -8,17 +8,15 @@ import os
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from difflib import get_close_matches
 from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from pydantic_settings import DotEnvSettingsSource
-
 from local import LocalError
-from local.processes import TOKEN_VARIABLE
+from local.setting_warnings import SETTING_PREFIX, list_setting_warnings
+from retrieval.config_file import PATH_VARIABLE
 from retrieval.setting_values import WrongSetting
-from retrieval.settings import DEFAULT_HOME, ENV_FILE, PROJECT_ROOT, SECRET_FIELDS, Settings, load_settings
+from retrieval.settings import CONFIG_FILE, DEFAULT_HOME, ENV_FILE, PROJECT_ROOT, Settings, load_settings
 
 if TYPE_CHECKING:
     from retrieval_client.cli.parsers import Commands
@@ -52,10 +50,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _run(options: argparse.Namespace) -> int:
-    for name in [name for name in os.environ if name != name.upper() and name.upper().startswith(_SETTING_PREFIX)]:
+    for name in [name for name in os.environ if name != name.upper() and name.upper().startswith(SETTING_PREFIX)]:
         os.environ.setdefault(name.upper(), os.environ.pop(name))  # as roles are handed them
-    if home := os.environ.get("RETRIEVAL_HOME"):
-        os.environ["RETRIEVAL_HOME"] = str(Path(home).absolute())
+    for name in ("RETRIEVAL_HOME", PATH_VARIABLE):
+        if path := os.environ.get(name):
+            os.environ[name] = str(Path(path).absolute())
     options.cwd = Path.cwd()
     for name in ("file", "directory", "secrets", "qrels", "mine", "out"):  # relative to where the command was given
         if getattr(options, name, None):
@@ -65,7 +64,7 @@ def _run(options: argparse.Namespace) -> int:
     try:
         settings = load_settings()
         home_path = settings.home
-        for sentence in list_unknown_settings(os.environ, ENV_FILE):
+        for sentence in list_setting_warnings(os.environ, ENV_FILE, settings.config or CONFIG_FILE):
             print(f"retrieval: {sentence}", file=sys.stderr)
         code = _import_handler(options.command)(options, settings)
     except OSError as error:
@@ -87,7 +86,13 @@ def _import_handler(command: str) -> Callable[[argparse.Namespace, Settings], in
             from local import health
 
             handler = health.print_status if command == "status" else health.probe_role
-        case "key" | "org" | "tenant" | "rotate-secrets" | "fsck":
+        case "completion":
+            handler = _print_completion
+        case "key":
+            from local import keys
+
+            handler = keys.run
+        case "org" | "tenant" | "rotate-secrets" | "fsck":
             from local import admin
 
             handler = admin.run_fsck if command == "fsck" else admin.run
@@ -114,6 +119,14 @@ def _import_handler(command: str) -> Callable[[argparse.Namespace, Settings], in
     return handler
 
 
+def _print_completion(options: argparse.Namespace, settings: Settings) -> int:  # noqa: ARG001
+    """Print the completion script of a shell."""
+    import shtab
+
+    print(shtab.complete(make_parser(), shell=options.shell))
+    return 0
+
+
 def _explain_file_error(error: OSError, home: Path) -> str:
     """Describe a failed file operation with path, reason and remedy."""
     path = Path(os.fsdecode(error.filename)) if isinstance(error.filename, str | bytes) else home
@@ -125,42 +138,6 @@ def _explain_file_error(error: OSError, home: Path) -> str:
         return f"{path} may not be read or written by this user: {remedy} or give the right to it."
     action = "written" if error.errno in (errno.EROFS, errno.ENOSPC) else "read or written"
     return f"{path} cannot be {action} ({error.strerror}): {remedy}."
-
-
-_SETTING_PREFIX = "RETRIEVAL_"
-_KNOWN_VARIABLES = frozenset(
-    {
-        *(f"{_SETTING_PREFIX}{field.upper()}" for field in Settings.model_fields),
-        *(f"{_SETTING_PREFIX}{name.upper()}_FILE" for name in SECRET_FIELDS),
-        "RETRIEVAL_API_KEY",
-        "RETRIEVAL_API_URL",
-        TOKEN_VARIABLE,
-    }
-)
-
-
-_PROXY_VARIABLES = frozenset({"HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"})
-
-
-def list_unknown_settings(environment: Mapping[str, str], file: Path) -> list[str]:
-    """Return a warning for each unknown setting in the environment or `.env`, and for proxy variables."""
-    try:
-        in_file: Iterable[str] = DotEnvSettingsSource(Settings, env_file=file).env_vars
-    except (OSError, UnicodeDecodeError):
-        in_file = ()  # reading the settings says so
-    proxies = [name for name in environment if name.upper() in _PROXY_VARIABLES and environment[name]]
-    is_set = any(name.upper().startswith("RETRIEVAL_EGRESS_PROXY") for name in (*environment, *in_file))
-    unused = f"{', '.join(proxies)} is not used: set RETRIEVAL_EGRESS_PROXY for requests to the outside."
-    names = sorted({name.upper() for name in (*environment, *in_file) if name.upper().startswith(_SETTING_PREFIX)})
-    warnings = [_describe_unknown(name) for name in names if name not in _KNOWN_VARIABLES]
-    return [*warnings, unused] if proxies and not is_set else warnings
-
-
-def _describe_unknown(name: str) -> str:
-    if name.endswith("_FILE") and name.removesuffix("_FILE") in _KNOWN_VARIABLES:
-        return f"{name} is ignored: only secrets are read from files. Set {name.removesuffix('_FILE')} itself."
-    alike = get_close_matches(name, _KNOWN_VARIABLES - {TOKEN_VARIABLE}, 1, 0.8)
-    return f"{name} is not a setting of this version and is ignored." + (f" Did you mean {alike[0]}?" if alike else "")
 
 
 class _UsageError(Exception):
@@ -242,7 +219,18 @@ def _flag(name: str, description: str) -> Argument:
     return (name,), {"action": "store_true", "help": description}
 
 
+def _read_bound(text: str) -> str:
+    # An unset variable of a script would create a key without bounds.
+    if not text.strip():
+        raise argparse.ArgumentTypeError("must not be empty")
+    return text
+
+
 _ORG_OPTION = _argument("--org", help="organization id; may be left out if there is only one")
+_SERVER_OPTIONS = (
+    _argument("--url", help="URL of an API, to manage its keys over it (default: the database of this machine)"),
+    _argument("--key", help="API key with the scope admin, with --url (default: RETRIEVAL_API_KEY)"),
+)
 _TENANT_ID = _argument("tenant", help="id of the tenant, as requests send it in X-Tenant-ID")
 _ORG_OPTIONS = (
     _argument("--plan", choices=("pilot", "pro", "team", "custom"), help="sets the request limit"),
@@ -271,6 +259,10 @@ _COMMAND_ARGUMENTS: Mapping[str, tuple[Any, ...]] = {
         _argument(
             "role", nargs="?", choices=("api", "dispatcher", "worker", "prefect", "ui"), help="the role to probe"
         ),
+    ),
+    "completion": (
+        "print the completion script of a shell",
+        _argument("shell", choices=("bash", "zsh", "fish"), help="the shell to print it for"),
     ),
     "demo": ("start a fresh instance, ingest a small corpus, search it, stop",),
     "prove": (
@@ -330,14 +322,20 @@ _VERB_ARGUMENTS: Mapping[str, tuple[str, Mapping[str, tuple[Any, ...]]]] = {
                 _ORG_OPTION,
                 _argument(
                     "--scopes",
+                    type=_read_bound,
                     help="comma-separated, such as search,documents:read (default: all that its bounds allow, except "
                     "admin)",
                 ),
-                _argument("--namespace", help="bind the key to this namespace"),
-                _argument("--tenant", help="bind the key to this tenant"),
+                _argument("--namespace", type=_read_bound, help="bind the key to this namespace"),
+                _argument("--tenant", type=_read_bound, help="bind the key to this tenant"),
+                *_SERVER_OPTIONS,
             ),
-            "list": ("list the keys of an organization", _ORG_OPTION),
-            "revoke": ("revoke a key at once", _argument("id", help="id of the key, as `key list` shows it")),
+            "list": ("list the keys of an organization", _ORG_OPTION, *_SERVER_OPTIONS),
+            "revoke": (
+                "revoke a key at once",
+                _argument("id", help="id of the key, as `key list` shows it"),
+                *_SERVER_OPTIONS,
+            ),
         },
     ),
     "org": (

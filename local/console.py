@@ -28,7 +28,7 @@ _ROLE_TITLES = {
 
 
 class Console:
-    """Lines on a stream with a progress line; lost if the stream is closed or its disk full."""
+    """Lines on a stream with a progress line; dropped if the stream is closed or its disk is full."""
 
     def __init__(self, stream: TextIO | None = None, clock: Callable[[], float] = time.monotonic) -> None:
         self._stream = stream or sys.stdout
@@ -37,7 +37,7 @@ class Console:
         self._progress = ProgressLine(self._stream, clock)
         self._reported: set[str] = set()
 
-    def say(self, line: str) -> None:
+    def print_line(self, line: str) -> None:
         with contextlib.suppress(OSError):
             self._progress.clear()
             print(line, file=self._stream, flush=True)
@@ -48,13 +48,13 @@ class Console:
             if role.state in ("up", "done") and role.name not in self._reported:
                 self._reported.add(role.name)
                 seconds = time.time() - (role.since or time.time())
-                self.say(f"  {_describe(role.name)} … {seconds:.1f} s")
+                self.print_line(f"  {_describe(role.name)} … {seconds:.1f} s")
         waiting = [_describe(role.name) for role in roles if role.state in ("starting", "restarting", "stalled")]
         self._show_progress(f"Waiting for {', '.join(waiting) or 'the first role'}")
 
     def report_stop(self, name: str) -> None:
         """Show the role that is ending."""
-        self._show_progress(f"Waiting for {_describe(name)} to end; Ctrl-C ends it at once")
+        self._show_progress(f"Waiting for {_describe(name)} to end; press Ctrl-C to end it now")
 
     def clear(self) -> None:
         """Remove the progress line."""

@@ -46,10 +46,10 @@ class RoleNeeds:
 _DATA_SECRETS = frozenset({"database_url", "secret_key", "egress_proxy"})
 # The admin app needs less (`build_ui`); Prefect's server has its own login and database (`build_prefect`).
 ROLE_NEEDS: Mapping[str, RoleNeeds] = {
-    "api": RoleNeeds(secrets=_DATA_SECRETS | {"prefect_login", "prefect_api_key"}),
+    "api": RoleNeeds(secrets=_DATA_SECRETS | {"prefect_login", "prefect_api_key", "default_namespace"}),
     "worker": RoleNeeds(secrets=_DATA_SECRETS, prefect=True),
     "dispatcher": RoleNeeds(secrets=_DATA_SECRETS, prefect=True),
-    "migrate": RoleNeeds(secrets=_DATA_SECRETS),
+    "migrate": RoleNeeds(secrets=_DATA_SECRETS | {"default_namespace"}),
     "register": RoleNeeds(prefect=True),
     "metrics": RoleNeeds(secrets=frozenset({"database_url", "metrics_token"})),
     "prefect": RoleNeeds(settings=False),
@@ -85,7 +85,7 @@ def secret_key(settings: Settings) -> str:
     file = settings.home.resolve() / "secret.key"
     try:
         if file.exists():
-            read_secret(file, "Put it back from a backup: without it stored secrets cannot be read.")
+            read_secret(file, "Restore it from a backup: without it, stored secrets cannot be read.")
         load_or_create_key_file(file)
     except SecretError as error:
         raise LocalError(f"{file} is damaged: {error}") from error
@@ -97,7 +97,7 @@ def resolve_addresses(settings: Settings, *, needs_prefect: bool = False) -> Res
     running = instance.find_running(settings.home)
     database_url = reveal_secret(settings.database_url)
     if database_url is None and running and running.embedded:
-        database_url = postgres.url(settings.home)
+        database_url = postgres.service_url(settings.home)
     if database_url is None:
         raise LocalError(
             f"There is no database: nothing runs in {settings.home} (start it with `retrieval up`), "
@@ -152,7 +152,7 @@ def build_variables(role: str, settings: Settings, resolved: ResolvedAddresses) 
     }
     values = {"database_url": resolved.database_url, "secret_key": resolved.secret_key}
     values["egress_proxy"] = reveal_secret(settings.egress_proxy) or ""
-    for name in ("metrics_token", "prefect_login", "prefect_api_key"):
+    for name in ("metrics_token", "prefect_login", "prefect_api_key", "default_namespace"):
         values[name] = reveal_secret(getattr(settings, name)) or ""
     values["prefect_login"] = resolved.prefect_login or values["prefect_login"]
     variables |= {f"RETRIEVAL_{name.upper()}": values[name] for name in needs.secrets if values[name]}
@@ -164,9 +164,7 @@ def build_variables(role: str, settings: Settings, resolved: ResolvedAddresses) 
         }
         variables |= {name: value for name, value in optional.items() if value}
     if needs.prefect or role == "prefect":
-        variables |= _configure_prefect(
-            home, resolved, dropped=() if settings.prefect_api_url else _FOREIGN_SERVER_VARIABLES
-        )
+        variables |= _configure_prefect(home, resolved, is_foreign=bool(settings.prefect_api_url))
     if needs.prefect and resolved.prefect_login:
         variables["PREFECT_API_AUTH_STRING"] = resolved.prefect_login
     elif needs.prefect and settings.prefect_api_url:
@@ -233,8 +231,9 @@ def _inherit_variables(needs: RoleNeeds) -> dict[str, str]:
     }
 
 
-def _configure_prefect(home: Path, resolved: ResolvedAddresses, *, dropped: Iterable[str]) -> dict[str, str]:
-    """Return Prefect's variables: those set except `dropped`, then the service's."""
+def _configure_prefect(home: Path, resolved: ResolvedAddresses, *, is_foreign: bool) -> dict[str, str]:
+    """Return Prefect's variables: those set, then the service's. `is_foreign`: the operator runs the server."""
+    dropped = () if is_foreign else _FOREIGN_SERVER_VARIABLES
     variables = {
         name: value for name, value in os.environ.items() if name.startswith("PREFECT_") and name not in dropped
     }
@@ -247,6 +246,11 @@ def _configure_prefect(home: Path, resolved: ResolvedAddresses, *, dropped: Iter
         "PREFECT_LOGGING_COLORS": "false",
         **{name: os.environ.get(name, usual) for name, usual in _PREFECT_DEFAULTS.items()},
     }
+    if not is_foreign:
+        # The server has the client's version, and the client asks for tokens before each connection's first write.
+        variables.setdefault("PREFECT_CLIENT_SERVER_VERSION_CHECK_ENABLED", "false")
+        if not _FORGERY_VARIABLES & variables.keys():
+            variables.setdefault("PREFECT_CLIENT_CSRF_SUPPORT_ENABLED", "false")
     if not resolved.prefect_api_url:
         return variables
     if resolved.prefect_api_url.startswith("http://"):
@@ -265,6 +269,8 @@ _PREFECT_DEFAULTS = {
 # One certificate with a discarded key. Each Prefect client parses its bundle, which takes 0.1 s for the usual one,
 # several times per flow run; plain HTTP needs none.
 _EMPTY_CA_BUNDLE = Path(__file__).with_name("nobody.pem")
+# With one of these the server may require tokens of its clients.
+_FORGERY_VARIABLES = {"PREFECT_SERVER_API_CSRF_PROTECTION_ENABLED", "PREFECT_SERVER_CSRF_PROTECTION_ENABLED"}
 _SERVICES_PREFIX = "PREFECT_SERVER_SERVICES_"
 # Flow runs are kept for 14 days and events for 7, so the database stops growing. Fewer and larger writes. Nothing of
 # this service pauses flow runs, holds Prefect's concurrency leases, or waits for these loops.
@@ -279,6 +285,9 @@ _QUIET_SERVICES = {
     f"{_SERVICES_PREFIX}CANCELLATION_CLEANUP_LOOP_SECONDS": "60",
     f"{_SERVICES_PREFIX}CLEANUP_RECONCILER_LOOP_SECONDS": "30",
     "PREFECT_SERVER_EVENTS_PROACTIVE_GRANULARITY": "PT20S",
+    # Connections beyond this number end after each use, and asyncpg reads the types of the database for each new one.
+    "PREFECT_SERVER_DATABASE_SQLALCHEMY_POOL_SIZE": "12",
+    "PREFECT_SERVER_DATABASE_SQLALCHEMY_MAX_OVERFLOW": "3",
     f"{_SERVICES_PREFIX}DB_VACUUM_ENABLED": "events,flow_runs,orphans",
     f"{_SERVICES_PREFIX}DB_VACUUM_RETENTION_PERIOD": str(14 * 86400),
 }

@@ -155,7 +155,7 @@ def _probe_server(role: str, settings: Settings) -> tuple[str, ...]:
     address = (running.addresses.get(role) if running else None) or own_address
     name, path = SERVER_PROBES[role]
     address = address.removesuffix("/api") if role == "prefect" else address
-    return () if is_answering(address + path) else (f"{name} at {address} does not say ready.",)
+    return () if is_answering(address + path) else (f"{name} at {address} is not ready.",)
 
 
 def _probe_database_role(role: str, settings: Settings) -> tuple[str, ...]:
@@ -183,7 +183,7 @@ def print_status(options: Namespace, settings: Settings) -> int:
             states = [_describe_role(role, alive=False) for role in record.roles] if record else []
             _print_json(home, "stopped", states, {"healthy": False, "dispatch": None, "disk": None})
         else:
-            print(f"Nothing runs in {home}." + (" The last instance did not end in order." if record else ""))
+            print(f"Nothing runs in {home}." + (" The last instance was not stopped cleanly." if record else ""))
         return 3
     states = [_describe_role(role, alive=True) for role in record.roles]
     ready = record.phase == "ready"
@@ -289,7 +289,7 @@ def _describe_dispatch(dispatch: DispatchState | None) -> Iterator[str]:
     yield from (f"  {lever.effect}" for lever in dispatch.levers)
     yield from (f"  {reason}" for reason in dispatch.reasons)
     if dispatch.breakers:
-        yield f"  Vendors and sites that do not answer, whose job runs wait for them: {dispatch.breakers}"
+        yield f"  Vendors and sites that do not respond; their job runs wait: {dispatch.breakers}"
     yield from (f"  {loop}" for loop in dispatch.late if str(loop) not in dispatch.reasons)
 
 

@@ -25,8 +25,8 @@ from local.logs import ErrorSeries
 from local.processes import Process
 
 Phase = Literal["starting", "ready", "stopping"]
-# For a damaged file that may be lost.
-RECREATE_REMEDY = "Delete it, and `retrieval up` makes another one."
+# Advice for a damaged file without data to keep.
+RECREATE_REMEDY = "Delete it, and `retrieval up` creates a new one."
 _MAX_PORT_STEPS = 20
 _MAX_PORT = 65535
 RoleState = Literal["waiting", "starting", "up", "stalled", "restarting", "done", "stopped"]
@@ -103,7 +103,7 @@ def clear_home(home: Path) -> None:
         roles = [Process(r.pid, r.started) for r in record.roles if r.pid and r.started and r.name != "postgres"]
         processes.end_processes(roles, grace=5)
         # `postgres.stop` ends PostgreSQL, so that it can flush its data.
-        processes.end_processes(processes.list_carrying(record.token, besides="postgres"), grace=2)
+        processes.end_processes(processes.list_carrying(record.token, excluded="postgres"), grace=2)
         (home / "state.json").unlink(missing_ok=True)
     service = home / "service.json"
     if service.exists():
@@ -130,9 +130,9 @@ def read_service(home: Path) -> dict[str, Any]:
 def settle_ports(
     addresses: Mapping[str, tuple[str, int]], movable: Collection[str] = (), claims: ExitStack | None = None
 ) -> dict[str, int]:
-    """Return an openable port by setting name, given (host, port) and 0 for a free port; raise LocalError."""
-    # `movable` settings use one of the next ports if theirs is taken; other errors are raised for their own port.
-    # `claims` reserves the ports against other starting instances until closed.
+    """Choose the port of each setting from its (host, port), 0 for any; LocalError for a port that cannot be opened."""
+    # A `movable` setting gets one of the next ports if its port is taken. `claims` reserves the ports against other
+    # starting instances until it is closed.
     ports = {}
     with ExitStack() as stack:
         for name, (host, port) in addresses.items():

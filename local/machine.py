@@ -88,11 +88,11 @@ def measure_memory(root: int) -> int:
     return round(total / 1024)
 
 
-def measure_disk(folder: Path, *, besides: Sequence[str] = ()) -> int:
-    """Return allocated bytes of the files below a folder, without folders named in `besides`."""
+def measure_disk(folder: Path, *, excluded: Sequence[str] = ()) -> int:
+    """Return allocated bytes of the files below a folder, without the folders named `excluded`."""
     total = 0
     for root, folders, names in os.walk(folder, onerror=lambda _: None):
-        folders[:] = [name for name in folders if name not in besides]
+        folders[:] = [name for name in folders if name not in excluded]
         for name in names:
             with suppress(OSError):
                 total += (Path(root) / name).lstat().st_blocks * 512

@@ -61,7 +61,7 @@ def build_server(configured: Settings, db: Database) -> ThreadingHTTPServer:
         def do_GET(self) -> None:
             # Without a token: a page of another host could read the figures by DNS rebinding.
             if secret is None and not is_loopback(urlsplit(f"//{self.headers.get('Host', '')}").hostname or ""):
-                self._answer(403, b"This address is for this machine alone.\n")
+                self._answer(403, b"This address is for this machine only.\n")
             elif secret is not None and not _is_authorized(self.headers.get("Authorization", ""), secret):
                 self._answer(401, b"A bearer token is needed.\n", {"WWW-Authenticate": "Bearer"})
             elif self.path.partition("?")[0] not in _METRICS_PATHS:

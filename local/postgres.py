@@ -26,18 +26,16 @@ from pathlib import Path
 from urllib.parse import quote
 
 from local import LocalError, processes
+from local.database_roles import DATABASE_NAME, PREFECT_NAME, SERVICE_NAME, USER_NAME, create_databases
 from local.instance import read_secret, write_private
 from local.processes import Identity
 
-USER_NAME = DATABASE_NAME = "retrieval"
-# Name of the bundled Prefect server's database, and of its role, which may connect to no other database.
-PREFECT_NAME = "prefect"
 # Major version of programs and data.
 POSTGRES_VERSION = "18"
 _SOCKET_LIMIT = 107
 _SOCKET_NAME = "/.s.PGSQL.5432"
 _READY_SECONDS = 60.0
-# Two segments of the write-ahead log, which a recovery begins.
+# Size of two segments of the write-ahead log; a recovery needs them.
 RECOVERY_BYTES = 32 << 20
 
 # Processes of `start` by home; `stop` or the next `start` reaps them.
@@ -87,15 +85,24 @@ class Cluster:
     def url(self) -> str:
         return url(self.home)
 
+    @property
+    def service_url(self) -> str:
+        return service_url(self.home)
+
 
 def url(home: Path) -> str:
-    """Return the database URL of this home with the password; raise LocalError if missing."""
+    """Return the superuser's URL of the service's database in this home; raise LocalError if missing."""
     return _build_url(home, DATABASE_NAME)
+
+
+def service_url(home: Path) -> str:
+    """Return the service role's URL of the service's database; raise LocalError if missing."""
+    return _build_url(home, DATABASE_NAME, user=SERVICE_NAME, password=_derive_password(home, SERVICE_NAME))
 
 
 def prefect_url(home: Path) -> str:
     """Return the URL of Prefect's database in this home."""
-    return _build_url(home, PREFECT_NAME, user=PREFECT_NAME, password=_prefect_password(home))
+    return _build_url(home, PREFECT_NAME, user=PREFECT_NAME, password=_derive_password(home, PREFECT_NAME))
 
 
 def prepare(home: Path) -> Cluster:
@@ -112,14 +119,14 @@ def prepare(home: Path) -> Cluster:
     return cluster
 
 
-def lacks_room(cluster: Cluster) -> str | None:
+def disk_full_problem(cluster: Cluster) -> str | None:
     """Return a sentence if the disk is too full for a recovery, else None."""
     with contextlib.suppress(OSError):
         free = shutil.disk_usage(cluster.data).free
         if free < RECOVERY_BYTES:
             return (
-                f"the disk of {cluster.data} is full ({free >> 20} MB free, it takes {RECOVERY_BYTES >> 20}). Make"
-                " room; it is started by itself then, and nothing that was accepted is lost."
+                f"the disk of {cluster.data} is full ({free >> 20} MB free, {RECOVERY_BYTES >> 20} needed). Make room,"
+                " and it starts automatically; no accepted work is lost."
             )
     return None
 
@@ -138,7 +145,8 @@ def is_ready(cluster: Cluster) -> bool:
     import psycopg
 
     try:
-        _create_databases(cluster)
+        passwords = {role: _derive_password(cluster.home, role) for role in (SERVICE_NAME, PREFECT_NAME)}
+        create_databases(_build_url(cluster.home, "postgres"), cluster.url, passwords)
     except psycopg.OperationalError:
         return False
     return True
@@ -185,7 +193,7 @@ def describe_outage(url: str) -> str | None:
     try:
         psycopg.connect(re.sub(r"^(\w+)\+\w+://", r"\1://", url), connect_timeout=2).close()
     except psycopg.OperationalError:
-        return "its database does not answer. It is started by itself once that does."
+        return "its database does not respond. It starts automatically once the database responds."
     return None
 
 
@@ -281,25 +289,6 @@ def _initdb(identity: Identity, fresh: Path, ctype: str) -> subprocess.Completed
     )
 
 
-def _create_databases(cluster: Cluster) -> None:
-    """Create missing databases, also for data of an earlier version, and update the extension."""
-    import psycopg
-    from psycopg import sql
-
-    with psycopg.connect(_build_url(cluster.home, "postgres"), autocommit=True, connect_timeout=5) as connection:
-        if not connection.execute("SELECT 1 FROM pg_roles WHERE rolname = %s", [PREFECT_NAME]).fetchone():
-            connection.execute(f"CREATE ROLE {PREFECT_NAME} LOGIN")
-        password = sql.Literal(_prefect_password(cluster.home))
-        connection.execute(sql.SQL("ALTER ROLE {} PASSWORD {}").format(sql.Identifier(PREFECT_NAME), password))
-        for database, owner in ((DATABASE_NAME, USER_NAME), (PREFECT_NAME, PREFECT_NAME)):
-            if not connection.execute("SELECT 1 FROM pg_database WHERE datname = %s", [database]).fetchone():
-                connection.execute(f"CREATE DATABASE {database} OWNER {owner}")
-            connection.execute(f"REVOKE CONNECT ON DATABASE {database} FROM PUBLIC")
-    with psycopg.connect(cluster.url, autocommit=True, connect_timeout=5) as connection:
-        connection.execute("CREATE EXTENSION IF NOT EXISTS vector")
-        connection.execute("ALTER EXTENSION vector UPDATE")
-
-
 def _clear_leftovers(cluster: Cluster) -> None:
     """End processes and remove lock files of a crash."""
     _end_server(cluster.data)
@@ -351,16 +340,14 @@ def _create_password(home: Path) -> str:
 
 def _read_recorded(home: Path, name: str) -> str:
     try:
-        return read_secret(home / name, "Put it back from a backup of this home.")
+        return read_secret(home / name, "Restore it from a backup of this home.")
     except FileNotFoundError as error:
-        raise LocalError(f"There is no embedded Postgres in {home} yet: `retrieval up` makes it.") from error
+        raise LocalError(f"There is no embedded Postgres in {home} yet: `retrieval up` creates it.") from error
 
 
-def _prefect_password(home: Path) -> str:
-    """Derive the password from the database's, so that homes and backups hold a single one."""
-    return hmac.new(
-        _read_recorded(home.resolve(), "postgres.password").encode(), PREFECT_NAME.encode(), "sha256"
-    ).hexdigest()
+def _derive_password(home: Path, role: str) -> str:
+    """Derive a role's password from the superuser's, so that homes and backups hold a single one."""
+    return hmac.new(_read_recorded(home.resolve(), "postgres.password").encode(), role.encode(), "sha256").hexdigest()
 
 
 def _build_url(home: Path, database: str, *, user: str = USER_NAME, password: str | None = None) -> str:

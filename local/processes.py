@@ -64,13 +64,13 @@ def end_with_parent(number: int) -> Callable[[], None]:
     return set_death_signal
 
 
-def list_carrying(token: str, *, besides: str = "") -> list[Process]:
-    """Return other processes with this token in their environment, except of the program `besides`."""
+def list_carrying(token: str, *, excluded: str = "") -> list[Process]:
+    """Return other processes with this token in their environment, without those of the program `excluded`."""
     marker = f"{TOKEN_VARIABLE}={token}".encode()
     matching = (
         p for p in _list_processes() if p.pid != os.getpid() and marker in _read_file(p.pid, "environ").split(b"\0")
     )
-    return [p for p in matching if not besides or Path(_read_link(p.pid, "exe")).name != besides]
+    return [p for p in matching if not excluded or Path(_read_link(p.pid, "exe")).name != excluded]
 
 
 def list_working_in(folder: Path, program: str) -> list[Process]:

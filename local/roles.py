@@ -75,7 +75,7 @@ def build_roles(settings: Settings, addresses: Addresses, key: str, record: Inst
     prefect_url = environment.reveal_secret(settings.prefect_database_url)
     has_prefect = not settings.prefect_api_url
     cluster = postgres.prepare(settings.home) if record.embedded or (has_prefect and prefect_url is None) else None
-    url = environment.reveal_secret(settings.database_url) or (cluster.url if cluster else "")
+    url = environment.reveal_secret(settings.database_url) or (cluster.service_url if cluster else "")
     resolved = ResolvedAddresses(url, key, addresses.prefect, environment.prefect_login(settings))
     token = {processes.TOKEN_VARIABLE: record.token}
     common = token | port_settings(record.addresses) | {"RETRIEVAL_DRAIN_SECONDS": str(_drain_seconds(settings))}
@@ -102,7 +102,7 @@ def build_roles(settings: Settings, addresses: Addresses, key: str, record: Inst
                 grace=6,
                 identity=cluster.identity,
                 prepare=lambda: postgres.prepare(cluster.home),
-                lacks=lambda: postgres.lacks_room(cluster),
+                lacks=lambda: postgres.disk_full_problem(cluster),
             )
         )
     database = ("postgres",) if cluster else ()

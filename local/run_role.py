@@ -101,13 +101,13 @@ def _prepare_prefect(settings: Settings) -> dict[str, str]:
     database_url = environment.reveal_secret(settings.prefect_database_url)
     if database_url is None:
         raise LocalError(
-            "RETRIEVAL_PREFECT_DATABASE_URL is not set: a Prefect server that is started alone keeps its data in a"
+            "RETRIEVAL_PREFECT_DATABASE_URL is not set: a Prefect server started on its own keeps its data in a"
             " PostgreSQL with the extension pg_trgm. Set it to that database, or run `retrieval up`, which brings one.",
         )
-    alone = settings.model_copy(update={"prefect_api_url": None})
+    own_settings = settings.model_copy(update={"prefect_api_url": None})
     own_url = f"{instance.build_url(settings.prefect_host, settings.prefect_port)}/api"
-    resolved = ResolvedAddresses("", "", own_url, environment.prefect_login(alone))
-    return environment.build_prefect(alone, resolved, roles.prefect_origins(alone), database_url)
+    resolved = ResolvedAddresses("", "", own_url, environment.prefect_login(own_settings))
+    return environment.build_prefect(own_settings, resolved, roles.prefect_origins(own_settings), database_url)
 
 
 def _prepare_ui(settings: Settings) -> dict[str, str]:
@@ -199,7 +199,7 @@ def bootstrap_installation(settings: Settings) -> None:
     with closing(Database(url, size=2)) as db:
         if reason := files_folder.claim_folder(db, settings):
             raise LocalError(reason)
-        installation = bootstrap.ensure_installation(db, ring)
+        installation = bootstrap.ensure_installation(db, ring, settings)
         service = {
             "apiKey": _find_key(db, ring, settings, installation),
             "organizationId": installation.organization_id,

@@ -153,10 +153,10 @@ def _supervise(settings: Settings, home: Path, *, show_key: bool) -> None:
     record.embedded = environment.reveal_secret(settings.database_url) is None
     record.addresses = {"api": at.api, "prefect": at.prefect, "ui": at.ui, "metrics": at.metrics}
     console = Console()
-    supervisor = Supervisor(home, record, console.say)
+    supervisor = Supervisor(home, record, console.print_line)
     supervisor.handle_signals()
     try:
-        console.say(_STARTING_MESSAGE.format(home))
+        console.print_line(_STARTING_MESSAGE.format(home))
         for role in roles.build_roles(settings, at, key, record):
             supervisor.add_role(role)
         supervisor.wait_ready(_START_SECONDS, console.report_start)
@@ -171,29 +171,29 @@ def _supervise(settings: Settings, home: Path, *, show_key: bool) -> None:
         record.phase = "ready"
         instance.save_record(home, record)
         ready = f"The service is ready after {console.elapsed_seconds():.1f} s."
-        console.say(build_banner(service, _create_sign_in_link(home, service)) if show_key else ready)
+        console.print_line(build_banner(service, _create_sign_in_link(home, service)) if show_key else ready)
         supervisor.watch_roles()
     except StopRequested:
-        console.say(STOPPING_MESSAGE)
+        console.print_line(STOPPING_MESSAGE)
     finally:
         console.restart_clock()
         supervisor.stop_roles(console.report_stop)
         postgres.stop(home)
         instance.clear_home(home)
         console.clear()
-    console.say(f"Stopped after {console.elapsed_seconds():.1f} s.")
+    console.print_line(f"Stopped after {console.elapsed_seconds():.1f} s.")
 
 
 def _wait_until_ready(child: subprocess.Popen[bytes], home: Path, offset: int) -> int:
     deadline = time.monotonic() + _DETACHED_SECONDS
     console = Console()
-    console.say(_STARTING_MESSAGE.format(home))
+    console.print_line(_STARTING_MESSAGE.format(home))
     while child.poll() is None:
         record = instance.find_running(home)
         console.report_start(record.roles if record and record.pid == child.pid else ())
         if record and record.pid == child.pid and record.phase == "ready":
             service = instance.read_service(home)
-            console.say(build_banner(service, _create_sign_in_link(home, service)))
+            console.print_line(build_banner(service, _create_sign_in_link(home, service)))
             child.returncode = 0  # the instance continues without this process
             return 0
         if time.monotonic() > deadline:
@@ -256,7 +256,7 @@ def build_banner(service: dict[str, Any], sign_in_link: str | None = None) -> st
         "",
         SEARCH_COMMAND,
         "",
-        "In another terminal, this sets the variables, and finds the commands `retrieval` and `prefect`:",
+        "In another terminal, this sets the variables and adds the commands `retrieval` and `prefect` to PATH:",
         "",
         f'eval "$({shlex.quote(str(Path(sys.executable).with_name("retrieval")))} env)"',
         "",

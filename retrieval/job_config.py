@@ -17,7 +17,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, LiteralString
+from typing import Any, Final, LiteralString
 
 from retrieval.ports import OcrStrategy
 from retrieval.principals import Access
@@ -122,6 +122,8 @@ NEW_METADATA: LiteralString = "coalesce(nullif(j.config -> 'metadata', 'null'), 
 NEW_ACCESS: LiteralString = "nullif(j.config -> 'access', 'null')"
 # Acceptance of the request of a job `j`.
 ACCEPTED_AT: LiteralString = "coalesce((j.config ->> 'acceptedAt')::timestamptz, j.created_at)"
+# Field of a request to list everything once.
+FULL_LISTING: Final = "fullListing"
 # True for jobs `j` that only list items for selection.
 IS_PICKER_LISTING: LiteralString = "coalesce(j.config -> 'request' ? 'pick', false)"
 IS_SCHEDULED: LiteralString = "j.config ? 'scheduled'"
@@ -131,6 +133,6 @@ CHANGEABLE_SOURCES = frozenset({"TEXT", "LOCAL_FILE", "URLS_LIST"})
 CHANGED_CONFIG: LiteralString = "j.config || %(changes)s::jsonb"
 # Config of a scheduled job that repeats a job `j`.
 REPEATED_CONFIG: LiteralString = """
-    j.config || jsonb_build_object('scheduled', true, 'acceptedAt', coalesce(
+    (j.config #- '{request,fullListing}') || jsonb_build_object('scheduled', true, 'acceptedAt', coalesce(
         nullif(j.config -> 'acceptedAt', 'null'), to_jsonb(j.created_at)))
 """

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import stat
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from ipaddress import IPv4Network, IPv6Network
@@ -22,89 +21,29 @@ from pydantic import (
     ValidationInfo,
     field_validator,
 )
-from pydantic.fields import FieldInfo
-from pydantic_settings import BaseSettings, NoDecode, PydanticBaseSettingsSource, SettingsConfigDict
+from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from retrieval import principals
 from retrieval.errors import ErrorCode, ServiceError
 
-_MAX_SECRET_FILE_BYTES = 64 * 1024
+
+def _require_object(value: SecretStr | None) -> SecretStr | None:
+    text = value.get_secret_value() if value else ""
+    with suppress(ValueError):
+        if not text or isinstance(json.loads(text), dict):
+            return value if text else None
+    raise ValueError("not the JSON object that is needed here")
 
 
-class FileProblem(Exception):
-    """Unusable file of a setting: name and problem, without path or content."""
-
-    def __init__(self, name: str, problem: str) -> None:
-        self.name, self.problem = name, problem
-        super().__init__(f"{name}: {problem}")
-
-
-def secret_fields(settings: type[BaseSettings]) -> tuple[str, ...]:
-    return tuple(name for name, field in settings.model_fields.items() if "SecretStr" in str(field.annotation))
-
-
-class SecretFiles(PydanticBaseSettingsSource):
-    """Settings source of secrets in files. Raises FileProblem."""
-
-    def __init__(self, settings_cls: type[BaseSettings], sources: Iterable[PydanticBaseSettingsSource]) -> None:
-        super().__init__(settings_cls)
-        self._sources = [getattr(source, "env_vars", {}) for source in sources]
-
-    def get_field_value(self, field: FieldInfo, field_name: str) -> tuple[Any, str, bool]:  # noqa: ARG002
-        return None, field_name, False  # `__call__` answers for all fields at once
-
-    def __call__(self) -> dict[str, Any]:
-        prefix = str(self.config.get("env_prefix", "")).lower()
-        return dict(read_secret_files(secret_fields(self.settings_cls), self._sources, prefix=prefix))
-
-
-def read_secret_files(
-    fields: Iterable[str], sources: Iterable[Mapping[str, str | None]], *, prefix: str
-) -> dict[str, str]:
-    """Return the content of secrets given as files, by field.
-
-    `sources`: variables by lower-case name, in order of precedence; `<prefix><field>_file` is an absolute path. Raises
-    FileProblem for an unusable file, or a value and a file in one source.
-    """
-    secrets: dict[str, str] = {}
-    decided: set[str] = set()
-    for variables in sources:
-        for field in fields:
-            value, path = variables.get(prefix + field), variables.get(f"{prefix}{field}_file")
-            if field in decided:
-                continue
-            if path and value:
-                raise FileProblem(f"{prefix}{field}_file".upper(), f"{prefix}{field}".upper() + " is set as well")
-            if path:
-                secrets[field] = _content(f"{prefix}{field}_file".upper(), Path(path))
-            if path or value is not None:
-                decided.add(field)
-    return secrets
-
-
-def _content(name: str, file: Path) -> str:
-    """Return the content without byte order mark and surrounding white space."""
-    if not file.is_absolute():
-        raise FileProblem(name, "not the absolute path of a file")
+def _join_table(value: object) -> object:
     try:
-        if not stat.S_ISREG(file.stat().st_mode):
-            raise FileProblem(name, "not a regular file")
-        with file.open("rb") as opened:
-            content = opened.read(_MAX_SECRET_FILE_BYTES + 1)
-        if len(content) > _MAX_SECRET_FILE_BYTES:
-            raise FileProblem(name, f"the file is larger than {_MAX_SECRET_FILE_BYTES} bytes")
-        text = content.decode("utf-8-sig").strip()
-    except (FileNotFoundError, NotADirectoryError):
-        raise FileProblem(name, "there is no such file") from None
-    except PermissionError:
-        raise FileProblem(name, "this user may not read the file") from None
-    except UnicodeDecodeError:
-        raise FileProblem(name, "the file is not UTF-8") from None
-    except (OSError, ValueError):
-        raise FileProblem(name, "the file cannot be read") from None
-    if not text or not text.isprintable():
-        raise FileProblem(name, "the file is empty" if not text else "the file does not hold one line of text")
-    return text
+        return json.dumps(value) if isinstance(value, Mapping) else value
+    except TypeError:
+        raise ValueError("a date or time is no JSON: write it as a string") from None
+
+
+# JSON, or a table of TOML.
+NamespaceDefaults = Annotated[SecretStr | None, BeforeValidator(_join_table), AfterValidator(_require_object)]
 
 
 def split_list(value: object) -> object:
@@ -235,6 +174,15 @@ class OAuthEndpoints(BaseModel):
     revoke: Url = None
     # Former addresses with stored secrets to send here; `public` for the vendor's own.
     replaces: tuple[str, ...] = ()
+
+
+class OAuthApp(BaseModel):
+    """App of the operator at a service."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    client_id: str = Field(min_length=1)
+    client_secret: SecretStr = Field(min_length=1)
 
 
 class Endpoint(BaseModel):

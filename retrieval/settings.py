@@ -11,6 +11,8 @@ import platformdirs
 from pydantic import Field, SecretStr, ValidationError, ValidationInfo, field_validator
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, SettingsError
 
+from retrieval.config_file import ConfigFile
+from retrieval.secret_files import FileProblem, SecretFiles, secret_fields
 from retrieval.security.secrets import KeyRing, SecretError
 from retrieval.setting_values import (
     BoundedSettings,
@@ -18,23 +20,22 @@ from retrieval.setting_values import (
     DatabaseUrl,
     EgressProxy,
     Endpoint,
-    FileProblem,
     Folders,
     Issuer,
     Language,
     Names,
+    NamespaceDefaults,
     Networks,
+    OAuthApp,
     OAuthEndpoints,
     OidcRole,
     Origins,
     Places,
     PrefectDatabaseUrl,
     PrefectLogin,
-    SecretFiles,
     Url,
     WrongSetting,
     describe_problem,
-    secret_fields,
     variable_name,
 )
 
@@ -44,17 +45,19 @@ DEFAULT_HOME = (
     PROJECT_ROOT / ".retrieval" if IS_CHECKOUT else platformdirs.user_data_path("retrieval-service", appauthor=False)
 )
 ENV_FILE = Path(".env") if IS_CHECKOUT else DEFAULT_HOME / ".env"
+CONFIG_FILE = ENV_FILE.with_name("retrieval.toml")
 
 
 class Settings(BoundedSettings, BaseSettings):
-    """Settings with their defaults. Operators read the comments and docstrings below in the documentation and
-    `.env.example`."""
+    """Settings with their defaults; comments and docstrings below are documentation and `.env.example`."""
 
     model_config = SettingsConfigDict(env_prefix="RETRIEVAL_", env_file=ENV_FILE, extra="ignore", frozen=True)
 
     # Storage locations
     home: Path = DEFAULT_HOME
     """Directory of all state: `.retrieval` in a checkout, else `retrieval-service` in the user's data directory."""
+    config: Path | None = None
+    """Path of the configuration file; `retrieval.toml` next to `.env` if absent."""
     database_url: DatabaseUrl = None
     """PostgreSQL with pgvector, as `postgresql://user:password@host/database`; the embedded one if absent."""
     secret_key: SecretStr | None = None
@@ -85,15 +88,13 @@ class Settings(BoundedSettings, BaseSettings):
     metrics_token: SecretStr | None = None
     """Bearer token of the metrics port; none on loopback if absent."""
     trusted_proxies: Networks = []
-    """Addresses of proxies before the API, comma-separated, such as `10.0.0.5,10.1.0.0/16`. `X-Forwarded-For` is
-    trusted from these only."""
+    """Addresses of proxies before the API whose `X-Forwarded-For` is trusted, such as `10.0.0.5,10.1.0.0/16`."""
     public_url: Url = None
     """URL of the API for clients, in signed links and OAuth redirect URIs; the API's own address if absent."""
     mcp_hosts: Names = []
     """Host names of `/mcp` next to the public URL and loopback, comma-separated; others are refused."""
     cors_origins: Origins = []
-    """Origins of scripts that may call `/v1` (CORS), comma-separated, as
-    `https://app.example.com,https://*.example.org`."""
+    """Origins of scripts that may call `/v1` (CORS), as `https://app.example.com,https://*.example.org`."""
     link_seconds: int = Field(default=3600, ge=1, le=604800)
     """Validity of a signed link to a document's file, in seconds."""
     prefect_api_url: Url = None
@@ -101,8 +102,7 @@ class Settings(BoundedSettings, BaseSettings):
     prefect_host: str = "127.0.0.1"
     """Interface of the bundled Prefect server. It speaks plain HTTP."""
     prefect_names: Names = []
-    """Host names of the bundled Prefect server besides 127.0.0.1 and localhost, comma-separated, such as
-    `prefect,prefect.internal`; requests to other hosts are refused."""
+    """Host names of the bundled Prefect server besides localhost; requests to other hosts are refused."""
     prefect_login: PrefectLogin = None
     """`name:password` of the bundled Prefect server, or of your own (its `PREFECT_API_AUTH_STRING`). If absent, the
     bundled server's is created on first start."""
@@ -157,6 +157,8 @@ class Settings(BoundedSettings, BaseSettings):
     """Currency of the prices."""
 
     # What namespaces may use
+    default_namespace: NamespaceDefaults = None
+    """Configs of a new namespace that does not send them: the JSON of `POST /v1/namespaces` without `name`."""
     allow_local_files: bool = True
     """Allow the file storage `LOCAL`."""
     allow_pgvector: bool = True
@@ -191,8 +193,7 @@ class Settings(BoundedSettings, BaseSettings):
 
     # Sign-in by OpenID Connect
     oidc_issuer: Issuer = None
-    """Issuer of accepted bearer tokens, exactly as in their `iss`, such as `https://login.example.com/realms/staff`.
-    Only API keys if absent."""
+    """Issuer of accepted bearer tokens, exactly as in their `iss`; only API keys if absent."""
     oidc_audience: Names = []
     """Accepted audiences (`aud`), comma-separated; `RETRIEVAL_OIDC_CLIENT_ID` is accepted, too."""
     oidc_clients: Names = []
@@ -256,6 +257,8 @@ class Settings(BoundedSettings, BaseSettings):
     """Allowed hosts of `clientRedirectUrl`, comma-separated; an empty list allows every host."""
     oauth_endpoints: dict[str, OAuthEndpoints] = {}
     """Other OAuth2 endpoints: `{"BOX": {"authorize": "https://…", "token": "https://…", "revoke": "https://…"}}`."""
+    oauth_apps: dict[str, OAuthApp] = {}
+    """OAuth2 apps for described services, by name: `{"GITLAB": {"client_id": "…", "client_secret": "…"}}`."""
     source_folders: Folders = []
     """Folders with subfolders for connections of OBJECTS: `/srv/files`, or `org_…=/srv/files` for an organization."""
     source_descriptions: Path | None = None
@@ -310,8 +313,7 @@ class Settings(BoundedSettings, BaseSettings):
     archive_all_bytes: int = Field(default=2 * 1024 * 1024 * 1024, ge=1)
     """Unpacked bytes of one archive, archives within it included."""
     ocr_languages: Names = ["eng"]
-    """Languages of scans, by tesseract's names; a start without their data fails. Without tesseract only Latin, Chinese
-    and Japanese script is read."""
+    """Languages of scans, by tesseract's names; their data must be installed."""
     ocr_page_seconds: float = Field(default=240, gt=0)
     """Seconds of CPU time for recognising one page; ten times as many of wall-clock time."""
     ocr_memory_bytes: int = Field(default=1536 * 1024 * 1024, ge=768 * 1024 * 1024)
@@ -320,7 +322,7 @@ class Settings(BoundedSettings, BaseSettings):
     """Most recognised pages of one file."""
     search_seconds: float = Field(default=20, gt=0)
     """Timeout of a search in the database, and of a filtered list, in seconds; then 503, `took_too_long`."""
-    weak_search_days: int = Field(default=0, ge=0, le=3650)
+    weak_search_days: int = Field(default=14, ge=0, le=3650)
     """Days before queries without good results are deleted, recorded for content repair; 0 records none."""
     keyword_language: Language = "english"
     """PostgreSQL text search configuration of texts without a detected language."""
@@ -334,9 +336,10 @@ class Settings(BoundedSettings, BaseSettings):
         dotenv_settings: PydanticBaseSettingsSource,
         file_secret_settings: PydanticBaseSettingsSource,
     ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """Read secrets from `RETRIEVAL_…_FILE`, too: in the environment, else in `.env`."""
-        files = SecretFiles(settings_cls, [env_settings, dotenv_settings])
-        return (init_settings, files, env_settings, dotenv_settings, file_secret_settings)
+        """Read the environment, `.env` and `retrieval.toml`, in this order; in each also secrets from `…_FILE`."""
+        config = ConfigFile(settings_cls, CONFIG_FILE, [env_settings, dotenv_settings])
+        files = SecretFiles(settings_cls, [env_settings, dotenv_settings, config])
+        return (init_settings, files, env_settings, dotenv_settings, config, file_secret_settings)
 
     @field_validator("secret_key")
     @classmethod

@@ -18,10 +18,21 @@ DESCRIBED_SOURCES = (
     "WORDPRESS",
     "SLACK",
     "FRESHDESK",
+    "LINEAR",
+    "TEAMS",
+    "SERVICENOW",
+    "HUBSPOT",
+    "ASANA",
+    "SALESFORCE",
+    "INTERCOM",
+    "MONDAY",
 )
 
 # Connections with address and credentials in the request, without an app.
-CREDENTIAL_SOURCES = ("OBJECTS", *DESCRIBED_SOURCES, "CUSTOM")
+CREDENTIAL_SOURCES = ("OBJECTS", *DESCRIBED_SOURCES, "CUSTOM", "FEED", "SQL")
+
+# Content services that also take an organization's credentials in the request, without an app.
+ORGANIZATION_SOURCES = ("GOOGLE_DRIVE", "ONEDRIVE", "SHAREPOINT", "BOX", "DROPBOX")
 
 # All sources with connections.
 CONNECTED_SOURCES = (*CONTENT_SERVICES, *CREDENTIAL_SOURCES)
@@ -48,6 +59,8 @@ def _config(name: str) -> str:
 
 # Namespace config of the OAuth app by content service, such as googleDriveConfig.
 APP_CONFIGS: Mapping[str, str] = {name: _config(name) for name in CONTENT_SERVICES}
+
+MISSING_APP_MESSAGE = "The namespace has no {app}: set it first, with the client id and secret of your app."
 
 # Document type by source with discovery.
 DOCUMENT_TYPES: Mapping[str, str] = {

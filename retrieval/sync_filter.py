@@ -186,7 +186,7 @@ def _path_fault(path: str, *, empty_path: bool) -> str:
     if {".", ".."} & set(parts):
         return 'has a path with "." or "..": paths begin at the top of the account'
     if any(ANY_FOLDERS in part and part != ANY_FOLDERS for part in parts):
-        return "has ** beside other characters: ** stands alone between slashes"
+        return "has ** next to other characters: ** must be a whole part between slashes"
     return ""
 
 

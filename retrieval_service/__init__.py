@@ -1,6 +1,6 @@
-"""The package that a wheel installs; a checkout has the service's packages beside it.
+"""The package that a wheel installs; a checkout has the service's packages next to it.
 
-In a wheel they lie below `packages/`, which is on the path of the service's own processes alone: `api`, `flows` and the
+In a wheel they lie below `packages/`, which is only on the path of the service's own processes: `api`, `flows` and the
 others collide with nothing in the environment. Child processes run modules with that folder as their working directory.
 """
 

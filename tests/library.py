@@ -115,7 +115,9 @@ class Library:
             "generation": generation,
             "index": index,
             "text": text,
-            "length": len(text),
+            # Chunks of a document lie apart.
+            "start": index * 10_000,
+            "end": index * 10_000 + len(text),
             "key": key,
             "vector": str([float(value) for value in vector]),
         }
@@ -123,7 +125,7 @@ class Library:
             "with embedded as (insert into embeddings (partition_id, key, values)"
             " values (%(partition)s, %(key)s, %(vector)s::halfvec) on conflict do nothing)"
             ' insert into chunks (partition_id, document_id, generation, index, start, "end", tokens, content,'
-            " embedding_key) values (%(partition)s, %(document)s, %(generation)s, %(index)s, 0, %(length)s, 1,"
+            " embedding_key) values (%(partition)s, %(document)s, %(generation)s, %(index)s, %(start)s, %(end)s, 1,"
             " %(text)s, %(key)s)",
             values,
         )

@@ -8,7 +8,7 @@ import streamlit as st
 from streamlit.navigation.page import Page
 
 from ui import accessibility, session
-from ui.parts import frame, url_state
+from ui.parts import frame, problems, url_state
 
 st.set_page_config(page_title="Retrieval Service", page_icon=str(Path(__file__).with_name("icon.svg")), layout="wide")
 
@@ -22,6 +22,7 @@ NAVIGATION_PAGES = {
     ),
     "Search": (("search", "Search lab", "search", "search"), ("evaluations", "Evaluations", "balance", "search")),
     "Sources": (
+        ("sources", "Sources", "hub", "ingest:read"),
         ("namespaces", "Namespaces", "database", "namespaces:read"),
         ("connections", "Connections", "cable", "connections:read"),
     ),
@@ -80,7 +81,9 @@ def main() -> None:
         return
     url_state.open_page(page.url_path)
     with frame.error_boundary():
+        frame.ask_early(session.current_person())
         frame.show_sidebar(session.current_person())
+        problems.show_strip(session.current_person(), page.url_path)
         frame.show_choice(session.current_person(), page.url_path)
         page.run()
 

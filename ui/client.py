@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import time
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import AbstractContextManager, nullcontext
@@ -18,6 +20,11 @@ CONNECT_TIMEOUT_SECONDS = 3.0
 UPLOAD_TIMEOUT_SECONDS = 300.0
 # The page shows a notice after this time.
 SLOW_NOTICE_SECONDS = 2.0
+# An answer stands for this time in its sign-in, unless the sign-in changes something.
+RECENT_SECONDS = 5.0
+MAX_RECENT_ANSWERS = 100
+# POST requests that change nothing.
+READING_PATHS = frozenset({"/v1/documents", "/v1/search", "/v1/search/hybrid"})
 
 Json = dict[str, Any]
 # Entered while a slow answer is pending.
@@ -75,6 +82,8 @@ class Api:
     # User for whom requests are made; "" for the key itself.
     viewer: str = ""
     silence: TimeoutGuard = field(default_factory=TimeoutGuard, repr=False, compare=False)
+    # Time and answer by person and request.
+    recent: dict[tuple[Api, str], tuple[float, Json]] = field(default_factory=dict, repr=False, compare=False)
 
     def call(self, method: str, path: str, *, body: Json | None = None, **query: Any) -> ApiResponse:
         """Send one request and return the data; ApiError if refused."""
@@ -91,6 +100,20 @@ class Api:
     def get(self, path: str, **query: Any) -> Json:
         return _data_object(self.call("GET", path, **query))
 
+    def recall(self, path: str, *, is_fresh: bool = False, **query: Any) -> Json:
+        """Return the answer of `get`, at most `RECENT_SECONDS` old; `is_fresh`: of now."""
+        return self._recall([path, query], partial(self.get, path, **query), is_fresh=is_fresh)
+
+    def _recall(self, request: list[Any], ask: Callable[[], Json], *, is_fresh: bool = False) -> Json:
+        question = self, json.dumps(request, sort_keys=True)
+        asked_at, answer = self.recent.get(question, (0.0, {}))
+        if is_fresh or time.monotonic() - asked_at > RECENT_SECONDS:
+            asked_at, answer = time.monotonic(), ask()
+            if len(self.recent) >= MAX_RECENT_ANSWERS:
+                self.recent.clear()
+            self.recent[question] = asked_at, answer
+        return answer
+
     def post(self, path: str, body: Json, *, once: str = "") -> Json:
         """Post a body; `once` is the Idempotency-Key."""
         return _data_object(
@@ -106,8 +129,9 @@ class Api:
         cursor: str | None = None,
         include: Iterable[str] = (),
         facets: Iterable[str] = (),
+        recent: bool = False,
     ) -> Json:
-        """List documents by a filter, `size` per page; 0 for statistics only."""
+        """List documents by a filter, `size` per page; 0 for statistics only. `recent`: as in `recall`."""
         body = {
             "namespaceId": namespace,
             "filterConfig": config,
@@ -115,7 +139,9 @@ class Api:
             "includeConfig": {"documents": size > 0, **dict.fromkeys(include, True)},
             "facets": list(facets) or None,
         }
-        return self.post("/v1/documents", {name: value for name, value in body.items() if value is not None})
+        body = {name: value for name, value in body.items() if value is not None}
+        ask = partial(self.post, "/v1/documents", body)
+        return self._recall([body], ask) if recent else ask()
 
     def patch(self, path: str, body: Json) -> Json:
         return _data_object(self.call("PATCH", path, body=body))
@@ -155,7 +181,11 @@ class Api:
             headers["X-On-Behalf-Of"] = quote(self.viewer)
         headers |= {"Idempotency-Key": once} if once else {}
         url = self.base + quote(path, safe="/%")  # paths may contain ids typed by people
-        return self._run_in_thread(partial(_http_client().request, method, url, headers=headers, **options))
+        try:
+            return self._run_in_thread(partial(_http_client().request, method, url, headers=headers, **options))
+        finally:
+            if method != "GET" and path not in READING_PATHS:
+                self.recent.clear()
 
     def _run_in_thread(self, call: Callable[[], ResultT]) -> ResultT:
         """Run a call in another thread; ApiError without an answer or after an earlier timeout."""

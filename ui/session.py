@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Iterable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from urllib.parse import quote, urlencode, urlsplit
@@ -21,7 +22,7 @@ NAMESPACE_PAGE_SIZE = 50
 UNBOUND_SCOPES = frozenset({"namespaces:write", "admin"})
 # Address parameters removed when another namespace is chosen.
 NAMESPACE_PARAMETERS = (
-    *("cursor", "document", "chunk", "run", "runs", "of", "evaluation", "questions"),
+    *("cursor", "document", "chunk", "run", "runs", "retries", "of", "evaluation", "questions"),
     *("site", "connection", "archive", "removals", "set", "tab"),
 )
 # Parameters with the number of rows before a cursor.
@@ -171,7 +172,16 @@ def list_namespaces(person: Person, name: str = "", size: int = NAMESPACE_PAGE_S
     if not person.may("namespaces:read"):
         bound = [{"id": person.namespace, "name": person.namespace}] if person.namespace else []
         return {"namespaces": bound, "totalCount": len(bound)}
-    return person.api.get("/v1/namespaces", name=name.strip(), sort="documents", pageSize=size)
+    return person.api.recall("/v1/namespaces", name=name.strip(), sort="documents", pageSize=size)
+
+
+def namespace_names(person: Person, namespaces: Iterable[str | None]) -> dict[str, str]:
+    """Return the names of namespaces by id, without those that are unknown."""
+    names = {space["id"]: space["name"] for space in list_namespaces(person)["namespaces"]}
+    for namespace in set(filter(None, namespaces)) - names.keys():
+        if (space := find_namespace(person, namespace)) is not None:
+            names[namespace] = space["name"]
+    return names
 
 
 def find_namespace(person: Person, namespace: str | None) -> Json | None:
@@ -179,7 +189,7 @@ def find_namespace(person: Person, namespace: str | None) -> Json | None:
     if not namespace or not person.may("namespaces:read"):
         return {"id": namespace, "name": namespace} if namespace and namespace == person.namespace else None
     try:
-        return dict(person.api.get(f"/v1/namespaces/{quote(namespace, safe='')}")["namespace"])
+        return dict(person.api.recall(f"/v1/namespaces/{quote(namespace, safe='')}")["namespace"])
     except ApiError as error:
         if error.status != 404:
             raise

@@ -54,8 +54,8 @@ def replace_key(sign_in_id: str | None, key: str) -> None:
 
 
 def _write_file(folder: Path, sign_in_id: str, sign_in: SignIn) -> None:
-    ends = time.time() + (LINK_SECONDS if sign_in.once else SIGN_IN_SECONDS)
-    content = json.dumps({"key": sign_in.key, "tenant": sign_in.tenant, "once": sign_in.once, "ends": ends})
+    expires_at = time.time() + (LINK_SECONDS if sign_in.once else SIGN_IN_SECONDS)
+    content = json.dumps({"key": sign_in.key, "tenant": sign_in.tenant, "once": sign_in.once, "ends": expires_at})
     path = _file_path(folder, sign_in_id)
     with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
         file.write(_make_cipher(sign_in_id).encrypt(content.encode()))

@@ -14,6 +14,7 @@ import msgspec
 from api.mcp.inner import OperationCaller
 from api.wire.search import prepend_header
 from connectors import registry
+from retrieval.access import hidden_spans
 from retrieval.access.queries import memberships
 from retrieval.documents import stored_files
 from retrieval.errors import StepError
@@ -225,7 +226,7 @@ async def _read_parsed_text(inner: OperationCaller, document_id: str) -> str | N
 
     def read_text() -> str:
         with registry.make_file_store(config).open(key) as stream:
-            return stored_files.mask_text(stream.read().decode(), document.hidden_spans)
+            return hidden_spans.mask_text(stream.read().decode(), document.hidden_spans)
 
     try:
         return await services.run_in_thread(read_text)
@@ -260,7 +261,7 @@ async def _choose_namespace(inner: OperationCaller, arguments: dict[str, Any]) -
         listing = (await inner.run_operation("GET", "/v1/namespaces", query={"pageSize": 2}))["data"]["namespaces"]
         namespace_id = listing[0]["id"] if len(listing) == 1 else None
     if not isinstance(namespace_id, str) or not namespace_id:
-        raise WrongArgument("namespaceId is required: list_namespaces tells which there are.")
+        raise WrongArgument("namespaceId is required: list_namespaces returns the ids.")
     return namespace_id
 
 

@@ -42,7 +42,7 @@ def result_schema(**properties: Schema) -> Schema:
 
 
 NAMESPACE_SCHEMA = text_schema(
-    "The namespace's id (`ns_…`), as list_namespaces tells it. Where there is one namespace only, it may be left out."
+    "The namespace's id (`ns_…`), as returned by list_namespaces. Optional if there is only one namespace."
 )
 METADATA_SCHEMA = open_object('Free-form metadata to find the document by later, such as {"topic": "seals"}.')
 OBJECT_SCHEMA = {"type": "object"}
@@ -63,7 +63,7 @@ DOCUMENT_FILTER_SCHEMA = open_object(
 HYBRID_SCHEMA = {
     "type": "object",
     "description": "Search by words, too: two weights that sum to 1. Half and half suits names, codes and exact terms;"
-    " without it the search is by meaning alone.",
+    " without it the search is by meaning only.",
     "properties": {
         "semanticWeight": {"type": "number", "minimum": 0, "maximum": 1},
         "keywordWeight": {"type": "number", "minimum": 0, "maximum": 1},
@@ -262,7 +262,7 @@ MCP_TOOLS = (
     Tool(
         name="ingest_urls",
         title="Add web pages",
-        description="Fetch web pages and add their text to a namespace. Answers a job run: get_job_run tells failures.",
+        description="Fetch web pages and add their text to a namespace. Returns a job run; get_job_run lists failures.",
         operation="POST /v1/ingest/urls",
         takes=arguments_schema(
             ("urls",),

@@ -21,6 +21,7 @@ from api.wire.admin import (
     OrganizationDetails,
     Quotas,
     UsageQuery,
+    build_daily_usage,
     build_usage_group,
 )
 from api.wire.audit import AuditAnswer, AuditData, AuditEntry, AuditQuery
@@ -172,7 +173,7 @@ async def read_usage(request: ApiRequest, params: NamedDependency[UsageQuery]) -
 async def _add_usage_groups(request: ApiRequest, params: UsageQuery, data: wire.UsageData) -> None:
     """Add the usage by day, namespace or tenant, if requested."""
     services, organization = request.services, request.caller.organization
-    if params.start is None and params.end is None and params.by is None:
+    if params.start is None and params.end is None and params.by is None and not params.daily:
         return
     today = datetime.now(UTC).date()
     end = params.end or max(today, params.start or today)
@@ -189,6 +190,9 @@ async def _add_usage_groups(request: ApiRequest, params: UsageQuery, data: wire.
     data.used, data.limit = Quotas.from_numbers(uses[None].used), Quotas.from_numbers(uses[None].limits)
     usage_groups = [build_usage_group(entry, by, services.settings.prices, uses.get(entry.key)) for entry in groups]
     data.usage = usage_groups
+    if params.daily:
+        daily_tokens = await usage.list_daily_tokens(services.db, organization, start, end)
+        data.daily = [build_daily_usage(entry, services.settings.prices) for entry in daily_tokens]
 
 
 def _require_name(tenant: str | None, field: str) -> None:

@@ -26,11 +26,11 @@ from retrieval.connections.browsing import SelectableEntry
 from retrieval.connections.connections import AuthorizationStart
 from retrieval.connections.tokens import ConnectionTokens
 from retrieval.documents.queries import connection_documents
-from retrieval.errors import ErrorCode, ServiceError, StepError
+from retrieval.errors import ErrorCode, Fatal, ServiceError, StepError
 from retrieval.namespaces import namespaces
 from retrieval.network import redirects
 from retrieval.ports import Scope, Tokens
-from retrieval.sources import CREDENTIAL_SOURCES, source_slug
+from retrieval.sources import CREDENTIAL_SOURCES, ORGANIZATION_SOURCES, source_slug
 from retrieval.statuses import ConnectionStatus
 
 log = structlog.get_logger()
@@ -57,15 +57,16 @@ async def begin_authorization(
     if (tokens := await _read_config(request, data.connector, data.config)) is not None:
         _check_permissions(data.connector, data.permissions)
         await namespaces.require_namespace(request.services.db, scope.organization, scope.namespace)
-        return tokens
+        if not tokens.by_person:
+            return tokens
     _check_redirect(request.services, data.client_redirect_url or None)
-    return await _begin_authorization(request.services, scope, data.connector, data.permissions)
+    return await _begin_authorization(request.services, scope, data.connector, data.permissions, tokens)
 
 
 @_operation(
     "POST",
     "/v1/connections",
-    tenant=TenantUse.MADE,
+    tenant=TenantUse.ANY,
     failed=ErrorCode.CREATE_CONNECTION_FAILED,
     raises=(ErrorCode.NAMESPACE_NOT_FOUND,),
     dependencies={"start": begin_authorization},
@@ -83,7 +84,8 @@ async def create_connection(
     """Create a connection.
 
     It is PENDING until a person visits the authorizationUrl, which is valid for ten minutes. Connectors without
-    an app, such as OBJECTS or GITHUB, take a `config` instead and are ACTIVE at once.
+    an app of the namespace, such as OBJECTS or GITHUB, take a `config`, and are ACTIVE at once with the credentials of
+    a service.
     """
     connection_id = await connections.add_connection(
         request.services.db,
@@ -172,11 +174,16 @@ async def update_connection(
     stored = await connections.find_connection(services.db, services.ring, scope, connection_id)
     if stored.status == ConnectionStatus.REVOKED:
         raise connections.revoked_error()
-    start: AuthorizationStart | Tokens | None = await _read_config(request, stored.connector, data.config, stored=True)
-    if stored.connector in CREDENTIAL_SOURCES:
+    tokens: Tokens | None = None
+    if data.config is not None:
+        tokens = await _read_config(request, stored.connector, data.config, allowed=stored.has_config)
+    start: AuthorizationStart | Tokens | None = tokens
+    if stored.has_config:
         _check_permissions(stored.connector, change.permissions or stored.permissions)
-    else:
-        start = await _begin_authorization(services, scope, stored.connector, change.permissions or stored.permissions)
+        tokens = tokens or stored.tokens
+    if not stored.has_config or (tokens is not None and tokens.by_person):
+        permissions = change.permissions or stored.permissions
+        start = await _begin_authorization(services, scope, stored.connector, permissions, tokens)
     changed = await connections.change_connection(services.db, services.ring, scope, connection_id, change, start)
     return wire.ConnectionUpdatedAnswer(
         message="Connection updated successfully",
@@ -246,7 +253,7 @@ async def browse_connection(
 
     try:
         async with asyncio.timeout(BROWSE_SECONDS):
-            await services.browsing.run_call(list_folder)
+            await services.browsing.run_call(request.caller.organization, list_folder)
     except TimeoutError as error:
         message = f"{registry.load_source_infos()[stored.connector].title} has not answered in time: try again."
         late = {"Retry-After": "5"}
@@ -286,27 +293,34 @@ def redirect_uri(services: Services, connector: str) -> str:
     """Return the URL registered for the vendor's redirect."""
     # Microsoft refuses 127.0.0.1.
     base = services.settings.base_url
-    if registry.load_connector_infos()[connector].localhost:
+    if registry.load_source_infos()[connector].localhost:
         base = re.sub("^http://127\\.0\\.0\\.1(?=[:/]|$)", "http://localhost", base)
     return f"{base}/v1/oauth/callback/{source_slug(connector)}"
 
 
 async def _begin_authorization(
-    services: Services, scope: Scope, connector: str, permissions: str
+    services: Services, scope: Scope, connector: str, permissions: str, tokens: Tokens | None = None
 ) -> AuthorizationStart:
+    """Begin the authorization of a connection, with the `tokens` of a config."""
     config = await namespaces.get_namespace(services.db, services.ring, scope.organization, scope.namespace)
-    app, sharing = connections.get_app(config, connector), permissions == wire.Permissions.SOURCE
-    authorizer = registry.make_authorizer(connector, app, services.settings, sharing=sharing)
-    return connections.begin_authorization(services.ring, connector, authorizer, redirect_uri(services, connector))
+    app = connections.get_app(config, connector) if tokens is None else {}
+    sharing, access_token = permissions == wire.Permissions.SOURCE, tokens.access_token if tokens else ""
+    authorizer = registry.make_authorizer(connector, app, services.settings, sharing=sharing, access_token=access_token)
+    uri = redirect_uri(services, connector)
+    try:
+        return connections.begin_authorization(services.ring, connector, authorizer, uri, tokens)
+    except Fatal as error:  # the operator's app was removed
+        raise ServiceError(ErrorCode.INVALID_REQUEST, str(error), field="connector", reason="app_not_set") from error
 
 
 async def _read_config(
-    request: ApiRequest, connector: str, config: SourceAddress | None, *, stored: bool = False
+    request: ApiRequest, connector: str, config: SourceAddress | None, *, allowed: bool = True
 ) -> Tokens | None:
-    """Return the tokens of a config; None for a connector with an app or an unchanged config. Raise INVALID_REQUEST."""
-    if config is None and (connector not in CREDENTIAL_SOURCES or stored):
+    """Return the tokens of a config; None for a connector with an app. Raise INVALID_REQUEST."""
+    is_allowed = allowed and connector in {*CREDENTIAL_SOURCES, *ORGANIZATION_SOURCES}
+    if config is None and connector not in CREDENTIAL_SOURCES:
         return None
-    if config is None or connector not in CREDENTIAL_SOURCES:
+    if config is None or not is_allowed:
         problem = f"is needed by {connector}" if config is None else f"is not for {connector}: authorize it instead"
         raise _config_error("config", problem)
     settings = registry.narrow_settings(request.services.settings, request.caller.organization)
@@ -324,7 +338,8 @@ def _config_error(field: str, problem: str) -> ServiceError:
 
 
 def _check_permissions(connector: str, permissions: str) -> None:
-    if permissions == wire.Permissions.SOURCE and not registry.load_source_infos()[connector].shares:
+    can_read = connector in ORGANIZATION_SOURCES or registry.load_source_infos()[connector].shares
+    if permissions == wire.Permissions.SOURCE and not can_read:
         message = "permissions cannot be SOURCE: this connector does not read access lists."
         raise ServiceError(ErrorCode.INVALID_REQUEST, message, field="permissions", reason="not_supported")
 

@@ -32,6 +32,7 @@ from api.request import ApiRequest
 from api.services import Services
 from api.wire import document_parts as wire
 from connectors import registry
+from retrieval.access import hidden_spans
 from retrieval.access.queries import memberships
 from retrieval.documents import listing, receipts, stored_files
 from retrieval.documents.stored_files import PagedDocument, StoredFiles
@@ -257,7 +258,7 @@ async def read_parsed_text(services: Services, files: StoredFiles) -> str:
     """Return a document's parsed text without hidden passages; raise NOT_FOUND or SERVICE_UNAVAILABLE."""
     opened, file = await open_file(services, files, files.parsed_key or "")
     text = b"".join([chunk async for chunk in read_chunks(services, opened, file)]).decode()
-    return stored_files.mask_text(text, files.hidden_spans)
+    return hidden_spans.mask_text(text, files.hidden_spans)
 
 
 async def open_file(

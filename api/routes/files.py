@@ -37,7 +37,7 @@ _CHUNKS_PER_WRITE = 16
     "POST",
     "/v1/files",
     tag="OpenAI",
-    tenant=TenantUse.MADE,
+    tenant=TenantUse.ANY,
     invalid=ErrorCode.INVALID_INGEST_CONFIG,
     form=files.UploadForm,
     creates=True,

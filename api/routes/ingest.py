@@ -53,7 +53,7 @@ def ingestion_operation(
         "POST",
         path,
         tag="Ingestion",
-        tenant=TenantUse.MADE,
+        tenant=TenantUse.ANY,
         invalid=INVALID_CONFIG,
         failed=ErrorCode.INGESTION_FAILED,
         raises=(ErrorCode.NAMESPACE_NOT_FOUND, ErrorCode.INVALID_CHUNK_CONFIG, *raises),
@@ -169,7 +169,7 @@ async def ingest_file(request: ApiRequest) -> wire.IngestAnswer | bytes:
     "/v1/ingest/uploads",
     tag="Ingestion",
     form=files_wire.FileUploadForm,
-    tenant=TenantUse.MADE,
+    tenant=TenantUse.ANY,
     invalid=INVALID_CONFIG,
     failed=ErrorCode.INGESTION_FAILED,
     raises=(ErrorCode.NAMESPACE_NOT_FOUND,),
@@ -232,6 +232,7 @@ async def ingest_files(request: ApiRequest, data: JSONBody[files_wire.IngestFile
         access=(f"{at}.access", config.access),
     )
     async with services.db.async_together():
+        await namespaces.require_namespace(services.db, scope.organization, scope.namespace)
         files = await _take_uploads(services, scope, config)
         if data.dry_run:
             request_files = [_describe_file(file) for file in files]

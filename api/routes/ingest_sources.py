@@ -19,7 +19,7 @@ from retrieval import sync_filter
 from retrieval.connections import connections
 from retrieval.documents import metadata
 from retrieval.errors import ErrorCode, ServiceError
-from retrieval.job_config import Ingestion
+from retrieval.job_config import FULL_LISTING, Ingestion
 from retrieval.jobs import runs
 from retrieval.namespaces import namespaces
 from retrieval.network import urls as web_addresses
@@ -247,7 +247,8 @@ def _describe_selection(config: ConnectorConfig, source: str) -> dict[str, Any]:
                 reason = "id_or_path" if len(entry) != 1 else "invalid_pattern"
                 raise ServiceError(INVALID_CONFIG, f"{at} {wrong}.", field=at, reason=reason)
         fields |= {name: entries} if entries else {}
-    return fields | ({"pick": True} if config.pick else {})
+    fields |= {"pick": True} if config.pick else {}
+    return fields | ({FULL_LISTING: True} if config.full_listing else {})
 
 
 def _make_handler(body: type[Any], source: str, name: str, path: str) -> HTTPRouteHandler:

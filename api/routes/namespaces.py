@@ -6,14 +6,14 @@ import re
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 from litestar.di import NamedDependency
 from litestar.params import FromPath, JSONBody
 from msgspec import UNSET, UnsetType
 
-from api import config_check
+from api import config_check, decode
 from api.operation import idempotent, operation
 from api.permissions import Reach
 from api.request import ApiRequest, TenantUse
@@ -21,7 +21,7 @@ from api.services import Services
 from api.wire import namespaces as wire
 from api.wire.providers import LearnedLimits
 from retrieval import ids
-from retrieval.errors import ErrorCode
+from retrieval.errors import ErrorCode, ServiceError
 from retrieval.evaluations import gate as gates
 from retrieval.ingestion import model_choice, reembedding
 from retrieval.ingestion.chunking.tokenizer import is_model_open
@@ -32,10 +32,13 @@ from retrieval.namespaces.namespaces import (
     EMBEDDING_MODEL,
     FILE_STORAGE,
     LEARNED_FIELD,
+    REQUIRED_CONFIGS,
     VECTOR_STORAGE,
     Config,
     NamespaceConfig,
 )
+from retrieval.setting_values import WrongSetting
+from retrieval.settings import Settings
 
 _operation = partial(operation, tag="Namespaces", invalid=ErrorCode.INVALID_NAMESPACE_CONFIG, tenant=TenantUse.IGNORED)
 _CONFIG_NAME = re.compile("[a-z][A-Za-z]{0,40}Config")
@@ -46,10 +49,24 @@ _PROBE_CODES = (
 )
 
 
+def check_defaults(settings: Settings) -> None:
+    """Check the operator's configs of new namespaces; raise WrongSetting."""
+    configs = namespaces.default_configs(settings)
+    try:
+        decode.convert_members({"name": "default", **configs}, wire.CreateNamespace, ErrorCode.INVALID_NAMESPACE_CONFIG)
+        validation.check_configs(settings, configs)
+    except ServiceError as error:
+        raise WrongSetting([("RETRIEVAL_DEFAULT_NAMESPACE", str(error))]) from None
+
+
 async def check_draft(request: ApiRequest, data: JSONBody[wire.CreateNamespace]) -> NamespaceConfig:
     """Return the namespace to create after checks of its storage, index and models."""
     services = request.services
     name, configs_sent = _split_request(data)
+    configs_sent = namespaces.default_configs(services.settings) | configs_sent
+    for config_name in REQUIRED_CONFIGS:
+        if config_name not in configs_sent:
+            raise validation.invalid_field(config_name, f"{config_name} is required.", "missing")
     configs = {
         key: validation.unmask_secrets(value, {}, key) for key, value in configs_sent.items() if value is not None
     }
@@ -91,6 +108,49 @@ async def create_namespace(request: ApiRequest, draft: NamedDependency[Namespace
     )
     message = "Namespace created successfully" + _note_learned(created) + await _note_ignored(request)
     return wire.NamespaceAnswer(message=message, data=wire.NamespaceData(wire.Namespace.from_namespace(created)))
+
+
+@_operation(
+    "POST",
+    "/v1/namespaces/test",
+    raises=(ErrorCode.NAMESPACE_NOT_FOUND, *_PROBE_CODES),
+    stores=False,
+    example={"embeddingModelConfig": {"provider": "LOCAL", "model": "all-MiniLM-L6-v2"}},
+)
+async def test_namespace(request: ApiRequest, data: JSONBody[wire.DraftConfigs]) -> wire.ConfigTestsAnswer:
+    """Test configs without storing them. Each is tested by a call to its service, within 5 seconds. A vector store is
+    tested with the model that is sent with it, or with the namespace's.
+    """
+    services, timestamp = request.services, datetime.now(UTC)
+    if data.namespace_id is UNSET:
+        present: dict[str, Config] = {key: {} for key in REQUIRED_CONFIGS} | namespaces.default_configs(
+            services.settings
+        )
+        stored = NamespaceConfig(
+            id=ids.namespace_id(),
+            organization_id=request.caller.organization,
+            name="",
+            dimensions=None,
+            created_at=timestamp,
+            updated_at=timestamp,
+            **namespaces.split_configs(present),
+        )
+    else:
+        stored = await _find_namespace(request, data.namespace_id)
+    _, configs_sent = _split_request(data)
+    configs = {area: _unmask_config(services, stored, area, value) for area, value in configs_sent.items() if value}
+    validation.check_configs(services.settings, configs)
+    draft_configs = stored.configs() | configs
+    if VECTOR_STORAGE in configs and not draft_configs[EMBEDDING_MODEL]:
+        message = f"{EMBEDDING_MODEL} is required: the model decides the length of the vectors in the store."
+        raise validation.invalid_field(EMBEDDING_MODEL, message, "missing")
+    sent_to = {**stored.sent_to, **destinations.list_destinations(services.settings, configs)}
+    draft = replace(stored, sent_to=sent_to, **namespaces.split_configs(draft_configs))
+    results = await config_check.test_configs(services, draft, configs)
+    return wire.ConfigTestsAnswer(
+        message="Configs tested" + await _note_ignored(request),
+        data=wire.ConfigTestsData([_present_result(result) for result in results]),
+    )
 
 
 @_operation("GET", "/v1/namespaces", invalid=ErrorCode.INVALID_REQUEST)
@@ -176,13 +236,28 @@ async def delete_namespace(request: ApiRequest, namespace_id: FromPath[str]) -> 
     )
 
 
-ROUTE_HANDLERS = (create_namespace, list_namespaces, get_namespace, update_namespace, delete_namespace)
+ROUTE_HANDLERS = (
+    create_namespace,
+    test_namespace,
+    list_namespaces,
+    get_namespace,
+    update_namespace,
+    delete_namespace,
+)
 
 
 def _present_namespace(request: ApiRequest, namespace: NamespaceConfig) -> wire.Namespace:
     """Return the namespace as visible to the key or user."""
     name_only = request.reach is Reach.NAMES or request.principal is not None
     return wire.Namespace.name_of(namespace) if name_only else wire.Namespace.from_namespace(namespace)
+
+
+def _present_result(result: config_check.CheckResult) -> wire.ConfigTest:
+    error = result.error
+    if error is None:
+        return wire.ConfigTest(result.field, "PASSED", result.observation, round(result.seconds, 3))
+    outcome: Literal["FAILED", "NOT_TESTED"] = "NOT_TESTED" if error.reason == config_check.POSTPONED else "FAILED"
+    return wire.ConfigTest(result.field, outcome, str(error), round(result.seconds, 3), error.field)
 
 
 async def _find_namespace(request: ApiRequest, namespace_id: FromPath[str]) -> NamespaceConfig:
@@ -218,7 +293,7 @@ def _unmask_config(services: Services, stored: NamespaceConfig, area: str, confi
     return validation.unmask_secrets(config, stored_config, area, moved=moved)
 
 
-def _split_request(body: wire.CreateNamespace | wire.UpdateNamespace) -> tuple[str, dict[str, Any]]:
+def _split_request(body: wire.CreateNamespace | wire.UpdateNamespace | wire.DraftConfigs) -> tuple[str, dict[str, Any]]:
     """Return the name, "" if absent, and the sent configs; None for null."""
     members = msgspec.to_builtins(body)
     return members.get("name", ""), {key: members[key] for key in CONFIG_NAMES if key in members}

@@ -93,7 +93,7 @@ class AuthorizationOutcome:
 
 
 async def _take_authorization(services: Services, state: str, connector: str) -> ConsumedState:
-    is_valid = bool(state) and connector in sources.APP_CONFIGS
+    is_valid = bool(state) and connector in sources.CONNECTED_SOURCES
     authorization = await connections.take_state(services.db, services.ring, state, connector) if is_valid else None
     if authorization is None:
         raise ServiceError(
@@ -119,7 +119,10 @@ async def _store_authorization(
     try:
         config = await namespaces.get_namespace(services.db, services.ring, scope.organization, scope.namespace)
         authorizer = registry.make_authorizer(
-            connector, connections.get_usable_app(config, connector, services.settings), services.settings
+            connector,
+            connections.get_usable_app(config, connector, services.settings),
+            services.settings,
+            access_token=authorization.access_token,
         )
         tokens = await services.run_in_thread(
             authorizer.exchange_code,

@@ -11,11 +11,13 @@ from litestar.di import NamedDependency
 from litestar.openapi.spec import OpenAPIMediaType, OpenAPIResponse
 from msgspec import UNSET
 
+from api import problems
 from api.openapi import public_operation_class, schema_reference
 from api.operation import operation
 from api.request import ApiRequest, TenantUse
 from api.services import Services
 from api.wire.activity import ActivityAnswer, ActivityData, ActivityQuery, Health, QueueAnswer, QueueData, Readiness
+from api.wire.problems import ProblemsAnswer, ProblemsData, ProblemsQuery
 from connectors import registry
 from retrieval.database.database import UNAVAILABLE_ERRORS
 from retrieval.errors import ErrorCode
@@ -52,8 +54,27 @@ async def read_queue(request: ApiRequest) -> QueueAnswer:
     Waiting job runs of the organization, the reasons they wait, and running batches; for all tenants.
     """
     queue = await work.read_queue(request.services.db, request.caller.organization)
-    data = QueueData.from_queue(queue, registry.list_parser_warnings(), await request.services.storage.list_problems())
+    listed = await problems.list_service_problems(request.services, queue)
+    unstored = await request.services.storage.list_problems()
+    data = QueueData.from_queue(queue, registry.list_parser_warnings(), unstored, listed)
     return QueueAnswer(message="Queue fetched successfully", data=data)
+
+
+@operation(
+    "GET",
+    "/v1/problems",
+    tag="Administration",
+    invalid=ErrorCode.INVALID_REQUEST,
+    raises=(ErrorCode.NAMESPACE_NOT_FOUND,),
+)
+async def list_problems(request: ApiRequest, params: NamedDependency[ProblemsQuery]) -> ProblemsAnswer:
+    """List problems.
+
+    What blocks, fails or waits for a person, the most severe first: of the installation, and of a namespace if one is
+    given. Connections and documents are included if the key may read them.
+    """
+    listed = await problems.read_problems(request, params.namespace_id)
+    return ProblemsAnswer(message="Problems fetched successfully", data=ProblemsData(listed))
 
 
 @operation(
@@ -155,6 +176,7 @@ def _answer_json(status: int, content: Health | Readiness, headers: dict[str, st
 ROUTE_HANDLERS = (
     read_activity,
     read_queue,
+    list_problems,
     read_metrics,
     health,
     ready,

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from functools import partial
-from urllib.parse import urlsplit
 
 from litestar.di import NamedDependency
 from litestar.params import FromPath, JSONBody
 from msgspec import UNSET, UnsetType
 
 from api import auth, flow_runs
+from api.flow_runs import build_prefect_url
 from api.operation import idempotent, operation
 from api.request import ApiRequest
 from api.wire import runs as wire
@@ -25,7 +25,7 @@ from retrieval.statuses import RunStatus
 
 _RUN_PATH = "/v1/ingest-job-runs/{ingest_job_run_id:str}"
 _NAMESPACE_EXAMPLE = {"namespaceId": "ns_06gzpnn6z30k9qdmrw54faz30gfpw60mq5r0"}
-_operation = partial(operation, tag="Ingestion", invalid=ErrorCode.INVALID_REQUEST)
+_operation = partial(operation, tag="Job runs", invalid=ErrorCode.INVALID_REQUEST)
 _NOT_FOUND_CODES = (ErrorCode.NAMESPACE_NOT_FOUND, ErrorCode.INGEST_JOB_RUN_NOT_FOUND)
 
 
@@ -184,8 +184,4 @@ async def _answer_run(
 
 def prefect_url(settings: Settings, flow_run_id: str | None) -> str | None:
     """Return the flow run's page in Prefect, without credentials of the API's address."""
-    if not settings.prefect_api_url or flow_run_id is None:
-        return None
-    api = urlsplit(settings.prefect_api_url)
-    base = f"{api.scheme}://{api.netloc.rpartition('@')[2]}{api.path.rstrip('/').removesuffix('/api')}"
-    return f"{base}/runs/flow-run/{flow_run_id}"
+    return None if flow_run_id is None else build_prefect_url(settings, f"runs/flow-run/{flow_run_id}")

@@ -54,7 +54,7 @@ _read_hybrid = decode.make_json_reader(HybridSearchRequest, _INVALID_REQUEST)
 
 @_operation("/v1/search", raises=(ErrorCode.NAMESPACE_NOT_FOUND,), example=_SEARCH_EXAMPLE)
 async def semantic_search(request: ApiRequest, data: JSONBody[SearchRequest]) -> SearchAnswer:
-    """Semantic search. The score of a result is the cosine similarity of query and content."""
+    """Semantic search. The score is the cosine similarity of query and content; 0 if the model calls them unrelated."""
     return SearchAnswer(message=_SUCCESS_MESSAGE, data=await searches.answer_search(request, data))
 
 
@@ -71,7 +71,7 @@ async def hybrid_search(request: ApiRequest, data: JSONBody[HybridSearchRequest]
 
 @_operation(
     "/v1/search/batch",
-    whole=False,
+    checks_whole_body=False,
     raises=(ErrorCode.NAMESPACE_NOT_FOUND,),
     example={
         "namespaceId": _SEARCH_EXAMPLE["namespaceId"],
@@ -84,7 +84,7 @@ async def hybrid_search(request: ApiRequest, data: JSONBody[HybridSearchRequest]
 async def batch_search(request: ApiRequest, data: JSONBody[SearchBatchRequest]) -> SearchBatchAnswer:
     """Run several searches.
 
-    Each query has the same answer as alone: `results` or an `error`. A missing namespace of the batch
+    Each query has the same answer as in a request of its own: `results` or an `error`. A missing namespace of the batch
     fails all queries; one that a query names fails that query. Each query counts as a request.
     """
     if further := len(data.queries) - 1:
@@ -134,8 +134,8 @@ async def why_search(request: ApiRequest, data: JSONBody[WhyRequest]) -> WhyAnsw
 async def list_weak_searches(request: ApiRequest, params: NamedDependency[WeakSearchesQuery]) -> WeakSearchesAnswer:
     """List queries without good results.
 
-    Queries whose results probably did not answer them, the most frequent first. They are recorded only if the operator
-    sets `RETRIEVAL_WEAK_SEARCH_DAYS`, never for searches with `explain`, and without who searched.
+    Queries whose results probably did not answer them, the most frequent first. They are recorded for
+    `RETRIEVAL_WEAK_SEARCH_DAYS` (14; 0 records none), never for searches with `explain`, and without who searched.
     """
     db, scope, days = (
         request.services.db,

@@ -44,7 +44,7 @@ _operation = partial(operation, tag="OpenAI", invalid=wire.INVALID_REQUEST)
 _ingesting_operation = partial(
     _operation,
     "POST",
-    tenant=TenantUse.MADE,
+    tenant=TenantUse.ANY,
     raises=(ErrorCode.NAMESPACE_NOT_FOUND, ErrorCode.NOT_FOUND),
     failed=ErrorCode.INGESTION_FAILED,
     notifies=True,

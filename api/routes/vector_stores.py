@@ -22,7 +22,7 @@ from retrieval.database.pagination import ListPosition, PageRequest
 from retrieval.documents.queries import uploads as file_uploads
 from retrieval.errors import ErrorCode
 from retrieval.namespaces import namespaces, queries
-from retrieval.namespaces.namespaces import EMBEDDED_CONFIGS, NamespaceConfig
+from retrieval.namespaces.namespaces import EMBEDDED_CONFIGS, NamespaceConfig, default_configs
 
 _operation = partial(operation, tag="OpenAI", invalid=wire.INVALID_REQUEST)
 _STORE_PATH = "/v1/vector_stores/{namespace_id:str}"
@@ -64,7 +64,8 @@ async def check_store(request: ApiRequest, data: JSONBody[wire.CreateVectorStore
         auth.require_permission(request.caller, find_permission("POST", FILES_PATH))
         wire.build_ingestion(data.chunking_strategy)
         await find_uploads(request, data.list_files())
-    body = msgspec.convert({"name": data.name or wire.DEFAULT_NAME, **EMBEDDED_CONFIGS}, CreateNamespace)
+    configs = default_configs(request.services.settings) or EMBEDDED_CONFIGS
+    body = msgspec.convert({"name": data.name or wire.DEFAULT_NAME, **configs}, CreateNamespace)
     return await namespace_routes.check_draft(request, body)
 
 
@@ -81,7 +82,7 @@ async def check_store(request: ApiRequest, data: JSONBody[wire.CreateVectorStore
 async def create_vector_store(
     request: ApiRequest, data: JSONBody[wire.CreateVectorStore], draft: NamedDependency[NamespaceConfig]
 ) -> wire.VectorStore:
-    """Create a vector store. A namespace with the embedded storage, index and model, and uploaded files, if any."""
+    """Create a vector store. A namespace with the default storage, index and model, and uploaded files, if any."""
     services = request.services
     async with services.db.async_together():
         created = await namespaces.create_namespace(

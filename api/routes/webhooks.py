@@ -123,7 +123,9 @@ async def delete_webhook(request: ApiRequest, webhook_id: FromPath[str]) -> wire
     )
 
 
-@_operation("POST", f"{_WEBHOOK_PATH}/rotate", raises=_NOT_FOUND_CODES, example={"overlapHours": 24}, bare=True)
+@_operation(
+    "POST", f"{_WEBHOOK_PATH}/rotate", raises=_NOT_FOUND_CODES, example={"overlapHours": 24}, body_optional=True
+)
 @idempotent
 async def rotate_webhook(
     request: ApiRequest, webhook_id: FromPath[str], data: JSONBody[wire.RotateWebhook]
@@ -203,4 +205,4 @@ def _require_known(events: list[str]) -> None:
 async def _require_url(request: ApiRequest, url: str) -> None:
     # In a thread: the look-up of a name may take long.
     guard = fetch_guard.make_guard(request.services.settings)
-    await request.services.probing.run_call(partial(endpoints.require_url, guard, url))
+    await request.services.probing.run_call(request.caller.organization, partial(endpoints.require_url, guard, url))

@@ -19,7 +19,8 @@ Names = Annotated[
     Meta(
         max_length=MAX_ACCESS_NAMES,
         description=(
-            f"E-mail addresses, in any case, or ids of your own, compared exactly; {MAX_NAME_BYTES} bytes each."
+            "E-mail addresses (case-insensitive) or your own ids (case-sensitive), at most"
+            f" {MAX_NAME_BYTES} bytes each."
         ),
         examples=[["ada@example.com"]],
     ),
@@ -27,14 +28,14 @@ Names = Annotated[
 
 
 class Denied(Struct):
-    """Users and groups that may not see the document. Denial overrides everything else."""
+    """Users and groups that may not see the document. A denial overrides every permission."""
 
     users: Names | None = None
     groups: Names | None = None
 
 
 class Access(Struct):
-    """Access list of a document. Empty lists without `public` allow no user; denial wins. At most 1,000 names."""
+    """Access list of a document, at most 1,000 names. Without names and `public`, no user may see the document."""
 
     users: Names | None = None
     groups: Names | None = None
@@ -72,14 +73,14 @@ Members = Annotated[list[str], Meta(max_length=MAX_GROUP_MEMBERS, examples=[["ad
 
 
 class GroupMembers(Struct):
-    """Members of a group. Groups may be members of each other: cycles are harmless."""
+    """Members of a group. Groups may be members of each other, in cycles too."""
 
     users: Annotated[Members | None, Meta(description="User names.")] = None
     groups: Annotated[Members | None, Meta(description="Group names.")] = None
 
 
 class PutGroup(Struct, rename="camel"):
-    """The complete members of a group, 10,000 at most. They replace the current ones."""
+    """All members of a group, at most 10,000; they replace the current members."""
 
     namespace_id: NamespaceId
     members: Annotated[GroupMembers, Meta(description="The direct members of the group.")]
@@ -92,7 +93,7 @@ class GroupQuery(Struct, rename="camel"):
 
 
 class DeletedGroupQuery(Struct, rename="camel"):
-    """The namespace of the group. It may be in a JSON body instead, as with other deletions."""
+    """The namespace of the group. As in other deletions, it may be sent in a JSON body instead."""
 
     namespace_id: Annotated[str | None, Meta(description="The namespace's id.")] = None
 

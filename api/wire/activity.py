@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from api.wire.common import DataAnswer, NamespaceId, Timestamp
+from api.wire.problems import Problem
 from retrieval.jobs import activity
 from retrieval.readiness import LoopState, work
 from retrieval.readiness.work import OpenBreaker, WorkingBatch
@@ -154,9 +155,7 @@ class Work(Struct, rename="camel", kw_only=True):
     source: Annotated[str, Meta(description="The source of the content.")]
     job_runs: Annotated[int, Meta(description="Number of job runs that are processed together.")]
     attempt: Annotated[int, Meta(description="Number of the attempt; greater than 1 after a worker was lost.")]
-    document: Annotated[
-        str | None, Meta(description="The document that is processed alone; null if several are processed.")
-    ]
+    document: Annotated[str | None, Meta(description="The document in process; null if there are several.")]
     created_at: Annotated[Timestamp, Meta(description="Time at which the batch was created.")]
     started_at: Annotated[Timestamp | None, Meta(description="Time at which a worker started; null before.")]
     lease_until: Annotated[
@@ -213,18 +212,22 @@ class QueueData(Struct, rename="camel", kw_only=True):
     loops: Annotated[list[DispatcherLoop], Meta(description="The dispatchers' loops.")]
 
     @classmethod
-    def from_queue(cls, queue: work.OrganizationQueue, warnings: list[str], unstored: Sequence[str]) -> QueueData:
+    def from_queue(
+        cls, queue: work.OrganizationQueue, warnings: list[str], unstored: Sequence[str], problems: Sequence[Problem]
+    ) -> QueueData:
         """Return the queue; `unstored` are the reasons why nothing can be stored."""
+        blocking = [problem for problem in problems if problem.severity == "blocked"]
         return cls(
             queued=queue.queued,
             oldest_queued_at=Timestamp.from_datetime(queue.oldest) if queue.oldest else None,
             held=queue.held,
             workers=queue.workers,
-            stalled=bool(unstored) or queue.dispatch.stalled or queue.dispatch.is_held,
+            stalled=bool(blocking) or queue.dispatch.stalled,
             reasons=list(
                 dict.fromkeys(
                     [
                         *unstored,
+                        *(problem.cause for problem in blocking if problem.kind == "WORKER"),
                         *(lever.effect for lever in queue.dispatch.levers if lever.batch is None),
                         *queue.dispatch.reasons,
                         *map(str, queue.dispatch.late),

@@ -194,6 +194,9 @@ class UsageData(Struct, rename="camel"):
     limit: Annotated[Quotas | UnsetType, Meta(description="The organization's quotas.")] = UNSET
     currency: Annotated[str | UnsetType, Meta(description="The currency of the costs.")] = UNSET
     usage: Annotated[list[UsageGroup] | UnsetType, Meta(description="Usage by day, namespace or tenant.")] = UNSET
+    daily: Annotated[
+        list[DailyUsage] | UnsetType, Meta(description="Tokens by day, namespace and model, if requested.")
+    ] = UNSET
 
 
 class UsageAnswer(DataAnswer[UsageData]):
@@ -292,6 +295,18 @@ class UsageQuery(Struct, rename="camel"):
     by: Annotated[
         Literal["day", "namespace", "tenant"] | None, Meta(description="The grouping: by day, namespace or tenant.")
     ] = None
+    daily: Annotated[bool, Meta(description="Whether to return `daily`, the tokens by day and namespace.")] = False
+
+
+class DailyUsage(Struct, rename="camel"):
+    """Tokens of a namespace and model on a day. `cost` is null for a model without a price."""
+
+    day: Annotated[str, Meta(description="The day (UTC).")]
+    namespace_id: Annotated[str, Meta(description="The namespace.")]
+    provider: Annotated[str, Meta(description="The provider.")]
+    model: Annotated[str, Meta(description="The model's name.")]
+    tokens: Annotated[int, Meta(description="Tokens embedded on the day.")]
+    cost: Annotated[float | None, Meta(description="Cost by the price table; null without a price.")]
 
 
 class ModelUsage(Struct, rename="camel"):
@@ -343,7 +358,13 @@ def build_usage_group(
     )
 
 
-def _token_cost(used_tokens: usage.ModelTokens, price: float | None) -> float | None:
+def build_daily_usage(entry: usage.DailyTokens, prices: Mapping[str, float]) -> DailyUsage:
+    """Return the tokens of a day with their cost."""
+    cost = _token_cost(entry, prices.get(f"{entry.provider}/{entry.model}"))
+    return DailyUsage(entry.day, entry.namespace, entry.provider, entry.model, entry.tokens, cost)
+
+
+def _token_cost(used_tokens: usage.ModelTokens | usage.DailyTokens, price: float | None) -> float | None:
     if price is None:
         return 0.0 if used_tokens.provider == "LOCAL" else None
     return round(used_tokens.tokens * price / 1_000_000, 6)

@@ -13,18 +13,18 @@ MinProbability = Annotated[
     Meta(
         ge=0,
         le=1,
-        description="Returns no results if the probability that they answer the query is below this.",
+        description="Minimum probability that the results answer the query; below it, there are no results.",
         examples=[0.3],
     ),
 ]
 NOTE_DESCRIPTION = (
-    "How quotes and exclusions of the query were read, words that were corrected, or why nothing was found: stop words"
-    " alone, or a probability below `minProbability`."
+    "Interpretation of the query's quotes and exclusions, corrected words, or the reason for no results: the query has"
+    " only stop words, or the probability is below `minProbability`."
 )
 
 
 class Answerable(Struct, rename="camel"):
-    """Whether the documents answer the query: in words, and as a probability."""
+    """Estimate of whether the results answer the query, as a verdict and a probability."""
 
     verdict: Annotated[
         Verdict, Meta(description="Likely from a probability of 0.7, unlikely below 0.3.", examples=["likely"])
@@ -47,8 +47,8 @@ class Answerable(Struct, rename="camel"):
     answered_share: Annotated[
         float | UnsetType,
         Meta(
-            description="Share of held-out questions of public sets with this verdict that have an answer. Not after a"
-            " fit.",
+            description="Share of questions with an answer among the held-out questions of public sets with this"
+            " verdict. Absent after a fit on your own questions.",
             examples=[0.9],
         ),
     ] = UNSET
@@ -87,9 +87,9 @@ class Calibration(Struct, rename={"refused_at95": "refusedAt95"}):
     ece: Annotated[float, Meta(description="Expected calibration error, in ten bins.")]
     refused_at95: Annotated[
         float,
-        Meta(description="Share of unanswerable questions below the probability that keeps 95 % of the others."),
+        Meta(description="Share of unanswerable questions below the threshold that keeps 95 % of the answerable ones."),
     ]
-    bins: Annotated[list[CalibrationBin], Meta(description="Reliability by probability; without empty bins.")]
+    bins: Annotated[list[CalibrationBin], Meta(description="Bins by probability, without empty ones.")]
 
 
 class CorrectedWord(Struct):

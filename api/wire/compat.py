@@ -1,5 +1,5 @@
 """Searches in the formats of Dify's external knowledge API and OpenAI's vector stores."""
-# Responses add the fields of every response.
+# The service's common response fields are added.
 
 from __future__ import annotations
 
@@ -162,7 +162,7 @@ class DifyRecord(Struct):
 
 
 class DifyAnswer(Answer, kw_only=True):
-    """Dify's response fields, besides those of every response."""
+    """Dify's response fields, in addition to the common ones."""
 
     records: Annotated[list[DifyRecord], Meta(description="The results, best first.")]
 
@@ -200,11 +200,11 @@ class VectorStoreWeights(Struct):
     text_weight: Annotated[float, Meta(ge=0, le=1_000_000, description="Weight of the keyword score.")]
 
     def to_config(self) -> HybridConfig:
-        both = self.embedding_weight + self.text_weight
-        if not both:
+        total = self.embedding_weight + self.text_weight
+        if not total:
             at = "ranking_options.hybrid_search"
             raise _invalid_request(f"{at}: one of the two weights must be greater than 0.", at, "out_of_bounds")
-        return HybridConfig(self.embedding_weight / both, self.text_weight / both)
+        return HybridConfig(self.embedding_weight / total, self.text_weight / total)
 
 
 class VectorStoreRanking(Struct):
@@ -222,7 +222,7 @@ class VectorStoreSearch(Struct):
 
     query: Annotated[
         QueryText | Annotated[list[QueryText], Meta(min_length=1, max_length=MAX_QUERIES)],
-        Meta(description="The query, at most 8 KB."),
+        Meta(description=f"The query, or up to {MAX_QUERIES} queries, at most 8 KB each."),
     ]
     filters: Annotated[VectorStoreFilter | None, Meta(description="Conditions on the documents' metadata.")] = None
     max_num_results: Annotated[
@@ -261,14 +261,14 @@ class VectorStoreSearch(Struct):
 class VectorStoreContent(Struct):
     """A chunk of the document."""
 
-    text: Annotated[str, Meta(description="The chunk.")]
+    text: Annotated[str, Meta(description="The chunk's text.")]
     type: Annotated[Literal["text"], Meta(description="The kind of content: always text.")] = "text"
 
 
 class VectorStoreDuplicate(Struct):
     """Another document with the text of a chunk."""
 
-    file_id: Annotated[str, Meta(description="The id of the document's upload, else its own.")]
+    file_id: Annotated[str, Meta(description="Id of the uploaded file, or of the document if it was not uploaded.")]
     filename: Annotated[str, Meta(description="The document's name.")]
 
     @classmethod
@@ -281,13 +281,13 @@ class VectorStoreDuplicate(Struct):
 class VectorStoreResult(Struct):
     """A matching document with the best chunks."""
 
-    file_id: Annotated[str, Meta(description="The id of the document's upload, else its own.")]
+    file_id: Annotated[str, Meta(description="Id of the uploaded file, or of the document if it was not uploaded.")]
     filename: Annotated[str, Meta(description="The document's name.")]
     score: Annotated[float, Meta(description="The score of the result.")]
     attributes: Annotated[
         dict[str, Scalar], Meta(description="The document's metadata with string, number and boolean values.")
     ]
-    content: Annotated[list[VectorStoreContent], Meta(description="The chunks that were found, best first.")]
+    content: Annotated[list[VectorStoreContent], Meta(description="The matching chunks, best first.")]
     duplicates: Annotated[
         list[VectorStoreDuplicate] | UnsetType,
         Meta(description="Other documents with the text of one of the chunks. Absent without any."),
@@ -309,7 +309,7 @@ class VectorStoreResult(Struct):
 
 
 class VectorStoreSearchAnswer(Answer, kw_only=True):
-    """OpenAI's response fields, besides those of every response."""
+    """OpenAI's response fields, in addition to the common ones."""
 
     search_query: Annotated[list[str], Meta(description="The queries that were searched.")]
     data: Annotated[list[VectorStoreResult], Meta(description="Documents with their best chunks, best first.")]
@@ -353,7 +353,7 @@ def _date_condition(name: str, op: str, value: Scalar, at: str) -> dict[str, Any
     try:
         stamp = datetime.fromtimestamp(float(number), UTC).isoformat(timespec="milliseconds")
     except (ValueError, OverflowError, OSError) as error:
-        raise _invalid_request(f"{at} is no moment.", at, "out_of_bounds") from error
+        raise _invalid_request(f"{at} must be a date or a time in Unix seconds.", at, "out_of_bounds") from error
     return {"any": [_comparison(name, op, number), _comparison(name, op, {"date": stamp})]}
 
 

@@ -18,7 +18,7 @@ from retrieval.connections.browsing import NewestRequest, SelectableEntry
 from retrieval.connections.connections import ConnectionChange
 from retrieval.ports import Tokens
 from retrieval.security.secrets import mask_secret
-from retrieval.sources import CONNECTED_SOURCES, CREDENTIAL_SOURCES
+from retrieval.sources import CONNECTED_SOURCES
 from retrieval.statuses import ConnectionStatus
 
 Name = Annotated[str, Meta(min_length=1, max_length=200, examples=["Team drive"])]
@@ -160,9 +160,9 @@ class ConnectionConfig(Struct, rename="camel", kw_only=True):
 
     @classmethod
     def from_connection(cls, connection: connections.Connection) -> ConnectionConfig:
-        if connection.connector in CREDENTIAL_SOURCES:
-            return cls(auth_type="CONFIG", credentials=None, url=connection.account or "")
-        tokens = connection.tokens
+        tokens, url = connection.tokens, connection.account or ""
+        if connection.has_config:
+            return cls(auth_type="OAUTH2" if tokens and tokens.by_person else "CONFIG", credentials=None, url=url)
         return cls(credentials=ConnectionCredentials.from_tokens(tokens) if tokens else None)
 
 

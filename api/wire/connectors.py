@@ -140,6 +140,13 @@ class ConnectorConfig(Struct, rename="camel", kw_only=True):
     pick: Annotated[
         bool | None, Meta(description="List without ingesting. New documents stay in BACKLOG until they are resynced.")
     ] = False
+    full_listing: Annotated[
+        bool | None,
+        Meta(
+            description="List everything in this run, which finds deletions that lists of changes do not name."
+            " Unchanged items are not fetched. Schedules do not repeat it."
+        ),
+    ] = False
 
 
 class ConnectorIngestion(Struct, rename="camel", kw_only=True):

@@ -158,11 +158,15 @@ class JobRunDocument(Struct, rename="camel"):
     linked_from: Annotated[
         str | UnsetType, Meta(description="The page that led to it, for a page that a crawl could not fetch.")
     ] = UNSET
+    retried_in: Annotated[
+        str | UnsetType, Meta(description="The later job run that took a failed document, such as a retry.")
+    ] = UNSET
 
     @classmethod
     def from_entry(cls, entry: RunDocument) -> JobRunDocument:
         name = UNSET if entry.name is None else entry.name
-        return cls(entry.id, entry.status, entry.error, name, entry.linked_from or UNSET)
+        linked_from, retried_in = entry.linked_from or UNSET, entry.retried_in or UNSET
+        return cls(entry.id, entry.status, entry.error, name, linked_from, retried_in)
 
 
 class IngestData(Struct, rename="camel"):

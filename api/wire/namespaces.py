@@ -42,15 +42,27 @@ KeywordLanguage = Annotated[
 ]
 
 
-@with_apps(lambda app: app | None, None)
+_DEFAULT_NOTE = " Required, unless the operator has set a default (`RETRIEVAL_DEFAULT_NAMESPACE`)."
+
+
+@with_apps(lambda app: app | UnsetType | None, UNSET)
 class CreateNamespace(Struct, rename="camel", kw_only=True):
     """A namespace to create. Credentials are stored encrypted."""
 
     name: Annotated[Name, Meta(description="The display name.")]
-    file_storage_config: Annotated[FileStorage, Meta(description="Storage of original files and parsed texts.")]
-    vector_storage_config: Annotated[VectorStore, Meta(description="Storage of vectors.")]
-    embedding_model_config: Annotated[EmbeddingModel, Meta(description="Embedding model of documents and queries.")]
-    web_scraper_config: Annotated[WebScraper | None, Meta(description="Web scraper; null without one.")] = None
+    # The route fills them from RETRIEVAL_DEFAULT_NAMESPACE, or refuses the request.
+    file_storage_config: Annotated[
+        FileStorage | UnsetType, Meta(description="Storage of original files and parsed texts." + _DEFAULT_NOTE)
+    ] = UNSET
+    vector_storage_config: Annotated[
+        VectorStore | UnsetType, Meta(description="Storage of vectors." + _DEFAULT_NOTE)
+    ] = UNSET
+    embedding_model_config: Annotated[
+        EmbeddingModel | UnsetType, Meta(description="Embedding model of documents and queries." + _DEFAULT_NOTE)
+    ] = UNSET
+    web_scraper_config: Annotated[WebScraper | UnsetType | None, Meta(description="Web scraper; null without one.")] = (
+        UNSET
+    )
     rerank_config: Annotated[
         RerankConfig | UnsetType | None, Meta(description="Reranker of search results; null removes it.")
     ] = UNSET
@@ -113,6 +125,38 @@ class UpdateNamespace(_NamespaceChanges, kw_only=True):
     gate: Annotated[
         Gate | UnsetType, Meta(description="Condition for activating the new embeddings. Only with `reembed`.")
     ] = UNSET
+
+
+class DraftConfigs(_NamespaceChanges, kw_only=True):
+    """Configs to test. Nothing is stored."""
+
+    namespace_id: Annotated[
+        Annotated[str, Meta(min_length=1, max_length=200)] | UnsetType,
+        Meta(description="Namespace whose stored secrets replace masked ones."),
+    ] = UNSET
+
+
+class ConfigTest(Struct, rename="camel"):
+    """Result of the test of one config."""
+
+    field: Annotated[str, Meta(description="Name of the tested config.", examples=["vectorStorageConfig"])]
+    # A busy service, a model that failed its own test, or a config without a test (scraper, apps).
+    outcome: Annotated[Literal["PASSED", "FAILED", "NOT_TESTED"], Meta(description="The result.")]
+    message: Annotated[str, Meta(description="The observation in one sentence.")]
+    seconds: Annotated[float, Meta(description="Duration of the test.")]
+    error_field: Annotated[
+        str | None, Meta(description="Path of the wrong field, if known.", examples=["vectorStorageConfig.indexHost"])
+    ] = None
+
+
+class ConfigTestsData(Struct):
+    """Results of the tested configs."""
+
+    tests: Annotated[list[ConfigTest], Meta(description="One result per tested config.")]
+
+
+class ConfigTestsAnswer(DataAnswer[ConfigTestsData]):
+    """The results of the tests."""
 
 
 @with_apps(lambda _: ConnectorAppView | UnsetType | None, UNSET)

@@ -41,7 +41,7 @@ SearchRerankConfig = Annotated[
 
 
 def read_reranking(options: RerankOptions | Literal[True, False] | None, *, configured: bool) -> RerankRequest | None:
-    """Return the reranking, or None; `configured` tells whether a reranker exists."""
+    """Return the reranking, or None; `configured`: a reranker exists."""
     if options is False or (options is None and not configured):
         return None
     if not configured:

@@ -37,7 +37,7 @@ class ListQuery(Struct, rename="camel"):
     outcome: Annotated[RunOutcome | None, Meta(description="Only job runs with this outcome.")] = None
     source: Annotated[
         Annotated[str, Meta(max_length=40)] | None,
-        Meta(description="Only job runs of this source. Dry runs match the source that they try."),
+        Meta(description="Only job runs of this source, dry runs of it included."),
     ] = None
     q: Annotated[
         Annotated[str, Meta(max_length=200)] | None,
@@ -58,7 +58,7 @@ class ListQuery(Struct, rename="camel"):
 
 
 class RunQuery(Struct, rename="camel"):
-    """The run's namespace, the maximum number of documents, and the wait for another status."""
+    """Namespace of the job run, maximum number of documents, and wait for a new status."""
 
     namespace_id: NamespaceId
     document_limit: Annotated[
@@ -67,7 +67,7 @@ class RunQuery(Struct, rename="camel"):
     ] = None
     wait_seconds: Annotated[
         Annotated[int, Meta(ge=0, le=30)] | None,
-        Meta(description="Maximum time to wait for another status, in seconds."),
+        Meta(description="Maximum time to wait until the status differs from `since`, in seconds."),
     ] = None
     since: Annotated[StatusName | None, Meta(description="The last known status.")] = None
     with_flow_run: Annotated[
@@ -82,11 +82,11 @@ class RunRequest(Struct, rename="camel"):
 
 
 class RetryRequest(Struct, rename="camel"):
-    """The run's namespace, the failed documents to retry, and changed options."""
+    """Namespace of the job run, failed documents to retry, and changed options."""
 
     namespace_id: NamespaceId
     failure_causes: Annotated[
-        list[FailureCause] | None, Meta(description="Only documents that failed by these causes. Default: all.")
+        list[FailureCause] | None, Meta(description="Only documents with these failure causes. Default: all.")
     ] = None
     ocr_config: Annotated[OcrConfig | None, Meta(description="Settings of text recognition.")] = None
     chunk_config: Chunking = None
@@ -94,14 +94,14 @@ class RetryRequest(Struct, rename="camel"):
 
     def to_changes(self) -> dict[str, Any]:
         """Return the changes to the job's configuration; raise INVALID_CHUNK_CONFIG."""
-        changed: dict[str, Any] = {}
+        changes: dict[str, Any] = {}
         if self.ocr_config is not None:
-            changed["ocr"] = self.ocr_config.strategy.value
+            changes["ocr"] = self.ocr_config.strategy.value
         if self.chunk_config is not None:
             self.chunk_config.check_overlap("chunkConfig")
             size, overlap = self.chunk_config.chunk_size, self.chunk_config.chunk_overlap
-            changed |= {"chunkSize": size, "chunkOverlap": overlap}
-        return changed
+            changes |= {"chunkSize": size, "chunkOverlap": overlap}
+        return changes
 
 
 class JobRunDocuments(Struct):
@@ -115,15 +115,16 @@ class JobRunDocuments(Struct):
 
 
 class FailureCount(Struct):
-    """Failed documents of a cause."""
+    """Number of failed documents with the same cause."""
 
-    cause: Annotated[FailureCause, Meta(description="The cause: which remedy helps.")]
+    cause: Annotated[FailureCause, Meta(description="Cause of the failures; it determines the remedy.")]
     count: Annotated[int, Meta(description="Number of documents.")]
+    open: Annotated[int, Meta(description="Number of these that no later job run has taken, such as a retry.")]
 
 
 class RunProgress(Struct, rename="camel"):
-    """Number of documents by step. Skipped documents were listed and left out, with reasons. Removed documents no
-    longer exist at the source; the removal of many requires confirmation."""
+    """Number of documents by step. Skipped entries were listed but not ingested. Removed documents no longer exist at
+    the source; the removal of many requires confirmation."""
 
     found: Annotated[int, Meta(description="Listed documents.")]
     fetched: Annotated[int, Meta(description="Fetched documents.")]
@@ -132,7 +133,11 @@ class RunProgress(Struct, rename="camel"):
     embedded: Annotated[int, Meta(description="Embedded documents.")]
     upserted: Annotated[int, Meta(description="Documents whose vectors are stored.")]
     failed: Annotated[int, Meta(description="Documents that failed.")]
-    skipped: Annotated[int, Meta(description="Entries that were listed and left out.")] = 0
+    indexed: Annotated[int, Meta(description="Documents that are searchable in the version of this run.")] = 0
+    unchanged: Annotated[int, Meta(description="Documents that were fetched and are as before.")] = 0
+    cancelled: Annotated[int, Meta(description="Cancelled documents.")] = 0
+    open: Annotated[int, Meta(description="Documents that wait or are processed.")] = 0
+    skipped: Annotated[int, Meta(description="Entries that were listed but not ingested.")] = 0
     skipped_reasons: Annotated[dict[str, int], Meta(description="Number of skipped entries by reason.")] = {}
     removed: Annotated[int, Meta(description="Documents removed because they no longer exist at the source.")] = 0
     awaiting_confirmation: Annotated[int, Meta(description="Documents whose removal awaits confirmation.")] = 0
@@ -161,17 +166,17 @@ QueuePosition = Annotated[
 ]
 EstimatedStart = Annotated[
     Timestamp | None,
-    Meta(description="Estimated start by recent throughput. Null if the run does not wait, or if it is unknown."),
+    Meta(description="Estimated start, from recent throughput. Null if unknown, or if the run does not wait."),
 ]
 
 
-ShownDryRun = Annotated[bool, Meta(description="True for a dry run, which ingests nothing; absent otherwise.")]
+DryRunFlag = Annotated[bool, Meta(description="True for a dry run, which ingests nothing; absent otherwise.")]
 RunOutcome = Literal["SUCCEEDED", "COMPLETED_WITH_FAILURES", "FAILED", "CANCELLED"]
 Outcome = Annotated[RunOutcome | None, Meta(description="Result of the run; null before its end.")]
 
 
 class EstimatedCost(Struct):
-    """Cost of the embedding, by the operator's prices."""
+    """Cost of the embedding at the operator's prices."""
 
     amount: Annotated[float, Meta(description="The amount in units of the currency.")]
     currency: Annotated[str, Meta(description="Currency code (ISO 4217).")]
@@ -184,7 +189,7 @@ class PlannedDocument(Struct, rename="camel"):
     action: Annotated[Literal["CREATE", "UPDATE", "REMOVE", "FAILED"], Meta(description="What would happen to it.")]
     error: Annotated[str | None, Meta(description="Reason of the failure; null if it does not fail.")] = None
     linked_from: Annotated[
-        str | None, Meta(description="The page that led to it, for a page that a crawl could not fetch.")
+        str | None, Meta(description="If a crawl could not fetch this page: the page with the link to it.")
     ] = None
 
 
@@ -215,7 +220,7 @@ class DryRunReport(Struct, rename="camel", kw_only=True):
     ] = UNSET
     documents: Annotated[
         list[PlannedDocument] | UnsetType,
-        Meta(description="At most 500 documents of each action, of a sample those that were read. Absent in lists."),
+        Meta(description="At most 500 documents for each action; of a sample, only documents read. Absent in lists."),
     ] = UNSET
 
     @classmethod
@@ -245,7 +250,7 @@ class FlowRun(Struct, rename="camel"):
 
 
 class JobRunData(Struct, rename="camel"):
-    """A job run. COMPLETED after the end of all documents, failed documents included; `outcome` is the result."""
+    """A job run. It is COMPLETED once all its documents have ended, failed ones included; `outcome` is the result."""
 
     id: Annotated[str, Meta(description="The object's id.")]
     name: Annotated[
@@ -275,7 +280,7 @@ class JobRunData(Struct, rename="camel"):
             description="The flow run in Prefect, with `withFlowRun`; null before it exists or without Prefect's URL."
         ),
     ] = UNSET
-    dry_run: ShownDryRun | UnsetType = UNSET
+    dry_run: DryRunFlag | UnsetType = UNSET
     report: Annotated[
         DryRunReport | UnsetType | None, Meta(description="Effects of the ingestion; null until the dry run has ended.")
     ] = UNSET
@@ -285,7 +290,7 @@ class JobRunData(Struct, rename="camel"):
         cls,
         run: JobRun,
         prefect_url: str | None,
-        waiting: QueueEstimate | None = None,
+        queue_estimate: QueueEstimate | None = None,
         flow_run: FlowRun | UnsetType | None = UNSET,
     ) -> JobRunData:
         def list_documents(group: list[RunDocument]) -> list[JobRunDocument]:
@@ -307,10 +312,15 @@ class JobRunData(Struct, rename="camel"):
             ),
             created_at=Timestamp.from_datetime(run.created_at),
             updated_at=Timestamp.from_datetime(run.updated_at),
-            queue_position=waiting.position if waiting else None,
-            estimated_start=Timestamp.from_datetime(waiting.start) if waiting and waiting.start else None,
+            queue_position=queue_estimate.position if queue_estimate else None,
+            estimated_start=(
+                Timestamp.from_datetime(queue_estimate.start) if queue_estimate and queue_estimate.start else None
+            ),
             progress=convert(run.progress, RunProgress),
-            failures=[convert({"cause": cause, "count": count}, FailureCount) for cause, count in run.failures],
+            failures=[
+                convert({"cause": cause, "count": count, "open": left}, FailureCount)
+                for cause, count, left in run.failures
+            ],
             notices=RunNotice.all_of(run.notices),
             timings=dict(run.timings),
             prefect_url=prefect_url,
@@ -335,13 +345,13 @@ class JobRunSummary(Struct, rename="camel", kw_only=True):
     ingest_job: Annotated[Identified, Meta(description="The ingestion job.")]
     created_at: Annotated[Timestamp, Meta(description="Time of creation.")]
     updated_at: Annotated[Timestamp, Meta(description="Time of the last change.")]
-    started_at: Annotated[Timestamp | None, Meta(description="Time at which a worker began the run; null before.")]
-    finished_at: Annotated[Timestamp | None, Meta(description="Time of the end; null before.")]
+    started_at: Annotated[Timestamp | None, Meta(description="Time at which a worker started the run; null before.")]
+    finished_at: Annotated[Timestamp | None, Meta(description="Time at which the run ended; null before.")]
     progress: Annotated[RunProgress, Meta(description="Number of documents by step.")]
     notices: Annotated[list[RunNotice], Meta(description="Notices about the run, such as why it is empty.")]
     timings: Timings
     prefect_url: PrefectUrl
-    dry_run: ShownDryRun | UnsetType = UNSET
+    dry_run: DryRunFlag | UnsetType = UNSET
     report: Annotated[
         DryRunReport | UnsetType | None, Meta(description="Effects of the ingestion; null until the dry run has ended.")
     ] = UNSET

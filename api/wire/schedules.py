@@ -102,7 +102,7 @@ class Schedule(Struct, rename="camel", kw_only=True):
     @classmethod
     def from_row(cls, row: ScheduleRow) -> Schedule:
         timing = Timing(row.minutes, row.cron, row.time_zone)
-        next_run = schedules.next_due(row.id, timing) if row.is_due else None
+        next_run = schedules.next_due(row.id, timing) if row.is_active else None
         last_run = None
         if row.run_id is not None and row.run_at is not None:
             last_run = LastRun(row.run_id, row.run_status or "", row.run_outcome, Timestamp.from_datetime(row.run_at))

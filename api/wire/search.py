@@ -345,7 +345,7 @@ class SearchTimings(Struct):
     embed: Annotated[float | None, Meta(description="Milliseconds for embedding the query.")]
     vector: Annotated[float | None, Meta(description="Milliseconds for the semantic search.")]
     keyword: Annotated[float | None, Meta(description="Milliseconds for the keyword search.")]
-    hydrate: Annotated[float | None, Meta(description="Milliseconds for reading the results.")]
+    hydrate: Annotated[float | None, Meta(description="Milliseconds for scoring, choosing and reading the results.")]
 
     @classmethod
     def from_durations(cls, spent: Mapping[str, float]) -> SearchTimings:

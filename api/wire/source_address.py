@@ -7,7 +7,7 @@ from typing import Annotated
 from msgspec import Meta, Struct
 
 from connectors import registry
-from retrieval.sources import DESCRIBED_SOURCES
+from retrieval.sources import CREDENTIAL_SOURCES
 
 Secret = Annotated[str, Meta(min_length=1, max_length=16_384)]
 Short = Annotated[str, Meta(max_length=2048)]
@@ -26,10 +26,24 @@ _STORAGE_EXAMPLES = {
     "imaps": ("Mailbox, by IMAP", "imaps://mail.example.com/INBOX"),
     "file": ("A folder of the server", "file:///srv/handbooks"),
 }
-_SERVICE_INFOS = {name: registry.load_source_infos()[name] for name in (*DESCRIBED_SOURCES, "CUSTOM")}
+# Organizations of content services: connector, display name and example URL by form.
+_ORGANIZATION_EXAMPLES = {
+    "google-workspace": ("GOOGLE_DRIVE", "Google Drive of an organization", "https://drive.google.com/a/example.com"),
+    "sharepoint-organization": ("SHAREPOINT", "SharePoint of an organization", "https://contoso.sharepoint.com"),
+    "onedrive-organization": ("ONEDRIVE", "OneDrive of an organization", "https://contoso-my.sharepoint.com"),
+    "box-enterprise": ("BOX", "Box of an enterprise", "https://example.app.box.com"),
+    "dropbox-team": ("DROPBOX", "Dropbox of a team", "https://www.dropbox.com"),
+}
+_MICROSOFT_FORMS = ["sharepoint-organization", "onedrive-organization"]
+_APP_FORMS = [*_MICROSOFT_FORMS, "box-enterprise", "dropbox-team"]
+_SERVICE_INFOS = {name: registry.load_source_infos()[name] for name in CREDENTIAL_SOURCES if name != "OBJECTS"}
 # Sources without an app, by scheme or connector; forms are generated from these.
 _SOURCE_FORMS = {
     **{key: {"connector": "OBJECTS", "title": name, "example": url} for key, (name, url) in _STORAGE_EXAMPLES.items()},
+    **{
+        key: {"connector": connector, "title": name, "example": url}
+        for key, (connector, name, url) in _ORGANIZATION_EXAMPLES.items()
+    },
     **{key: {"connector": key, "title": info.title, "example": info.example} for key, info in _SERVICE_INFOS.items()},
 }
 
@@ -64,23 +78,48 @@ class SourceCredentials(Struct, rename="camel", kw_only=True, omit_defaults=True
     user: Annotated[
         Secret | None,
         _describe_for(
-            [*_SERVER_SCHEMES, *_services_with("user")], "User of a server, or of an API token, often an e-mail."
+            [*_SERVER_SCHEMES, "google-workspace", *_services_with("user")],
+            "User of a server, or of an API token, often an e-mail. Of an organization: its administrator.",
         ),
     ] = None
     token: Annotated[
         Secret | None,
-        _describe_for(_services_with("token"), "Access token, API token or application password of a service."),
+        _describe_for(
+            ["dropbox-team", *_services_with("token")],
+            "Access token, API token or application password of a service; of a Dropbox team the refresh token.",
+        ),
+    ] = None
+    client_id: Annotated[
+        Secret | None,
+        _describe_for([*_APP_FORMS, *_services_with("clientId")], "Client id of an app, in place of a token."),
+    ] = None
+    client_secret: Annotated[
+        Secret | None,
+        _describe_for([*_APP_FORMS, *_services_with("clientSecret")], "Client secret of that app."),
     ] = None
     password: Annotated[
-        Secret | None, _describe_for(_SERVER_SCHEMES, "Password of the user, or of the private key.")
+        Secret | None,
+        _describe_for([*_SERVER_SCHEMES, *_services_with("password")], "Password of the user, or of the private key."),
     ] = None
     private_key: Annotated[
-        Secret | None, _describe_for(["sftp"], "Private key of the user, its whole file.", multiline=True)
+        Secret | None,
+        _describe_for(
+            ["sftp", "google-workspace", *_MICROSOFT_FORMS],
+            "Private key of the user, of the organization's service account or of the app's certificate, its whole"
+            " file.",
+            multiline=True,
+        ),
+    ] = None
+    public_certificate: Annotated[
+        Secret | None,
+        _describe_for(
+            _MICROSOFT_FORMS, "Certificate of the app with the private key, as PEM; no clientSecret.", multiline=True
+        ),
     ] = None
 
 
 class SourceAddress(Struct, rename="camel", kw_only=True, omit_defaults=True):
-    """Address and credentials of a connector without an app, such as OBJECTS."""
+    """Address and credentials of a connector without an app, such as OBJECTS, or of an organization."""
 
     url: Annotated[
         str,
@@ -93,6 +132,19 @@ class SourceAddress(Struct, rename="camel", kw_only=True, omit_defaults=True):
         ),
     ]
     credentials: SourceCredentials | None = None
+    full_listing_minutes: (
+        Annotated[
+            int,
+            Meta(
+                ge=15,
+                le=43_200,
+                description="Longest time between listings of everything for a service other than OBJECTS, which find"
+                " deletions that its lists of changes do not name. By default a day.",
+                examples=[240],
+            ),
+        ]
+        | None
+    ) = None
     endpoint: (
         Annotated[
             Short, _describe_for(["s3", "azure"], "Endpoint of S3-compatible storage; null for the vendor's own.")
@@ -106,9 +158,53 @@ class SourceAddress(Struct, rename="camel", kw_only=True, omit_defaults=True):
         ]
         | None
     ) = None
+    query: (
+        Annotated[
+            Annotated[str, Meta(max_length=20_000)],
+            _describe_for(["SQL"], "SELECT statement whose rows are documents.", multiline=True),
+        ]
+        | None
+    ) = None
+    key: Annotated[Short, _describe_for(["SQL"], "Column that identifies a row, such as id.")] | None = None
+    changed: (
+        Annotated[Short, _describe_for(["SQL"], "Column that changes with a row; null compares the whole row.")] | None
+    ) = None
+    title: Annotated[Short, _describe_for(["SQL"], "Column with the title of a row.")] | None = None
+    text: (
+        Annotated[Short, _describe_for(["SQL"], "Column with the text, as Markdown; null for all columns as lines.")]
+        | None
+    ) = None
+    tenant_id: (
+        Annotated[Short, _describe_for(_MICROSOFT_FORMS, "Microsoft Entra tenant of the app, by id or domain.")] | None
+    ) = None
+    enterprise_id: (
+        Annotated[Short, _describe_for(["box-enterprise"], "Id of the enterprise, as the Admin Console shows it.")]
+        | None
+    ) = None
+    sites: (
+        Annotated[
+            str,
+            Meta(
+                max_length=65_536,
+                description="Addresses of the sites to read, one a line; without it all sites. With Sites.Selected the"
+                " granted ones.",
+                extra_json_schema={"x-sources": ["sharepoint-organization"], "x-multiline": True},
+            ),
+        ]
+        | None
+    ) = None
+    people: (
+        Annotated[
+            bool, _describe_for(["google-workspace"], "Also read the drives of the organization's people.", flag=True)
+        ]
+        | None
+    ) = None
 
 
 NewConfig = Annotated[
     SourceAddress | None,
-    Meta(description="Address and credentials of a connector without an app, whose connection is ACTIVE at once."),
+    Meta(
+        description="Address and credentials of a connector without an app of the namespace, or of an organization. Its"
+        " connection is ACTIVE at once, or after the authorization of a service's OAuth2 app."
+    ),
 ]

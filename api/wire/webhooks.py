@@ -81,6 +81,8 @@ class Webhook(Struct, rename="camel", kw_only=True):
     ]
     created_at: Annotated[Timestamp, Meta(description="Time of creation.")]
     health: Annotated[ObservedHealth, Meta(description="Outcome of its deliveries.")]
+    delivered_last_day: Annotated[int, Meta(description="Events of the last 24 hours that were delivered.")]
+    failed_last_day: Annotated[int, Meta(description="Events of the last 24 hours whose delivery was given up.")]
 
     @classmethod
     def from_hook(cls, hook: endpoints.Webhook) -> Webhook:
@@ -95,6 +97,8 @@ class Webhook(Struct, rename="camel", kw_only=True):
             status_reason=hook.status_reason,
             created_at=Timestamp.from_datetime(hook.created_at),
             health=ObservedHealth.from_health(hook.health),
+            delivered_last_day=hook.delivered_last_day,
+            failed_last_day=hook.failed_last_day,
         )
 
 

@@ -99,7 +99,7 @@ def score_file(total: Score, case: ParseCase, text: str) -> None:
 def is_correct(case: ParseCase, text: str, *, refused: bool) -> bool:
     """Check a file; an unreadable file must be refused or recognized."""
     if case.readable:
-        return not refused and all(cases.contains_text(must, text) for must in case.must)
+        return not refused and all(cases.contains_text(required_text, text) for required_text in case.required_texts)
     expected = set(measures.split_words(case.words))
     return refused or len(expected & set(measures.split_words(text))) > 0.6 * len(expected) > 0
 

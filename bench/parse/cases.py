@@ -15,7 +15,7 @@ from bench.parse.measures import Table
 
 @dataclass(frozen=True)
 class ParseCase:
-    """File with its truth; `readable` is None if not judged, `must` are required texts."""
+    """File with its truth; `readable` is None if not judged."""
 
     path: Path
     kind: str
@@ -23,11 +23,11 @@ class ParseCase:
     tables: tuple[Table, ...] = ()
     headings: tuple[str, ...] = ()
     readable: bool | None = None
-    must: tuple[str, ...] = ()
+    required_texts: tuple[str, ...] = ()
     ocr: bool = False
 
 
-# Of ../shared/data/cases-3: kind, readable without OCR, required texts.
+# Files of ../shared/data/cases-3: kind, readable without OCR, required texts.
 SHARED_CASES = {
     "P1a-two-columns-rows.pdf": (
         "columns by rows",
@@ -44,9 +44,9 @@ def iter_cases(data: Path, folder: Path, seed: int) -> Iterator[ParseCase]:
     """Yield available shared files, then drawn files."""
     yield from iter_icdar(data / "icdar-2013-eu")
     yield from shared_files(data / "files")
-    for name, (kind, readable, must) in SHARED_CASES.items():
+    for name, (kind, readable, required_texts) in SHARED_CASES.items():
         if (data / "cases-3" / name).exists():
-            yield ParseCase(data / "cases-3" / name, kind, readable=readable, must=must)
+            yield ParseCase(data / "cases-3" / name, kind, readable=readable, required_texts=required_texts)
     yield from iter_foreign(folder, seed)
     for path, drawing in drawn.draw_files(folder, seed):
         yield ParseCase(path, drawing.kind, drawing.words, drawing.tables, drawing.headings, drawing.readable)
@@ -57,7 +57,7 @@ def iter_foreign(folder: Path, seed: int) -> Iterator[ParseCase]:
     for path in foreign.draw_foreign(folder, seed):
         yield ParseCase(path, "foreign kinds", readable=False)
     for path in foreign.draw_encoded(folder, seed):
-        yield ParseCase(path, "encoded parts", readable=True, must=(foreign.ENCODED_WORDS,))
+        yield ParseCase(path, "encoded parts", readable=True, required_texts=(foreign.ENCODED_WORDS,))
 
 
 def iter_icdar(folder: Path) -> Iterator[ParseCase]:
@@ -88,13 +88,16 @@ def shared_files(folder: Path) -> Iterator[ParseCase]:
         return
     for case in json.loads((folder / "manifest.json").read_text())["files"]:
         if case["expect"] == "ok" and "without spaces" not in case["note"]:
-            must = tuple(case["must"])
             yield ParseCase(
-                folder / case["file"], "shared files", must=must, readable=True, ocr=case["ocr"] != "BASIC_PARSER"
+                folder / case["file"],
+                "shared files",
+                required_texts=tuple(case["must"]),
+                readable=True,
+                ocr=case["ocr"] != "BASIC_PARSER",
             )
 
 
-def contains_text(must: str, text: str) -> bool:
-    return " ".join(unicodedata.normalize("NFKC", must).split()) in " ".join(
+def contains_text(required_text: str, text: str) -> bool:
+    return " ".join(unicodedata.normalize("NFKC", required_text).split()) in " ".join(
         unicodedata.normalize("NFKC", text).split()
     )

@@ -123,7 +123,7 @@ def _sync(text: str) -> str:
 
 def _formatted(files: Mapping[Path, str]) -> dict[Path, str]:
     ruff = [sys.executable, "-m", "ruff", "--config", str(PROJECT / "pyproject.toml")]
-    told = {}
+    generated = {}
     for path, text in files.items():
         name = ["--stdin-filename", str(path), "-"]
         fixed = subprocess.run(
@@ -133,10 +133,10 @@ def _formatted(files: Mapping[Path, str]) -> dict[Path, str]:
             text=True,
             check=True,
         ).stdout
-        told[path] = subprocess.run(
+        generated[path] = subprocess.run(
             [*ruff[:3], "format", *ruff[3:], *name], input=fixed, stdout=subprocess.PIPE, text=True, check=True
         ).stdout
-    return told
+    return generated
 
 
 def _references(schema: object, schemas: Mapping[str, Schema], seen: set[str]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import codecs
 import re
+import unicodedata
 from collections.abc import Iterable, Iterator
 
 from connectors.charsets import guessing
@@ -183,9 +184,10 @@ def _decode_declared(data: bytes, names: Iterable[str]) -> str:
 
 def _decode_strictly(data: bytes, name: str) -> str | None:
     try:
-        return data.decode(name)
+        text = data.decode(name)
     except UnicodeError:
         return None
+    return unicodedata.normalize("NFC", text) if name == "cp1258" else text
 
 
 def _decode_nearly(data: bytes, names: Iterable[str]) -> Iterator[str]:
@@ -205,7 +207,7 @@ def _is_foreign_script(text: str) -> bool:
 
 def _decode_likeliest(data: bytes) -> str:
     name = guessing.guess_encoding(data) or "cp1252"
-    text = data.decode(name, "replace")
+    text = _decode_strictly(data, name) or data.decode(name, "replace")
     return text if name != "cp1252" or "\ufffd" not in text else data.decode("latin-1")
 
 

@@ -8,15 +8,20 @@ from __future__ import annotations
 
 import codecs
 import math
+import re
 import unicodedata
 from collections.abc import Iterable
 from functools import lru_cache
 
 _SAMPLE_BYTES = 4096
 _LEADING_BYTES = 256
-_ALIEN_COST, _BROKEN_COST, _CASE_COST = -9.0, -14.0, -4.0
-# Maximum mean cost of a character in UTF-16 without other evidence.
-_USUAL_COST = -7.6
+# Weights are log probabilities of a character.
+_ALIEN_WEIGHT, _BROKEN_WEIGHT, _CASE_WEIGHT = -9.0, -14.0, -4.0
+# Maximum mean weight of a character in UTF-16 without other evidence.
+_USUAL_WEIGHT = -7.6
+# Maximum share of printable ASCII among the bytes of UTF-16.
+_MAX_ASCII_SHARE = 0.8
+_ASCII_TEXT = frozenset((*range(32, 127), *b"\t\n\r"))
 _LATIN_END = "\u0370"
 _ASCII_PLAIN, _ASCII_ODD = -5.0, -8.0
 _WESTERN_LETTERS = (
@@ -34,6 +39,8 @@ _TURKISH_LETTERS = ("ıüşğçöİâ",)
 _ARABIC_LETTERS = ("اليمونتربةعدسفهكقحجشصىأطخضغذثزإءئظؤآپچژگکی",)
 _HEBREW_LETTERS = ("יוהלאתרבשמנדםחקעפטצגזכןסךףץ",)
 _THAI_LETTERS = ("านรอกเงมยลวดทสตะปบคหแจพชขใไโผฟศณญซธภฐถฉฝฆฮ่้ัิีุู็์ื๊๋ำํฯๆ",)
+# Code page 1258 writes tones as combining signs.
+_VIETNAMESE_LETTERS = ("\u0323\u0300\u0301đươôăâê\u0309\u0303àáéùèúóýÔĐÂ",)
 _BALTIC_LETTERS = ("āīēšūņļžčģķ", "ėųšžįąčęū", "õäüöšž")
 _SINGLE_BYTE_CODECS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("cp1252", _WESTERN_LETTERS),
@@ -50,14 +57,20 @@ _SINGLE_BYTE_CODECS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("cp1256", _ARABIC_LETTERS),
     ("iso8859-6", _ARABIC_LETTERS),
     ("cp1257", _BALTIC_LETTERS),
+    ("cp1258", _VIETNAMESE_LETTERS),
     ("cp874", _THAI_LETTERS),
     ("iso8859-5", _CYRILLIC_LETTERS),
     ("cp866", _CYRILLIC_LETTERS),
     ("cp850", _WESTERN_LETTERS),
     ("cp852", _CENTRAL_LETTERS),
 )
-# Extra cost of encodings: DOS, and all but the Western one of Windows.
-_CODEC_COSTS = ((("cp866", "cp850", "cp852", "cp874"), 6.0), (tuple(name for name, _ in _SINGLE_BYTE_CODECS[1:]), 2.0))
+# Subtracted for rare encodings: DOS, and all but the Western one of Windows.
+_CODEC_PENALTIES = (
+    (("cp866", "cp850", "cp852", "cp874"), 6.0),
+    (tuple(name for name, _ in _SINGLE_BYTE_CODECS[1:]), 2.0),
+)
+# Lines of a text of one byte a letter; in UTF-16, each sign has a zero byte.
+_NARROW_LINES = re.compile(rb"\r\n|\n[^\0]{0,120}\n|\d\d:\d\d")
 _EASTERN_CODECS = ("cp932", "euc_jp", "gb18030", "cp950", "cp949")
 _WIDE_CODECS = ("utf-16-le", "utf-16-be")
 _FREQUENT_HANGUL = (
@@ -69,25 +82,31 @@ _FREQUENT_HAN = (
     "實实日者意無无力與与長长月明高每新年水文書书記记電电話话車车東东見见問问間间語语関関円気"
 )
 
-_FREQUENT_COSTS = (("、。「」『』・〜,!?:;()“”‘’—…《》", -4.5), (_FREQUENT_HANGUL, -4.5), (_FREQUENT_HAN, -5.0))  # noqa: RUF001 - signs of these scripts
+_FREQUENT_WEIGHTS = (("、。「」『』・〜,!?:;()“”‘’—…《》", -4.5), (_FREQUENT_HANGUL, -4.5), (_FREQUENT_HAN, -5.0))  # noqa: RUF001 - signs of these scripts
 
 
 def guess_encoding(data: bytes, *, wide: bool = False) -> str | None:
     """Return the likeliest encoding of non-UTF-8 bytes; None for no text. `wide`: UTF-16 only."""
     sample = _take_sample(data)
-    scores = {
-        name: _eastern_score(sample, name) for name in (_WIDE_CODECS if wide else (*_EASTERN_CODECS, *_WIDE_CODECS))
-    }
+    is_ascii = sum(byte in _ASCII_TEXT for byte in sample) > _MAX_ASCII_SHARE * len(sample)
+    # A text of one byte a letter, perhaps damaged.
+    is_narrow = is_ascii or (b"\0" not in sample and _NARROW_LINES.search(sample))
+    codecs_wide = () if is_narrow else _WIDE_CODECS
+    scores = {name: _eastern_score(sample, name) for name in (*(() if wide else _EASTERN_CODECS), *codecs_wide)}
     scores |= {
         name: _single_byte_score(sample, name, alphabets)
         for name, alphabets in _SINGLE_BYTE_CODECS[: 1 if wide else None]
     }
-    for names, cost in _CODEC_COSTS:
-        scores |= {name: scores[name] - cost for name in names if name in scores}
+    for names, penalty in _CODEC_PENALTIES:
+        scores |= {name: scores[name] - penalty for name in names if name in scores}
     best = max(scores, key=lambda name: scores[name])
     if wide:
-        return best if best in _WIDE_CODECS and scores[best] > _USUAL_COST * len(sample) / 2 else None
-    return best if scores[best] > _ALIEN_COST * len(sample) / 2 else None
+        return best if best in _WIDE_CODECS and scores[best] > _USUAL_WEIGHT * len(sample) / 2 else None
+    # Marks and numbers of ASCII text are no evidence against the letters between them.
+    ascii_text = "".join(chr(byte) if byte in _ASCII_TEXT else " " for byte in sample)
+    other_count = sum(byte not in _ASCII_TEXT for byte in sample)
+    limit = _text_score(ascii_text, {}) + (_ALIEN_WEIGHT / 2 - _ascii_weight(" ")) * other_count
+    return best if scores[best] > limit else None
 
 
 def _take_sample(data: bytes) -> bytes:
@@ -103,15 +122,15 @@ def _decode_sample(sample: bytes, name: str) -> str:
 
 def _single_byte_score(sample: bytes, name: str, alphabets: Iterable[str]) -> float:
     text = _decode_sample(sample, name)
-    return max(_text_cost(text, _letter_weights(alphabet)) for alphabet in alphabets)
+    return max(_text_score(text, _letter_weights(alphabet)) for alphabet in alphabets)
 
 
 def _eastern_score(sample: bytes, name: str) -> float:
     text = _decode_sample(sample, name)
     if name not in _WIDE_CODECS:
-        return _text_cost(text, {})
+        return _text_score(text, {})
     return max(
-        _text_cost(text, _letter_weights(alphabet))
+        _text_score(text, _letter_weights(alphabet))
         for alphabet in ("", *_CYRILLIC_LETTERS, *_GREEK_LETTERS, *_ARABIC_LETTERS, *_HEBREW_LETTERS, *_THAI_LETTERS)
     )
 
@@ -122,46 +141,49 @@ def _letter_weights(alphabet: str) -> dict[str, float]:
     total = sum(1 / (rank + 4) for rank in range(len(alphabet))) or 1.0
 
     weights = {letter: math.log(1 / (rank + 4) / total) for rank, letter in enumerate(alphabet)}
-    return {**{letter.upper(): cost - 2.5 for letter, cost in weights.items() if len(letter.upper()) == 1}, **weights}
+    return {
+        **{letter.upper(): weight - 2.5 for letter, weight in weights.items() if len(letter.upper()) == 1},
+        **weights,
+    }
 
 
-def _text_cost(text: str, weights: dict[str, float]) -> float:
-    cost, previous = 0.0, " "
+def _text_score(text: str, weights: dict[str, float]) -> float:
+    weight, previous = 0.0, " "
     for position, character in enumerate(text):
         if character in weights:
-            cost += weights[character]
-            cost += _CASE_COST if character >= _LATIN_END and previous.isascii() and previous.isalpha() else 0.0
+            weight += weights[character]
+            weight += _CASE_WEIGHT if character >= _LATIN_END and previous.isascii() and previous.isalpha() else 0.0
         elif character < "\x80":
-            cost += _ascii_cost(character)
-            cost += _CASE_COST if character.isalpha() and previous >= _LATIN_END and previous in weights else 0.0
-        elif not weights and (east := _eastern_cost(character)) is not None:
-            cost += east
+            weight += _ascii_weight(character)
+            weight += _CASE_WEIGHT if character.isalpha() and previous >= _LATIN_END and previous in weights else 0.0
+        elif not weights and (east := _eastern_weight(character)) is not None:
+            weight += east
         else:
-            cost += _sign_cost(character, previous, text[position + 1 : position + 2])
-        cost += _CASE_COST if character.isupper() and previous.islower() else 0.0
+            weight += _sign_weight(character, previous, text[position + 1 : position + 2])
+        weight += _CASE_WEIGHT if character.isupper() and previous.islower() else 0.0
         previous = character
-    return cost
+    return weight
 
 
 @lru_cache(maxsize=256)
-def _ascii_cost(character: str) -> float:
+def _ascii_weight(character: str) -> float:
     if character == " ":
         return -1.8
     if character.isalpha():
         return -3.0 if character.islower() else _ASCII_PLAIN
     if character.isdigit() or character in "\t\n\r\f.,;:!?'\"()-/%":
         return _ASCII_PLAIN
-    return _ASCII_ODD if character.isprintable() else _BROKEN_COST
+    return _ASCII_ODD if character.isprintable() else _BROKEN_WEIGHT
 
 
 @lru_cache(maxsize=8192)
-def _eastern_cost(character: str) -> float | None:
-    """Return the cost of a Chinese, Japanese or Korean character; None for others."""
+def _eastern_weight(character: str) -> float | None:
+    """Return the weight of a Chinese, Japanese or Korean character; None for others."""
     if "\u3040" <= character <= "\u30ff":
         return -4.2
-    for characters, cost in _FREQUENT_COSTS:
+    for characters, weight in _FREQUENT_WEIGHTS:
         if character in characters:
-            return cost
+            return weight
     if "\uac00" <= character <= "\ud7a3":
         return -8.0 if _is_first_level(character, "euc_kr", 0xB0, 0xC8) else -13.0
     if "\u4e00" <= character <= "\u9fff":
@@ -178,14 +200,14 @@ def _is_first_level(character: str, encoding: str, low: int, high: int) -> bool:
         return False
 
 
-def _sign_cost(character: str, previous: str, following: str) -> float:
-    """Return the cost of a sign; quotes, dashes and currencies are dear only within words."""
+def _sign_weight(character: str, previous: str, following: str) -> float:
+    """Return the weight of a sign; quotes, dashes and currencies are improbable only within words."""
     category = unicodedata.category(character)
     if category in ("Cc", "Co", "Cn", "Cs") or "\u2500" <= character <= "\u259f" or character == "\ufffd":
-        return _BROKEN_COST
+        return _BROKEN_WEIGHT
     if category[0] in "LM":
-        return _ALIEN_COST
+        return _ALIEN_WEIGHT
     if character in "½¼¾":
         return -5.5
     inside = previous.isalpha() and following.isalpha() and character not in "’‘-"  # noqa: RUF001
-    return _ALIEN_COST if inside or category in ("No", "Sm", "Lm", "Sk") else -4.5
+    return _ALIEN_WEIGHT if inside or category in ("No", "Sm", "Lm", "Sk") else -4.5

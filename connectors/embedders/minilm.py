@@ -1,4 +1,4 @@
-"""MiniLM on the processor: its graph made of the published weights, and the runtime that computes it."""
+"""MiniLM on the CPU: an ONNX graph built from the published weights, and its runtime."""
 
 # The network is BERT with 6 layers, 12 heads and 384 dimensions; mean pooling and L2 normalisation are part of the
 # graph. Attention, layer normalisation and GELU are ONNX Runtime's own fused operators (domain `com.microsoft`).
@@ -37,7 +37,7 @@ Precision = Literal["fp32", "int8"]
 Weights = dict[str, "npt.NDArray[np.float32]"]
 
 SHA256: Final = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
-# Part of the built file's name; count up when the graph changes.
+# Part of the built file's name; increment when the graph changes.
 VERSION: Final = 2
 
 LAYERS, _HEADS, _EPSILON = 6, 12, 1e-12
@@ -59,7 +59,7 @@ def ensure_graph(target: Path, build: Callable[[], ModelProto], precision: Preci
             fresh = Path(scratch) / "model.onnx"
             fresh.write_bytes(build().SerializeToString())
             if precision == "int8":
-                fresh = _quantized(fresh)
+                fresh = _quantize(fresh)
             with fresh.open("rb") as file:
                 os.fsync(file.fileno())
             fresh.replace(target)
@@ -95,10 +95,10 @@ class GraphBuilder:
     def node(self, kind: str, inputs: list[str], output: str, **attributes: Any) -> str:
         from onnx import helper
 
-        spare = ["", "", ""] if kind == "SkipLayerNormalization" else []
+        unused_outputs = ["", "", ""] if kind == "SkipLayerNormalization" else []
         if kind == "EmbedLayerNormalization":
-            spare = [f"{output}.lengths"]
-        self.nodes.append(helper.make_node(kind, inputs, [output, *spare], name=output, **attributes))
+            unused_outputs = [f"{output}.lengths"]
+        self.nodes.append(helper.make_node(kind, inputs, [output, *unused_outputs], name=output, **attributes))
         return output
 
     def tensor(self, name: str, values: npt.NDArray[Any]) -> str:
@@ -148,15 +148,15 @@ class GraphBuilder:
         bias = np.concatenate([self.weights[f"{part}.bias"] for part in parts])
         heads = [hidden, self.tensor(f"{at}qkv", packed), self.tensor(f"{at}qkv.bias", bias), "lengths"]
         attended = self.node("Attention", heads, f"{at}attended", domain=_FUSED, num_heads=_HEADS)
-        hidden = self.added(attended, hidden, f"{at}attention.output.")
-        wide = self.product(hidden, f"{at}intermediate.dense")
+        hidden = self.add_and_normalize(attended, hidden, f"{at}attention.output.")
+        wide = self.multiply(hidden, f"{at}intermediate.dense")
         bias_name = self.weight(f"{at}intermediate.dense.bias")
         active = self.node("BiasGelu", [wide, bias_name], f"{at}active", domain=_FUSED)
-        return self.added(active, hidden, f"{at}output.")
+        return self.add_and_normalize(active, hidden, f"{at}output.")
 
-    def added(self, branch: str, hidden: str, at: str) -> str:
+    def add_and_normalize(self, branch: str, hidden: str, at: str) -> str:
         """Return dense(branch) + hidden, normalised."""
-        dense = self.product(branch, f"{at}dense")
+        dense = self.multiply(branch, f"{at}dense")
         norm = [
             self.weight(f"{at}LayerNorm.weight"),
             self.weight(f"{at}LayerNorm.bias"),
@@ -166,7 +166,7 @@ class GraphBuilder:
             "SkipLayerNormalization", [dense, hidden, *norm], f"{at}normed", domain=_FUSED, epsilon=_EPSILON
         )
 
-    def product(self, hidden: str, at: str) -> str:
+    def multiply(self, hidden: str, at: str) -> str:
         return self.node("MatMul", [hidden, self.tensor(f"{at}.T", self.weights[f"{at}.weight"].T)], f"{at}.product")
 
     def pooling(self, hidden: str) -> None:
@@ -192,7 +192,7 @@ def _tensors(data: mmap.mmap) -> Weights:
     return weights
 
 
-def _quantized(path: Path) -> Path:
+def _quantize(path: Path) -> Path:
     """Quantize the graph to 8-bit weights; activations are quantized at run time."""
     from onnxruntime.quantization import QuantType, quantize_dynamic
 
@@ -236,7 +236,7 @@ def load_network(runtime: Runtime, ensure_file: Callable[[], Path], threads: int
         raise Retryable(f"The local model could not be written or read: {error}.") from error
 
 
-# OpenVINO fills its table of types at the first use: two threads would wait for each other forever.
+# OpenVINO fills its table of types at the first use: two threads would deadlock.
 _FIRST_USE: Final = threading.Lock()
 
 
@@ -266,8 +266,8 @@ def _openvino(path: Path, threads: int) -> Network:
     try:
         model = openvino.Core().compile_model(str(path), "CPU", settings)
     except RuntimeError as error:
-        raise _broken(path) from error
-    # The first run is here, in one thread: two in OpenVINO's bindings may wait for each other forever.
+        raise _damaged_model_error(path) from error
+    # The first run is here, in one thread: two first runs may deadlock in OpenVINO's bindings.
     network = _OpenVinoNetwork(model)
     network.run({port.any_name: _ones(port) for port in model.inputs})
     return network
@@ -289,7 +289,7 @@ class _OpenVinoNetwork:
             request.infer(feeds, share_inputs=True)
             return np.array(request.get_output_tensor(output).data)
         except (RuntimeError, MemoryError) as error:
-            raise _failed() from error
+            raise _batch_error() from error
 
 
 def _onnxruntime(path: Path, threads: int) -> Network:
@@ -303,7 +303,7 @@ def _onnxruntime(path: Path, threads: int) -> Network:
     try:
         return _OnnxNetwork(onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"]))
     except _onnx_errors() as error:
-        raise _broken(path) from error
+        raise _damaged_model_error(path) from error
 
 
 class _OnnxNetwork:
@@ -315,7 +315,7 @@ class _OnnxNetwork:
         try:
             vectors: Embeddings = self._session.run([name], feeds)[0]
         except _onnx_errors() as error:
-            raise _failed() from error
+            raise _batch_error() from error
         return vectors
 
 
@@ -328,9 +328,9 @@ def _onnx_errors() -> tuple[type[Exception], ...]:
     return (RuntimeError, MemoryError, *(getattr(state, name) for name in names))
 
 
-def _broken(path: Path) -> Fatal:
-    return Fatal(f"{path.parent} holds a broken model: delete the folder to have it built anew.")
+def _damaged_model_error(path: Path) -> Fatal:
+    return Fatal(f"{path.parent} contains a damaged model: delete the folder, and the service builds it again.")
 
 
-def _failed() -> Retryable:
-    return Retryable("The local model failed on a batch, probably for want of memory.")
+def _batch_error() -> Retryable:
+    return Retryable("The local model failed on a batch, probably because of too little memory.")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import httpx
 
-from connectors.embedders.refusals import TextsRefused, classify_refusal, words_of_error
+from connectors.embedders.refusals import TextsRefused, classify_refusal, read_vendor_message
 from connectors.embedders.server_limits import ServerLimits
 from connectors.embedders.vendor_embedder import MAX_RESPONSE_BYTES, REQUEST_SECONDS
 from connectors.http import sessions
@@ -188,8 +188,8 @@ class EmbeddingsApi:
 
     def _unreadable(self, answer: Any) -> TransientError:
         # Gateways answer 200 with an error in the body.
-        words = words_of_error(answer, self._key or "")
-        return TransientError(f"{self._title}'s answer was no list of vectors.", vendor_words=words)
+        message = read_vendor_message(answer, self._key or "")
+        return TransientError(f"{self._title}'s answer was no list of vectors.", vendor_message=message)
 
 
 @contextmanager

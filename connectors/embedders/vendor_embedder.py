@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from connectors.embedders.refusals import MODEL_FIELD, TextsRefused
 from connectors.embedders.request_sizing import RequestLimits, RequestPacker, estimate_tokens
 from connectors.http import retries
-from connectors.http.retries import MAX_TRIES, MAX_WAIT_SECONDS, Bucket, InputFault, Retries, Timeout, TransientError
+from connectors.http.retries import MAX_RETRY_SECONDS, MAX_TRIES, Bucket, InputFault, Retries, Timeout, TransientError
 from retrieval import tracing
 from retrieval.errors import Fatal, NotEmbedded
 
@@ -298,7 +298,7 @@ class VendorEmbedder:
     def _retries(self, texts: int, kind: TextKind) -> Retries:
         cost = texts if self._limits.by_text else 1
         about = tracing.describe_embedding(self.provider, self.model)
-        return Retries(self._title, self._bucket, MAX_WAIT_SECONDS[kind], MAX_TRIES[kind], cost, about)
+        return Retries(self._title, self._bucket, MAX_RETRY_SECONDS[kind], MAX_TRIES[kind], cost, about)
 
     def _send_and_calibrate(self, texts: Sequence[str], kind: TextKind) -> list[Any]:
         vectors, counted = self._send_request(texts, kind)

@@ -28,3 +28,15 @@ class NoAuthorizer:
 
     def revoke(self, tokens: Tokens) -> None:
         """Keep the credentials."""
+
+
+class MissingApp(NoAuthorizer):
+    """Authorizer of a service whose app the namespace does not have; `message` advises."""
+
+    def __init__(self, message: str) -> None:
+        self.message = message
+
+    def revoke(self, tokens: Tokens) -> None:
+        """Keep an organization's credentials. Fatal for tokens of a person."""
+        if not tokens.is_config:
+            raise Fatal(self.message)

@@ -16,6 +16,7 @@ import msgspec
 from connectors.http import responses, sessions
 from connectors.http.retries import TransientError, retry_after
 from retrieval.errors import AppRefused, Fatal, Retryable
+from retrieval.network import fetch_guard
 from retrieval.ports import Tokens
 from retrieval.settings import Settings
 
@@ -29,8 +30,11 @@ _REFUSALS = frozenset({400, 401, 403})
 _PASSING = frozenset({"temporarily_unavailable", "server_error", "rate_limit_exceeded", "rate_limited", "slow_down"})
 
 
-# Errors that need a new authorization (RFC 6749; the last three are Microsoft's); others concern the app.
-_ENDED = frozenset({"invalid_grant", "access_denied", "interaction_required", "consent_required", "login_required"})
+# Errors that need a new authorization (RFC 6749); others concern the app.
+_MICROSOFT_ENDED = frozenset({"interaction_required", "consent_required", "login_required"})
+_GITHUB_ENDED = frozenset({"bad_refresh_token", "bad_verification_code"})
+_SLACK_ENDED = frozenset({"invalid_refresh_token", "invalid_code", "code_already_used", "token_revoked"})
+_ENDED = frozenset({"invalid_grant", "access_denied"}) | _MICROSOFT_ENDED | _GITHUB_ENDED | _SLACK_ENDED
 
 # Tokens before the first exchange.
 NONE = Tokens("")
@@ -41,6 +45,7 @@ class Auth(Enum):
 
     FORM = "client id and secret in the form"
     BASIC = "a JSON body, client id and secret as Basic"
+    CLIENT = "the form, client id and secret as Basic"
     TOKEN = "the token in the form, and nothing else"  # noqa: S105
     BEARER = "the token as Bearer, no body"
 
@@ -92,6 +97,8 @@ class OAuth:
     token_at: str
     revoke_at: str | None
     send: Send | None = field(default=None, repr=False)
+    # Transport of token requests, by default that of vendors.
+    open_transport: Callable[[], httpx.BaseTransport] | None = field(default=None, repr=False)
 
     @property
     def pkce(self) -> bool:
@@ -132,12 +139,17 @@ class OAuth:
 
     def refresh(self, tokens: Tokens) -> Tokens:
         if tokens.refresh_token is None:
-            raise Fatal(f"{self.service.name} gave no refresh token: authorize the connection anew.")
+            raise Fatal(f"{self.service.name} no longer accepts the authorization: authorize the connection again.")
         content = {"grant_type": "refresh_token", "refresh_token": tokens.refresh_token}
         return self._tokens(self._post(self.token_at, self.service.auth, content), tokens)
 
+    def request_own(self) -> Tokens:
+        """Return tokens of the app itself, by its client credentials."""
+        content = {"grant_type": "client_credentials", **self.service.extra}
+        return self._tokens(self._post(self.token_at, self.service.auth, content))
+
     def revoke(self, tokens: Tokens) -> None:
-        if self.revoke_at is None:
+        if self.revoke_at is None or tokens.is_config:
             return
         if self.service.revoke_auth is Auth.BEARER:
             if tokens.refresh_token and tokens.expires_at and tokens.expires_at < datetime.now(UTC):
@@ -149,6 +161,9 @@ class OAuth:
 
     def _tokens(self, answer: Any, before: Tokens = NONE) -> Tokens:
         access = answer.get("access_token") if isinstance(answer, dict) else None
+        if not access and isinstance(answer, dict) and isinstance(answer.get("error"), str):
+            # GitHub and Slack refuse with status 200.
+            raise error_of_refusal(self.service.name, 400, answer, None)
         if not isinstance(access, str) or not access:
             raise Retryable(f"{self.service.name} answered without an access token.")
         refresh, lasts = answer.get("refresh_token"), answer.get("expires_in")
@@ -165,31 +180,37 @@ class OAuth:
         """Return the JSON of a successful answer, or None; Fatal for a refusal, else Retryable."""
         if self.send is not None:
             return self.send(self, url, content)
-        return post_form(self.service.name, url, **self._request(auth, content))
+        transport = self.open_transport and self.open_transport()
+        return post_form(self.service.name, url, transport, **self._request(auth, content))
 
     def _request(self, auth: Auth, content: dict[str, str]) -> dict[str, Any]:
         app = {"client_id": self.client_id, "client_secret": self.client_secret}
         requests: Mapping[Auth, dict[str, Any]] = {
             Auth.FORM: {"data": {**content, **app}},
             Auth.BASIC: {"json": content, "auth": (self.client_id, self.client_secret)},
+            Auth.CLIENT: {"data": content, "auth": (self.client_id, self.client_secret)},
             Auth.TOKEN: {"data": content},
             Auth.BEARER: {"headers": {"Authorization": f"Bearer {content.get('token', '')}"}},
         }
         return requests[auth]
 
 
-def post_form(name: str, url: str, **request: Any) -> Any:
+def post_form(name: str, url: str, transport: httpx.BaseTransport | None = None, **request: Any) -> Any:
     """Return the JSON of a successful answer, or None; Fatal for a refusal, else Retryable."""
+    options: dict[str, Any] = {"transport": transport} if transport else {}
     try:
         with (
             sessions.httpx_client(
-                sessions.trusted_certificates(None, name), seconds=TOKEN_TIMEOUT_SECONDS, headers=_ACCEPT
+                sessions.trusted_certificates(None, name), seconds=TOKEN_TIMEOUT_SECONDS, headers=_ACCEPT, **options
             ) as client,
             client.stream("POST", url, **request) as answer,
         ):
             body = _read(answer, name)
     except httpx.HTTPError as error:
         raise Retryable(f"{name} cannot be reached right now.") from error
+    except fetch_guard.BlockedAddress as error:
+        # No statement about the tokens: the connection stays ACTIVE.
+        raise AppRefused(str(error)) from error
     if answer.is_success:
         return body
     raise error_of_refusal(name, answer.status_code, body, retry_after(answer.headers))
@@ -201,7 +222,9 @@ def error_of_refusal(name: str, status: int, body: Any, after: float | None) -> 
     code = (body.get("error") or body.get("code")) if isinstance(body, dict) else None
     if status in _REFUSALS and isinstance(code, str) and code not in _PASSING:
         if code in _ENDED:
-            return Fatal(f"{name} refused: the authorization is used, expired or withdrawn. Authorize anew.")
+            return Fatal(
+                f"{name} refused: the authorization is used, expired or withdrawn. Authorize the connection again."
+            )
         return AppRefused(
             f"{name} does not accept the app: correct the client id and secret in the namespace, or the app at {name}."
             " No new authorization is needed."

@@ -31,7 +31,7 @@ log = structlog.get_logger()
 ResultT = TypeVar("ResultT")
 
 # Longest wait of a call in the queue of its rate limit. A person waits for a query.
-MAX_WAIT_SECONDS = {"document": 180.0, "query": 4.0}
+MAX_RETRY_SECONDS = {"document": 180.0, "query": 4.0}
 MAX_TRIES = {"document": 5, "query": 2}
 FIRST_PAUSE_SECONDS = 0.5
 MAX_PAUSE_SECONDS = 30.0
@@ -49,11 +49,11 @@ class RateLimited(Exception):
 
 
 class TransientError(Exception):
-    """Temporary error such as a reset, a timeout or a 5xx; `vendor_words` quotes the vendor."""
+    """Temporary error such as a reset, a timeout or a 5xx; `vendor_message` quotes the vendor."""
 
-    def __init__(self, message: str, *, vendor_words: str = "") -> None:
+    def __init__(self, message: str, *, vendor_message: str = "") -> None:
         super().__init__(message)
-        self.vendor_words = vendor_words
+        self.vendor_message = vendor_message
 
 
 class Timeout(TransientError):
@@ -103,7 +103,7 @@ class Bucket:
 
 @dataclass(slots=True)
 class Retries:
-    """Budget of a call: seconds of waiting and number of tries. Each try takes `cost` tokens of the bucket."""
+    """Budget of a call: seconds of waiting, and tries, 429s apart. A request takes `cost` tokens of the bucket."""
 
     vendor: str
     bucket: Bucket
@@ -142,11 +142,11 @@ class Retries:
                 outcome = "failed"
                 failed += 1
                 if suspicion is not None and not is_probing:
-                    suspicion.raise_doubt(trouble, time.monotonic() - began)
+                    suspicion.record_failure(trouble, time.monotonic() - began)
                     continue
                 if failed >= self.tries:
                     # A local name of the error would form a cycle with its traceback and keep the socket open.
-                    message = f"{_find_cause(suspicion, trouble)} It was asked {failed} times."
+                    message = f"{_find_cause(suspicion, trouble)} Attempts: {failed}."
                     raise Retryable(message) from _find_cause(suspicion, trouble)
                 time.sleep(max(0.0, min(_pause(failed), end - time.monotonic())))
             else:
@@ -182,7 +182,7 @@ class _Suspicion:
     _doubts: int = 0
     _is_outage: bool = False
 
-    def raise_doubt(self, error: TransientError, seconds: float) -> None:
+    def record_failure(self, error: TransientError, seconds: float) -> None:
         """Record a failure and its duration for `probe`."""
         self.error, self._seconds, self._is_outage = error, seconds, False
         self._doubts += 1
@@ -218,7 +218,7 @@ def _find_cause(suspicion: _Suspicion | None, error: TransientError) -> Transien
 
 
 def _describe_fault(error: TransientError | None) -> str:
-    words = error.vendor_words if error is not None else ""
+    words = error.vendor_message if error is not None else ""
     return f"{error} It says: {words.rstrip('.')}." if words else str(error)
 
 
@@ -281,7 +281,7 @@ class Unauthorized(Exception):
 
 @dataclass(frozen=True, slots=True)
 class ServicePolicy:
-    """Rate limit and retries of a content service, per connection; `seconds` limits the wait of a call."""
+    """Rate limit and retries of a content service, per budget; `seconds` limits the wait of a call."""
 
     service: str
     per_minute: float = 600
@@ -289,9 +289,12 @@ class ServicePolicy:
     seconds: float = 120
     tries: int = 4
 
-    def call(self, tokens: TokenSource, request: Callable[[str], ResultT]) -> ResultT:
-        """Call `request` with an access token, with retries. Retryable after the budget, Fatal if unauthorized."""
-        retries = Retries(self.service, self._bucket(tokens.connection_id), self.seconds, self.tries)
+    def call(self, tokens: TokenSource, request: Callable[[str], ResultT], budget: str = "") -> ResultT:
+        """Call `request` with an access token, with retries. Retryable after the wait, Fatal if unauthorized.
+
+        Connections share the rate limit of a `budget`, by default each has its own.
+        """
+        retries = Retries(self.service, self._bucket(budget or tokens.connection_id), self.seconds, self.tries)
         return retries.call(lambda: self._call_with_token(tokens, request))
 
     def _call_with_token(self, tokens: TokenSource, request: Callable[[str], ResultT]) -> ResultT:
@@ -307,11 +310,11 @@ class ServicePolicy:
                 f"{self.service} refuses the access, also after it was renewed: authorize the connection again.", token
             ) from None
 
-    def _bucket(self, connection_id: str) -> Bucket:
-        return _connection_bucket(self.service, connection_id, self.per_minute, self.burst)
+    def _bucket(self, budget: str) -> Bucket:
+        return _shared_bucket(self.service, budget, self.per_minute, self.burst)
 
 
 @lru_cache(maxsize=1024)
-def _connection_bucket(_service: str, _connection_id: str, per_minute: float, burst: int) -> Bucket:
-    """Return the bucket of a connection in this process."""
+def _shared_bucket(_service: str, _budget: str, per_minute: float, burst: int) -> Bucket:
+    """Return the bucket of a budget in this process."""
     return Bucket(per_minute, burst)

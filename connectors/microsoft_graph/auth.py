@@ -20,6 +20,7 @@ from retrieval.errors import Fatal, Retryable
 from retrieval.settings import Settings
 
 LOGIN_URL: Final = "https://login.microsoftonline.com"
+_TENANT_ID: Final = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}(?=/)")
 # For a refresh token and the account of the tokens.
 IDENTITY_SCOPES: Final = ("offline_access", "openid", "profile")
 # Field of the account in an answer: tenant and object id of the user.
@@ -72,24 +73,37 @@ def send_token_request(flow: OAuth, _url: str, content: dict[str, str]) -> Any:
     except (AttributeError, LookupError, TypeError, ValueError) as error:
         raise Retryable(f"{title}'s answer cannot be read.") from error
     except RuntimeError as error:  # The nonce of the id token differs.
-        raise Fatal(f"{title} answered for another authorization than this one. Authorize anew.") from error
-    return {**answer, ACCOUNT_FIELD: _account(answer)}
+        raise Fatal(
+            f"{title} answered for another authorization than this one. Authorize the connection again."
+        ) from error
+    user, tenant = _read_account(answer)
+    if tenant and _is_foreign(tenant, flow.service.token):
+        raise Fatal(
+            f"{title} signed in an account of another Microsoft Entra tenant than the app's tenantId. Authorize the"
+            " connection again with an account of that tenant."
+        )
+    return {**answer, ACCOUNT_FIELD: f"{tenant}.{user}" if user and tenant else None}
 
 
-def _request_token(flow: OAuth, content: Mapping[str, str]) -> dict[str, Any]:
+def make_msal_app(flow: OAuth, credential: str | Mapping[str, str]) -> Any:
+    """Return msal's app of a flow; the credential is a secret, or `private_key` and `public_certificate`."""
     import msal  # type: ignore[import-untyped]
 
     logging.getLogger("msal").setLevel(logging.WARNING)
-    scopes = flow.service.extra["scope"].split()
-    app = msal.ConfidentialClientApplication(
+    return msal.ConfidentialClientApplication(
         flow.client_id,
-        client_credential=flow.client_secret,
+        client_credential=credential,
         authority=flow.service.token.removesuffix("/oauth2/v2.0/token"),
         http_client=_MsalHttpClient(flow.service, flow.token_at),
         http_cache={},
         instance_discovery=False,
         azure_region=False,
     )
+
+
+def _request_token(flow: OAuth, content: Mapping[str, str]) -> dict[str, Any]:
+    scopes = flow.service.extra["scope"].split()
+    app = make_msal_app(flow, flow.client_secret)
     if content["grant_type"] == "refresh_token":
         token = app.acquire_token_by_refresh_token(content["refresh_token"], [scopes[0]])
     else:
@@ -111,11 +125,18 @@ def _flow_state(content: Mapping[str, str], scopes: Sequence[str]) -> dict[str, 
     }
 
 
-def _account(answer: Mapping[str, Any]) -> str | None:
+def _read_account(answer: Mapping[str, Any]) -> tuple[str, str]:
+    """Return user and tenant of an answer; "" if absent."""
     claims = answer.get("id_token_claims")
     known_claims = claims if isinstance(claims, dict) else {}
     user, tenant = known_claims.get("oid") or known_claims.get("sub"), known_claims.get("tid")
-    return f"{tenant}.{user}" if isinstance(user, str) and isinstance(tenant, str) else None
+    return (user if isinstance(user, str) else ""), (tenant if isinstance(tenant, str) else "")
+
+
+def _is_foreign(tenant: str, token_url: str) -> bool:
+    """Return True for another tenant than the one of a token address; False for an address without a tenant's id."""
+    named = _TENANT_ID.match(token_url.removeprefix(f"{LOGIN_URL}/"))
+    return named is not None and named[0].lower() != tenant.lower()
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +163,9 @@ class _MsalHttpClient:
 
     def post(self, _url: str, *, data: Mapping[str, Any], headers: Mapping[str, str], **_: Any) -> _HttpResponse:
         """Send a token request. Fatal for a refusal, Retryable for other failures."""
-        body = oauth.post_form(self.service.name, self.token_at, data=dict(data), headers=dict(headers))
+        # msal signs assertions as bytes, which httpx would write with their quotes.
+        form = {name: value.decode() if isinstance(value, bytes) else value for name, value in data.items()}
+        body = oauth.post_form(self.service.name, self.token_at, data=form, headers=dict(headers))
         if not isinstance(body, dict) or "error" in body:
             raise Retryable(f"{self.service.name} answered without an access token.")
         lifetime = body.get("expires_in")

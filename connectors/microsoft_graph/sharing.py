@@ -17,8 +17,8 @@ from connectors.microsoft_graph.items import Drive
 from retrieval.errors import Skippable
 from retrieval.ports import SourceAccess, TokenSource
 
-ACCESS_CLOSED_MESSAGE: Final = "Microsoft does not tell the connected account who may see this file."
-ACCESS_UNREADABLE_MESSAGE: Final = "Microsoft's answer does not tell who may see this file."
+ACCESS_CLOSED_MESSAGE: Final = "Microsoft does not show the connected account who may see this file."
+ACCESS_UNREADABLE_MESSAGE: Final = "Microsoft's answer does not contain who may see this file."
 # Group of a link for the whole organization.
 ORGANIZATION_GROUP: Final = "microsoft:organization"
 _SHAREPOINT_LEVELS: Final = (

@@ -66,6 +66,7 @@ def _answer_task(read: Callable[[Task], Reply], task: Task) -> Reply:
             os._exit(messages.OUT_OF_MEMORY)
         description = f"{type(cause).__name__}: {cause}" if cause else ""
         refusal = messages.TOO_DEEP if xml.is_too_deep(cause) else str(error)
+        refusal = messages.DECLARES_ENTITIES if isinstance(cause, xml.EntitiesRefused) else refusal
         return Reply(
             refusal=refusal, detail=description[:500], spent=any(sign in description for sign in _POISONED_MESSAGES)
         )

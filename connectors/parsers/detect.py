@@ -76,7 +76,6 @@ def one_line(text: str) -> str:
     return " ".join(make_storable(text).split())[:300]
 
 
-# Bytes read for detection.
 HEAD_BYTES = 4096
 
 
@@ -99,14 +98,20 @@ PLAIN = Kind("plain text", "text/plain", ("txt", "text", "rst"), text=True)
 LOG = Kind("logs", "text/plain", ("log",), text=True)
 MARKDOWN = Kind("Markdown", "text/markdown", ("md", "markdown", "mdown", "mkd"), text=True)
 HTML = Kind("HTML", "text/html", ("html", "htm", "xhtml"), text=True)
-_XML_ENDINGS = "xml fodt fods fodp fodg fb2 nxml dbk docbook dita tei svg kml rss atom"
+_XML_ENDINGS = "xml fodt fods fodp fodg fb2 nxml dbk docbook dita tei kml rss atom"
 XML = Kind("XML", "application/xml", tuple(_XML_ENDINGS.split()), text=True)
+SVG = Kind("SVG", "image/svg+xml", ("svg",), text=True)
+# By content: `.mm` is also the ending of programs.
+MIND_MAP = Kind("mind map (FreeMind, Freeplane)", "application/x-freemind", (), text=True)
+LYX = Kind("LyX", "application/x-lyx", ("lyx",), text=True)
 CSV = Kind("CSV", "text/csv", ("csv",), text=True)
 TSV = Kind("TSV", "text/tab-separated-values", ("tsv", "tab"), text=True)
 JSON = Kind("JSON", "application/json", ("json",), text=True)
 JSONL = Kind("JSONL", "application/x-ndjson", ("jsonl", "ndjson"), text=True)
 NOTEBOOK = Kind("Jupyter notebook", "application/x-ipynb+json", ("ipynb",), text=True)
-SUBTITLES = Kind("subtitles (SRT, VTT)", "text/vtt", ("vtt", "srt", "sbv", "ass", "ssa"), text=True)
+SUBTITLES = Kind(
+    "subtitles (SRT, VTT)", "text/vtt", ("vtt", "srt", "sbv", "ass", "ssa", "sub", "smi", "lrc"), text=True
+)
 PDF = Kind("PDF", "application/pdf", ("pdf",))
 RTF = Kind("RTF", "application/rtf", ("rtf",))
 EML = Kind("EML", "message/rfc822", ("eml", "emlx", "mht", "mhtml"))
@@ -154,6 +159,9 @@ ALL_KINDS = (
     TSV,
     HTML,
     XML,
+    SVG,
+    MIND_MAP,
+    LYX,
     JSON,
     JSONL,
     NOTEBOOK,
@@ -192,9 +200,13 @@ _MAGIC_NUMBERS: tuple[tuple[bytes, Kind], ...] = (
 _HTML_START = re.compile(
     r"(?:<\?xml[^>]{0,200}>\s*)?(?:<!--[^>]{0,500}-->\s*)*<(?:!doctype\s+html|html)\b", re.IGNORECASE
 )
+_MIND_MAP_START = re.compile(
+    r"(?:<\?xml[^>]{0,200}>\s*)?(?:<!--[^>]{0,500}-->\s*)*<map\s+(?:\w+=[^<>]{0,200}\s)?version="
+)
 _NOTEBOOK_START = re.compile(r'\s*\{\s*"(?:cells|metadata|nbformat|nbformat_minor|worksheets)"\s*:')
 _SUBTITLES_START = re.compile(
-    r"WEBVTT(?:\s|$)|\s*(?:\d+[ \t]*\r?\n)?[ \t]*(?:\d{1,3}:)?\d{1,2}:\d\d[.,]\d{1,3}[ \t]*-->|\[Script Info\]",
+    r"WEBVTT(?:\s|$)|\s*(?:\d+[ \t]*\r?\n)?[ \t]*(?:\d{1,3}:)?\d{1,2}:\d\d[.,]\d{1,3}[ \t]*-->|\[Script Info\]"
+    r"|\{\d+\}\{\d*\}|<SAMI\b",
     re.IGNORECASE,
 )
 # Start of a CMS message (RFC 5652): its type, after one or two lengths.
@@ -251,12 +263,13 @@ def kind_of(head: bytes, name: str, media_type: str) -> Kind:
 def _kind_of_text(head: bytes, text: str, named_kind: Kind | None) -> Kind:
     if kind := _kind_by_content(head, text.lstrip("\ufeff \t\r\n"), named_kind):
         return kind
-    if named_kind is not None and not named_kind.text:
+    # `.doc` was the ending of plain texts too.
+    if named_kind is not None and not named_kind.text and named_kind is not DOC:
         raise Skippable(
             f"The file is named like {named_kind.label} but holds no {named_kind.label}: it is damaged or misnamed. "
             "Save it again from the program that made it, or give it the ending of what it is."
         )
-    return named_kind or PLAIN
+    return named_kind if named_kind and named_kind.text else PLAIN
 
 
 def _kind_by_content(head: bytes, text: str, named_kind: Kind | None) -> Kind | None:
@@ -266,6 +279,8 @@ def _kind_by_content(head: bytes, text: str, named_kind: Kind | None) -> Kind | 
         (MBOX, (is_plain or named_kind is MBOX) and _MAILBOX_START.match(head)),
         (EML, named_kind is EML or (is_unnamed and _MAIL_START.match(head))),
         (HTML, _HTML_START.match(text)),
+        (LYX, is_plain and text.startswith("#LyX ")),
+        (MIND_MAP, (is_plain or named_kind is XML) and _MIND_MAP_START.match(text)),
         # Word and Excel of 2003 save XML under the endings of their binary formats.
         (XML, (is_plain or (named_kind is not None and not named_kind.text)) and text.startswith("<?xml")),
         (LOG, is_plain and _LOG_START.match(text)),
@@ -338,8 +353,9 @@ def kind_of_compound(data: bytes, name: str) -> Kind:
         raise Skippable(NOT_OPENED)
     if locked:
         raise locked_file("The file")
+    folded = {stream.lower() for stream in streams}  # some exporters write WORKBOOK
     for stream, kind in _KINDS_BY_STREAM.items():
-        if stream in streams:
+        if stream.lower() in folded:
             return kind
     raise unknown_kind(name, signatures.name_compound(streams | storages))
 

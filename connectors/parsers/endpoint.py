@@ -14,7 +14,7 @@ import msgspec
 
 from connectors.http import sessions
 from connectors.http.responses import transient_error, translate_failures, unreadable_answer
-from connectors.http.retries import MAX_TRIES, MAX_WAIT_SECONDS, Bucket, Retries, TransientError
+from connectors.http.retries import MAX_RETRY_SECONDS, MAX_TRIES, Bucket, Retries, TransientError
 from connectors.parsers import detect
 from connectors.parsers.document import tidy_markdown
 from retrieval.errors import Fatal, Skippable
@@ -77,7 +77,7 @@ class EndpointParser:
 
     def read(self, data: bytes, name: str, media_type: str) -> str:
         """Return the Markdown of a file. Skippable for a file or configuration that the server refuses."""
-        retries = Retries(PARSER_TITLE, self._bucket, MAX_WAIT_SECONDS["document"], MAX_TRIES["document"])
+        retries = Retries(PARSER_TITLE, self._bucket, MAX_RETRY_SECONDS["document"], MAX_TRIES["document"])
         try:
             return retries.call(lambda: self._convert_file(data, name, media_type, READ_TIMEOUT_SECONDS))
         except Fatal as error:  # the other documents of the run need no external parser

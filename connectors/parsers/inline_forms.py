@@ -4,6 +4,7 @@
     mark of a footnote                 word [1]
     struck out                         ~~two weeks~~
     fraction, root                     (a+b)/c, √(x)
+    picture with a description         [picture: Pump with two valves]
 
 These stay plain, since no reader takes them for digits of the word before: suffixes of ordinals (1st, 2nd, 1er, 2ème),
 marks without letters or digits (®, *, †), and text that is superscript as a whole. Superscript TM and SM are ™ and ℠.
@@ -12,6 +13,7 @@ marks without letters or digits (®, *, †), and text that is superscript as a 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import partial
 
@@ -33,6 +35,16 @@ _DIGIT_BEFORE = re.compile(r"\d\.?[\x12\x13]*\Z")
 # Characters before a script that decide its spelling.
 _CONTEXT_LENGTH = 32
 _TRADE_MARKS = {"TM": "™", "SM": "℠"}
+# Sentences that Office adds to descriptions, and names that programs give to pictures.
+_PICTURE_FILLERS = re.compile(
+    r"\s*(?:Description automatically generated(?: with \w+ confidence)?|AI-generated content may be incorrect)\.?",
+    re.IGNORECASE,
+)
+_PICTURE_FILE = re.compile(
+    r"(?:\S*[\\/])?[^\\/]*\.(?:png|jpe?g|gif|bmp|tiff?|svg|emf|wmf|webp|eps|pict?)"
+    r"|(?:picture|image|img|bild|grafik|graphic|graphics)[ _-]?\d*",
+    re.IGNORECASE,
+)
 _BRACKETED_TEXT = re.compile(r"[\[(].*[\])]", re.DOTALL)
 
 
@@ -83,6 +95,11 @@ def write_forms(text: str) -> str:
     return _MARK_PATTERN.sub("", _STRUCK_TEXT.sub(_write_struck, text))
 
 
+def is_marked(text: str) -> bool:
+    """Check for marks of `Form.mark`."""
+    return bool(_MARK_PATTERN.search(text))
+
+
 def superscript(text: str) -> str:
     """Write an exponent."""
     return f"^({text})"
@@ -106,6 +123,17 @@ def grouped(text: str) -> str:
 def footnote_mark(label: str) -> str:
     """Write the mark of a footnote."""
     return f" [{label}]"
+
+
+def picture(words: str) -> str:
+    """Write the description of a picture; "" without words of its author."""
+    words = _PICTURE_FILLERS.sub("", " ".join(words.split())).strip()
+    return f"[picture: {words}]" if any(map(str.isalpha, words)) and not _PICTURE_FILE.fullmatch(words) else ""
+
+
+def column_name(levels: Iterable[str]) -> str:
+    """Write the name of a column below a header of several rows."""
+    return " \u2013 ".join(dict.fromkeys(filter(None, levels)))
 
 
 def note(kind: str, label: str, words: str) -> str:

@@ -26,6 +26,11 @@ TOO_DEEP = (
     "Save it in a simpler form, such as PDF or plain text, and upload that."
 )
 
+DECLARES_ENTITIES = (
+    "The XML of the file declares entities, which may unfold to many times its size, so it is not read. "
+    "Open the file in the program that made it, save it again and upload that."
+)
+
 
 class Page(msgspec.Struct, frozen=True):
     """Marks the file as a web page: its address, and CSS selectors to include and exclude."""
@@ -130,38 +135,38 @@ def frame_message(message: Task | Reply) -> bytes:
 
 # Pages per window of a long PDF.
 WINDOW_PAGES = 100
-MOST_PAGES = 10_000
+MAX_PAGES = 10_000
 # Wall-clock limit of a long file, as a multiple of the limit of one window.
-MOST_WINDOWS = 15
+MAX_WINDOWS = 15
 
 
 def check_page_count(count: int) -> int:
     """Return the page count. Skippable if zero or too high."""
     if not count:
         raise Skippable("The PDF has no pages. Save it again from the program that made it and upload that.")
-    if count > MOST_PAGES:
+    if count > MAX_PAGES:
         raise Skippable(
-            f"The PDF has {count:,} pages; at most {MOST_PAGES:,} are read. "
+            f"The PDF has {count:,} pages; at most {MAX_PAGES:,} are read. "
             "Split it into smaller files and upload those."
         )
     return count
 
 
-def read_following(reply: Reply, task: Task, read: Callable[[Task], Reply], beside: int = 1) -> Reply:
-    """Join the reply of the first window of a long PDF with the following windows, `beside` of them in parallel."""
+def read_following(reply: Reply, task: Task, read: Callable[[Task], Reply], parallel: int = 1) -> Reply:
+    """Join the reply of the first window of a long PDF with the following windows, `parallel` at a time."""
     if not reply.following:
         return reply
-    deadline = time.monotonic() + MOST_WINDOWS * task.cpu_seconds
+    deadline = time.monotonic() + MAX_WINDOWS * task.cpu_seconds
 
     def window(first: int) -> Reply:
         if time.monotonic() > deadline:
             raise Skippable(
-                f"Reading the file took more than {MOST_WINDOWS * task.cpu_seconds:g} s and was given up. "
+                f"Reading the file took more than {MAX_WINDOWS * task.cpu_seconds:g} s and was given up. "
                 "Split it into smaller files and upload those."
             )
         return read(msgspec.structs.replace(task, first=first, unpack=None))
 
-    pool = ThreadPoolExecutor(beside, thread_name_prefix="window")
+    pool = ThreadPoolExecutor(parallel, thread_name_prefix="window")
     try:
         parts = [reply, *pool.map(window, range(reply.following, reply.count, WINDOW_PAGES))]
     finally:

@@ -145,7 +145,7 @@ class DocumentParser:
             if kind in _INLINE_KINDS:
                 data = head + file.read(_INLINE_TEXT_BYTES + 1)
                 if len(data) <= _INLINE_TEXT_BYTES:
-                    return texts.read_verbatim(data, kind, raw.media_type)
+                    return texts.read_verbatim(data, kind, raw.media_type, raw.name)
         return None
 
     def warm(self, files: Iterable[tuple[str, str]]) -> None:
@@ -172,7 +172,9 @@ class DocumentParser:
             unpack=self._make_unpack(raw),
             password=raw.password,
         )
-        reply = messages.read_following(self._run_task(task, keep_waiting), task, self._run_task, beside=self.pool.size)
+        reply = messages.read_following(
+            self._run_task(task, keep_waiting), task, self._run_task, parallel=self.pool.size
+        )
         if self.external is not None and ocr is OcrStrategy.BASIC_PARSER and reply.pdf:
             unread = tuple(quality.page for quality in reply.qualities if quality.unread and quality.page)
             reply = msgspec.structs.replace(reply, ocr_pages=unread)

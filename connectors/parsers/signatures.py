@@ -29,6 +29,10 @@ _UTF8_ADVICE: Final = "Convert it to UTF-8 and upload that."
 _BINARY_FORMATS: Final = tuple(
     (re.compile(pattern, re.DOTALL), ForeignFormat(name, remedy))
     for pattern, name, remedy in (
+        (rb"\xfe[\x32\x34\x37]\x00[\x00-\x30]", "Word for Macintosh document", _OFFICE_ADVICE),
+        (rb"\xdb\xa5[\x2d\x69]\x00|\x9b\xa5\x21\x00", "Word 1 or 2 document", _OFFICE_ADVICE),
+        (rb"[\x31\x32]\xbe\x00\x00\x00\xab", "Microsoft Write document", _OFFICE_ADVICE),
+        (rb"\xffWPC", "WordPerfect document", _OFFICE_ADVICE),
         (rb"PAR1", "Parquet table", _TABLE_ADVICE),
         (rb"ORC[\x00-\x1f\x80-\xff]", "ORC table", _TABLE_ADVICE),
         (rb"Obj\x01", "Avro data", _TABLE_ADVICE),
@@ -53,6 +57,8 @@ _TEXT_FORMATS: Final = tuple(
         (rb"\x04?%!PS", "PostScript document", _PDF_ADVICE),
         (rb"\x1b%-12345X|\x1bE\x1b&", "print job (PCL)", _PDF_ADVICE),
         (rb"(?:\s*999\r?\n.*\r?\n)*\s*0\r?\nSECTION\r?\n|AutoCAD Binary DXF", "DXF drawing", _PDF_ADVICE),
+        (rb"ID;P[^\r\n]*\r?\n(?:[A-Z]+;|;)", "SYLK spreadsheet", "Save it as XLSX or CSV and upload that."),
+        (rb"TABLE\r?\n0,1\r?\n\"", "DIF spreadsheet", "Save it as XLSX or CSV and upload that."),
         (rb"ISO-10303-21;", "STEP model", "Upload its drawing as PDF."),
         (rb"solid [^\n]*\n\s*facet normal", "STL model", "Upload its drawing as PDF."),
         (rb"/\* XPM \*/|P[1-6]\s+\d+\s+\d+\s", "bitmap picture", _PICTURE_ADVICE),
@@ -144,6 +150,7 @@ _COMPOUND_STREAMS: Final = tuple(
     (re.compile(pattern), ForeignFormat(name, remedy))
     for pattern, name, remedy in (
         (r"VisioDocument", "Visio drawing (VSD)", "Save it as VSDX or PDF and upload that."),
+        (r"PP40", "PowerPoint 4 presentation", _OFFICE_ADVICE),
         (r"Quill", "Publisher document (PUB)", _PDF_ADVICE),
         (r"Props(?:9|12|14)|   [12]\d{2}", "Microsoft Project plan (MPP)", "Save it as PDF or XLSX and upload that."),
         (

@@ -190,9 +190,9 @@ def judge_recognised(page: int, text: str, confidence: float = 1.0) -> PageQuali
     return _page_quality(page, quality, reasons, recognised=True)
 
 
-def judge_whole(text: str) -> PageQuality:
+def judge_whole(text: str, *, declared: bool = False) -> PageQuality:
     """Return the quality of a text without pages, such as an Office file's. Unread if all parts are implausible or
-    decoded binary data; implausible letters in a part only lower the quality.
+    decoded binary data; implausible letters in a part, or of `declared` encoding, only lower the quality.
     """
     lost = _lost_share_of(text)
     if lost > _MAX_LOST_SHARE:
@@ -201,7 +201,7 @@ def judge_whole(text: str) -> PageQuality:
     if parts and all(map(_is_decoded_binary, parts)):
         return unreadable_page(None, NO_TEXT)
     judged = [plausible for part in parts if (plausible := rate_plausibility(part)) is not None]
-    if judged and max(judged) < MIN_QUALITY and all(map(_is_wordy, parts)):
+    if judged and max(judged) < MIN_QUALITY and not declared and all(map(_is_wordy, parts)):
         return unreadable_page(None, NO_LANGUAGE)
     plausible = min(judged, default=1.0)
     reasons = [*_describe_loss(lost), *([STRANGE_LETTERS] if plausible < MIN_QUALITY else [])]
@@ -232,9 +232,9 @@ def _split_samples(text: str) -> Iterator[str]:
 
 
 def _is_wordy(text: str) -> bool:
-    """Check for a majority of letters, as opposed to tables of numbers and hexadecimal digits."""
-    solid = "".join(text.split())
-    return sum(map(str.isalpha, solid)) > _MIN_LETTER_SHARE * len(solid)
+    """Check for a majority of letters with a model, as opposed to numbers, hexadecimal digits and other scripts."""
+    solid, letters = _fold_text("".join(text.split())), _build_letter_model()[1]
+    return sum(map(letters.__contains__, solid)) > _MIN_LETTER_SHARE * len(solid)
 
 
 def _is_decoded_binary(text: str) -> bool:

@@ -10,13 +10,18 @@ from connectors.parsers.messages import Reply
 from retrieval.errors import Unreadable
 from retrieval.ports import PageQuality
 
-# Pages named in a notice; further ones are counted.
+# Further pages are only counted in a notice.
 _MAX_NAMED_PAGES = 10
-_WITH_OCR = "with the OCR strategy STANDARD_OCR (ocrConfig)"
-_ONLY_PICTURES = (
-    "The PDF holds no text, only pictures or blank pages. If they are scans, retry it, or ingest it again, "
-    f"{_WITH_OCR}."
+# Files whose format states the letters of their text, however strange.
+_OFFICE_TYPES = (
+    "application/vnd.openxmlformats",
+    "application/vnd.oasis",
+    "application/vnd.ms-",
+    "application/msword",
+    "application/epub",
 )
+_WITH_OCR = "with the OCR strategy STANDARD_OCR (ocrConfig)"
+_ONLY_PICTURES = f"The PDF holds no text, only pictures or blank pages. If they are scans, retry it {_WITH_OCR}."
 _BLANK_PAGES = "The PDF holds nothing but blank pages: there is no text to recognise. Upload a file with text in it."
 _NOT_RECOGNISED = "No text was recognised: the file shows pictures or blank pages only. Upload a file with text in it."
 
@@ -25,7 +30,8 @@ def judge_reply(reply: Reply) -> Reply:
     """Add the quality of the whole text, unless its pages are judged already."""
     if reply.qualities or reply.listing or not reply.text:
         return reply
-    return msgspec.structs.replace(reply, qualities=(trust.judge_whole(reply.text),))
+    has_declared_letters = str(reply.properties.get("mimeType", "")).startswith(_OFFICE_TYPES)
+    return msgspec.structs.replace(reply, qualities=(trust.judge_whole(reply.text, declared=has_declared_letters),))
 
 
 def settle_reply(reply: Reply, name: str, *, ocr: bool) -> Reply:

@@ -1,11 +1,14 @@
-"""Parse XML members of packages without entities or access outside of the package."""
+"""Parse XML members of packages without declared entities or access outside of the package."""
 
 from __future__ import annotations
 
+import re
 import zipfile
 from collections.abc import Iterator
-from typing import IO, Any, TypedDict
-from xml.etree.ElementTree import Element, ParseError, TreeBuilder, XMLParser, parse
+from html.entities import html5
+from typing import IO, Any, Final, TypedDict
+from xml.etree.ElementTree import Element, ParseError, fromstring
+from xml.sax.saxutils import escape
 
 from lxml import etree
 
@@ -37,29 +40,18 @@ def is_out_of_memory(error: BaseException | None) -> bool:
     return isinstance(error, MemoryError) or getattr(error, "code", None) == etree.ErrorTypes.ERR_NO_MEMORY
 
 
-class _NoEntities(TreeBuilder):
-    """XML tree builder without declarations."""
-
-    def doctype(self, _name: str, _public: str | None, _system: str | None) -> None:
-        raise EntitiesRefused
+_ENTITY_MARKS = tuple("<!ENTITY".encode(codec) for codec in ("utf-8", "utf-16-le", "utf-16-be"))
 
 
 def parse_xml(data: bytes) -> Element:
-    """Parse XML without declarations and return its root; otherwise raise one of `BROKEN`."""
-    parser = XMLParser(target=_NoEntities())  # noqa: S314
-    parser.feed(data)
-    root: Element | None = parser.close()
-    if root is None:
-        raise KeyError
-    return root
+    """Parse XML without declared entities and return its root; otherwise raise one of `BROKEN`."""
+    if any(mark in data for mark in _ENTITY_MARKS):
+        raise EntitiesRefused
+    return fromstring(data)  # noqa: S314
 
 
 def read_root(archive: zipfile.ZipFile, name: str) -> Element:
-    with archive.open(name) as stream:
-        root = parse(stream, XMLParser(target=_NoEntities())).getroot()  # noqa: S314
-    if root is None:
-        raise KeyError(name)
-    return root
+    return parse_xml(archive.read(name))
 
 
 def iterate_elements(stream: IO[bytes], *tags: str, starts: bool = False) -> Iterator[tuple[str, Any]]:
@@ -67,7 +59,8 @@ def iterate_elements(stream: IO[bytes], *tags: str, starts: bool = False) -> Ite
     events = ("start", "end") if starts else ("end",)
     parser = etree.iterparse(stream, events, tag=tags, resolve_entities=False, no_network=True)
     for event, element in parser:
-        if element.getroottree().docinfo.internalDTD is not None:
+        declarations = element.getroottree().docinfo.internalDTD
+        if declarations is not None and declarations.entities():
             raise EntitiesRefused
         yield event, element
         break
@@ -107,3 +100,20 @@ def read_about(archive: zipfile.ZipFile, name: str) -> About:
         modified_at=texts.get("modified") or texts.get("date", ""),
         language=texts.get("language", ""),
     )
+
+
+_REFERENCE_PATTERN: Final = re.compile(r"<!\[CDATA\[.*?\]\]>|<!--.*?-->|&([A-Za-z][\w.-]{0,60});", re.DOTALL)
+_DECLARED_ENTITY: Final = re.compile(r"<!ENTITY\s+([\w.-]{1,80})\s")
+
+
+def name_characters(source: str) -> str:
+    """Replace references without a declaration: of HTML, such as `&nbsp;` in DocBook, else by their name."""
+    declared = {*_DECLARED_ENTITY.findall(source), "amp", "lt", "gt", "quot", "apos"}
+
+    def replace_reference(match: re.Match[str]) -> str:
+        name = f"{match[1]};"
+        if not match[1] or match[1] in declared:
+            return match[0]
+        return escape(html5.get(name, match[0]))
+
+    return _REFERENCE_PATTERN.sub(replace_reference, source)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from connectors import cohere_sdk
 from connectors.cohere_sdk import COHERE_TITLE
 from connectors.http.responses import connection_error, timeout_error, unreadable_answer
-from connectors.rerankers.vendor import MOST_BYTES, VendorReranker, error_of_refusal, read_scores
+from connectors.rerankers.vendor import MAX_ANSWER_BYTES, VendorReranker, error_of_refusal, read_scores
 
 if TYPE_CHECKING:
     from retrieval.ports import Reranker
@@ -24,7 +24,9 @@ def make(config: Mapping[str, Any], settings: Settings) -> Reranker:
     import httpx
     from cohere.core.api_error import ApiError
 
-    client, web = cohere_sdk.open_client(config["apiKey"], settings, seconds=REQUEST_TIMEOUT_SECONDS, most=MOST_BYTES)
+    client, web = cohere_sdk.open_client(
+        config["apiKey"], settings, seconds=REQUEST_TIMEOUT_SECONDS, most=MAX_ANSWER_BYTES
+    )
 
     def ask(query: str, texts: Sequence[str], seconds: float) -> list[tuple[int, float]]:
         try:

@@ -1,8 +1,8 @@
-"""Reranker at a user's address: text-embeddings-inference, vLLM or Infinity."""
+"""Reranker on a user's own server: text-embeddings-inference, vLLM or Infinity."""
 
-# text-embeddings-inference takes `texts` and answers a list of `{index, score}`; vLLM and Infinity take `model` and
-# `documents` and answer `results` of `{index, relevance_score}`. Requests begin with the form of `documents` if the
-# config has a model, else with that of `texts`; after a refusal the other form is tried once. The fetch guard opens
+# text-embeddings-inference takes `texts` and returns a list of `{index, score}`; vLLM and Infinity take `model` and
+# `documents` and return `results` of `{index, relevance_score}`. The first request has `documents` if the config has a
+# model, else `texts`; if the server refuses it, the next request has the other field. The fetch guard opens the
 # connections: a private address needs RETRIEVAL_FETCH_ALLOW.
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import httpx
 
 from connectors.http import sessions
 from connectors.http.responses import translate_failures, unreadable_answer
-from connectors.rerankers.vendor import MOST_BYTES, VendorReranker, error_of_refusal, read_scores
+from connectors.rerankers.vendor import MAX_ANSWER_BYTES, VendorReranker, error_of_refusal, read_scores
 from retrieval.errors import Fatal
 from retrieval.network import fetch_guard
 from retrieval.network.fetch_guard import BlockedAddress, Guard
@@ -27,9 +27,9 @@ if TYPE_CHECKING:
 
 SERVER_TITLE: Final = "The reranker"
 REQUEST_TIMEOUT_SECONDS: Final = 10.0
-# Texts of a request: the default limit of text-embeddings-inference.
-BATCH: Final = 32
-_OTHER_FORM: Final = frozenset({400, 422})
+# The default limit of text-embeddings-inference.
+TEXTS_PER_REQUEST: Final = 32
+_WRONG_FORM_STATUSES: Final = frozenset({400, 422})
 
 Form = Literal["texts", "documents"]
 
@@ -42,41 +42,43 @@ def make(config: Mapping[str, Any], settings: Settings) -> Reranker:
     headers = {"Accept": "application/json"}
     if key := config.get("apiKey"):
         headers["Authorization"] = f"Bearer {key}"
-    guarded = fetch_guard.make_guard(settings)
-    transport = Transport(guarded, max_bytes=MOST_BYTES)
+    guard = fetch_guard.make_guard(settings)
+    transport = Transport(guard, max_bytes=MAX_ANSWER_BYTES)
     client = sessions.httpx_client(
         sessions.trusted_certificates(None, "ENDPOINT"),
         seconds=REQUEST_TIMEOUT_SECONDS,
         transport=transport,
         headers=headers,
     )
-    asker = _Asker(client, url, config.get("model"), guarded)
-    return VendorReranker(title=SERVER_TITLE, ask=asker.ask, batch=BATCH, calls=4, logits=True, close=client.close)
+    server = _RerankServer(client, url, config.get("model"), guard)
+    return VendorReranker(
+        title=SERVER_TITLE, ask=server.rerank, batch=TEXTS_PER_REQUEST, calls=4, logits=True, close=client.close
+    )
 
 
-class _Asker:
-    """Client with the server's request form, learned from answers."""
+class _RerankServer:
+    """Client of a server whose request form is learned from its first answers."""
 
-    def __init__(self, client: httpx.Client, url: str, model: str | None, guarded: Guard) -> None:
+    def __init__(self, client: httpx.Client, url: str, model: str | None, guard: Guard) -> None:
         self._client = client
         self._url = url
-        self._guard = guarded
+        self._guard = guard
         self._model = model
         self._form: Form = "documents" if model else "texts"
-        self._settled = False
+        self._is_form_known = False
 
-    def ask(self, query: str, texts: Sequence[str], seconds: float) -> list[tuple[int, float]]:
-        if not self._settled:
+    def rerank(self, query: str, texts: Sequence[str], seconds: float) -> list[tuple[int, float]]:
+        if not self._is_form_known:
             sessions.require_private_without_tls(self._guard, self._url, title="reranker", field="rerankConfig.url")
         form = self._form
-        status, answer = self._post(form, query, texts, seconds)
-        if status.status_code in _OTHER_FORM and not self._settled:
+        response, answer = self._post(form, query, texts, seconds)
+        if response.status_code in _WRONG_FORM_STATUSES and not self._is_form_known:
             form = "texts" if form == "documents" else "documents"
-            other_form, answer = self._post(form, query, texts, seconds)
-            status = other_form if other_form.status_code == 200 else status
-        if status.status_code != 200:
-            raise error_of_refusal(SERVER_TITLE, status.status_code, status.headers)
-        self._form, self._settled = form, True
+            second_response, answer = self._post(form, query, texts, seconds)
+            response = second_response if second_response.status_code == 200 else response
+        if response.status_code != 200:
+            raise error_of_refusal(SERVER_TITLE, response.status_code, response.headers)
+        self._form, self._is_form_known = form, True
         entries = answer.get("results") if isinstance(answer, dict) else answer
         return read_scores(SERVER_TITLE, entries, "relevance_score" if isinstance(answer, dict) else "score")
 
@@ -88,12 +90,12 @@ class _Asker:
             body |= {"return_documents": False, **({"model": self._model} if self._model else {})}
         try:
             with translate_failures(SERVER_TITLE, seconds), limit_time(seconds):
-                answer = self._client.post(self._url, json=body, timeout=seconds)
+                response = self._client.post(self._url, json=body, timeout=seconds)
         except BlockedAddress as error:
             raise Fatal(str(error), field="rerankConfig.url") from error
-        if answer.status_code != 200:
-            return answer, None
+        if response.status_code != 200:
+            return response, None
         try:
-            return answer, json.loads(answer.content)
+            return response, json.loads(response.content)
         except (ValueError, RecursionError) as error:
             raise unreadable_answer(SERVER_TITLE) from error

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from connectors.http import sessions
 from connectors.http.responses import translate_failures, unreadable_answer
-from connectors.rerankers.vendor import MOST_BYTES, VendorReranker, error_of_refusal, read_scores
+from connectors.rerankers.vendor import MAX_ANSWER_BYTES, VendorReranker, error_of_refusal, read_scores
 
 if TYPE_CHECKING:
     from retrieval.ports import Reranker
@@ -22,7 +22,7 @@ REQUEST_TIMEOUT_SECONDS: Final = 10.0
 def make(config: Mapping[str, Any], settings: Settings) -> Reranker:
     """Return the model of a `rerankConfig`."""
     base, client = sessions.vendor_client(
-        settings, PROVIDER_NAME, BASE_URL, config["apiKey"], seconds=REQUEST_TIMEOUT_SECONDS, most=MOST_BYTES
+        settings, PROVIDER_NAME, BASE_URL, config["apiKey"], seconds=REQUEST_TIMEOUT_SECONDS, most=MAX_ANSWER_BYTES
     )
 
     def ask(query: str, texts: Sequence[str], seconds: float) -> list[tuple[int, float]]:

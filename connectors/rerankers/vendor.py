@@ -21,8 +21,8 @@ CHECK_SECONDS = 4.0
 KNOWN_GOOD_TEXT = "check"
 # Candidates of a request that are isolated as not scorable; with more, the search keeps its order.
 MAX_FAULTS = 3
-# Limit of an answer; the numbers and scores of 200 texts have 20 kB.
-MOST_BYTES = 1_000_000
+# The answer for 200 texts has 20 kB.
+MAX_ANSWER_BYTES = 1_000_000
 # A score up to this far outside of [0, 1] is a rounding error; beyond, it is a logit.
 _SLACK = 0.01
 
@@ -150,12 +150,12 @@ def error_of_refusal(title: str, status: int, headers: Mapping[str, str]) -> Exc
     return Fatal(message.format(title=title, status=status), field=field)
 
 
-_KEY = ("{title} refuses the key in rerankConfig.apiKey: check it, and what it may do.", KEY_FIELD)
-_REQUEST = ("{title} does not take the request ({status}): check rerankConfig.model and the address.", "rerankConfig")
+_KEY = ("{title} refuses the key in rerankConfig.apiKey: check it and its permissions.", KEY_FIELD)
+_REQUEST = ("{title} does not accept the request ({status}): check rerankConfig.model and the address.", "rerankConfig")
 _REFUSALS: Mapping[int, tuple[str, str]] = {
     400: _REQUEST,
     401: _KEY,
-    402: ("The account at {title} has no credit left: add some there, or use another key.", KEY_FIELD),
+    402: ("The account at {title} has no credit left: add credit, or use another key.", KEY_FIELD),
     403: _KEY,
     404: ("{title} has no such model, or no reranker at this address: check rerankConfig.", "rerankConfig"),
     413: _REQUEST,

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from retrieval.settings import Settings
 
 SERVER_TITLE: Final = "The scraping server"
-# Unknown crawl: its answer tells a Firecrawl from another server.
+# Id of an unknown crawl: the answer distinguishes a Firecrawl from another server.
 _CHECK_PATH: Final = "/v2/crawl/00000000-0000-0000-0000-000000000000"
 _CHECK_SECONDS: Final = 30.0
 

@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 
 ResultT = TypeVar("ResultT")
 KEY_FIELD, URL_FIELD = "webScraperConfig.apiKey", "webScraperConfig.url"
-# Total wait of a page for the rate limit.
-MAX_WAIT_SECONDS = 180.0
+# Longest wait of a page for an answer and for the rate limit, each.
+PAGE_WAIT_SECONDS = 180.0
 MAX_TRIES = 3
 # Per process and key; a 429 reports the service's own limit.
 REQUESTS_PER_MINUTE, REQUEST_BURST = 600.0, 20
@@ -101,7 +101,7 @@ class Service:
         more: dict[str, Any] = {"transport": Transport(self.guard)} if is_own else {}
         self._client = sessions.httpx_client(
             sessions.trusted_certificates(endpoint, name),
-            seconds=MAX_WAIT_SECONDS,
+            seconds=PAGE_WAIT_SECONDS,
             headers=dict(headers),
             **more,
         )
@@ -111,8 +111,8 @@ class Service:
         return f"<{self.title}>"
 
     def ask(self, request: Callable[[], ResultT], tries: int = MAX_TRIES) -> ResultT:
-        """Repeat `request` after RateLimited and TransientError, until success or the last try."""
-        return Retries(self.title, self._bucket, MAX_WAIT_SECONDS, tries).call(request)
+        """Repeat `request` after TransientError up to `tries` times, after RateLimited for PAGE_WAIT_SECONDS."""
+        return Retries(self.title, self._bucket, PAGE_WAIT_SECONDS, tries).call(request)
 
     def turn(self, url: str) -> AbstractContextManager[float]:
         """Wait for the site's Crawl-delay and the limits per host."""
@@ -169,7 +169,7 @@ class Service:
 
 _REFUSAL_MESSAGES = {
     401: "{title} refuses the key in {field}: check it.",
-    402: "The account at {title} has no credit left: add some there, or use another key.",
+    402: "The account at {title} has no credit left: add credit, or use another key.",
 }
 
 

@@ -8,11 +8,13 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+import api_examples
+
 Schema = Mapping[str, Any]
 
 FOLDER = "reference/api"
 TYPES_PAGE = "types.md"
-# Every operation may answer these; docs/contract.md describes them once.
+# Every operation may answer these; docs/reference/api/errors.md describes them once.
 COMMON_CODES = frozenset(
     {
         "UNAUTHORIZED",
@@ -32,11 +34,13 @@ PERMISSIONS_HEAD = """\
 # Permissions
 
 What each operation needs, what keys with bounds and requests on behalf of a user get of it
-([rules](../contract.md#api-keys)), and the least [role](../access.md#who-does-what) of people who may do it.
+([rules](api/authentication.md#api-keys)), and the least [role](../access.md#who-does-what) of people who may do it.
 
 | Operation | Scope | A key bound to a namespace | A key bound to a tenant | On behalf of a user | Role |
 |---|---|---|---|---|---|"""
-_ENVELOPE = ("success", "message", "data")  # of every answer; docs/contract.md describes them
+_CLIENT_NOTE = """\
+In examples, `client` is the [Python client](../../guides/clients.md); `API` and `API_KEY` are those of a server."""
+_ENVELOPE = ("success", "message", "data")  # of every answer; docs/reference/api/overview.md describes them
 _RANGES = (("minimum", "maximum", ""), ("minLength", "maxLength", " characters"), ("minItems", "maxItems", " entries"))
 
 
@@ -74,6 +78,7 @@ class _Reference:
     def __init__(self, document: Schema) -> None:
         self._paths = document["paths"]
         self._schemas: Mapping[str, Schema] = document["components"]["schemas"]
+        self._examples = api_examples.Examples(self._schemas)
         uses = Counter(_references(document["paths"]) + _references(self._schemas))
         self._sent = self._reachable_from_requests()
         linked = set(_alternatives([document["paths"], self._schemas]))
@@ -99,7 +104,9 @@ class _Reference:
             for method, operation in methods.items():
                 section = self._render_operation(method.upper(), path, operation)
                 sections.setdefault(operation["tags"][0], []).append(section)
-        pages = {page_of_tag(tag): f"# {tag}\n\n" + "\n".join(parts) for tag, parts in sections.items()}
+        pages = {
+            page_of_tag(tag): f"# {tag}\n\n{_CLIENT_NOTE}\n\n" + "\n".join(parts) for tag, parts in sections.items()
+        }
         pages[f"{FOLDER}/{TYPES_PAGE}"] = self._render_types(pages)
         return pages
 
@@ -111,9 +118,8 @@ class _Reference:
             lines += ["| Parameter | In | Type | Meaning |", "|---|---|---|---|", *parameters, ""]
         for media_type, content in operation.get("requestBody", {}).get("content", {}).items():
             lines += [f"**Request**, `{media_type}`:", "", *self._render_fields(content["schema"], required=True)]
-            if "example" in content:
-                lines += ["```json", json.dumps(content["example"], indent=2, ensure_ascii=False), "```", ""]
         lines += self._render_answer(operation["responses"])
+        lines += self._examples.render(method, path, operation)
         lines += self._render_errors(operation["responses"])
         return "\n".join(lines)
 
@@ -141,7 +147,7 @@ class _Reference:
             codes = [code for code in examples if code not in COMMON_CODES]
             rows += [f"{status} `{code}`" for code in codes]
         text = ", ".join(rows)
-        more = "and those [of every operation](../../contract.md#errors)"
+        more = "and those [of every operation](errors.md)"
         return [f"**Errors**: {text}, {more}." if text else f"**Errors**: {more.removeprefix('and ')}.", ""]
 
     def _render_types(self, pages: Mapping[str, str]) -> str:
@@ -261,7 +267,7 @@ def _references(node: Any) -> list[str]:
 
 
 def _alternatives(node: Any) -> Iterator[str]:
-    """Yield the types that stand beside others in a union, or in JSON text of a form: each gets a section."""
+    """Yield the types with a section of their own: members of a union, and types of JSON text in a form."""
     if isinstance(node, Mapping):
         options = [option for option in node.get("anyOf", ()) if option.get("type") != "null"]
         yield from _references(options) if len(options) > 1 else _references(node.get("contentSchema"))

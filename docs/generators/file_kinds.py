@@ -49,6 +49,12 @@ KINDS: dict[Kind, tuple[str, str]] = {
         "flat OpenDocument, Word and Excel XML as these; otherwise paragraphs and tables",
         "base64 and signatures",
     ),
+    detect.SVG: ("title, description, visible texts row by row", "pictures; a drawing of shapes only is refused"),
+    detect.MIND_MAP: ("topics as an outline, notes, values, links, connections", "pictures, encrypted topics"),
+    detect.LYX: (
+        "headings, lists, tables, formulas, footnotes, references",
+        "pictures, LaTeX code, files that it includes",
+    ),
     detect.JSON: ("text as it is", ""),
     detect.JSONL: ("text as it is", ""),
     detect.NOTEBOOK: ("cells and their outputs of text", "pictures and other binary outputs"),

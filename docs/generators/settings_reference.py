@@ -35,13 +35,27 @@ EXAMPLE_HEAD = """\
 SETTINGS_HEAD = """\
 # Settings
 
-Each process reads its settings once, at its start, from environment variables and from `.env` in the project's
-directory. Environment variables take precedence. Lists are comma-separated, except `RETRIEVAL_OIDC_ROLES`, which is
-JSON. A value that cannot be read ends the process with a message that names the setting, never its value.
+Each process reads its settings once, at its start: from environment variables, from `.env` and from `retrieval.toml`,
+in this order of precedence. Both files are in the project's directory; for an installed wheel they are in
+`~/.local/share/retrieval-service`. `RETRIEVAL_CONFIG` names another `retrieval.toml`. A value that cannot be read ends
+the process with a message that names the setting, never its value. Lists in variables are comma-separated, except
+`RETRIEVAL_OIDC_ROLES`, which is JSON.
 
 Each secret may be given as a file, as container platforms mount them: `RETRIEVAL_SECRET_KEY_FILE=/run/secrets/key`
 instead of `RETRIEVAL_SECRET_KEY`, and so on. The path is absolute; white space around the content is dropped. Giving
 both, or a file that is missing, empty or unreadable, ends the process.
+
+In `retrieval.toml` a setting has its name without the prefix, in lower case. The start warns about a secret in it, by
+its name, and about a name that is no setting:
+
+```toml
+api_port = 8001
+ocr_languages = ["eng", "deu"]
+database_url_file = "/etc/retrieval/database_url"
+
+[endpoints.S3]
+base_url = "https://minio.internal:9000"
+```
 """
 COMMANDS_HEAD = """\
 # Command line

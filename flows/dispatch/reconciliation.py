@@ -16,7 +16,7 @@ from flows.dispatch.background_loop import LoopThread
 from flows.dispatch.prefect_client import FlowRunState
 from flows.prefect_errors import AWAY_STATE, INTERRUPTED_STATE, REFUSED_STATE, SUPERSEDED_STATE
 from retrieval.database.database import Database, skip_locked
-from retrieval.ingestion import poison_detection
+from retrieval.ingestion import crash_isolation
 from retrieval.jobs import run_outcome
 from retrieval.jobs.queries import batches, suspension
 from retrieval.jobs.queries.batches import OpenBatch
@@ -38,7 +38,9 @@ class Action(StrEnum):
     # The worker stopped in good order: the same flow run continues, or a new one if Prefect lost it.
     CONTINUE = auto()
     RESTART = auto()
+    # The worker is gone, or the lease has ended.
     LOST = auto()
+    # The process died, or the flow failed.
     DIED = auto()
 
 
@@ -49,8 +51,8 @@ ENDED_STATES = frozenset({"COMPLETED", "FAILED"})
 # Weight of a lost flow run against the documents in progress.
 LOSS_WEIGHTS = {
     Action.RESTART: 0,
-    Action.LOST: poison_detection.LOSS_BLAME,
-    Action.DIED: poison_detection.DEATH_BLAME,
+    Action.LOST: crash_isolation.LOSS_BLAME,
+    Action.DIED: crash_isolation.DEATH_BLAME,
 }
 # Log events of a person's actions; other actions recover the batch.
 PERSON_EVENTS = {
@@ -157,7 +159,7 @@ def _apply_action(db: Database, batch: OpenBatch, action: Action, state: FlowRun
                 error = f"The flow run was set to {state.name if state else 'a final state'} by hand in Prefect."
                 return batches.end_batch(db, batch, status=DocumentStatus.CANCELLED, error=error)
             case _:
-                return poison_detection.restart_batch(db, batch, weight=LOSS_WEIGHTS[action], attempts=attempts)
+                return crash_isolation.restart_batch(db, batch, weight=LOSS_WEIGHTS[action], attempts=attempts)
         return True
     return False
 

@@ -1,4 +1,4 @@
-"""Schedules of connections, kept as schedules of one deployment in Prefect.
+"""Schedules of connections and websites, kept as schedules of one deployment in Prefect.
 
 Pauses go both ways: a requested pause is set in Prefect, and a pause set in Prefect is stored.
 """

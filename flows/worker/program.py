@@ -38,7 +38,7 @@ log = structlog.get_logger()
 SUBMIT_CHECKS: Final = 100
 # In addition to the limit: long flow runs never delay short ones.
 SHORT_RUN_SLOTS: Final = 1
-CANCEL_CHECK_SECONDS: Final = 0.5
+CANCEL_CHECK_SECONDS: Final = 1.0
 LOOP_RETRY_SECONDS: Final = 1.0
 # Prefect frees the slot shortly after the process has ended.
 SLOT_FREE_SECONDS: Final = 0.02
@@ -107,7 +107,12 @@ async def run_worker(pool: str, name: str, limit: int) -> None:
         workers: list[WarmWorker] = []
 
         async def poll() -> None:
-            await asyncio.gather(*(worker.get_and_submit_flow_runs() for worker in workers if worker.is_setup))
+            # The first worker takes from all queues: the second one is asked only while no slot of the first is free.
+            for worker in workers:
+                if worker.is_setup:
+                    await worker.get_and_submit_flow_runs()
+                    if worker.limiter.available_tokens:
+                        break
 
         async def check_runs() -> None:
             embedder.keep_alive()

@@ -23,9 +23,9 @@ from retrieval import logs, tracing
 FORK_CONTEXT: Final = multiprocessing.get_context("forkserver")
 FORK_CONTEXT.set_forkserver_preload(["flows.worker.preload"])
 
-# After its worker died, the process may report its flow run as crashed within this time.
+# Time of the process to report its flow run as crashed after the death of its worker.
 ORPHAN_SECONDS: Final = 5.0
-# Between SIGTERM and SIGKILL.
+# Pause between SIGTERM and SIGKILL.
 STOP_SECONDS: Final = 2.0
 KILLED_EXIT_CODE: Final = -int(signal.SIGKILL)
 
@@ -63,8 +63,9 @@ def _follow_worker() -> None:
 class RunProcess:
     """Handle of a flow run's process in the worker."""
 
-    def __init__(self, environment: dict[str, str], embedder: str | None) -> None:
-        self._process = FORK_CONTEXT.Process(target=execute_flow_run, args=(environment, embedder), name="flow-run")
+    def __init__(self, environment: dict[str, str], embedder_socket: str | None) -> None:
+        arguments = (environment, embedder_socket)
+        self._process = FORK_CONTEXT.Process(target=execute_flow_run, args=arguments, name="flow-run")
         self._process.start()
         self.pid: int = self._process.pid or 0
         self.name = f"{platform.node()}:{self.pid}"

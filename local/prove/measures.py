@@ -39,13 +39,13 @@ def measure_bench_v0(bench: ProofBench) -> dict[str, Any]:
     questions = [json.loads(line) for line in (BENCH_V0 / "questions.jsonl").read_text().splitlines()]
     files = sorted((BENCH_V0 / "corpus").iterdir())
     if bench.is_quick:
-        questions, files = _take_few(questions, files)
+        questions, files = _sample_bench(questions, files)
     shelf, root = DocumentShelf(bench, "bench-v0"), _find_root(bench)
     warm = DocumentShelf(bench, "warm")
     warm.add_text("warm", "The first text loads the model.")
     warm.wait_for_runs()
     cpu_seconds, began = sum_tree_seconds(root), time.monotonic()
-    disk = measure_disk(bench.scratch.home, besides=("logs", "pg_wal"))
+    disk = measure_disk(bench.scratch.home, excluded=("logs", "pg_wal"))
     for file in files:
         shelf.add_file(file.name, file)
     shelf.wait_for_runs()
@@ -54,7 +54,7 @@ def measure_bench_v0(bench: ProofBench) -> dict[str, Any]:
         "bytes": sum(file.stat().st_size for file in files),
         "cpuSeconds": sum_tree_seconds(root) - cpu_seconds,
         "seconds": time.monotonic() - began,
-        "diskBytes": measure_disk(bench.scratch.home, besides=("logs", "pg_wal")) - disk,
+        "diskBytes": measure_disk(bench.scratch.home, excluded=("logs", "pg_wal")) - disk,
     }
     if shelf.failures:
         raise LocalError(f"Documents of bench-v0 were not ingested: {shelf.failures}")
@@ -68,7 +68,7 @@ def measure_bench_v0(bench: ProofBench) -> dict[str, Any]:
 
 
 def _ask_questions(shelf: DocumentShelf, questions: Sequence[Any], **options: Any) -> dict[str, Any]:
-    """Return the score and median time; nothing if a search was not reranked in time."""
+    """Return the score and median time; {} if a search was not reranked in time."""
     recalls, precisions, milliseconds = [], [], []
     for question in questions:
         start = time.perf_counter()
@@ -83,7 +83,7 @@ def _ask_questions(shelf: DocumentShelf, questions: Sequence[Any], **options: An
     return {**_score_answers(recalls, precisions), "p50Milliseconds": round(statistics.median(milliseconds), 1)}
 
 
-def _take_few(questions: list[Any], files: list[Path]) -> tuple[list[Any], list[Path]]:
+def _sample_bench(questions: list[Any], files: list[Path]) -> tuple[list[Any], list[Path]]:
     """Return six questions and their cited files."""
     questions = questions[:6]
     cited = {name.rpartition("/")[2] for question in questions for name in question["ground_truth_citations"]}
@@ -182,7 +182,7 @@ def measure_isolation(bench: ProofBench) -> dict[str, Any]:
         foreign_shelf.add_text(name, text)
     foreign_shelf.wait_for_runs()
     answers.append(_list_answers(shelf, ada, queries))
-    differing = sum(bare != full for bare, full in zip(*answers, strict=True))
+    differing = sum(before != after for before, after in zip(*answers, strict=True))
     return {"answers": len(answers[0]), "differing": differing, "hidden": len(hidden) + len(foreign)}
 
 
@@ -209,10 +209,10 @@ def measure_kills(bench: ProofBench) -> dict[str, Any]:
     _retry_after_kill(shelf.wait_for_runs)
     documents = list(shelf.client.documents.list(shelf.namespace, statuses=["SUCCESS"]))
     names = [document.external_id for document in documents]
-    unfound = 0
+    missing = 0
     for number in range(count):
         hits = shelf.client.search(shelf.namespace, f"mark{number}x", top_k=3, hybrid=0.0)
-        unfound += {find_external_id(hit) for hit in hits} != {f"text {number}"}
+        missing += {find_external_id(hit) for hit in hits} != {f"text {number}"}
     findings = ""
     try:
         bench.scratch.run_command("fsck")
@@ -223,7 +223,7 @@ def measure_kills(bench: ProofBench) -> dict[str, Any]:
         "killed": ["worker", "api"],
         "lost": count - len(set(names)),
         "doubled": len(names) - len(set(names)),
-        "notFoundOnce": unfound,
+        "notFoundOnce": missing,
         "findings": findings,
     }
 

@@ -96,10 +96,10 @@ def _build_proof(figures: dict[str, Any]) -> str:
         for promise in figures["promises"]
     )
     quick = "<p class=no>Quick run on small sets: not comparable with other systems.</p>" if is_quick else ""
-    beside = "" if is_quick else ", beside the published rows of four hosted services"
+    comparison = "" if is_quick else ", next to the published results of four hosted services"
     late = "" if reranked else " No row of reranked searches: this machine was too busy to rerank each in time."
     return f"""<h1>Search that you can check</h1>
-<p class="soft">Measured by <code>retrieval prove</code> on this machine{beside}.</p>{quick}{
+<p class="soft">Measured by <code>retrieval prove</code> on this machine{comparison}.</p>{quick}{
         _note_load(figures["machine"])
     }
 {_build_tiles(tiles)}

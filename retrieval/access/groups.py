@@ -7,9 +7,14 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, LiteralString
 
+from sqlalchemy import ARRAY, Integer, Text, all_, and_, bindparam, delete, func, select
+from sqlalchemy.dialects.postgresql import insert
+
 from retrieval import principals, write_details
 from retrieval.database import partitions
+from retrieval.database.compiling import SCOPE_ID, columns_of, compile_statement, equals
 from retrieval.database.database import Database
+from retrieval.database.schema import content
 from retrieval.errors import ErrorCode, ServiceError
 from retrieval.ports import Scope
 
@@ -47,36 +52,23 @@ _UPSERT_GROUP: LiteralString = (
     returning id, partition_id as partition, '{}'::text[] as members, created_at, updated_at
 """
 )
-_DELETE_OTHER_MEMBERS: LiteralString = """
-    delete from group_members
-    where partition_id = %(partition)s and group_id = %(group)s and not member = any(%(members)s)
-"""
-_LIST_MEMBERS: LiteralString = """
-    select member from group_members where partition_id = %(partition)s and group_id = %(group)s
-    order by member collate "C"
-"""
-_INSERT_MEMBERS: LiteralString = """
-    insert into group_members (partition_id, group_id, member)
-    select %(partition)s, %(group)s, member from unnest(%(members)s::text[]) member order by member
-    on conflict do nothing
-"""
-_GROUP_IN_SCOPE: LiteralString = """
-    g.id = %(group)s and g.partition_id = (
-        select p.id from partitions p
-        join namespaces n on n.id = p.namespace_id and n.organization_id = %(organization)s and n.deleted_at is null
-        where p.namespace_id = %(namespace)s and p.tenant = %(tenant)s
-    )
-"""
-_GET_GROUP: LiteralString = (
-    """
-    select g.id, g.partition_id as partition, g.created_at, g.updated_at, array(
-        select m.member from group_members m where m.partition_id = g.partition_id and m.group_id = g.id
-        order by m.member collate "C"
-    ) as members
-    from access_groups g where """
-    + _GROUP_IN_SCOPE
-)
-_DELETE_GROUP: LiteralString = "delete from access_groups g where " + _GROUP_IN_SCOPE + " returning g.id"
+_table: Any = content.AccessGroup
+_member: Any = content.GroupMember
+_of_group = and_(equals(_member.partition_id, "partition"), equals(_member.group_id, "group"))
+_members = bindparam("members", type_=ARRAY(Text))
+_by_letters = _member.member.collate("C")
+_DELETE_OTHER_MEMBERS = compile_statement(delete(_member).where(_of_group, _member.member != all_(_members)))
+_LIST_MEMBERS = compile_statement(select(_member.member).where(_of_group).order_by(_by_letters))
+_sent_member = func.unnest(_members).column_valued("member")
+_sent = select(bindparam("partition", type_=Integer), bindparam("group", type_=Text), _sent_member)
+_new_members = insert(_member).from_select(["partition_id", "group_id", "member"], _sent.order_by(_sent_member))
+_INSERT_MEMBERS = compile_statement(_new_members.on_conflict_do_nothing())
+_is_group = and_(equals(_table.id, "group"), _table.partition_id == SCOPE_ID)
+_of_row = (_member.partition_id == _table.partition_id, _member.group_id == _table.id)
+_group_members = func.array(select(_member.member).where(*_of_row).order_by(_by_letters).scalar_subquery())
+_columns = columns_of(_table, GroupRow, partition=_table.partition_id, members=_group_members)
+_GET_GROUP = compile_statement(select(*_columns).where(_is_group))
+_DELETE_GROUP = compile_statement(delete(_table).where(_is_group).returning(_table.id))
 
 
 async def put_group(db: Database, scope: Scope, name: str, users: Sequence[str], groups: Sequence[str]) -> Group:

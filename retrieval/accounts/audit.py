@@ -8,15 +8,19 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, fields
 from datetime import date, datetime
 from enum import StrEnum
-from typing import Any, LiteralString
+from typing import Any
 
+import sqlalchemy as sa
 from psycopg import OperationalError
+from sqlalchemy.dialects.postgresql import JSONB
 
 from retrieval import ids
 from retrieval.database import pagination
+from retrieval.database.compiling import compile_statement, equals, equals_if_given, select_page
 from retrieval.database.database import Database
 from retrieval.database.pagination import Page, PageRequest
 from retrieval.database.rows import Executor
+from retrieval.database.schema import identity
 
 ENTRIES_PER_INSERT = 500
 
@@ -86,35 +90,34 @@ class AuditFilter:
     end: date | None = None
 
 
-_ENTRY_FIELDS = tuple(field.name for field in fields(AuditEntry))
-_ENTRY_COLUMNS: LiteralString = (
-    "organization_id, id, key_id, key_name, principal, method, route, object_type, object_id, status, request_id,"
-    " source, subject, object_ids, object_count, changes, client_request_id"
-)
-_INSERT_ENTRIES: LiteralString = (
-    "insert into audit_entries ("
-    + _ENTRY_COLUMNS
-    + ") select "
-    + _ENTRY_COLUMNS
-    + " from jsonb_to_recordset(%(entries)s::jsonb) as entry (organization_id text, id text, key_id text,"
-    " key_name text, principal text, method text, route text, object_type text, object_id text, status smallint,"
-    " request_id text, source text, subject text, object_ids text[], object_count int, changes jsonb,"
-    " client_request_id text)"
-)
 MAX_COUNTED_ENTRIES = 100_000
-_FROM_MATCHING: LiteralString = (
-    " from audit_entries where organization_id = %(organization)s"
-    " and (%(object_type)s::text is null or object_type = %(object_type)s)"
-    " and (%(about)s::text is null or object_id = %(about)s or %(about)s = any(object_ids))"
-    " and (%(key_name)s::text is null or key_name = %(key_name)s)"
-    " and (%(refused)s::bool is null or (status >= 400) = %(refused)s)"
-    " and (%(start)s::date is null or created_at >= %(start)s::date::timestamp at time zone 'utc')"
-    " and (%(end)s::date is null or created_at < (%(end)s::date + 1)::timestamp at time zone 'utc')"
+_table: Any = identity.AuditEntry
+_ENTRY_FIELDS = tuple(field.name for field in fields(AuditEntry))
+_sent = sa.func.jsonb_to_recordset(sa.bindparam("entries", type_=JSONB))
+_sent_columns = (sa.column(name, _table.__table__.c[name].type) for name in _ENTRY_FIELDS)
+_sent_entries = _sent.table_valued(*_sent_columns).render_derived("entry", with_types=True)
+_INSERT_ENTRIES = compile_statement(sa.insert(_table).from_select(_ENTRY_FIELDS, sa.select(_sent_entries)))
+_about, _refused = sa.bindparam("about", type_=sa.Text), sa.cast(sa.bindparam("refused"), sa.Boolean)
+_start, _end = sa.bindparam("start", type_=sa.Date), sa.bindparam("end", type_=sa.Date)
+
+_matches = sa.and_(
+    equals(_table.organization_id, "organization"),
+    equals_if_given(_table.object_type),
+    sa.or_(_about.is_(None), _table.object_id == _about, _about == sa.any_(_table.object_ids)),
+    equals_if_given(_table.key_name),
+    sa.or_(_refused.is_(None), (_table.status >= 400) == _refused),
+    sa.or_(_start.is_(None), _table.created_at >= sa.func.timezone("utc", sa.cast(_start, sa.DateTime))),
+    sa.or_(_end.is_(None), _table.created_at < sa.func.timezone("utc", sa.cast(_end + 1, sa.DateTime))),
 )
-_DELETE_OLD: LiteralString = (
-    "delete from audit_entries where ctid = any(array(select ctid from audit_entries"
-    " where created_at < now() - make_interval(days => %(days)s) limit %(limit)s))"
+_LIST_NEWEST, _LIST_OLDEST = (
+    select_page(_table, StoredAuditEntry, _matches, newest_first=newest_first) for newest_first in (True, False)
 )
+_counted = sa.select(sa.text("")).select_from(_table).where(_matches).limit(MAX_COUNTED_ENTRIES + 1)
+_COUNT_ENTRIES = compile_statement(sa.select(sa.func.count()).select_from(_counted.subquery("matched")))
+_row_id: Any = sa.column("ctid")
+_is_old = _table.created_at < sa.func.now() - sa.bindparam("days", type_=sa.Integer) * sa.text("interval '1 day'")
+_old_rows = sa.select(_row_id).select_from(_table).where(_is_old).limit(ENTRIES_PER_DELETE).scalar_subquery()
+_DELETE_OLD = compile_statement(sa.delete(_table).where(_row_id == sa.any_(sa.func.array(_old_rows))))
 
 
 class AuditWriter:
@@ -173,23 +176,20 @@ async def list_entries(
 ) -> Page[StoredAuditEntry]:
     """List the matching entries by age."""
     values = {"organization": organization, **asdict(entry_filter or AuditFilter()), **pagination.page_params(part)}
-    statement = (
-        "select created_at, " + _ENTRY_COLUMNS + _FROM_MATCHING + pagination.order_by_age(oldest_first=oldest_first)
-    )
+    statement = _LIST_OLDEST if oldest_first else _LIST_NEWEST
     return pagination.cut_page(await db.async_fetch(StoredAuditEntry, statement, values), part)
 
 
 async def count_entries(db: Database, organization: str, entry_filter: AuditFilter) -> int | None:
     """Count the matching entries; None above MAX_COUNTED_ENTRIES."""
-    statement = "select count(*) from (select" + _FROM_MATCHING + " limit %(limit)s) matched"
-    values = {"organization": organization, **asdict(entry_filter), "limit": MAX_COUNTED_ENTRIES + 1}
-    total = await db.async_fetch_one(int, statement, values) or 0
+    values = {"organization": organization, **asdict(entry_filter)}
+    total = await db.async_fetch_one(int, _COUNT_ENTRIES, values) or 0
     return total if total <= MAX_COUNTED_ENTRIES else None
 
 
 def delete_old_entries(db: Database, days: int) -> int:
     """Delete a bounded number of entries older than `days`; return the number."""
-    return db.execute(_DELETE_OLD, {"days": days, "limit": ENTRIES_PER_DELETE})
+    return db.execute(_DELETE_OLD, {"days": days})
 
 
 def _values(entries: Sequence[AuditEntry]) -> dict[str, str]:

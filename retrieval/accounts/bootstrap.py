@@ -16,9 +16,10 @@ from retrieval.database import schema
 from retrieval.database.compiling import compile_statement, equals
 from retrieval.database.database import Database
 from retrieval.database.rows import Executor
-from retrieval.namespaces import namespaces
+from retrieval.namespaces import destinations, namespaces
 from retrieval.security import secrets
 from retrieval.security.secrets import KeyRing
+from retrieval.settings import Settings
 
 _BOOTSTRAP_LOCK = 0x626F6F74
 _DEFAULT_NAME = "default"
@@ -46,7 +47,7 @@ class Bootstrap:
     api_key: str | None = field(repr=False)
 
 
-def ensure_installation(db: Database, ring: KeyRing) -> Bootstrap:
+def ensure_installation(db: Database, ring: KeyRing, settings: Settings) -> Bootstrap:
     """Create the missing parts in one transaction, once for all concurrently starting processes."""
     pepper = secrets.server_secret(db, ring, secrets.PEPPER_NAME)
     with db.transaction() as connection:
@@ -54,7 +55,7 @@ def ensure_installation(db: Database, ring: KeyRing) -> Bootstrap:
         organization = _ensure_organization(connection)
         return Bootstrap(
             organization,
-            _ensure_namespace(connection, ring, organization),
+            _ensure_namespace(connection, ring, organization, settings),
             _create_first_key(connection, pepper, organization),
         )
 
@@ -79,11 +80,12 @@ def _ensure_organization(connection: Executor) -> str:
     return organization
 
 
-def _ensure_namespace(connection: Executor, ring: KeyRing, organization: str) -> str:
+def _ensure_namespace(connection: Executor, ring: KeyRing, organization: str, settings: Settings) -> str:
     existing = connection.fetch_one(str, _FIRST_NAMESPACE, {"organization_id": organization})
     if existing:
         return existing
     created_at = datetime.now(UTC)
+    configs = namespaces.default_configs(settings) or namespaces.EMBEDDED_CONFIGS
     namespace = namespaces.NamespaceConfig(
         id=ids.namespace_id(),
         organization_id=organization,
@@ -91,7 +93,8 @@ def _ensure_namespace(connection: Executor, ring: KeyRing, organization: str) ->
         dimensions=None,
         created_at=created_at,
         updated_at=created_at,
-        **namespaces.split_configs(namespaces.EMBEDDED_CONFIGS),
+        sent_to=destinations.list_destinations(settings, configs),
+        **namespaces.split_configs(configs),
     )
     connection.execute(namespaces.INSERT_NAMESPACE, namespaces.row_values(ring, namespace))
     _write_audit(connection, organization, "namespace", namespace.id)

@@ -12,7 +12,7 @@ import time
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any, LiteralString
+from typing import Any
 
 import msgspec
 from sqlalchemy import bindparam, func, select
@@ -77,7 +77,7 @@ _STORE_ANSWER = compile_statement(
 )
 
 
-def _count_existing(table: Any, *conditions: Any) -> LiteralString:
+def _count_existing(table: Any, *conditions: Any) -> Any:
     return compile_statement(select(func.count()).where(in_list(table.id, "ids"), *conditions))
 
 
@@ -86,7 +86,7 @@ _run: Any = schema.JobRun
 _namespace: Any = schema.Namespace
 _key: Any = schema.ApiKey
 # Count existing objects, by id prefix.
-_COUNT_EXISTING: dict[str, LiteralString] = {
+_COUNT_EXISTING: dict[str, Any] = {
     "doc": _count_existing(_document, _document.deleted_at.is_(None)),
     "ijr": _count_existing(_run, in_live_namespace(_run.partition_id)),
     "ns": _count_existing(_namespace, _namespace.deleted_at.is_(None)),

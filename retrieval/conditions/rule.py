@@ -1,4 +1,4 @@
-"""Evaluate conditions on documents in memory, by the same rule as `retrieval.conditions.sql`."""
+"""Evaluate conditions on documents in memory, with the semantics of `retrieval.conditions.sql`."""
 
 from __future__ import annotations
 

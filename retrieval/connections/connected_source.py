@@ -27,6 +27,7 @@ from retrieval.connections.tokens import ConnectionTokens
 from retrieval.database.database import Database
 from retrieval.database.rows import Executor
 from retrieval.errors import Fatal, ItemMissing, Retryable, Skippable
+from retrieval.job_config import FULL_LISTING
 from retrieval.ports import (
     Connector,
     DiscoveryRequest,
@@ -37,7 +38,7 @@ from retrieval.ports import (
     SourceItem,
     TokenSource,
 )
-from retrieval.ports.sources import SelectiveConnector
+from retrieval.ports.sources import SelectiveConnector, SharedWorkspaceConnector
 from retrieval.security.secrets import KeyRing
 from retrieval.sync_filter import SyncFilter, SyncItem
 
@@ -146,7 +147,7 @@ class ConnectedSource:
             )
         missing = [
             listed_item
-            for listed_item in queries_sync.list_held(self._db, request)
+            for listed_item in queries_sync.list_present_ids(self._db, request)
             if listed_item not in seen_ids and last.is_listed_whole(listed_item)
         ]
         with ThreadPoolExecutor(CHECK_THREADS, thread_name_prefix="gone") as pool:
@@ -191,7 +192,9 @@ class ConnectedSource:
             return SourceCursor("listing", None, moved=state.moved)
         if state.chosen != self._choice(request).mark:
             return SourceCursor("listing", None, moved=state.moved)
-        at = None if state.shares else state.cursor  # no feed can be relied on to tell changes of sharing
+        # No feed reliably reports changes of sharing.
+        needs_all = state.shares and not isinstance(self._connector, SharedWorkspaceConnector)
+        at = None if needs_all or request.config.get(FULL_LISTING) else state.cursor
         return SourceCursor("unfinished", at, moved=state.moved)
 
     def _choice(self, request: DiscoveryRequest) -> SyncFilter:
@@ -232,16 +235,15 @@ class ConnectedSource:
             )
             listed_ids = [item.external_id for item in chosen_items]
             fetchable_ids = [item.external_id for item in chosen_items if not item.error]
-            noted = partial(
+            note = partial(
                 queries_sync.record_page, request=request, listed=listed_ids, departed=left_ids, fetchable=fetchable_ids
             )
-            note = noted
             if has_shares:
                 accesses = self._accesses(tokens, listed_ids, known_ids=[*listed_ids, *position.known_ids])
                 versions = self._certain(
                     tokens, request, accesses, {item.external_id: item.version for item in chosen_items}
                 )
-                note = partial(_record_shared_page, noted, request, accesses, versions)
+                note = partial(_record_shared_page, note, request, accesses, versions)
             skipped = Counter(page.skipped)
             skipped[NOT_SELECTED_REASON] += sum(not item.deleted for item in last_items) - len(chosen_items)
             yield replace(page, items=chosen_items, cursor=str(next_cursor), done=False, skipped=+skipped, save=note)
@@ -313,9 +315,12 @@ class ConnectedSource:
                     is_checked = True
                 noted = partial(queries_sync.record_page, request=request, listed=[], departed=departed_ids)
                 stays = [external_id for external_id in part if external_id not in departed_ids]
-                accesses = self._accesses(tokens, stays, known_ids=position.known_ids) if has_shares else {}
-                note = partial(_record_shared_page, noted, request, accesses, {}) if has_shares else noted
-                yield Page([], str(position), done=False, save=note)
+                if has_shares:
+                    accesses = self._accesses(tokens, stays, known_ids=position.known_ids)
+                    versions = queries_access.read_visible_versions(self._db, request, stays)
+                    current_versions = self._certain(tokens, request, accesses, versions)
+                    noted = partial(_record_shared_page, noted, request, accesses, current_versions)
+                yield Page([], str(position), done=False, save=noted)
         chosen = self._choice(request).mark
         end = partial(
             queries_sync.finish_listing, request=request, cursor=position.at, chosen=chosen, moved=position.moved

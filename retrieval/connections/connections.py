@@ -28,7 +28,7 @@ from retrieval.namespaces.namespaces import Config, NamespaceConfig, not_found
 from retrieval.ports import Authorizer, Scope, Tokens
 from retrieval.security.secrets import KeyRing
 from retrieval.settings import Settings
-from retrieval.sources import APP_CONFIGS, CREDENTIAL_SOURCES
+from retrieval.sources import APP_CONFIGS, CREDENTIAL_SOURCES, MISSING_APP_MESSAGE, ORGANIZATION_SOURCES
 from retrieval.statuses import ConnectionStatus
 
 REVOKED_BY_USER = "Revoked by the user."
@@ -39,6 +39,12 @@ class Connection(ConnectionRow):
     """Connection with opened tokens; never log it."""
 
     tokens: Tokens | None = field(repr=False)
+
+    @property
+    def has_config(self) -> bool:
+        """Check for credentials from a request, instead of an authorization by a person."""
+        # The account is then an address, also after the revocation; a person's is an id.
+        return self.connector in CREDENTIAL_SOURCES or (self.account or "").startswith("https://")
 
     @property
     def sync_minutes(self) -> int | None:
@@ -83,6 +89,7 @@ async def add_connection(
     if partition is None:
         raise not_found()
     connection_id = ids.connection_id()
+    tokens = start.tokens if isinstance(start, AuthorizationStart) else None
     values = {
         "id": connection_id,
         "partition_id": partition,
@@ -90,6 +97,9 @@ async def add_connection(
         "connector": connector,
         "client_redirect_url": client_redirect_url,
         "permissions": permissions,
+        # A link that ends unused can be renewed without the config.
+        "credentials": None if tokens is None else seal_tokens(ring, connection_id, tokens),
+        "account": tokens and tokens.account,
     }
     async with db.async_transaction() as connection:
         await queries.insert_connection(connection, values)
@@ -217,7 +227,7 @@ def get_app(namespace: NamespaceConfig, connector: str) -> Config:
     if not config:
         raise ServiceError(
             ErrorCode.INVALID_REQUEST,
-            f"The namespace has no {APP_CONFIGS[connector]}: set it first, with the client id and secret of your app.",
+            MISSING_APP_MESSAGE.format(app=APP_CONFIGS[connector]),
             field="connector",
             reason="app_not_set",
         )
@@ -225,9 +235,10 @@ def get_app(namespace: NamespaceConfig, connector: str) -> Config:
 
 
 def get_usable_app(namespace: NamespaceConfig, connector: str, settings: Settings) -> Config:
-    """Return the connector's app with secrets, empty for engines. INVALID_NAMESPACE_CONFIG for secrets of another
-    address."""
-    if connector in CREDENTIAL_SOURCES:
+    """Return the connector's app with secrets, empty where none is needed. INVALID_NAMESPACE_CONFIG for secrets of
+    another address."""
+    area = APP_CONFIGS.get(connector, "")
+    if connector in CREDENTIAL_SOURCES or (connector in ORGANIZATION_SOURCES and not namespace.connectors.get(area)):
         return {}
     config = get_app(namespace, connector)
     destinations.require_unmoved(settings, APP_CONFIGS[connector], config, namespace.sent_to)
@@ -242,7 +253,12 @@ def _open_row(ring: KeyRing, row: ConnectionRow) -> Connection:
 def seal_tokens(ring: KeyRing, connection_id: str, tokens: Tokens) -> bytes:
     """Encrypt tokens for this connection's row."""
     expires = tokens.expires_at and tokens.expires_at.isoformat()
-    content = {"accessToken": tokens.access_token, "refreshToken": tokens.refresh_token, "expiresAt": expires}
+    content = {
+        "accessToken": tokens.access_token,
+        "refreshToken": tokens.refresh_token,
+        "expiresAt": expires,
+        "byPerson": tokens.by_person,
+    }
     return ring.seal(json.dumps(content).encode(), row=row_name(connection_id))
 
 
@@ -251,7 +267,8 @@ def open_tokens(ring: KeyRing, connection_id: str, sealed: bytes | None, account
         return None
     content: dict[str, Any] = json.loads(ring.open(sealed, row=row_name(connection_id)))
     expires = content["expiresAt"] and datetime.fromisoformat(content["expiresAt"])
-    return Tokens(content["accessToken"], content["refreshToken"], expires, account)
+    by_person = content.get("byPerson", False)
+    return Tokens(content["accessToken"], content["refreshToken"], expires, account, by_person)
 
 
 def connection_not_found(field: str = "connectionId") -> ServiceError:
@@ -282,7 +299,10 @@ class AuthorizationStart:
     url: str = field(repr=False)
     connector: str
     hash: bytes
+    # PKCE verifier and access token, sealed.
     verifier: bytes | None = field(repr=False)
+    # Tokens of a config before the authorization.
+    tokens: Tokens | None = field(default=None, repr=False)
 
     def to_params(self, connection_id: str) -> dict[str, Any]:
         """Return the parameters of `queries.insert_state`."""
@@ -302,18 +322,23 @@ class ConsumedState:
     scope: Scope
     client_redirect_url: str | None
     verifier: str | None = field(repr=False)
+    # Of a connection with a config.
+    access_token: str = field(default="", repr=False)
 
 
-def begin_authorization(ring: KeyRing, connector: str, authorizer: Authorizer, redirect_uri: str) -> AuthorizationStart:
-    """Create a state, with PKCE if the service supports it (RFC 7636, S256)."""
+def begin_authorization(
+    ring: KeyRing, connector: str, authorizer: Authorizer, redirect_uri: str, tokens: Tokens | None = None
+) -> AuthorizationStart:
+    """Create a state, with PKCE if the service supports it (RFC 7636, S256); `tokens`: of a config."""
     state = secrets.token_urlsafe(32)
     digest = _hash_state(state)
     verifier = secrets.token_urlsafe(48) if authorizer.pkce else None
     url = authorizer.authorize_url(
         redirect_uri=redirect_uri, state=state, challenge=None if verifier is None else _challenge(verifier)
     )
-    sealed = None if verifier is None else ring.seal(verifier.encode(), row=state_row_name(digest))
-    return AuthorizationStart(url, connector, digest, sealed)
+    kept = f"{verifier or ''}\n{tokens.access_token}" if tokens else verifier
+    sealed = None if kept is None else ring.seal(kept.encode(), row=state_row_name(digest))
+    return AuthorizationStart(url, connector, digest, sealed, tokens)
 
 
 async def take_state(db: Database, ring: KeyRing, state: str, connector: str) -> ConsumedState | None:
@@ -322,8 +347,9 @@ async def take_state(db: Database, ring: KeyRing, state: str, connector: str) ->
     row = await queries.take_state(db, digest, connector)
     if row is None:
         return None
-    verifier = None if row.verifier is None else ring.open(row.verifier, row=state_row_name(digest)).decode()
-    return ConsumedState(row.id, row.scope, row.client_redirect_url, verifier)
+    kept = "" if row.verifier is None else ring.open(row.verifier, row=state_row_name(digest)).decode()
+    verifier, _, access_token = kept.partition("\n")
+    return ConsumedState(row.id, row.scope, row.client_redirect_url, verifier or None, access_token)
 
 
 def _hash_state(state: str) -> bytes:

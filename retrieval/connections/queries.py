@@ -124,7 +124,10 @@ _is_active = _table.status == "ACTIVE"
 _is_kept = _table.status != "REVOKED"
 _reason = bindparam("reason", type_=Text)
 _INSERT_CONNECTION = compile_statement(
-    insert(_table).values(**parameters("id", "partition_id", "name", "connector", "client_redirect_url", "permissions"))
+    insert(_table).values(
+        **parameters("id", "partition_id", "name", "connector", "client_redirect_url", "permissions"),
+        **parameters("credentials", "account"),
+    )
 )
 _LIST_CONNECTIONS = compile_page(
     select(*_columns).where(in_scope(_table.partition_id), equals_if_given(_table.connector)), _table

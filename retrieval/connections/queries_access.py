@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, LiteralString
 
@@ -88,6 +88,16 @@ def _set_reasons(connection: Executor, reasons: Mapping[str, str | None]) -> Non
         """,
         {"documents": list(reasons), "reasons": list(reasons.values())},
     )
+
+
+def read_visible_versions(db: Executor, request: DiscoveryRequest, external_ids: Sequence[str]) -> dict[str, str]:
+    """Read the service's versions of the visible contents, by external id."""
+    statement: LiteralString = (
+        "select jsonb_object_agg(d.external_id, d.properties ->> 'listedVersion') from"
+        + CONNECTION_DOCUMENTS
+        + "where d.external_id = any(%(ids)s) and d.properties ->> 'listedVersion' <> ''"
+    )
+    return db.fetch_one(dict, statement, {**discovery_params(request), "ids": list(external_ids)}) or {}
 
 
 def list_uncertain(

@@ -50,7 +50,7 @@ class ScheduleRow:
     cron: str | None
     time_zone: str
     paused: bool
-    is_due: bool
+    is_active: bool
     reason: str | None
     run_id: str | None
     run_status: str | None
@@ -66,7 +66,7 @@ class ScheduleRow:
     def health(self) -> Health:
         """Return the health of its job runs and of due times without a run."""
         health = Health.load(self.run_health).with_refusals(self.refusals, self.refused_since, self.reason)
-        if not self.paused and not self.is_due:
+        if not self.paused and not self.is_active:
             return replace(health, reason="The connection is not ACTIVE.")
         return health
 
@@ -79,7 +79,7 @@ _SCHEDULES_JOIN: LiteralString = (
 _SELECT_SCHEDULES: LiteralString = (
     "select s.id, p.namespace_id, p.tenant, s.source, " + job_config.connection_id_sql("s") + " as connection_id,"
     " coalesce(s.config -> 'request' ->> 'url', s.urls[1], c.name) as about, s.minutes, s.cron, s.time_zone, s.paused,"
-    " not s.paused and coalesce(c.status, 'ACTIVE') = 'ACTIVE' as is_due, s.reason,"
+    " not s.paused and coalesce(c.status, 'ACTIVE') = 'ACTIVE' as is_active, s.reason,"
     " newest.run_id, newest.run_status, newest.run_outcome, newest.run_at, s.created_at, s.updated_at, s.refusals,"
     " s.refused_since, "
     + run_health.select_health("r.job_id = s.job_id")
@@ -118,7 +118,7 @@ class ScheduleTiming:
 
 
 @dataclass(frozen=True, slots=True)
-class DueSchedule:
+class ScheduleToRun:
     """Due schedule with its scope. `counted`: the organization has, or had, quotas."""
 
     id: str
@@ -169,7 +169,7 @@ _UPDATE_SCHEDULE = compile_statement(
 _DELETE_SCHEDULE = compile_statement(
     delete(_table).where(_is_schedule, in_scope(_table.partition_id, any_namespace=True)).returning(_table.id)
 )
-_LIST_DUE = compile_statement(
+_LIST_ACTIVE = compile_statement(
     select(*columns_of(_table, ScheduleTiming))
     .select_from(outerjoin(_table, _connection, _is_of_connection))
     .where(in_live_namespace(_table.partition_id), func.coalesce(_connection.status, "ACTIVE") == "ACTIVE")
@@ -179,11 +179,11 @@ _SETTLE_PAUSE = compile_statement(
     .where(_is_schedule, or_(not_(_table.pause_pending), _table.paused == _paused))
     .values(paused=_paused, pause_pending=false())
 )
-_GET_DUE = compile_statement(
+_GET_SCHEDULE_TO_RUN = compile_statement(
     select(
         *columns_of(
             _table,
-            DueSchedule,
+            ScheduleToRun,
             connection_id=_connection.id,
             connection_status=_connection.status,
             organization_id=_namespace.organization_id,
@@ -289,8 +289,8 @@ async def delete_schedule(db: AsyncExecutor, scope: Scope, schedule_id: str) -> 
     return await db.async_fetch_one(str, _DELETE_SCHEDULE, values)
 
 
-def list_due(db: Database) -> list[ScheduleTiming]:
-    return db.fetch(ScheduleTiming, _LIST_DUE, {})
+def list_active(db: Database) -> list[ScheduleTiming]:
+    return db.fetch(ScheduleTiming, _LIST_ACTIVE, {})
 
 
 def settle_pause(db: Executor, schedule_id: str, *, paused: bool) -> None:
@@ -298,8 +298,8 @@ def settle_pause(db: Executor, schedule_id: str, *, paused: bool) -> None:
     db.execute(_SETTLE_PAUSE, {"id": schedule_id, "paused": paused})
 
 
-def get_due(db: Executor, schedule_id: str) -> DueSchedule | None:
-    return db.fetch_one(DueSchedule, _GET_DUE, {"id": schedule_id})
+def get_schedule_to_run(db: Executor, schedule_id: str) -> ScheduleToRun | None:
+    return db.fetch_one(ScheduleToRun, _GET_SCHEDULE_TO_RUN, {"id": schedule_id})
 
 
 def lock_schedule(db: Executor, schedule_id: str) -> bool:

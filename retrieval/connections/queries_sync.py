@@ -141,8 +141,8 @@ def list_missing(db: Database, request: DiscoveryRequest) -> list[str]:
     )
 
 
-def list_held(db: Database, request: DiscoveryRequest) -> list[str]:
-    """List documents of the connection without known departures."""
+def list_present_ids(db: Database, request: DiscoveryRequest) -> list[str]:
+    """List the external ids of documents that the service has not reported as removed."""
     statement: LiteralString = (
         "select d.external_id from"
         + CONNECTION_DOCUMENTS

@@ -14,14 +14,14 @@ from cronsim import CronSim, CronSimError
 from retrieval import ids, origin, principals
 from retrieval.accounts import quotas
 from retrieval.connections import queries, queries_schedules
-from retrieval.connections.queries_schedules import DueSchedule, ScheduleRow
+from retrieval.connections.queries_schedules import ScheduleRow, ScheduleToRun
 from retrieval.database import pagination, partitions
 from retrieval.database.database import Database
 from retrieval.database.pagination import Page, PageRequest
 from retrieval.database.rows import AsyncExecutor, Params
 from retrieval.database.sessions import ThreadConnection
 from retrieval.errors import ErrorCode, ServiceError
-from retrieval.job_config import JobConfig
+from retrieval.job_config import FULL_LISTING, JobConfig
 from retrieval.jobs import runs
 from retrieval.jobs.queries import acceptance
 from retrieval.jobs.runs import JOB_RUNS_CHANNEL
@@ -53,8 +53,10 @@ class Timing:
 def list_timings(db: Database) -> dict[str, Timing]:
     """Return the timings of schedules by id, without those of inactive connections."""
     return {
-        due.id: Timing(due.minutes, due.cron, due.time_zone, due.paused, due.pause_pending)
-        for due in queries_schedules.list_due(db)
+        schedule.id: Timing(
+            schedule.minutes, schedule.cron, schedule.time_zone, schedule.paused, schedule.pause_pending
+        )
+        for schedule in queries_schedules.list_active(db)
     }
 
 
@@ -128,7 +130,9 @@ async def create_schedule(db: Database, scope: Scope, job_run_id: str, timing: T
         message = f"A job run of the source {repeated.source} cannot be repeated: its content came with the request."
         raise ServiceError(ErrorCode.INVALID_REQUEST, message, field="ingestJobRunId", reason="not_repeatable")
     job = JobConfig.load(repeated.config)
-    job = replace(job, scheduled=True, accepted_at=job.accepted_at or repeated.created_at)
+    repeated_request = {key: value for key, value in (job.request or {}).items() if key != FULL_LISTING}
+    request = job.request and repeated_request
+    job = replace(job, request=request, scheduled=True, accepted_at=job.accepted_at or repeated.created_at)
     schedule_id = ids.schedule_id()
     values: Params = {
         "id": schedule_id,
@@ -193,55 +197,55 @@ REFUSED_PREFIX = "Its schedule was refused: "
 def repeat_ingestion(db: Database, schedule_id: str) -> ScheduledRun:
     """Record the next job run of a schedule, unless another is unfinished, and store the reason otherwise."""
     # A run beyond a quota is refused like a request; the connection shows the reason until the next accepted run.
-    due = None
+    schedule = None
     try:
         with db.transaction() as connection:
-            due = queries_schedules.get_due(connection, schedule_id)
-            if due is None:
+            schedule = queries_schedules.get_schedule_to_run(connection, schedule_id)
+            if schedule is None:
                 return ScheduledRun(None, "The schedule was deleted.")
-            scheduled_run = _record_within_quotas(connection, due)
+            scheduled_run = _record_within_quotas(connection, schedule)
             reason = scheduled_run.reason or None
             queries_schedules.explain_schedule(connection, schedule_id, reason, refused=scheduled_run.refused)
     except ServiceError as error:
         scheduled_run = ScheduledRun(None, REFUSED_PREFIX + error.message, refused=True)
         queries_schedules.explain_schedule(db, schedule_id, scheduled_run.reason, refused=True)
-        if due is not None and due.connection_id is not None:
-            queries.explain_connection(db, due.connection_id, scheduled_run.reason)
+        if schedule is not None and schedule.connection_id is not None:
+            queries.explain_connection(db, schedule.connection_id, scheduled_run.reason)
     if scheduled_run.job_run_id is not None:
         db.execute("notify " + JOB_RUNS_CHANNEL)
     return scheduled_run
 
 
-def _record_within_quotas(connection: ThreadConnection, due: DueSchedule) -> ScheduledRun:
+def _record_within_quotas(connection: ThreadConnection, schedule: ScheduleToRun) -> ScheduledRun:
     """Insert the job run. QUOTA_EXCEEDED undoes the transaction."""
-    usage = quotas.lock_usage(connection, due.organization_id, due.tenant) if due.counted else None
-    record_run = _record_run if due.connection_id is None else _record_run_of_connection
-    scheduled_run = record_run(connection, due)
+    usage = quotas.lock_usage(connection, schedule.organization_id, schedule.tenant) if schedule.counted else None
+    record_run = _record_run if schedule.connection_id is None else _record_run_of_connection
+    scheduled_run = record_run(connection, schedule)
     if usage is not None and scheduled_run.job_run_id is not None:
-        quotas.check_usage(usage, quotas.read_usage(connection, due.organization_id, due.tenant))
+        quotas.check_usage(usage, quotas.read_usage(connection, schedule.organization_id, schedule.tenant))
     return scheduled_run
 
 
-def _record_run(connection: ThreadConnection, due: DueSchedule) -> ScheduledRun:
-    if queries_schedules.lock_schedule(connection, due.id):
+def _record_run(connection: ThreadConnection, schedule: ScheduleToRun) -> ScheduledRun:
+    if queries_schedules.lock_schedule(connection, schedule.id):
         return ScheduledRun(None, BUSY_REASON)
     run_id = ids.job_run_id()
     values: Params = {
-        **partitions.scope_params(due.scope),
-        "job": due.job_id,
+        **partitions.scope_params(schedule.scope),
+        "job": schedule.job_id,
         "run": run_id,
-        "source": due.source,
-        "config": json.dumps(due.config),
+        "source": schedule.source,
+        "config": json.dumps(schedule.config),
         **origin.origin_params(),
     }
-    if due.urls is None:
+    if schedule.urls is None:
         connection.execute(acceptance.DISCOVERY_STATEMENT, values)
         return ScheduledRun(run_id)
-    pages = queries_schedules.keep_live(connection, due.scope, due.urls)
+    pages = queries_schedules.keep_live(connection, schedule.scope, schedule.urls)
     if not pages:
         return ScheduledRun(None, "All pages of this list were deleted.", refused=True)
     values |= {
-        "document_type": DOCUMENT_TYPES[due.source],
+        "document_type": DOCUMENT_TYPES[schedule.source],
         "metadata": None,
         "access": principals.stored_access(None),
         "documents": [ids.document_id() for _ in pages],
@@ -251,18 +255,18 @@ def _record_run(connection: ThreadConnection, due: DueSchedule) -> ScheduledRun:
     return ScheduledRun(run_id)
 
 
-def _record_run_of_connection(connection: ThreadConnection, due: DueSchedule) -> ScheduledRun:
-    if due.connection_status != ConnectionStatus.ACTIVE:
+def _record_run_of_connection(connection: ThreadConnection, schedule: ScheduleToRun) -> ScheduledRun:
+    if schedule.connection_status != ConnectionStatus.ACTIVE:
         return ScheduledRun(None, NOT_ACTIVE_REASON, refused=True)
     values: Params = {
-        "connection": due.connection_id,
+        "connection": schedule.connection_id,
         "job": ids.job_id(),
         "run": ids.job_run_id(),
-        "config": json.dumps(due.config),
+        "config": json.dumps(schedule.config),
     }
     run_id = queries_schedules.insert_scheduled_run(connection, values)
     if run_id is None:
         return ScheduledRun(None, "A job run of this connection is under way.")
-    queries_schedules.take_job(connection, due.id, run_id)
+    queries_schedules.take_job(connection, schedule.id, run_id)
     queries.withdraw_reason(connection, values["connection"], REFUSED_PREFIX)
     return ScheduledRun(run_id)

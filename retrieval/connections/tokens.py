@@ -92,7 +92,7 @@ class ConnectionTokens:
                 if not is_old(tokens):
                     return tokens.access_token
                 try:
-                    fresh = self._request_tokens(tokens)
+                    fresh = self._authorizer.refresh(tokens)
                 except AppRefused as error:
                     log.warning("connection.app_refused", connection_id=self._id)
                     queries.explain_connection(connection, self._id, str(error))
@@ -130,11 +130,6 @@ class ConnectionTokens:
         if row is None or tokens is None or row.status != ConnectionStatus.ACTIVE:
             raise Fatal("The connection is no longer ACTIVE: authorize it again, or use another one.")
         return tokens
-
-    def _request_tokens(self, tokens: Tokens) -> Tokens:
-        if tokens.refresh_token is None:
-            raise Fatal("The service no longer accepts the authorization: authorize the connection again.")
-        return self._authorizer.refresh(tokens)
 
     def _store(self, connection: Executor, fresh: Tokens, previous: bytes) -> None:
         queries.store_credentials(connection, self._id, seal_tokens(self._ring, self._id, fresh), previous)

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import re
-from dataclasses import fields
-from typing import Any, LiteralString
+from functools import cached_property
+from inspect import signature
+from typing import Any
 
+from psycopg import sql
+from psycopg.abc import AdaptContext
 from sqlalchemy import (
     BigInteger,
     DateTime,
@@ -33,27 +36,44 @@ _partition: Any = Partition
 _PLACEHOLDER_PATTERN = re.compile(r"%\((\w+)\)s")
 
 
-def compile_statement(statement: Any) -> LiteralString:
-    """Return the SQL of a statement, with constants as literals and `bindparam`s as placeholders.
+class CompiledStatement(sql.Composable):
+    """SQL of a statement, compiled at its first execution, with constants as literals and `bindparam`s as placeholders.
 
     CompileError for a `bindparam` named as a column with a constant in `values`. Lists: `is_any_of` and `in_list`.
     """
-    compiled = statement.compile(dialect=_POSTGRESQL_DIALECT)
 
-    def render(match: re.Match[str]) -> str:
-        bind = compiled.binds[match[1]]
-        literal: str = match[0] if bind.required else compiled.render_literal_value(bind.value, bind.type)
-        return literal
+    # A millisecond each, for hundreds that most processes never execute.
+    def __init__(self, statement: Any) -> None:
+        self._statement = statement
 
-    return _PLACEHOLDER_PATTERN.sub(render, str(compiled))
+    def __len__(self) -> int:
+        return len(self._text)
+
+    def as_bytes(self, context: AdaptContext | None = None) -> bytes:  # noqa: ARG002
+        return self._text
+
+    @cached_property
+    def _text(self) -> bytes:
+        compiled = self._statement.compile(dialect=_POSTGRESQL_DIALECT)
+
+        def render(match: re.Match[str]) -> str:
+            bind = compiled.binds[match[1]]
+            literal: str = match[0] if bind.required else compiled.render_literal_value(bind.value, bind.type)
+            return literal
+
+        return _PLACEHOLDER_PATTERN.sub(render, str(compiled)).encode()
+
+
+# Any: what executes statements takes text.
+compile_statement: Any = CompiledStatement
 
 
 def columns_of(table: Any, row_type: type, **computed: Any) -> tuple[Any, ...]:
     """Return the columns for a row class, with expressions for `computed` fields. AttributeError for a field without
     column."""
     return tuple(
-        computed[field.name].label(field.name) if field.name in computed else getattr(table, field.name)
-        for field in fields(row_type)
+        computed[name].label(name) if name in computed else getattr(table, name)
+        for name in signature(row_type).parameters
     )
 
 
@@ -84,26 +104,29 @@ def in_list(column: Any, parameter: str) -> Any:
     return column == any_(bindparam(parameter, type_=ARRAY(column.type)))
 
 
+_in_live_namespace = and_(_partition.namespace_id == _namespace.id, _namespace.deleted_at.is_(None))
+
+
+def _is_scope(compare_namespace: Any) -> Any:
+    is_partition = and_(compare_namespace(_partition.namespace_id, "namespace"), equals(_partition.tenant))
+    return and_(_in_live_namespace, is_partition, equals(_namespace.organization_id, "organization"))
+
+
+# Partition of the scope of `partitions.scope_params`, read once by a statement.
+SCOPE_ID = select(_partition.id).where(_is_scope(equals)).correlate(None).scalar_subquery()
+
+
 def in_scope(partition_id: Any, *, any_namespace: bool = False) -> Any:
     """Return the condition of a partition in the scope of `partitions.scope_params`.
 
     `any_namespace`: a null namespace stands for all of the organization.
     """
-    return and_(
-        in_live_namespace(partition_id),
-        (equals_if_given if any_namespace else equals)(_partition.namespace_id, "namespace"),
-        equals(_partition.tenant),
-        equals(_namespace.organization_id, "organization"),
-    )
+    return and_(partition_id == _partition.id, _is_scope(equals_if_given if any_namespace else equals))
 
 
 def in_live_namespace(partition_id: Any) -> Any:
     """Return the condition of a partition in a namespace that is not deleted."""
-    return and_(
-        partition_id == _partition.id,
-        _partition.namespace_id == _namespace.id,
-        _namespace.deleted_at.is_(None),
-    )
+    return and_(partition_id == _partition.id, _in_live_namespace)
 
 
 def after_seconds(parameter: str) -> Any:
@@ -111,7 +134,7 @@ def after_seconds(parameter: str) -> Any:
     return func.now() + bindparam(parameter, type_=Double) * text("interval '1 second'")
 
 
-def compile_page(statement: Any, table: Any, *, newest_first: bool = True) -> LiteralString:
+def compile_page(statement: Any, table: Any, *, newest_first: bool = True) -> Any:
     """Return the SQL of a listing by age of `table`, with the parameters of `pagination.age_params`."""
     age = (table.created_at, table.id)
     after_id, after_time = (
@@ -124,7 +147,7 @@ def compile_page(statement: Any, table: Any, *, newest_first: bool = True) -> Li
     return compile_statement(statement.where(following).order_by(*order).limit(bindparam("limit", type_=Integer)))
 
 
-def compile_numbered(statement: Any, number: Any, *, newest_first: bool = False) -> LiteralString:
+def compile_numbered(statement: Any, number: Any, *, newest_first: bool = False) -> Any:
     """Return the SQL of a listing by number, with the parameters of `pagination.number_params`."""
     after = bindparam("after", type_=BigInteger)
     following = or_(after.is_(None), number < after if newest_first else number > after)
@@ -132,6 +155,6 @@ def compile_numbered(statement: Any, number: Any, *, newest_first: bool = False)
     return compile_statement(statement.where(following).order_by(order).limit(bindparam("limit", type_=Integer)))
 
 
-def select_page(table: Any, row_type: type, *conditions: Any, newest_first: bool = False) -> LiteralString:
+def select_page(table: Any, row_type: type, *conditions: Any, newest_first: bool = False) -> Any:
     """Return the SQL of a listing of a table by age, with the parameters of `pagination.age_params`."""
     return compile_page(select(*columns_of(table, row_type)).where(*conditions), table, newest_first=newest_first)

@@ -31,6 +31,8 @@ json_numbers.register_adapters()
 Row = DictRow
 RowT = TypeVar("RowT")
 _NO_SETTINGS: Mapping[str, str] = {}
+# Settings of the policies, in each view.
+_NOTHING_VISIBLE: Mapping[str, str] = {"app.partition": "", "app.names": ""}
 # Seconds to wait for a connection before the service reports itself unavailable.
 WAIT_SECONDS = 5.0
 
@@ -96,7 +98,8 @@ class Database:
 
     def viewed(self, settings: Mapping[str, str]) -> Database:
         """Return the database under row-level security for a user's settings, with separate connections."""
-        return Database(self._url, size=self._size, role=self._role, view=View(settings, self._viewer_pools))
+        complete_settings = {**_NOTHING_VISIBLE, **settings}  # a connection keeps those of the viewer before
+        return Database(self._url, size=self._size, role=self._role, view=View(complete_settings, self._viewer_pools))
 
     @property
     def is_viewed(self) -> bool:

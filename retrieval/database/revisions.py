@@ -46,7 +46,7 @@ def upgrade_schema(url: str) -> None:
 
 
 def list_pending(url: str) -> list[Migration]:
-    """List missing migrations, oldest first. Raises RevisionError for 0.1.0 or a newer schema."""
+    """List missing migrations, oldest first. Raises RevisionError for a schema of 0.1.0 or a newer version."""
     history = list(reversed(list(_scripts().walk_revisions())))
     revisions = [script.revision for script in history]
     with psycopg.connect(url, autocommit=True) as connection:

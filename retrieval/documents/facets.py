@@ -25,24 +25,25 @@ MAX_FACET_VALUES = 50
 def _count_values(columns: LiteralString, matched: LiteralString, row_counts: LiteralString) -> LiteralString:
     """Return a statement that counts the values of the columns in the matching documents."""
     return f"""
-    with matched as materialized (select d.*, array[{columns}]::jsonb[] as fields from {matched}),
+    with matched as materialized (
+        select {"d.*" if row_counts else "d.id"}, array[{columns}]::jsonb[] as fields from {matched}
+    ),
+    grouped as (
+        select f.number, f.field, count(*) as documents from matched m
+        cross join lateral unnest(m.fields) with ordinality f(field, number) group by f.number, f.field
+    ),
     members as (
-        select f.number, f.field as value from matched m
-        cross join lateral unnest(m.fields) with ordinality f(field, number)
-        where jsonb_typeof(f.field) in ('string', 'number', 'boolean')
-        union all
-        select f.number, e.value from matched m
-        cross join lateral unnest(m.fields) with ordinality f(field, number)
-        cross join lateral (select distinct value from jsonb_array_elements(f.field)) e
-        where jsonb_typeof(f.field) = 'array' and jsonb_typeof(e.value) in ('string', 'number', 'boolean')
+        select number, value, documents from grouped cross join lateral (
+            select distinct value from jsonb_array_elements(
+                case jsonb_typeof(field) when 'array' then field else jsonb_build_array(field) end)
+        ) e where jsonb_typeof(value) in ('string', 'number', 'boolean')
     ),
     counted as (
-        select number, value, count(*) as documents from members group by number, value {row_counts}
+        select number, value, sum(documents)::bigint as documents from members group by 1, 2 {row_counts}
     ),
     ordered as (
         select *, row_number() over (
-            partition by number
-            order by documents desc, (value #>> '{{}}') collate "C", jsonb_typeof(value)
+            partition by number order by documents desc, (value #>> '{{}}') collate "C", jsonb_typeof(value)
         ) as position
         from counted
     )
@@ -106,7 +107,6 @@ async def count_values(
     )
     # A list counts once for each member. Row columns (`row.<column>`) count matching rows, not documents.
     counts: dict[str, list[Count]] = {name: [] for name in fields}
-    names = list(fields)
     for row in rows:
-        counts[names[row.number - 1]].append(Count(row.value, row.documents))
+        counts[[*fields][row.number - 1]].append(Count(row.value, row.documents))
     return counts

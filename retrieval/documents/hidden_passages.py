@@ -98,6 +98,11 @@ async def list_hidden(db: Database, scope: Scope, part: PageRequest | None) -> P
     return pagination.take_page(rows, None if part is None else part.size, pagination.age_cursor)
 
 
+async def count_unmatched(db: Database, scope: Scope) -> int:
+    """Count the documents with a hidden passage that their searchable version does not have."""
+    return await queries.count_unmatched(db, scope)
+
+
 def entries_of(document: HidingDocument) -> list[HiddenPassage]:
     """Return the entries of a document, oldest first."""
     return [_entry_of(document, entry) for entry in _list_passages(document)]

@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Generic, LiteralString, TypeVar
 
+from retrieval.access.hidden_spans import REPEATED_SPANS, hides_chunk, mask_text
 from retrieval.access.reading import viewed_database
 from retrieval.database import pagination, partitions
 from retrieval.database.database import Database
 from retrieval.database.pagination import Page
-from retrieval.documents.queries.hidden_passages import HIDDEN_DOCUMENT, hides_chunk
+from retrieval.documents.queries.hidden_passages import HIDDEN_DOCUMENT
 from retrieval.errors import ErrorCode, ServiceError
 from retrieval.namespaces import namespaces
 from retrieval.ports import Scope
 from retrieval.principals import Viewer
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from retrieval.database.database import Database
     from retrieval.ports import Scope
@@ -96,6 +97,8 @@ class ChunkRow:
     tokens: int
     content: str
     hidden: bool
+    # Parts that hidden chunks repeat, from its start.
+    masked: Sequence[Sequence[int]] | None = None
 
 
 _IS_HIDDEN: LiteralString = (
@@ -103,17 +106,19 @@ _IS_HIDDEN: LiteralString = (
 )
 
 
-def _list_statement(condition: LiteralString) -> LiteralString:
+def _list_statement(condition: LiteralString, masked: LiteralString) -> LiteralString:
     return f"""
-    select c.index, c.start, c."end", c.tokens, c.content, c.page, {_IS_HIDDEN} as hidden
+    select c.index, c.start, c."end", c.tokens, c.content, c.page, {_IS_HIDDEN} as hidden, {masked} as masked
     from chunks c join documents d on d.id = c.document_id
     where c.document_id = %(id)s and c.generation = %(active_generation)s and c.index > %(after)s and {condition}
     order by c.index limit %(limit)s
     """
 
 
-_CHUNK_LIST = DocumentList(_list_statement("true"), ChunkRow, attrgetter("index"))
-_CHUNK_LIST_FOR_USER = DocumentList(_list_statement(f"not ({_IS_HIDDEN})"), ChunkRow, attrgetter("index"))
+_CHUNK_LIST = DocumentList(_list_statement("true", "null"), ChunkRow, attrgetter("index"))
+_CHUNK_LIST_FOR_USER = DocumentList(
+    _list_statement(f"not ({_IS_HIDDEN})", REPEATED_SPANS), ChunkRow, attrgetter("index")
+)
 
 
 async def list_chunks(
@@ -128,4 +133,5 @@ async def list_chunks(
 ) -> Page[ChunkRow]:
     """List the searchable chunks from number `first` or from the cursor; a viewer sees no hidden ones."""
     chunks = _CHUNK_LIST if viewer is None else _CHUNK_LIST_FOR_USER
-    return await read_page(db, scope, document_id, chunks, cursor=cursor, size=size, first=first - 1, viewer=viewer)
+    page = await read_page(db, scope, document_id, chunks, cursor=cursor, size=size, first=first - 1, viewer=viewer)
+    return replace(page, items=[replace(row, content=mask_text(row.content, row.masked or ())) for row in page.items])

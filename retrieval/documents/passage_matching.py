@@ -62,10 +62,12 @@ def hide_matching_chunks(connection: Executor, documents: Sequence[str]) -> None
             if not entry.get("isPart")
             for matched in _match_entry(entry, document.texts.get(entry["id"]), contents[document.id])
         ]
-        unmatched = sum(1 for entry in entries if entry.get("isUnmatched"))
-        if unmatched:
-            log.warning("hidden_passages.unmatched", document_id=document.id, passages=unmatched)
         queries.replace_entries(connection, document.id, entries, document.texts)
+        matched_before = {entry["id"] for entry in document.hidden if not entry.get("isUnmatched")}
+        unmatched = [entry["id"] for entry in entries if entry.get("isUnmatched") and entry["id"] in matched_before]
+        if unmatched:
+            log.warning("hidden_passages.unmatched", document_id=document.id, passages=len(unmatched))
+            queries.note_unmatched(connection, document.id, unmatched)
 
 
 def _match_entry(entry: Entry, text: str | None, contents: Sequence[str]) -> list[Entry]:

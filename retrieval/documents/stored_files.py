@@ -7,11 +7,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import LiteralString
 
+from retrieval.access.hidden_spans import hides_chunk
 from retrieval.access.reading import scope_statement, viewed_database
 from retrieval.database import partitions
 from retrieval.database.database import Database
 from retrieval.documents.queries import archive_members
-from retrieval.documents.queries.hidden_passages import HIDDEN_DOCUMENT, hides_chunk
+from retrieval.documents.queries.hidden_passages import HIDDEN_DOCUMENT
 from retrieval.errors import ErrorCode, ServiceError
 from retrieval.namespaces import namespaces
 from retrieval.ports import Scope
@@ -70,14 +71,6 @@ async def find_files(
     values = {"ids": [document_id], "key": key}
     scoped = scope_statement(_FIND_FILES if viewer is None else _FIND_FILES_FOR_USER, values, viewer)
     return await db.async_fetch_one(StoredFiles, scoped.text, dict(scoped.params))
-
-
-def mask_text(text: str, spans: Sequence[Sequence[int]] | None) -> str:
-    """Return the text with `[hidden]` in place of each span, at unchanged positions; None masks all of it."""
-    for start, end in [(0, len(text))] if spans is None else spans:
-        stop = min(end, len(text))
-        text = text[:start] + "[hidden]".ljust(stop - start)[: stop - start] + text[stop:]
-    return text
 
 
 @dataclass(frozen=True, slots=True)

@@ -41,9 +41,9 @@ def chunk_documents(
     results: list[tuple[Item, Mapping[str, Any], list[Chunk]]] = []
     failures: dict[DocumentKey, str] = {}
     last_save = time.monotonic()
-    work = run_documents.items_at_stage(db, lease, window, Stage.PARSED)
-    visible = _visible_generations(db, work, embedder)
-    for item in work:
+    parsed_items = run_documents.items_at_stage(db, lease, window, Stage.PARSED)
+    visible = _visible_generations(db, parsed_items, embedder)
+    for item in parsed_items:
         try:
             previous = _previous_chunks(db, item, visible.get(item.key.document_id), tokenizer, embedder)
             chunks, title = _split_item(item, files, tokenizer, embedder, previous)
@@ -73,8 +73,8 @@ def _record_chunks(
 
 def embedding_key(text: str, embedder: Embedder) -> bytes:
     """Return the key of an embedding, equal for equal text and model in any document."""
-    whole = _server_url(embedder) + embedder.passage_prefix + text
-    return key_of(whole, embedder.provider, embedder.model, embedder.dimensions)
+    keyed_text = _server_url(embedder) + embedder.passage_prefix + text
+    return key_of(keyed_text, embedder.provider, embedder.model, embedder.dimensions)
 
 
 def key_of(text: str, provider: str, model: str, dimensions: int) -> bytes:
@@ -97,7 +97,9 @@ class _StoredChunk(NamedTuple):
     shared: int
 
 
-def _visible_generations(db: Database, work: Sequence[Item], embedder: Embedder) -> dict[str, _VisibleGeneration]:
+def _visible_generations(
+    db: Database, parsed_items: Sequence[Item], embedder: Embedder
+) -> dict[str, _VisibleGeneration]:
     """Return visible generations embedded with this model, by document id."""
     documents = db.fetch(
         _VisibleGeneration,
@@ -105,7 +107,7 @@ def _visible_generations(db: Database, work: Sequence[Item], embedder: Embedder)
         select id, active_generation as generation, embedding from documents
         where id = any(%(ids)s) and active_generation > 0 and embedding @> %(model)s::jsonb
         """,
-        {"ids": [item.key.document_id for item in work], "model": json.dumps(_model_identity(embedder))},
+        {"ids": [item.key.document_id for item in parsed_items], "model": json.dumps(_model_identity(embedder))},
     )
     return {document.id: document for document in documents}
 
@@ -152,8 +154,8 @@ def _server_url(embedder: Embedder) -> str:
 
 
 NO_TEXT = (
-    "The document holds no text to search. Check the file; if it is a scan, retry it, or ingest it again, "
-    "with the OCR strategy STANDARD_OCR (ocrConfig)."
+    "The document contains no text. Check the file. If it is a scan, retry it with the OCR strategy STANDARD_OCR "
+    "(ocrConfig)."
 )
 
 
@@ -162,8 +164,8 @@ def _split_item(
 ) -> tuple[list[Chunk], Mapping[str, Any]]:
     text = read_text(files, item.parsed_key or "")
     parsed = Parsed(text, item.title, item.pages, item.properties)
-    cut = titles.split_titled(parsed, tokenizer, item.chunk_size, item.chunk_overlap, embedder.max_tokens, previous)
-    chunks = cut.chunks
+    split = titles.split_titled(parsed, tokenizer, item.chunk_size, item.chunk_overlap, embedder.max_tokens, previous)
+    chunks = split.chunks
     if not chunks:
         raise Skippable(NO_TEXT)
     language = model_choice.find_language(str(item.properties.get("language") or ""), text)
@@ -174,8 +176,8 @@ def _split_item(
         "tokenCount": sum(chunk.tokens for chunk in chunks),
         "embeddingCount": len(chunks),
     }
-    embedding = {**_model_identity(embedder), "chunkSize": cut.size, "chunkOverlap": cut.overlap}
-    return chunks, {"properties": properties, "embedding": embedding, "title": cut.title}
+    embedding = {**_model_identity(embedder), "chunkSize": split.size, "chunkOverlap": split.overlap}
+    return chunks, {"properties": properties, "embedding": embedding, "title": split.title}
 
 
 def _write_chunks(

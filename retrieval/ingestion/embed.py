@@ -17,7 +17,7 @@ from retrieval.errors import Fatal, NotEmbedded, StepError
 from retrieval.ingestion import within_quotas
 from retrieval.ingestion.chunking.titles import embedded_text
 from retrieval.ingestion.items import Item
-from retrieval.ingestion.queries import poison, run_documents
+from retrieval.ingestion.queries import crashes, run_documents
 from retrieval.jobs.queries import batches
 from retrieval.jobs.queries.batches import DocumentKey, Lease
 from retrieval.metrics import catalog, counts
@@ -203,6 +203,6 @@ def _store_vectors(
         )
         tokens = sum(text.tokens for text in part)
         usage.record_tokens(connection, lease.scope, embedder.provider, embedder.model, tokens)
-        poison.clear_suspects(connection, lease, {text.document_id for text in part})
+        crashes.clear_suspects(connection, lease, {text.document_id for text in part})
     # Counted even if another batch stored the same vectors first.
     counts.add_count(catalog.TOKENS, by=tokens)

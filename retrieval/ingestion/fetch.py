@@ -14,7 +14,8 @@ from retrieval.documents import file_keys
 from retrieval.errors import Retryable
 from retrieval.ingestion import download
 from retrieval.ingestion.items import Item
-from retrieval.ingestion.queries import activation, run_documents
+from retrieval.ingestion.queries import activation, page_aliases, run_documents
+from retrieval.jobs.queries import batches
 from retrieval.jobs.queries.batches import DocumentKey, Lease
 from retrieval.ports import FileStore, Source
 from retrieval.statuses import Stage
@@ -45,6 +46,10 @@ def fetch_documents(
         except Retryable as error:
             # Downloaded documents continue; the error is raised at the end.
             retryable = error
+        if lease.source == "SITEMAP":
+            with db.transaction() as connection:
+                batches.guard_lease(connection, lease)
+                page_aliases.merge_new_copies(connection, {key.job_run_id for key in window})
     items = run_documents.items_at_stage(db, lease, window, Stage.ACCEPTED)
     if source is not None:
         items = [item for item in items if item.raw_key is not None]

@@ -39,7 +39,7 @@ class ModelChoice(NamedTuple):
 
 def choose_model(documents: Mapping[str, int], subject: str = "first documents") -> ModelChoice:
     """Choose by the number of documents per language; "" counts texts without a detected language."""
-    counts = Counter({language: number for language, number in documents.items() if language})
+    counts = Counter({language: number for language, number in sorted(documents.items()) if language})
     english, total = counts["en"], counts.total()
     top_languages = counts.most_common(_MAX_NAMED_LANGUAGES) or [("unknown", sum(documents.values()))]
     reason = f"{subject} by language: {', '.join(f'{language} {number:,}' for language, number in top_languages)}"

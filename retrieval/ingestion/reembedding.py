@@ -46,7 +46,7 @@ class ReembeddingWindow:
     lease: Lease
     keys: tuple[DocumentKey, ...]
     # A single document that may have crashed a process.
-    alone: bool = False
+    is_suspect: bool = False
 
 
 async def begin_reembedding(
@@ -109,10 +109,10 @@ def list_windows(db: Database, lease: Lease, *, size: int) -> list[ReembeddingWi
         key = DocumentKey(document.job_run_id, document.document_id)
         last = windows[-1] if windows else None
         is_full = last is None or last.lease.partition != document.partition_id or len(last.keys) == size
-        if last is None or is_full or document.alone:
+        if last is None or is_full or document.is_suspect:
             scope = replace(lease.scope, tenant=document.tenant)
             window_lease = replace(lease, partition=document.partition_id, scope=scope)
-            windows.append(ReembeddingWindow(window_lease, (key,), alone=document.alone))
+            windows.append(ReembeddingWindow(window_lease, (key,), is_suspect=document.is_suspect))
         else:
             windows[-1] = replace(last, keys=(*last.keys, key))
     return windows

@@ -97,7 +97,7 @@ async def list_page(
 
 
 def cancel_run(db: Database, scope: Scope, job_run_id: str) -> None:
-    """Cancel a job run: at once without a worker, else between two steps of its flow. Blocks."""
+    """Cancel a job run: at once without a worker, else between two steps of its flow. Blocks the thread."""
     with db.transaction() as connection:
         run = connection.fetch_one(_ScopedRun, _FIND_RUN_QUERY, {**partitions.scope_params(scope), "run": job_run_id})
         if run is None:

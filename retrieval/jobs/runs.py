@@ -56,6 +56,8 @@ class RunDocument:
     name: str | None
     # Page with the link, for a page that a crawl could not fetch.
     linked_from: str | None = None
+    # Later job run of a failed document, such as a retry.
+    retried_in: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,8 +81,8 @@ class JobRun:
     notices: list[Notice] = field(default_factory=list)
     # `progress` contains the `report`.
     dry_run: bool = False
-    # Causes and numbers, most frequent first.
-    failures: list[tuple[str, int]] = field(default_factory=list)
+    # Causes, numbers, and numbers without a later job run; most frequent first.
+    failures: list[tuple[str, int, int]] = field(default_factory=list)
     queued: list[RunDocument] = field(default_factory=list)
     processing: list[RunDocument] = field(default_factory=list)
     completed: list[RunDocument] = field(default_factory=list)
@@ -270,10 +272,13 @@ _READ_RUN_QUERY: LiteralString = (
     + run_progress.OUTCOME_EXPRESSION
     + """ as outcome,
            (select coalesce(jsonb_agg(jsonb_build_array(d.document_id, d.status, d.error, d.name,
-                                                      d.properties ->> 'linkedFrom')
-                                    order by d.position), '[]')
-            from (select m.* from run_documents m where m.job_run_id = r.id
-                  order by m.status = 'FAILED' desc, m.status = 'SUCCESS', m.position
+                                                      d.properties ->> 'linkedFrom', d.retried_in)
+                                    order by d.retried_in is not null, d.position), '[]')
+            from (select m.*, nullif(newest.job_run_id, m.job_run_id) as retried_in from run_documents m
+                  left join documents newest on m.status = 'FAILED' and newest.id = m.document_id
+                  where m.job_run_id = r.id
+                  order by m.status = 'FAILED' desc, (newest.job_run_id <> m.job_run_id) is true,
+                           m.status = 'SUCCESS', m.position
                   limit %(most)s::bigint) d) as documents,
            """
     + run_progress.FAILURE_CAUSES_QUERY
@@ -314,7 +319,7 @@ class _RunRow(names.RunDescription):
     batch_id: str | None
     outcome: str | None
     documents: list[list[Any]]
-    failures: list[tuple[str, int]]
+    failures: list[tuple[str, int, int]]
 
 
 def _job_run(row: _RunRow) -> JobRun:

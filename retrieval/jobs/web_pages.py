@@ -12,7 +12,10 @@ from retrieval.sources import WEB_SOURCES
 TEXT_HASH_PROPERTY: Final = "textHash"
 # Property of a web page with next to no text but scripts.
 SHELL_PROPERTY: Final = "applicationShell"
-# Reasons to skip a page of a crawl.
+# Digest of a page's main text, without times and counters; set when the page is fetched.
+MAIN_TEXT_PROPERTY: Final = "mainText"
+# Reasons to skip a page.
+DUPLICATE_REASON: Final = "It is the same page as another one."
 COPY_REASON: Final = "It has the same content as another page."
 SIGN_IN_REASON: Final = "It asks for a sign-in."
 MISSING_REASON: Final = "The site answers with its page for missing pages."

@@ -19,12 +19,13 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
+from itertools import pairwise
 from typing import Final, LiteralString
 
-from retrieval.keywords import joined_forms
+from retrieval.keywords import joined_forms, stem_variants, word_lists
 from retrieval.keywords.word_lists import STOP_WORDS, UNACCENTED_STOP_WORDS
 
 # A tsvector holds at most a megabyte, so the text is cut at this length.
@@ -62,6 +63,8 @@ _LETTER_VARIANTS: Final = {
     # marks that stand for those of ASCII: Arabic points of numbers, modifier apostrophes, Hebrew marks, minus
     "\u066b": ".", "\u066c": ",", "\u02bc": "'", "\u2019": "'", "\u05f3": "'", "\u05f4": '"', "\u201d": '"',
     "\u05be": "-", "\u2212": "-",
+    # final letters of Hebrew
+    "\u05da": "\u05db", "\u05dd": "\u05de", "\u05df": "\u05e0", "\u05e3": "\u05e4", "\u05e5": "\u05e6",
 }  # fmt: skip
 # Zero-width spaces and non-joiners are not dropped: they separate words.
 _DROPPED_RANGES: Final = (
@@ -69,14 +72,17 @@ _DROPPED_RANGES: Final = (
     (0x05C7, 0x05C7), (0x0610, 0x061A), (0x061C, 0x061C), (0x0640, 0x0640), (0x064B, 0x065F), (0x0670, 0x0670),
     (0x06D6, 0x06DC), (0x06DF, 0x06E4), (0x06E7, 0x06E8), (0x06EA, 0x06ED), (0x08D3, 0x08E1), (0x08E3, 0x08FF),
     (0x093C, 0x093C), (0x180E, 0x180E), (0x200D, 0x200F), (0x202A, 0x202E), (0x2060, 0x2064), (0x2066, 0x2069),
-    (0xFE00, 0xFE0F), (0xFEFF, 0xFEFF),
+    (0xFE00, 0xFE0F), (0xFEFF, 0xFEFF), (0xE0100, 0xE01EF),
 )  # fmt: skip
 _ZERO_DIGITS: Final = (
     0x0660, 0x06F0, 0x07C0, 0x0966, 0x09E6, 0x0A66, 0x0AE6, 0x0B66, 0x0BE6, 0x0C66, 0x0CE6, 0x0D66, 0x0E50, 0x0ED0,
     0x0F20, 0x1040, 0x17E0, 0x1810,
 )  # fmt: skip
-# Geresh and gershayim in Hebrew words, as typed; dropped.
-_QUOTE_IN_WORD: Final = re.compile("['\"](?<=[\u05d0-\u05ea].)(?=[\u05d0-\u05ea])(?:(?<=')|(?=.\\b))")
+# Dropped: geresh and gershayim in Hebrew words, as typed; apostrophes of Cyrillic; points between letters of N·m.
+_MARK_IN_WORD: Final = re.compile(
+    "['\"](?<=[\u05d0-\u05ea].)(?=[\u05d0-\u05ea])(?:(?<=')|(?=.\\b))"
+    "|'(?<=[\u0400-\u0491].)(?=[\u0400-\u0491])|[\u00b7\u2219\u22c5](?<=[A-Za-z].)(?=[A-Za-z])"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,9 +125,10 @@ _DECIMALS_PATTERN: Final = re.compile(r"(?<!\d)(?<!\d\.)\d+\.\d+")
 _THOUSANDS_PATTERN: Final = re.compile(r"\d(?<![\d.,].)\d{0,2}(?:,\d{3})+(?![\d,])")
 _SUBSCRIPT_PATTERN: Final = re.compile(r"[^\W_]++(?:[_^]\([-+\u2212]?[^\W_]{1,12}[-+]?\)[^\W_]*+)++")
 _SCRIPT_SIGNS: Final = re.compile(r"[_^()+\-\u2212]+")
-# Exponents, note marks and fractions after a digit, and trade marks: letters and digits in Unicode.
+# Exponents, note marks and fractions after a digit, trade marks and diameters: letters and digits in Unicode.
 _BESIDE_DIGITS: Final = re.compile(
     "(?<=\\d)(?=[\u2070\u00b9\u00b2\u00b3\u2074-\u208e\u00bc-\u00be\u2150-\u215e])|[\u2122\u2120]"
+    "|(?<!\\w)[\u00d8\u00f8\u2300](?=\\s?\\d)"
 )
 _SIGN_PATTERN: Final = re.compile(r"[-+](?<!\w.)(?=\d)")
 # PostgreSQL would parse these as addresses, paths, tags or numbers.
@@ -134,6 +141,9 @@ UNSPACED_SCRIPTS: Final = re.compile(
 _MIXED_PATTERN: Final = re.compile(r"\b([^\W\d_]+)(\d+)\b|\b(\d+)([^\W\d_]+)\b")
 _SPACED_PATTERN: Final = re.compile(r"(?=\b([^\W\d_]{1,8}) (\d[^\W_]*)\b)")
 _WORD_PATTERN: Final = re.compile(r"[^\W\d_]+")
+_APOSTROPHE_IN_NAME: Final = re.compile(r"\b([A-Z])'([A-Z]\w+)")
+# Adjacent words of longer queries are not joined.
+_MAX_JOINED_WORDS: Final = 4
 _UMLAUT_SPELLINGS: Final = str.maketrans(
     {"ä": "ae", "ö": "oe", "ü": "ue", "ø": "oe", "å": "aa", "Ä": "Ae", "Ö": "Oe", "Ü": "Ue", "Ø": "Oe", "Å": "Aa"}
 )
@@ -160,7 +170,7 @@ def analyze_text(text: str, configuration: str) -> PreparedText:
     plain = _prepare_text(text, terms)
     if stops := STOP_WORDS.get(configuration):
         _count_stop_words(plain, stops, terms)
-    return PreparedText(_drop_words(plain, UNACCENTED_STOP_WORDS.get(configuration, ()))[:MAX_CHARACTERS], terms)
+    return PreparedText(_finish_text(plain, configuration, terms), terms)
 
 
 def analyze_query(text: str, configuration: str, dropped: Iterable[str] = ()) -> PreparedText:
@@ -172,9 +182,17 @@ def analyze_query(text: str, configuration: str, dropped: Iterable[str] = ()) ->
         plain if whole == text else _prepare_text(_drop_words(whole, dropped), Counter()),
         STOP_WORDS.get(configuration, frozenset()),
     )
-    plain = _drop_words(plain, UNACCENTED_STOP_WORDS.get(configuration, ()))[:MAX_CHARACTERS]
+    plain = _finish_text(plain, configuration, terms, is_query=True)
     respelling = _respell(text, plain, terms)
     return PreparedText(respelling.text, respelling.terms + stop_terms, respelling.parts)
+
+
+def _finish_text(plain: str, configuration: str, terms: Counter[str], *, is_query: bool = False) -> str:
+    """Return the text for the stemmer of a configuration, and count roots of Arabic words."""
+    if configuration == "arabic":
+        terms.update(STOP_PREFIX + root for root in stem_variants.list_arabic_roots(plain, is_query=is_query))
+    plain = _drop_words(plain, UNACCENTED_STOP_WORDS.get(configuration, ()))
+    return stem_variants.respell_endings(plain, configuration)[:MAX_CHARACTERS]
 
 
 def _respell(text: str, analyzed_text: str, terms: Counter[str]) -> PreparedText:
@@ -184,6 +202,10 @@ def _respell(text: str, analyzed_text: str, terms: Counter[str]) -> PreparedText
     for match in _SPACED_PATTERN.finditer(plain):
         terms.setdefault((match[1] + match[2]).lower(), 1)
     parts = [" ".join(filter(None, match.groups())) for match in _MIXED_PATTERN.finditer(plain)]
+    parts += joined_forms.split_camel_case(text)
+    words = plain.split()
+    if len(words) <= _MAX_JOINED_WORDS:
+        parts += [first + last for first, last in pairwise(words) if first.isalpha() and last.isalpha()]
     for term in joined:
         parts += [" ".join(filter(None, match.groups())) for match in _MIXED_PATTERN.finditer(term)]
     present = set(plain.lower().split())
@@ -214,14 +236,15 @@ def _count_pairs(run: str, terms: Counter[str], *, is_query: bool) -> str:
     run = joined_forms.fold_han(run)
     if len(run) > 1:
         terms.update(run[start : start + 2] for start in range(len(run) - 1))
-    if len(run) == 1 or not is_query:
-        # Marked terms do not count in the chunk's length.
-        terms.update(STOP_PREFIX + character for character in run)
+    han = [character for character in run if character >= "\u3400"]
+    # Marked terms do not count in the chunk's length. A verb is known by its only Han character.
+    singles = run if len(run) == 1 or not is_query else han if len(han) == 1 and run[0] == han[0] else ""
+    terms.update(STOP_PREFIX + character for character in singles)
     return " "
 
 
 def _drop_words(text: str, dropped: Iterable[str]) -> str:
-    pattern = _compile_words(tuple(sorted(dropped)))
+    pattern = word_lists.compile_words(tuple(sorted(dropped)))
     return text if pattern is None else pattern.sub(" ", text)
 
 
@@ -249,10 +272,13 @@ def _prepare_text(text: str, terms: Counter[str], *, is_query: bool = False) -> 
     if "#" in plain or "++" in plain:
         terms.update((word + mark).lower() for word, mark in patterns.marked.findall(plain))
     terms.update("." + word.lower() for word in patterns.dotted.findall(plain))
+    if "'" in plain:
+        terms.update((initial + name).lower() for initial, name in _APOSTROPHE_IN_NAME.findall(plain))
+    camel_case = "" if is_query else " ".join(joined_forms.split_camel_case(plain))
     plain = patterns.joined.sub(lambda match: _join_parts(match[0], terms, patterns.parts), plain)
     for mark in _SPECIAL_CHARACTERS:
         plain = plain.replace(mark, " ")
-    return plain
+    return f"{plain} {camel_case}" if camel_case else plain
 
 
 def _read_joined_forms(plain: str, terms: Counter[str], *, is_query: bool) -> str:
@@ -333,28 +359,13 @@ def _select_stop_words(plain: str, stops: frozenset[str]) -> Counter[str]:
     return Counter(NAME_PREFIX + word for word in capitals if word in stops)
 
 
-@lru_cache(maxsize=64)
-def _compile_words(dropped: Sequence[str]) -> re.Pattern[str] | None:
-    return re.compile(rf"\b{_build_alternatives(dropped)}\b", re.IGNORECASE) if dropped else None
-
-
-def _build_alternatives(endings: Iterable[str]) -> str:
-    """Build a pattern of alternatives by prefix, linear in the text."""
-    by_first: dict[str, list[str]] = {}
-    for ending in endings:
-        by_first.setdefault(ending[:1], []).append(ending[1:])
-    is_complete = by_first.pop("", None)
-    alternatives = "|".join(re.escape(first) + _build_alternatives(rests) for first, rests in by_first.items())
-    return f"(?:{alternatives}){'?' if is_complete else ''}" if alternatives else ""
-
-
 def _list_umlaut_spellings(text: str) -> list[str]:
     """Return words with umlauts written out, and words with a possible umlaut."""
     text_words = _WORD_PATTERN.findall(unicodedata.normalize("NFC", text))
     written = [
         normalize_text(word.translate(_UMLAUT_SPELLINGS))
         for word in text_words
-        if word.translate(_UMLAUT_SPELLINGS) != word
+        if len(word) > 1 and word.translate(_UMLAUT_SPELLINGS) != word
     ]
     return written + [_UMLAUT_PATTERN.sub(r"\1", word) for word in text_words if _UMLAUT_PATTERN.search(word)]
 
@@ -366,7 +377,7 @@ def normalize_text(text: str) -> str:
     pattern, replacements = _replacements()
     text = _BESIDE_DIGITS.sub(" ", text)
     plain = pattern.sub(lambda match: replacements[match[0]], unicodedata.normalize("NFKC", text))
-    return _QUOTE_IN_WORD.sub("", plain)
+    return _MARK_IN_WORD.sub("", plain)
 
 
 @lru_cache(maxsize=1)

@@ -134,6 +134,7 @@ def read_terms(
     absent = [term for term in absent if not forms.get(term)]
     corrections: list[Correction] = []
     if viewer_db is not None and absent:
+        lexemes = typos.list_absent_words(connection, partition_id, query, language, configurations, set(absent))
         corrections = typos.correct_words(
             connection,
             viewer_db,
@@ -142,11 +143,20 @@ def read_terms(
             language=language,
             configurations=configurations,
             present=present,
-            absent=absent,
+            lexemes=lexemes,
         )
         terms = [term for correction in corrections for term in correction.terms]
         statistics += queries.read_statistics_of(connection, partition_id, sorted({*terms} - {*present}), TYPO_COUNT)
-    if forms or corrections:
+        remaining = lexemes.keys() - {correction.word for correction in corrections}
+        distant = word_forms.find_distant_forms(
+            connection, partition_id, sorted(remaining), {language, *configurations}
+        )
+        if isinstance(viewer_db, Database) and distant:
+            visible = queries_typos.list_visible_terms(viewer_db, partition_id, [row.term for row in distant])
+            distant = [row for row in distant if row.term in visible]
+        counted = {row.term for row in statistics}
+        statistics += [row for row in {row.term: row for row in distant}.values() if row.term not in counted]
+    if forms or corrections or len(statistics) > MAX_TERMS:
         statistics = sorted(statistics, key=lambda row: (row.chunks, row.term))[:MAX_TERMS]
     if counted_chunks is not None and statistics:
         statistics = queries.read_statistics_among(connection, partition_id, counted_chunks, statistics)

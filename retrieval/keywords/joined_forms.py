@@ -4,8 +4,10 @@
 DE89 3704 0044  +49 (30) 123 45 67     de8937040044, 49301234567
 45 Nm  4,5 kg  M8 x 40  M8×40          45nm, 4.5kg, m8x40
 0x80070005                             80070005
+14.5.2026  May 14, 2026                20260514
+€25  25 EUR  12 percent                25eur, 12%
 libssl1.1                              libssl
-發  広  髙                              发 广 高
+發  広  髙  ラーメン                     发 广 高 らーめん
 """
 
 # ruff: noqa: RUF001, RUF002 - the multiplication sign is a subject
@@ -13,6 +15,7 @@ libssl1.1                              libssl
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from functools import lru_cache
 from typing import Final
 
@@ -25,7 +28,7 @@ UNIT_NAMES: Final = frozenset(
     """
     nm μm um mm cm dm m km ft yd mi mg g kg t lb lbs oz ml cl dl l hl gal ms s min h hr hrs hz khz mhz ghz pa kpa
     mpa hpa bar mbar psi n kn mnm j kj mj cal kcal w mw kw gw kwh mwh wh v mv kv a ma ah mah va kva ohm pf nf uf f
-    c k °c °f rpm bit kbit mbit gbit b kb mb gb tb kib mib gib tib kbps mbps gbps px dpi pt db dba mol mmol ppm lm
+    c k °c °f rpm bit kbit mbit gbit b kb mb gb tb kib mib gib tib kbps mbps gbps px dpi pt db dba mol mmol ppm lm %
     lx cd pc pcs m2 m3 cm2 cm3 km2 kmh mph eur usd gbp chf
     """.split()  # noqa: SIM905 - a list of words
 )
@@ -38,7 +41,7 @@ CONTEXT_CHARACTERS: Final = 24
 _THOUSANDS_PATTERN: Final = re.compile(r"(?<![\w.,'])\d{1,3}([ .,'])\d{3}(?:\1\d{3})*(?:[.,]\d+)?(?![\w']| \d)")
 _COMMA_DECIMAL: Final = re.compile(r"(?<![\w.,'])(\d+),(\d{1,2}|\d{4,})(?![\d,])")
 _PHONE_PATTERN: Final = re.compile(
-    r"(?<![\w.])(?<!\d )\+?\d{0,3}[ -]?(?:\(\d{1,5}\)[ -]?)?\d{2,5}(?:[ ./-]{1,3}\d{2,5}){1,5}(?!\w| \d)"
+    r"(?<![\w.])(?<!\d )\+?\d{0,3}[ -]?(?:\(\d{1,5}\)[ -]?)?\d{2,6}(?:[ ./-]{1,3}\d{2,6}){1,5}(?!\w| \d)"
 )
 _CODE_PATTERN: Final = re.compile(
     r"(?<![\w.,])(?<!\d )(?:[A-Z]{1,4} )?[A-Za-z]{0,4}\d+[A-Za-z]{0,2}"
@@ -49,11 +52,41 @@ _DIMENSIONS_PATTERN: Final = re.compile(
     r"(?<![\w.,])[A-Za-z]{0,2}\d+(?:[.,]\d+)?(?: ?[x×*] ?[A-Za-z]{0,2}\d+(?:[.,]\d+)?){1,3}(?=\b|[a-zµμ])"
 )
 _TIMES_PATTERN: Final = re.compile(r" ?[x×*] ?")
-_UNIT_PATTERN: Final = re.compile(r"(?<![\w,])(?<!\d\.)(\d+(?:[.,]\d+)?) ?([^\W\d_]{1,4}[23]?|°[CF])(?!\w)")
+_UNIT_PATTERN: Final = re.compile(
+    r"(?:(?<![\w,])|(?<=\d[x×]))(?<!\d\.)(\d+(?:[.,]\d+)?) ?([^\W\d_]{1,4}[23]?|°[CF]|%)(?!\w)"
+)
 _CODE_TYPED: Final = re.compile(r"(?<!\w)[A-Za-z\d]++(?:\.\d++)?(?!\w)")
 _LETTERS_OF_HEX: Final = re.compile(r"[a-fA-F]{4,16}")
 _HEX_PATTERN: Final = re.compile(r"\b0x([\da-f]{2,16})\b", re.IGNORECASE)
 _NAME_WITH_VERSION: Final = re.compile(r"\b([^\W\d_]{3,})(?=\d+(?:[._-]\d+)*\b)")
+_PERCENT_PATTERN: Final = re.compile(r" ?\b(?:per ?cent|pro[cz]ent)\b", re.IGNORECASE)
+_CURRENCY_SIGNS: Final = {"€": "EUR", "$": "USD", "£": "GBP", "¥": "JPY", "₹": "INR"}
+_CURRENCY_PATTERN: Final = re.compile(r" ?([€$£¥₹]) ?")
+_CURRENCY: Final = "(EUR|USD|GBP|JPY|INR|CHF|PLN|CZK|SEK|NOK|DKK|CAD|AUD|CNY)"
+_AMOUNT_PATTERN: Final = re.compile(
+    rf"(?:\b{_CURRENCY} )?(?<![\w.,'])(\d{{1,3}}(?:[ .,']\d{{3}}){{1,4}}|\d{{1,12}})(?:[.,](\d{{1,2}}))?"
+    rf"(?![.,]?\d)(?: {_CURRENCY}\b)?"
+)
+# Months by the first letters of their names, in ten languages.
+_MONTHS: Final = {
+    "jan": 1, "feb": 2, "fev": 2, "mar": 3, "mrt": 3, "apr": 4, "avr": 4, "abr": 4, "may": 5, "mai": 5, "maj": 5,
+    "mag": 5, "mei": 5, "jun": 6, "juin": 6, "giu": 6, "jul": 7, "juil": 7, "lug": 7, "aug": 8, "aou": 8, "ago": 8,
+    "sep": 9, "set": 9, "oct": 10, "okt": 10, "ott": 10, "out": 10, "nov": 11, "dec": 12, "dez": 12, "dic": 12,
+}  # fmt: skip
+_YEAR_FIRST: Final = re.compile(r"(?<![\w.])(\d{4})([-/.])(\d{1,2})\2(\d{1,2})(?!\d)")
+_YEAR_LAST: Final = re.compile(r"(?<![\w.])(\d{1,2})([-/.]) ?(\d{1,2})\2 ?(\d{4})(?!\d)")
+_MONTH_NAMED: Final = re.compile(
+    r"\b(\d{1,2})(?:st|nd|rd|th|er|\.)? (?:de )?([^\W\d_]{3,10})\.?,? (?:de )?(\d{4})\b"
+    r"|\b([^\W\d_]{3,10})\.? (\d{1,2})(?:st|nd|rd|th)?,? (\d{4})\b"
+)
+_TIME_PATTERN: Final = re.compile(r"(?<![\w:.])(\d{1,2})[h:](\d{2})(?![\w:])")
+# A name with the first number of its version, and such a query.
+_MAJOR_VERSION: Final = re.compile(r"\b([A-Za-z]{3,20})[ -]?v?(\d{1,3})(?=\.\d)")
+_MAJOR_TYPED: Final = re.compile(r"\b([A-Za-z]{3,20})[ -]?v?(\d{1,3})(?![.\w])")
+_COUNTRY_CODE: Final = re.compile("1|7|2[07]|3[0-469]|4[013-9]|5[1-8]|6[0-6]|8[1246]|9[0-58]|...")
+_CAMEL_CASE: Final = re.compile("[a-z][A-Z]")
+_LATIN_WORD: Final = re.compile("[A-Za-z]+")
+_CAMEL_BOUNDARY: Final = re.compile("(?<=[a-z])(?=[A-Z][a-z])|(?<=[A-Z])(?=[A-Z][a-z])")
 _EMOJI_PATTERN: Final = re.compile(
     "[\u203c\u2049\u2122\u2139\u231a\u231b\u23e9-\u23fa\u25b6\u25c0\u2600-\u27bf\u2b05-\u2b07\u2b1b\u2b1c\u2b50\u2b55"
     "\U0001f1e6-\U0001f1ff\U0001f300-\U0001f3fa\U0001f400-\U0001faff]"
@@ -90,17 +123,21 @@ def list_joined_forms(plain: str) -> set[str]:
     joined.update(f"{match[1]}.{match[2]}" for match in _COMMA_DECIMAL.finditer(plain))
     for pattern in (_CODE_PATTERN, _GROUPED_IBAN):
         joined.update(map(_join_code, pattern.findall(plain)))
-    joined.update(map(_join_phone, _PHONE_PATTERN.findall(plain)))
+    joined.update(form for match in _PHONE_PATTERN.findall(plain) for form in _join_phone(match))
     joined.update(map(_join_dimensions, _DIMENSIONS_PATTERN.findall(plain)))
-    joined.update(map(_join_unit, _UNIT_PATTERN.finditer(plain)))
-    joined.update(digits.lower() for digits in _HEX_PATTERN.findall(plain))
-    return joined - {""}
+    joined.update(map(_join_unit, _UNIT_PATTERN.finditer(_PERCENT_PATTERN.sub("%", plain))))
+    codes = [digits.lower() for digits in _HEX_PATTERN.findall(plain)]
+    joined.update(codes, (code.lstrip("0") for code in codes if len(code) >= MIN_CODE_LENGTH))
+    joined.update((name + number).lower() for name, number in _MAJOR_VERSION.findall(plain))
+    joined.update(hour + minutes for hour, minutes in _TIME_PATTERN.findall(plain))
+    return joined.union(_list_dates(plain), _list_amounts(plain)) - {""}
 
 
 def list_typed_codes(plain: str) -> set[str]:
     """Return codes of a query that texts may write in groups."""
     codes = _CODE_TYPED.findall(plain)
-    return {code.lower() for code in codes if any(map(str.isdigit, code)) or _LETTERS_OF_HEX.fullmatch(code)}
+    typed = {code.lower() for code in codes if any(map(str.isdigit, code)) or _LETTERS_OF_HEX.fullmatch(code)}
+    return typed.union((name + number).lower() for name, number in _MAJOR_TYPED.findall(plain))
 
 
 def list_emoji(plain: str) -> list[str]:
@@ -111,6 +148,14 @@ def list_emoji(plain: str) -> list[str]:
 def list_versioned_names(plain: str) -> list[str]:
     """Return names before version numbers: `libssl` of `libssl1.1`."""
     return _NAME_WITH_VERSION.findall(plain)
+
+
+def split_camel_case(text: str) -> Iterator[str]:
+    """Yield the words of identifiers such as `getUserName` and `HTTPServerError`, not of names such as `GitHub`."""
+    names = _LATIN_WORD.findall(text) if _CAMEL_CASE.search(text) else ()
+    for words in map(_CAMEL_BOUNDARY.split, filter(_CAMEL_CASE.search, names)):
+        if len(words) > (1 if words[0].islower() else 2):
+            yield from (word for word in words if len(word) > 2)
 
 
 def _join_thousands(match: re.Match[str]) -> list[str]:
@@ -130,9 +175,41 @@ def _join_code(groups: str) -> str:
     return joined if MIN_CODE_LENGTH <= len(joined) <= MAX_CODE_LENGTH else ""
 
 
-def _join_phone(groups: str) -> str:
+def _join_phone(groups: str) -> list[str]:
+    """Join a phone number, and one with a country code as dialled within the country."""
     digits = re.sub(r"\(0\)|\D", "", groups)
-    return digits.removeprefix("00") if 7 <= len(digits) <= 15 else ""
+    if not 7 <= len(digits) <= 15:
+        return []
+    bare = digits.removeprefix("00")
+    code = _COUNTRY_CODE.match(bare) if "+" in groups or bare != digits else None
+    return [bare, ("" if code[0] == "1" else "0") + bare[code.end() :]] if code else [bare]
+
+
+def _list_dates(plain: str) -> set[str]:
+    """Return dates as year, month and day, in both orders where slashes leave it open."""
+    dates = [(year, month, day) for year, _, month, day in _YEAR_FIRST.findall(plain)]
+    for day, mark, month, year in _YEAR_LAST.findall(plain):
+        dates += [(year, month, day), (year, day, month)] if mark == "/" else [(year, month, day)]
+    for groups in _MONTH_NAMED.findall(plain):
+        day, name, year = groups[:3] if groups[0] else (groups[4], groups[3], groups[5])
+        month = _MONTHS.get(name[:4].lower()) or _MONTHS.get(name[:3].lower(), 0)
+        dates.append((year, str(month), day))
+    return {
+        f"{year}{int(month):02}{int(day):02}"
+        for year, month, day in dates
+        if 0 < int(month) <= 12 and 0 < int(day) <= 31
+    }
+
+
+def _list_amounts(plain: str) -> set[str]:
+    """Return amounts with the code of their currency."""
+    text = _CURRENCY_PATTERN.sub(lambda match: f" {_CURRENCY_SIGNS[match[1]]} ", plain)
+    amounts = set()
+    for prefix, whole, cents, suffix in _AMOUNT_PATTERN.findall(text):
+        if prefix or suffix:
+            decimals = f".{cents}".rstrip("0") if cents else ""
+            amounts.add(re.sub(r"\D", "", whole) + decimals.rstrip(".") + (prefix or suffix).lower())
+    return amounts
 
 
 def _join_dimensions(match: str) -> str:
@@ -150,7 +227,7 @@ def _join_unit(match: re.Match[str]) -> str:
 
 
 def fold_han(run: str) -> str:
-    """Replace traditional, Japanese and variant Han characters with simplified ones."""
+    """Replace traditional, Japanese and variant Han characters with simplified ones, katakana with hiragana."""
     return run.translate(_han_table())
 
 
@@ -166,4 +243,5 @@ def _han_table() -> dict[int, str]:
             folded = to_simplified.convert(to_traditional.convert(chr(code)))
             if folded != chr(code) and len(folded) == 1:
                 table[code] = folded
-    return table | {ord(form): character for form, character in _FORMS_OF_NAMES.items()}
+    katakana = {code: chr(code - 0x60) for code in range(0x30A1, 0x30F7)}
+    return table | katakana | {ord(form): character for form, character in _FORMS_OF_NAMES.items()}

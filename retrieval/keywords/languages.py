@@ -58,7 +58,7 @@ _SCRIPT_LETTERS: Final = {
 }
 # Distinctive letters for texts with few function words, in order of precedence.
 _LATIN_LETTERS: Final = (
-    ("pl", "[łńśźż]"), ("tr", "[ğı]"), ("cs", "[ěřů]"), ("hu", "[őű]"), ("ro", "[țșă]"), ("lt", "[ėųį]"),
+    ("pl", "[łńśźż]"), ("ro", "[țșăţ]"), ("tr", "[ğış]"), ("cs", "[ěřů]"), ("hu", "[őű]"), ("lt", "[ėųį]"),
     ("lv", "[āēīņļ]"), ("is", "[þð]"), ("es", "[ñ¿¡]"), ("pt", "[ãõ]"), ("de", "ß"), ("da", "[æø]"), ("sv", "å"),
 )  # fmt: skip
 # Too similar for function words; either stemmer works.
@@ -133,6 +133,11 @@ def _detect_by_latin_letters(sample: str) -> str | None:
     return next(
         (language for language, letters in _LATIN_LETTERS if 50 * len(re.findall(letters, lower)) >= len(lower)), None
     )
+
+
+def is_ambiguous(language: str | None) -> bool:
+    """Check for the language of a script without distinctive letters: a word of it may be of another."""
+    return language in _DEFAULT_LANGUAGES.values()
 
 
 def parse_language(declared: str) -> str | None:

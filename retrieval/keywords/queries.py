@@ -318,6 +318,8 @@ def read_statistics(
 
 def read_statistics_of(db: Executor, partition_id: int, terms: Sequence[str], times: float) -> list[TermStatistics]:
     """Read statistics of additional terms, with a fixed count."""
+    if not terms:
+        return []
     statement: LiteralString = """
         select c.term, %(times)s::float8 as times, sum(c.chunks) as chunks, s.chunks as total, s.terms as lengths
         from partitions s join term_counts c on c.partition_id = s.id and c.term = any(%(terms)s)

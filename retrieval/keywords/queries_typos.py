@@ -6,7 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import LiteralString
 
+from retrieval.database.database import Database
 from retrieval.database.rows import Executor
+from retrieval.database.sessions import INDEX_SCANS_ONLY
 from retrieval.keywords.postings import AnalyzedText
 
 # Chunks counted per term.
@@ -85,12 +87,14 @@ def read_visible_terms(db: Executor, partition_id: int, terms: Sequence[str]) ->
     return db.fetch(VisibleTerm, statement, {"terms": list(terms), "partition": partition_id}) if terms else []
 
 
-def list_visible_terms(db: Executor, partition_id: int, terms: Sequence[str]) -> list[str]:
+def list_visible_terms(db: Database, partition_id: int, terms: Sequence[str]) -> list[str]:
     """List the visible terms."""
+    # `offset 0` reads the postings of a term up to its first visible chunk; a join would read all.
     statement: LiteralString = """
         select t.term from unnest(%(terms)s::text[]) t (term) where exists (
             select from postings p cross join lateral (select from chunks where id = p.chunk_id limit 1) c
-            where p.partition_id = %(partition)s and p.term = t.term
+            where p.partition_id = %(partition)s and p.term = t.term offset 0
         )
     """
-    return db.fetch(str, statement, {"terms": list(terms), "partition": partition_id})
+    with db.tuned(INDEX_SCANS_ONLY) as connection:
+        return connection.fetch(str, statement, {"terms": list(terms), "partition": partition_id}, prepare=True)

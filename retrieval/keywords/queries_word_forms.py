@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import LiteralString
 
@@ -127,14 +127,15 @@ def list_terms_with(
 
 
 def list_chunks_with_all_terms(
-    db: Executor, partition_id: int, configurations: Sequence[str], words: str, terms: Sequence[str]
+    db: Executor, partition_id: int, texts: Mapping[str, str], terms: Sequence[str]
 ) -> list[int]:
-    """List chunks with all terms of the words in one configuration."""
+    """List chunks with all terms of the text of one configuration, and the further terms."""
     statement: LiteralString = """
         with required as (
             select language, array_agg(distinct term) as terms from (
-                select language, t.lexeme as term from unnest(%(configurations)s::text[]) language
-                cross join lateral unnest(to_tsvector(language::regconfig, %(words)s)) t
+                select language, t.lexeme as term
+                from unnest(%(configurations)s::text[], %(texts)s::text[]) w (language, content)
+                cross join lateral unnest(to_tsvector(language::regconfig, content)) t
                 union all
                 select language, term from unnest(%(configurations)s::text[]) language, unnest(%(terms)s::text[]) term
             ) every group by language
@@ -144,5 +145,10 @@ def list_chunks_with_all_terms(
             group by chunk_id having count(*) = cardinality(r.terms)
         ) p order by 1
     """
-    params = {"configurations": list(configurations), "words": words, "terms": list(terms), "partition": partition_id}
+    params = {
+        "configurations": list(texts),
+        "texts": list(texts.values()),
+        "terms": list(terms),
+        "partition": partition_id,
+    }
     return db.fetch(int, statement, params)

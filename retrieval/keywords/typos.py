@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -56,16 +56,16 @@ def correct_words(
     language: str,
     configurations: Sequence[str],
     present: Sequence[str],
-    absent: Sequence[str],
+    lexemes: Mapping[str, Sequence[tuple[str, str]]],
 ) -> list[Correction]:
-    """Correct the absent words of a query by terms visible to the viewer."""
+    """Correct the absent words of a query, with their `lexemes`, by terms visible to the viewer."""
     # Words of hidden documents change nothing, since candidates are read as the viewer.
     detected = languages.choose_configuration(languages.detect_language(text), "")
     used = sorted({language, *configurations})
     queried = [detected] if detected in used and detected != languages.SIMPLE_CONFIGURATION else used
-    lexemes = _list_absent_words(db, partition_id, text, language, configurations, set(absent))
     corrections = []
-    unknown = [word for word in lexemes if not any(common_words.is_common(word.lower(), name) for name in used)]
+    unknown = [word for word in lexemes if _is_correctable(word)]
+    unknown = [word for word in unknown if not any(common_words.is_common(word.lower(), name) for name in used)]
     for word in unknown[:MAX_CORRECTED_WORDS]:
         own_forms = {term for name, term in lexemes[word] if name in queried}
         candidates = _list_candidates(db, partition_id, word, own_forms, present)
@@ -77,11 +77,11 @@ def correct_words(
     return corrections
 
 
-def _list_absent_words(
+def list_absent_words(
     db: Executor, partition_id: int, text: str, language: str, configurations: Sequence[str], absent: set[str]
 ) -> dict[str, list[tuple[str, str]]]:
     """List alphabetic words with absent terms only, by configuration and term."""
-    words = [word for word in analyzer.list_typed_words(text) if _is_correctable(word)]
+    words = [word for word in analyzer.list_typed_words(text) if word.isalpha() and len(word) <= MAX_LETTERS]
     analyzed = {
         word: postings.analyze_query(db, partition_id, word, language, configurations)
         for word in words[: 4 * MAX_CORRECTED_WORDS]

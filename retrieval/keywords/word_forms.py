@@ -4,24 +4,26 @@ Keller finds Heizungskeller, Wärmepumpe finds Wärmepumpenanlage      compounds
 avtal finds hyresavtalet                                             with endings that stemmers leave
 Pumpe finds Wärmepumpenanlage                                        inside of a compound, if nothing else has the word
 Heizungskeller finds Keller der Heizung                             both parts are terms of the partition
-pompa finds pompy, насос finds насосами                              languages without a stemmer, and Turkish
+pompa finds pompy, насос finds насосами, חדר finds בחדרי            languages without a good stemmer
+strøm finds strømsvigt, rum finds maskinrum                          no text has the word
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import takewhile
 from typing import Final
 
 from retrieval.database.rows import Executor
-from retrieval.keywords import analyzer, languages, queries, queries_word_forms
+from retrieval.keywords import analyzer, languages, queries, queries_word_forms, stem_variants
 from retrieval.keywords.queries import TermStatistics
 from retrieval.keywords.queries_word_forms import TermRange
 
 # Languages with compounds in one word.
-COMPOUND_LANGUAGES: Final = frozenset({"german", "dutch", "swedish", "danish", "norwegian", "finnish"})
+COMPOUND_LANGUAGES: Final = frozenset({"german", "dutch", "swedish", "danish", "norwegian", "finnish", "hungarian"})
 # Configurations without stemming of endings.
-INFLECTED_LANGUAGES: Final = frozenset({languages.SIMPLE_CONFIGURATION, "turkish"})
+INFLECTED_LANGUAGES: Final = frozenset({languages.SIMPLE_CONFIGURATION, "turkish", "finnish", "hungarian"})
 # Weight of a longer term with the word in it.
 FORM_COUNT: Final = 0.5
 # Weight of a part of a compound.
@@ -30,13 +32,14 @@ PART_COUNT: Final = 0.25
 MIN_LETTERS: Final = 4
 # Limit for the letters before the word in a compound.
 MIN_FIRST_LETTERS: Final = 3
+# Limit of an ending with the letters that it replaces.
+MAX_ENDING: Final = 4
 # Most frequent forms per word.
 MAX_FORMS: Final = 12
 # Stem of a longer typed word: Wagen has wag.
 MIN_STEM_LETTERS: Final = 3
 _LINKING_LETTERS: Final = ("", "s", "e", "n", "en", "er", "es")
 # Endings that stemmers leave: -et of Swedish, and all of a document whose language was not detected.
-_NORDIC_LANGUAGES: Final = frozenset({"swedish", "danish", "norwegian"})
 _NORDIC_ENDINGS: Final = (
     "a", "n", "s", "t", "en", "er", "et", "ar", "or", "na", "ne", "ens", "ets", "ene", "arna", "erna", "orna", "erne",
 )  # fmt: skip
@@ -55,25 +58,23 @@ def find_forms(
     """Return statistics of forms by query term; no form weighs more than the term."""
     if not (COMPOUND_LANGUAGES | INFLECTED_LANGUAGES).intersection(configurations):
         return {}
-    detected = languages.choose_configuration(languages.detect_language(text), "")
+    language = languages.detect_language(text)
+    detected = "" if languages.is_ambiguous(language) else languages.choose_configuration(language, "")
     read_by = {detected} if detected in configurations else set(configurations)
     words = [row for row in statistics if row.term.isalpha() and len(row.term) >= MIN_STEM_LETTERS]
     compounding = [row for row in words if COMPOUND_LANGUAGES.intersection(read_by, row.languages)]
-    inflected = [
-        row
-        for row in words
-        if len(row.term) >= MIN_LETTERS and INFLECTED_LANGUAGES.intersection(read_by, row.languages)
-    ]
+    compounding = [row for row in compounding if _is_latin(row.term)]
+    inflected = [row for row in words if INFLECTED_LANGUAGES.intersection(read_by, row.languages)]
     if not (compounding or inflected):
         return {}
     queried = {row.term for row in statistics}
     near: dict[str, dict[str, TermStatistics]] = {row.term: {} for row in words}
     bases = _list_bases(db, text, compounding, COMPOUND_LANGUAGES.intersection(read_by))
-    endings = _NORDIC_ENDINGS if _NORDIC_LANGUAGES.intersection(read_by) else _ENDINGS
+    endings = _NORDIC_ENDINGS if stem_variants.NORDIC_LANGUAGES.intersection(read_by) else _ENDINGS
     ranges = [*_range_compounds(bases, endings), *_range_inflections(inflected)]
     for item, candidate in queries_word_forms.list_terms_in_ranges(db, partition_id, ranges):
         is_form = (
-            _is_inflection(item.base, candidate.term)
+            _is_inflection(item, candidate.term)
             if item.is_inflection
             else _is_compound(item.base, candidate.term, endings)
         )
@@ -98,19 +99,52 @@ def find_forms(
     return forms
 
 
+def find_distant_forms(
+    db: Executor, partition_id: int, words: Sequence[str], configurations: Collection[str]
+) -> list[TermStatistics]:
+    """Return statistics of the terms that resemble words without chunks; none of English ones."""
+    if {"english"}.issuperset(configurations):
+        return []
+    plain = {analyzer.normalize_text(word).lower() for word in words if word.isalpha()}
+    plain = {word for word in plain if len(word) >= MIN_STEM_LETTERS and not analyzer.UNSPACED_SCRIPTS.search(word)}
+    is_compounding = not COMPOUND_LANGUAGES.isdisjoint(configurations)
+    ranges = []
+    for word in sorted(plain):
+        stem = word[: _stem_length(word)]
+        ranges.append(TermRange(word, word, stem, 3, is_reversed=False, is_inflection=True))
+        if is_compounding and _is_latin(word):
+            least = len(word) + MIN_LETTERS
+            ranges.append(TermRange(word, word, word, 1 + len(word), is_reversed=False))
+            ranges.append(TermRange(word, word, word[::-1], least, is_reversed=True))
+    near: dict[str, dict[str, TermStatistics]] = {word: {} for word in plain}
+    for item, candidate in queries_word_forms.list_terms_in_ranges(db, partition_id, ranges) if ranges else ():
+        if candidate.term.isalpha() and (not item.is_inflection or _is_inflection(item, candidate.term)):
+            near[item.word][candidate.term] = candidate
+    inside = [(word, word) for word in sorted(plain) if is_compounding and not near[word] and len(word) > MIN_LETTERS]
+    for word, _, candidate in queries_word_forms.list_terms_with(db, partition_id, inside):
+        if candidate.term.isalpha():
+            near[word][candidate.term] = candidate
+    return [
+        replace(candidate, times=FORM_COUNT)
+        for candidates in near.values()
+        for candidate in sorted(candidates.values(), key=lambda row: (-row.chunks, row.term))[:MAX_FORMS]
+    ]
+
+
 def _list_bases(
-    db: Executor, text: str, rows: Sequence[TermStatistics], configurations: Iterable[str]
+    db: Executor, text: str, rows: Sequence[TermStatistics], configurations: Collection[str]
 ) -> dict[str, tuple[str, ...]]:
     """Return the forms that compounds of a term may have: stems, and the words of the query with the term's stem."""
-    typed = [word for word in analyzer.list_words(analyzer.normalize_text(text)) if len(word) >= MIN_LETTERS]
+    typed = [word for word in analyzer.list_words(analyzer.normalize_text(text)) if len(word) >= MIN_STEM_LETTERS]
     typed = [word for word in typed if any(word.startswith(row.term) for row in rows)]
-    stems: dict[str, set[str]] = {word: {word} for word in typed}
+    stems = {word: {word} | stem_variants.list_compound_stems(word, configurations) for word in typed}
     for word, stem in queries_word_forms.stem_in_compounds(db, sorted(configurations), typed):
         stems[word].add(stem)
     bases = {}
     for row in rows:
-        forms = {row.term}.union(*(stems[word] for word in typed if word.startswith(row.term)))
-        least = MIN_LETTERS if forms == {row.term} else MIN_STEM_LETTERS
+        own_words = [word for word in typed if word.startswith(row.term)]
+        forms = {row.term}.union(*(stems[word] for word in own_words))
+        least = MIN_STEM_LETTERS if any(len(word) >= MIN_LETTERS for word in own_words) else MIN_LETTERS
         bases[row.term] = tuple(sorted(form for form in forms if len(form) >= least))
     return bases
 
@@ -129,8 +163,11 @@ def _range_compounds(bases: Mapping[str, Sequence[str]], endings: Sequence[str])
 
 def _range_inflections(rows: Iterable[TermStatistics]) -> Iterator[TermRange]:
     for row in rows:
-        start = row.term[: _stem_length(row.term)]
-        yield TermRange(row.term, row.term, start, 3, is_reversed=False, is_inflection=True)
+        starts = set(stem_variants.list_inflected_starts(row.term))
+        if len(row.term) >= MIN_LETTERS:
+            starts.add((row.term, row.term[: _stem_length(row.term)]))
+        for base, start in sorted(starts):
+            yield TermRange(row.term, base, start, 3, is_reversed=False, is_inflection=True)
 
 
 def _list_hidden(
@@ -155,12 +192,16 @@ def _stem_length(word: str) -> int:
     return max(3, len(word) - (1 if len(word) <= 5 else 2 if len(word) <= 7 else 3))
 
 
-def _is_inflection(word: str, term: str) -> bool:
-    shared = next(
-        (at for at, (letter, counterpart) in enumerate(zip(word, term, strict=False)) if letter != counterpart), None
-    )
-    shared = min(len(word), len(term)) if shared is None else shared
-    return term.isalpha() and shared >= _stem_length(word) and (shared == len(word) or len(term) - shared <= 4)
+def _is_inflection(item: TermRange, term: str) -> bool:
+    """Check for the whole word, or its start with a short ending."""
+    pairs = zip(item.base, term, strict=False)
+    shared = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
+    is_short = len(item.base) < MIN_LETTERS
+    return term.isalpha() and (len(term) - shared <= MAX_ENDING or (shared == len(item.base) and not is_short))
+
+
+def _is_latin(word: str) -> bool:
+    return word[:1].isascii()
 
 
 def _is_compound(base: str, term: str, endings: Sequence[str]) -> bool:

@@ -2,8 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 from typing import Final
+
+
+@lru_cache(maxsize=64)
+def compile_words(words: Sequence[str]) -> re.Pattern[str] | None:
+    """Compile a pattern of any of the words; None without words."""
+    return re.compile(rf"\b{_build_alternatives(words)}\b", re.IGNORECASE) if words else None
+
+
+def _build_alternatives(endings: Iterable[str]) -> str:
+    """Build a pattern of alternatives by prefix, linear in the text."""
+    by_first: dict[str, list[str]] = {}
+    for ending in endings:
+        by_first.setdefault(ending[:1], []).append(ending[1:])
+    is_complete = by_first.pop("", None)
+    alternatives = "|".join(re.escape(first) + _build_alternatives(rests) for first, rests in by_first.items())
+    return f"(?:{alternatives}){'?' if is_complete else ''}" if alternatives else ""
 
 
 def _parse_lists(lines: str) -> Mapping[str, frozenset[str]]:
@@ -220,7 +238,7 @@ FUNCTION_WORDS: Final = _parse_lists(
     de wurde zum zur über wenn
     fr le la les des et est un une du que qui dans pour sur pas avec ce cette au aux en il elle sont
     fr par plus quel quelle quels quelles où quand comment se son sa ses ou ne nous vous d l qu combien
-    fr à
+    fr à de ont été avant après leurs leur aussi sans être fait si y
     es el la los las de que y en un una es por con para del se su al lo como más pero sus le ya o este
     es está qué cuándo dónde cuál cuánto cuántos cómo quién sí son hay fue ha desde sobre puede
     it il lo la gli di che e è un una del della dei delle in per con non si da sono al alla nel nella
@@ -231,22 +249,29 @@ FUNCTION_WORDS: Final = _parse_lists(
     nl de het een van en is in op te dat die niet met voor zijn er aan ook als bij naar uit door wordt
     nl worden hoe wat wanneer waar wie welke kan om heeft of dan over tot maar
     sv och att det som en på är av för med den till inte om ett har de var från kan hur vad när vem
-    sv vilken vilket eller sig under så men ska blir
+    sv vilken vilket eller sig under så men ska blir efter vid ut upp in inom mot mellan över genom utan
+    sv varje alla här där nu vi ni jag kommer finns får måste också samt sedan
     da og at det som en på er af for med den til ikke om et har de var fra kan hvordan hvad hvornår
-    da hvor hvem hvilken hvilket eller sig så men skal bliver efter ved
+    da hvor hvem hvilken hvilket eller sig så men skal bliver efter ved blev hver ud op ind inden mellem
+    da over under uden alle her der nu vi jeg kommer findes får også samt gennem mod bør ligger
     no og å det som en på er av for med den til ikke om et har de var fra kan hvordan hva når hvor hvem
-    no hvilken hvilket eller seg så men skal blir etter ved
+    no hvilken hvilket eller seg så men skal blir etter ved ble hver ut opp inn innen mellom over under
+    no uten alle her der nå vi jeg kommer finnes får også samt gjennom mot bør ligger
     fi ja on ei se että hän oli mutta joka kun niin tai ovat kuin myös sen mitä missä milloin kuka
-    fi kuinka miten mikä jos voi ole tämä
+    fi kuinka miten mikä jos voi ole tämä eikä sekä ennen jälkeen aikana edessä takana vieressä mukaan
+    fi kanssa ilman jokainen kaikki saa tulee pitää vain nyt siihen sitä ne he alla yli läpi asti
+    fi sitten vielä jo päivittäin lopussa kuluessa
     hu a az és hogy nem is egy ez van meg de ha csak mint volt vagy mi mikor hol ki hogyan milyen
-    hu melyik mennyi hány kell lehet el
+    hu melyik mennyi hány kell lehet el után előtt alatt között szerint esetén minden vannak
+    hu lesz majd mert ezt azt ti ők nagyon már még itt ott
     ro și este în la de un o cu pe nu să care din pentru se au sunt mai ce când unde cine cum cât fost
-    ro sau al ale prin
+    ro sau al ale prin după înainte conform iar până fără toate acest această fi
     tr ve bir bu için ile de da ne olarak çok daha gibi var kadar nasıl nerede kim hangi kaç mi mı
-    tr değil olan en
+    tr değil olan en sonra önce göre her bütün bunu şu o hem ya edilir olur
     pl i w na z się nie jest do że to o jak co po dla przez są od kiedy gdzie kto ile który jaka jaki
-    pl oraz
-    cs a v na se je že to s do z o jak co kdy kde kdo kolik který pro jsou není nebo také by
+    pl oraz ma mają przed podczas przy bez nad pod ze lub czy tak już być było będzie został
+    cs a v na se je že to s do z o jak co kdy kde kdo kolik který pro jsou není nebo také by po při před
+    cs podle ve ze za mezi byl byla bylo byly jako už jen když aby jeho jejich
     sk a v na sa je že to s do z o ako čo kedy kde kto koľko ktorý pre sú nie alebo tiež by
     hr i u na se je da to s za od kako što kada gdje tko koliko koji su nije ili također
     ca el la els les de que i en un una és per amb del al es no són com més on quan qui quin quina

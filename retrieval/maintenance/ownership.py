@@ -50,9 +50,9 @@ NAMESPACE_TABLES: Mapping[str, TableOwnership] = {
     "batches": TableOwnership(_UNFINISHED_REASON),
     "inbox": TableOwnership(_UNFINISHED_REASON),
     "crawl_pages": TableOwnership(_UNFINISHED_REASON),
-    "page_misses": TableOwnership("the next crawl begins anew"),
+    "page_misses": TableOwnership("the next crawl starts over"),
     "document_aliases": TableOwnership("the next crawl finds them again"),
-    "departures": TableOwnership("the next listing of a connection begins anew"),
+    "departures": TableOwnership("the next listing of a connection starts over"),
     "schedules": TableOwnership("an import repeats nothing by itself"),
     "oauth_states": TableOwnership("an authorization is not carried on elsewhere"),
     "sweeps": TableOwnership("what is garbage does not travel"),
@@ -62,7 +62,7 @@ NAMESPACE_TABLES: Mapping[str, TableOwnership] = {
     "deleted_places": TableOwnership("cursors are not carried on elsewhere"),
     "deletion_stores": TableOwnership("part of a receipt", "part of a receipt"),
     "webhooks": TableOwnership("an address of somebody's, and a secret"),
-    "webhook_outbox": TableOwnership(_UNFINISHED_REASON, "told within seconds, and forgotten"),
+    "webhook_outbox": TableOwnership(_UNFINISHED_REASON, "delivered within seconds, then deleted"),
     "webhook_deliveries": TableOwnership("was sent from here, and is forgotten after its days"),
     "api_keys": TableOwnership("keys are secrets", "a key bound to a deleted namespace reaches nothing"),
 }
@@ -83,6 +83,6 @@ OTHER_TABLES: Mapping[str, str] = {
     "dispatcher_loops": "of the installation",
     "prefect_levers": "of the installation",
     "event_feeds": "of the installation",
-    "prefect_events": "of the installation's Prefect, told within seconds",
+    "prefect_events": "of the installation's Prefect, delivered within seconds",
 }
 EXPORTED_TABLES = tuple(table for table, rule in NAMESPACE_TABLES.items() if rule.left_out == EXPORTED_MARK)

@@ -11,7 +11,7 @@ from typing import Final
 from retrieval.sources import CONNECTED_SOURCES
 from retrieval.statuses import DocumentStatus, RunStatus
 
-MOST_SERIES: Final = 350
+MAX_SERIES: Final = 350
 # Label for unlisted values.
 OTHER_LABEL: Final = "other"
 # Organizations with an own series: the longest queues.
@@ -47,7 +47,7 @@ class Metric:
         combinations = self.distinct or math.prod(map(len, self.labels.values()))
         return combinations * (len(self.buckets) + 3 if self.kind is Kind.HISTOGRAM else 1)
 
-    def told(self) -> Iterator[str]:
+    def sample_names(self) -> Iterator[str]:
         """Yield the series names in Prometheus."""
         if self.kind is Kind.HISTOGRAM:
             yield from (f"{self.name}_{part}" for part in ("bucket", "sum", "count"))
@@ -141,7 +141,7 @@ VENDOR: Final = _of(
 VENDOR_WAIT: Final = _of(
     Kind.COUNTER,
     "vendor_wait_seconds_total",
-    "Seconds for which vendors asked to be left alone.",
+    "Seconds of pauses requested by vendors.",
     of_organizations=True,
 )
 HTTP: Final = _of(

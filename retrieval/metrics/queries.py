@@ -6,7 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, LiteralString
 
-from retrieval.database.held import NOT_BLOCKED
+import sqlalchemy as sa
+
+from retrieval.database.blocked_runs import NOT_BLOCKED
+from retrieval.database.compiling import columns_of, compile_statement, equals, in_live_namespace
+from retrieval.database.schema import content, identity, work
 from retrieval.metrics import catalog
 
 
@@ -63,10 +67,16 @@ class Silence:
     silent: float | None
 
 
-READ_COUNTS: LiteralString = (
-    "select name, labels, part, value from metric_counts where organization_id = %(organization)s"
+_stored: Any = identity.MetricCount
+_namespace: Any = identity.Namespace
+_partition: Any = identity.Partition
+_count: Any = content.DocumentCount
+_run: Any = work.JobRun
+_loop: Any = work.DispatcherLoop
+_of_organization = equals(_namespace.organization_id, "organization")
+READ_COUNTS = compile_statement(
+    sa.select(*columns_of(_stored, StoredCount)).where(equals(_stored.organization_id, "organization"))
 )
-
 _QUEUE_SHARES: LiteralString = (
     """
     select n.organization_id as organization, count(*) as count, count(*) filter (where not r.may_leave) as blocked,
@@ -82,36 +92,28 @@ _QUEUE_SHARES: LiteralString = (
     group by 1
 """
 )
-_COUNT_DOCUMENTS: LiteralString = """
-    select d.status, sum(d.documents)::bigint as count from document_counts d
-    join partitions p on p.id = d.partition_id
-    join namespaces n on n.id = p.namespace_id and n.deleted_at is null
-    group by 1 having sum(d.documents) <> 0
-"""
-_COUNT_RUNS: LiteralString = """
-    select r.status, sum(r.count)::bigint as count
-    from (select partition_id, status, count(*) as count from job_runs group by 1, 2) r
-    join partitions p on p.id = r.partition_id
-    join namespaces n on n.id = p.namespace_id and n.deleted_at is null
-    group by 1
-"""
-_WITH_PARTITIONS: LiteralString = """
-    with part as materialized (
-        select p.id from partitions p join namespaces n on n.id = p.namespace_id
-        where n.organization_id = %(organization)s and n.deleted_at is null
-    )
-"""
-_OWN_DOCUMENTS: LiteralString = (
-    _WITH_PARTITIONS
-    + """
-    select d.status, sum(d.documents)::bigint as count from document_counts d join part on part.id = d.partition_id
-    group by 1 having sum(d.documents) <> 0
-"""
-)
-_OWN_RUNS: LiteralString = (
-    _WITH_PARTITIONS
-    + "select r.status, count(*) as count from job_runs r join part on part.id = r.partition_id group by 1"
-)
+
+
+def _sum(counts: Any) -> Any:
+    return sa.cast(sa.func.sum(counts), sa.BigInteger).label("count")
+
+
+_own = sa.select(_partition.id).where(in_live_namespace(_partition.id), _of_organization)
+_part = _own.cte("part").prefix_with("materialized")
+_documents = sa.select(_count.status, _sum(_count.documents)).group_by(_count.status)
+_documents = _documents.having(sa.func.sum(_count.documents) != 0)
+_COUNT_DOCUMENTS = compile_statement(_documents.where(in_live_namespace(_count.partition_id)))
+_OWN_DOCUMENTS = compile_statement(_documents.where(_count.partition_id == _part.c.id))
+_runs = sa.select(_run.partition_id, _run.status, sa.func.count().label("count"))
+_by_partition = _runs.group_by(_run.partition_id, _run.status).subquery("r").c
+_by_status = sa.select(_by_partition.status, _sum(_by_partition["count"])).group_by(_by_partition.status)
+_COUNT_RUNS = compile_statement(_by_status.where(in_live_namespace(_by_partition.partition_id)))
+_own_runs = sa.select(_run.status, sa.func.count().label("count")).where(_run.partition_id == _part.c.id)
+_OWN_RUNS = compile_statement(_own_runs.group_by(_run.status))
+_succeeded = sa.func.max(sa.func.coalesce(_loop.succeeded_at, _loop.started_at)).label("succeeded")
+_best = sa.select(_succeeded).group_by(_loop.loop).subquery("best")
+_silent = sa.func.max(sa.extract("epoch", sa.func.now() - _best.c.succeeded))
+_COUNT_SILENCE = compile_statement(sa.select(sa.cast(_silent, sa.Double).label("silent")))
 OF_ORGANIZATION: Mapping[str, tuple[type[Any], LiteralString]] = {
     catalog.DOCUMENTS.name: (StatusCount, _OWN_DOCUMENTS),
     catalog.JOB_RUNS.name: (StatusCount, _OWN_RUNS),
@@ -138,12 +140,5 @@ OF_INSTALLATION: Mapping[str, tuple[type[Any], LiteralString]] = {
         group by 1, 2
     """,
     ),
-    "loops": (
-        Silence,
-        """
-        select max(extract(epoch from now() - succeeded))::float8 as silent from (
-            select max(coalesce(succeeded_at, started_at)) as succeeded from dispatcher_loops group by loop
-        ) as best
-    """,
-    ),
+    "loops": (Silence, _COUNT_SILENCE),
 }

@@ -7,15 +7,23 @@ from collections.abc import Iterator, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field, fields
 from datetime import datetime
-from typing import Any, LiteralString
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.dialects.postgresql import JSONB
 
 from retrieval import ids
+from retrieval.database.compiling import columns_of, compile_statement, equals, parameters
 from retrieval.database.database import Database
 from retrieval.database.pagination import ListPosition, Page, PageRequest
 from retrieval.database.rows import Executor
+from retrieval.database.schema import content, identity
 from retrieval.errors import ConfigChanged, ErrorCode, ServiceError
 from retrieval.namespaces import queries
+from retrieval.namespaces.queries import COLUMNS, NamespaceRow
 from retrieval.security.secrets import KeyRing
+from retrieval.setting_values import WrongSetting
+from retrieval.settings import Settings
 from retrieval.sources import APP_CONFIGS
 
 Config = Mapping[str, Any]
@@ -42,6 +50,18 @@ EMBEDDED_CONFIGS: Mapping[str, Config] = {
     EMBEDDING_MODEL: {"provider": "LOCAL", "model": "all-MiniLM-L6-v2"},
     WEB_SCRAPER: {"provider": "BUILTIN"},
 }
+
+
+def default_configs(settings: Settings) -> dict[str, Config]:
+    """Return the operator's configs of new namespaces by name; empty if unset. Raises WrongSetting."""
+    if settings.default_namespace is None:
+        return {}
+    configs = json.loads(settings.default_namespace.get_secret_value())
+    problems = [f"{name} is missing" for name in REQUIRED_CONFIGS if name not in configs]
+    problems += [f"{name} is no config of a namespace" for name in configs if name not in CONFIG_NAMES]
+    if problems:
+        raise WrongSetting([("RETRIEVAL_DEFAULT_NAMESPACE", ", ".join(problems))])
+    return dict(configs)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,58 +107,64 @@ class NamespaceConfig:
         }
 
 
-@dataclass(frozen=True, slots=True)
-class NamespaceRow:
-    """Row of a namespace; `config` without secrets, `secrets` sealed."""
-
-    id: str
-    organization_id: str
-    name: str
-    config: dict[str, Any]
-    secrets: bytes | None = field(repr=False)
-    dimensions: int | None
-    keyword_language: str | None
-    epoch: int
-    changing: bool
-    created_at: datetime
-    updated_at: datetime
-
-
-@dataclass(frozen=True, slots=True)
-class ListedRow(NamespaceRow):
-    """Row with its counts, if requested."""
-
-    use: dict[str, Any] | None
-
-
+_table: Any = identity.Namespace
+_organization: Any = identity.Organization
+_partition: Any = identity.Partition
+_document: Any = content.Document
 _CONFIG_COLUMNS = frozenset({"config", "secrets"})
-NAMESPACE_COLUMNS: LiteralString = (
-    "id, organization_id, name, config, secrets, dimensions, keyword_language, epoch, pending is not null as changing,"
-    " created_at, updated_at"
-)
-INSERT_NAMESPACE: LiteralString = (
-    "insert into namespaces (id, organization_id, name, config, secrets, dimensions, keyword_language)"
-    " values (%(id)s, %(organization)s, %(name)s, %(config)s, %(secrets)s, %(dimensions)s, %(keyword_language)s)"
-    " returning " + NAMESPACE_COLUMNS
-)
+_WRITTEN_COLUMNS = ("name", "config", "secrets", "dimensions", "keyword_language")
+_of_organization = equals(_table.organization_id)
+_is_live = _table.deleted_at.is_(None)
+_is_namespace = sa.and_(equals(_table.id), _of_organization, _is_live)
+
+
+def _changes_part(name: str, *ignored: str) -> Any:
+    """Return the condition that an update changes a config."""
+    stored, sent = (config.op("->")(name) for config in (_table.config, sa.bindparam("config", type_=JSONB)))
+    for field_name in ignored:
+        stored, sent = stored.op("-")(field_name), sent.op("-")(field_name)
+    return stored.is_distinct_from(sent)
 
 
 # True for another model or vector store: work for the previous one becomes invalid.
-_MODEL_OR_STORE_CHANGED: LiteralString = (
-    "(config -> 'embeddingModelConfig') - 'learned'"
-    " is distinct from (%(config)s::jsonb -> 'embeddingModelConfig') - 'learned'"
-    " or config -> 'vectorStorageConfig' is distinct from %(config)s::jsonb -> 'vectorStorageConfig'"
+_changes_model_or_store = sa.or_(_changes_part(EMBEDDING_MODEL, LEARNED_FIELD), _changes_part(VECTOR_STORAGE))
+INSERT_NAMESPACE = compile_statement(
+    sa.insert(_table).values(**parameters("id", "organization_id", *_WRITTEN_COLUMNS)).returning(*COLUMNS)
 )
+_UPDATE_NAMESPACE = compile_statement(
+    sa.update(_table)
+    .where(_is_namespace, equals(_table.updated_at, "read_at"))
+    .values(
+        **parameters(*_WRITTEN_COLUMNS),
+        epoch=_table.epoch + sa.cast(_changes_model_or_store, sa.Integer),
+        pending_run=sa.case((sa.not_(_changes_model_or_store), _table.pending_run)),
+        updated_at=sa.func.greatest(sa.func.now(), _table.updated_at + sa.text("interval '1 microsecond'")),
+    )
+    .returning(*COLUMNS)
+)
+_GET_NAMESPACE = compile_statement(sa.select(*COLUMNS).where(_is_namespace))
+_GET_POSITION = compile_statement(
+    sa.select(*columns_of(_table, ListPosition)).where(equals(_table.id), _of_organization)
+)
+_LOAD_NAMESPACE = compile_statement(
+    sa.select(*COLUMNS).where(equals(_table.id), sa.or_(_is_live, sa.bindparam("deleted", type_=sa.Boolean)))
+)
+_HAS_NAMESPACE = compile_statement(sa.select(_table.id).where(_is_namespace))
+_LOCK_LIMIT = compile_statement(
+    sa.select(sa.func.coalesce(_organization.namespace_limit, sa.bindparam("limit", type_=sa.Integer)))
+    .where(equals(_organization.id, "organization_id"))
+    .with_for_update(key_share=True)
+)
+_COUNT_NAMESPACES = compile_statement(sa.select(sa.func.count()).select_from(_table).where(_of_organization, _is_live))
+_LOCK_EPOCH = compile_statement(sa.select(_table.epoch).where(equals(_table.id)).with_for_update(read=True))
+_is_document = sa.and_(_document.partition_id == _partition.id, _document.deleted_at.is_(None))
+_HAS_DOCUMENTS = compile_statement(sa.select(sa.exists().where(_is_document, equals(_partition.namespace_id, "id"))))
 
 
 async def get_namespace(db: Database, keys: KeyRing, organization: str, namespace_id: str) -> NamespaceConfig:
     """Return the organization's namespace. Raises NAMESPACE_NOT_FOUND for missing and foreign ones."""
     row = await db.async_fetch_one(
-        NamespaceRow,
-        "select " + NAMESPACE_COLUMNS + " from namespaces"
-        " where id = %(id)s and organization_id = %(organization)s and deleted_at is null",
-        {"id": namespace_id, "organization": organization},
-        plan_once=True,
+        NamespaceRow, _GET_NAMESPACE, {"id": namespace_id, "organization_id": organization}, plan_once=True
     )
     if row is None:
         raise not_found()
@@ -147,20 +173,14 @@ async def get_namespace(db: Database, keys: KeyRing, organization: str, namespac
 
 async def find_place(db: Database, organization: str, namespace_id: str) -> ListPosition | None:
     """Return the list position of a namespace, deleted or not."""
-    statement: LiteralString = (
-        "select id, created_at from namespaces where id = %(id)s and organization_id = %(organization)s"
-    )
-    return await db.async_fetch_one(ListPosition, statement, {"id": namespace_id, "organization": organization})
+    values = {"id": namespace_id, "organization_id": organization}
+    return await db.async_fetch_one(ListPosition, _GET_POSITION, values)
 
 
 def load_namespace(db: Database, keys: KeyRing, namespace_id: str, *, deleted: bool = False) -> NamespaceConfig:
     """Load a namespace of any organization, for flows. Raises NAMESPACE_NOT_FOUND, also for deleted ones unless
     `deleted`."""
-    row = db.fetch_one(
-        NamespaceRow,
-        "select " + NAMESPACE_COLUMNS + " from namespaces where id = %(id)s and (deleted_at is null or %(deleted)s)",
-        {"id": namespace_id, "deleted": deleted},
-    )
+    row = db.fetch_one(NamespaceRow, _LOAD_NAMESPACE, {"id": namespace_id, "deleted": deleted})
     if row is None:
         raise not_found()
     return open_namespace(keys, row)
@@ -174,24 +194,16 @@ async def list_namespaces(
     listing: queries.Listing = queries.NEWEST_FIRST,
 ) -> Page[NamespaceConfig]:
     """Return all namespaces of a listing, or one page with the next cursor."""
-    rows = await queries.select_namespaces(db, ListedRow, NAMESPACE_COLUMNS, organization, part, listing)
+    rows = await queries.select_namespaces(db, organization, part, listing)
     return listing.cut([open_namespace(keys, row) for row in rows], part)
 
 
 async def create_namespace(db: Database, keys: KeyRing, draft: NamespaceConfig, *, limit: int) -> NamespaceConfig:
     """Create a namespace. Raises NAMESPACE_LIMIT_EXCEEDED, exact under concurrent requests."""
     async with db.async_transaction() as connection:
-        allowed = await connection.async_fetch_one(
-            int,
-            "select coalesce(namespace_limit, %(limit)s) from organizations"
-            " where id = %(organization)s for no key update",
-            {"organization": draft.organization_id, "limit": limit},
-        )
-        existing = await connection.async_fetch_one(
-            int,
-            "select count(*) from namespaces where organization_id = %(organization)s and deleted_at is null",
-            {"organization": draft.organization_id},
-        )
+        values = {"organization_id": draft.organization_id, "limit": limit}
+        allowed = await connection.async_fetch_one(int, _LOCK_LIMIT, values)
+        existing = await connection.async_fetch_one(int, _COUNT_NAMESPACES, values)
         if allowed is None or existing is None or existing >= allowed:
             raise ServiceError(
                 ErrorCode.NAMESPACE_LIMIT_EXCEEDED,
@@ -203,18 +215,8 @@ async def create_namespace(db: Database, keys: KeyRing, draft: NamespaceConfig, 
 
 async def update_namespace(db: Database, keys: KeyRing, namespace: NamespaceConfig) -> NamespaceConfig:
     """Store the changed fields. Raises INVALID_NAMESPACE_CONFIG after a concurrent change."""
-    row = await db.async_fetch_one(
-        NamespaceRow,
-        "update namespaces set name = %(name)s, config = %(config)s, secrets = %(secrets)s,"
-        " dimensions = %(dimensions)s, keyword_language = %(keyword_language)s, epoch = epoch + ("
-        + _MODEL_OR_STORE_CHANGED
-        + ")::int,"
-        " pending_run = case when not (" + _MODEL_OR_STORE_CHANGED + ") then pending_run end,"
-        " updated_at = greatest(now(), updated_at + interval '1 microsecond')"
-        " where id = %(id)s and organization_id = %(organization)s and deleted_at is null"
-        " and updated_at = %(read_at)s returning " + NAMESPACE_COLUMNS,
-        {**row_values(keys, namespace), "read_at": namespace.updated_at},
-    )
+    values = {**row_values(keys, namespace), "read_at": namespace.updated_at}
+    row = await db.async_fetch_one(NamespaceRow, _UPDATE_NAMESPACE, values)
     if row is None:
         await get_namespace(db, keys, namespace.organization_id, namespace.id)
         raise concurrent_change()
@@ -263,31 +265,19 @@ async def delete_namespace(db: Database, organization: str, namespace_id: str) -
 
 async def require_namespace(db: Database, organization: str, namespace_id: str) -> None:
     """Raise NAMESPACE_NOT_FOUND unless the organization has the namespace."""
-    found_id = await db.async_fetch_one(
-        str,
-        "select id from namespaces where id = %(id)s and organization_id = %(organization)s and deleted_at is null",
-        {"id": namespace_id, "organization": organization},
-        plan_once=True,
-    )
-    if found_id is None:
+    values = {"id": namespace_id, "organization_id": organization}
+    if await db.async_fetch_one(str, _HAS_NAMESPACE, values, plan_once=True) is None:
         raise not_found()
 
 
 def lock_epoch(connection: Executor, namespace_id: str, epoch: int) -> None:
     """Lock the namespace's model and store until the transaction ends. Raises ConfigChanged for another epoch."""
-    statement: LiteralString = "select epoch from namespaces where id = %(id)s for share"
-    if connection.fetch_one(int, statement, {"id": namespace_id}) != epoch:
-        raise ConfigChanged("The namespace got another model or vector store meanwhile.")
+    if connection.fetch_one(int, _LOCK_EPOCH, {"id": namespace_id}) != epoch:
+        raise ConfigChanged("The namespace's model or vector store changed.")
 
 
 async def has_documents(db: Database, namespace_id: str) -> bool:
-    has_any = await db.async_fetch_one(
-        bool,
-        "select exists (select from documents d join partitions p on p.id = d.partition_id"
-        " where p.namespace_id = %(id)s and d.deleted_at is null)",
-        {"id": namespace_id},
-    )
-    return bool(has_any)
+    return bool(await db.async_fetch_one(bool, _HAS_DOCUMENTS, {"id": namespace_id}))
 
 
 def concurrent_change() -> ServiceError:
@@ -310,7 +300,7 @@ def row_values(keys: KeyRing, namespace: NamespaceConfig) -> dict[str, Any]:
         secrets[path] = parent.pop(key)
     return {
         "id": namespace.id,
-        "organization": namespace.organization_id,
+        "organization_id": namespace.organization_id,
         "name": namespace.name,
         "config": json.dumps({**public_configs, _SENT_TO_KEY: namespace.sent_to}),
         "secrets": keys.seal(json.dumps(secrets).encode(), row=row_name(namespace.id)),

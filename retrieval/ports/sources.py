@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Literal, Protocol, runtime_checkable
 
 if TYPE_CHECKING:
     from retrieval.errors import StepError
@@ -22,6 +22,13 @@ class Tokens:
     refresh_token: str | None = field(default=None, repr=False)
     expires_at: datetime | None = None
     account: str | None = None
+    # A person authorizes the address in the access token; before that the token is unusable.
+    by_person: bool = False
+
+    @property
+    def is_config(self) -> bool:
+        """Check for the `config` of a connection, as JSON, in place of an access token."""
+        return self.access_token.startswith("{")
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,3 +157,10 @@ class PermissionConnector(Protocol):
     def version(self, tokens: TokenSource, external_id: str) -> str:
         """Return the current version of an item, "" if unreadable."""
         ...
+
+
+@runtime_checkable
+class SharedWorkspaceConnector(PermissionConnector, Protocol):
+    """Connector with one access list for all documents, whose permissions need no full listing."""
+
+    has_one_access_list: Literal[True]

@@ -71,6 +71,8 @@ class RawContent:
     # Set for HTML pages.
     page: ScrapeOptions | None = None
     url: str = ""  # final URL after redirects
+    # The address may soon lead to its own page again (302, 303, 307).
+    is_temporary: bool = False
     # `noindex` and `nofollow` from X-Robots-Tag.
     robots: frozenset[str] = frozenset()
     # Password of a protected file.

@@ -27,7 +27,7 @@ def claim_folder(db: Database, settings: Settings) -> str | None:
             return reason
         marker = _read_marker(folder) or _write_marker(folder, f"files_{secrets.token_hex(12)}")
     except OSError as error:
-        return f"The folder of stored files {folder} cannot be written to: {error.strerror}."
+        return f"The folder of stored files {folder} is not writable: {error.strerror}."
     db.execute("insert into files_folder (id) values (%(id)s) on conflict do nothing", {"id": marker})
     return folder_problem(settings, db.fetch_one(str, "select id from files_folder"))
 
@@ -48,7 +48,7 @@ def folder_problem(settings: Settings, folder_id: str | None) -> str | None:
 
 def _space_problem(folder: Path, required_bytes: int) -> str | None:
     if not os.access(folder, os.W_OK | os.X_OK):
-        return f"The folder of stored files {folder} may not be written to: give this user the right to."
+        return f"The folder of stored files {folder} is not writable: give this user write access."
     disk = os.statvfs(folder)
     free = disk.f_bavail * disk.f_frsize
     if free < required_bytes:
@@ -58,12 +58,12 @@ def _space_problem(folder: Path, required_bytes: int) -> str | None:
 
 
 def _mismatch_problem(folder: Path, folder_id: str, marker: str | None) -> str:
-    difference = f"its marker {MARKER_NAME} says {marker!r}" if marker else f"it has no marker {MARKER_NAME}"
+    difference = f"its marker {MARKER_NAME} is {marker!r}" if marker else f"it has no marker {MARKER_NAME}"
     return (
-        f"The folder {folder} is not the one that this service's files are in ({difference}, the database says "
-        f"{folder_id!r}). Mount the same folder on every machine and name it by RETRIEVAL_FILES_DIRECTORY; or, where "
-        "all namespaces use a bucket, set RETRIEVAL_ALLOW_LOCAL_FILES=false on every machine. If the files were moved "
-        f"here without the marker: echo {folder_id} > {folder / MARKER_NAME}"
+        f"The folder {folder} is not the files folder of this service ({difference}, the database has {folder_id!r}). "
+        "Mount the same folder on every machine and set RETRIEVAL_FILES_DIRECTORY to it; or, if all namespaces use a "
+        "bucket, set RETRIEVAL_ALLOW_LOCAL_FILES=false on every machine. If the files were moved here without the "
+        f"marker: echo {folder_id} > {folder / MARKER_NAME}"
     )
 
 
@@ -84,8 +84,8 @@ def _missing_files_problem(db: Database, folder: Path) -> str | None:
     if not keys or any((folder / key).exists() for key in keys):
         return None
     return (
-        f"The folder {folder} holds none of this service's stored files. Name the folder that holds them by "
-        "RETRIEVAL_FILES_DIRECTORY, and mount the same one on every machine."
+        f"The folder {folder} does not contain this service's stored files. Set RETRIEVAL_FILES_DIRECTORY to the "
+        "folder with these files, and mount it on every machine."
     )
 
 

@@ -68,12 +68,12 @@ async def api_problems(db: Database, settings: Settings, *, requests_only: bool 
     """Return the problems of the API. `requests_only`: check only the serving of requests, for load balancers."""
     try:
         # Between a migration and the first process of the next version, older processes serve the newer schema.
-        if reason := _schema_problem(await db.async_fetch_one(str, _READ_VERSION), is_newer_fine=requests_only):
+        if reason := _schema_problem(await db.async_fetch_one(str, _READ_VERSION), allow_newer=requests_only):
             return (reason,)
     except UndefinedTable:
         return (NOT_MIGRATED,)
     if requests_only:
-        # Raises if the database is unreachable. A read-only one still serves searches.
+        # Raises if the database is unreachable. A read-only database still serves searches.
         await async_write_problem(db)
         return await _async_files_problems(db, settings)
     return (*await storage_problems(db, settings), *(await dispatch.async_read_dispatch(db)).reasons)
@@ -90,10 +90,10 @@ async def _async_files_problems(db: Database, settings: Settings) -> tuple[str, 
 
 
 def worker_problems(db: Database, settings: Settings) -> tuple[str, ...]:
-    """Return the problems of a worker on this machine, apart from Prefect's view."""
+    """Return the problems of a worker on this machine, without its state in Prefect."""
     try:
         # During an upgrade the worker runs next to processes of the next version.
-        if reason := _schema_problem(db.fetch_one(str, _READ_VERSION), is_newer_fine=True):
+        if reason := _schema_problem(db.fetch_one(str, _READ_VERSION), allow_newer=True):
             return (reason,)
     except UndefinedTable:
         return (NOT_MIGRATED,)
@@ -105,18 +105,19 @@ def dispatcher_problems(db: Database, settings: Settings) -> tuple[str, ...]:
     return worker_problems(db, settings) or dispatch.read_dispatch(db).reasons
 
 
-def _schema_problem(revision: str | None, *, is_newer_fine: bool = False) -> str | None:
+def _schema_problem(revision: str | None, *, allow_newer: bool = False) -> str | None:
     newest = revisions.newest_revision()
     if revision is None:
         return NOT_MIGRATED
-    if revision == newest or (revision > newest and is_newer_fine):
+    if revision == newest or (revision > newest and allow_newer):
         return None
     if revision < revisions.BASELINE_REVISION:
         return f"The database's schema, {revision}, {revisions.UPGRADE_ADVICE}."
     if revision < newest:
         return f"The database has schema {revision}, this version needs {newest}: run `retrieval migrate`."
     return (
-        f"The database has schema {revision} of a newer version, this one knows {newest}: start the newer version here."
+        f"The database has schema {revision} of a newer version; this version knows {newest}: start the newer version"
+        " here."
     )
 
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, Final, LiteralString
 
+from retrieval.database.blocked_runs import NOT_BLOCKED
 from retrieval.database.database import Database
-from retrieval.database.held import NOT_BLOCKED
 from retrieval.jobs.notifications import LISTENER_NAME
 from retrieval.readiness import dispatch
 from retrieval.readiness.dispatch import DispatchState

@@ -100,7 +100,7 @@ class ResultSelector:
         expansion = self.shape.expansion
         if expansion is None or self.texts is None:
             return None
-        if pick.text is not None:
+        if pick.text is not None and not pick.candidate.has_hidden:
             start, end = pick.part
             return Context(pick.text.text[start:end], start, end)
         chunk_text = ParsedText(hit.content, (), self.texts.tokenizer)

@@ -21,8 +21,8 @@ from retrieval.search.queries_explain import ExplainedDocument
 from retrieval.search.search import Query
 
 ONLY_STOP_WORDS: Final = (
-    "the query holds stop words alone. By words they are looked for as names (WHO, The Who), in short texts, and where"
-    " five of them stand in a row."
+    "the query has only stop words. The keyword search finds them as names (WHO, The Who), in short texts, and as"
+    " sequences of five."
 )
 # Depth of the search for the rank of a missing document.
 MAX_RANK = 1_000

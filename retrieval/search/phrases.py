@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from retrieval.database.rows import Executor
-from retrieval.keywords import analyzer, joined_forms, queries, queries_word_forms
+from retrieval.keywords import analyzer, joined_forms, queries, queries_word_forms, stem_variants
 from retrieval.keywords.bm25_scorer import Ranking
 
 CHUNKS_AT_ONCE: Final = 2_000
@@ -59,9 +59,8 @@ class PhraseIndex:
         return list(dict.fromkeys(chunk_ids))
 
     def _list_with_all_terms(self, words: str, terms: Sequence[str]) -> list[int]:
-        return queries_word_forms.list_chunks_with_all_terms(
-            self.db, self.partition_id, self.configurations, words, terms
-        )
+        texts = {name: stem_variants.respell_endings(words, name) for name in self.configurations}
+        return queries_word_forms.list_chunks_with_all_terms(self.db, self.partition_id, texts, terms)
 
     def _list_with_phrase(self, phrase: str) -> Iterator[int]:
         chunk_ids = self._list_with_terms(phrase)

@@ -10,6 +10,7 @@ from functools import lru_cache
 from typing import Any, LiteralString
 
 from retrieval import ids
+from retrieval.access.hidden_spans import REPEATED_SPANS, mask_text
 from retrieval.database import partitions
 from retrieval.database.database import Database
 from retrieval.database.half_vectors import HalfVector
@@ -128,9 +129,12 @@ class Hit:
     # Column names of a table chunk.
     header: str = ""
     copies: tuple[Copy, ...] = ()
+    # Parts that hidden chunks repeat, from its start.
+    masked: Sequence[Sequence[int]] | None = None
 
 
-def find_partition(db: Database, scope: Scope) -> Partition | None:
+def find_partition(db: Database, scope: Scope, *, viewed: bool = False) -> Partition | None:
+    """Return the partition of a scope, on a connection for the statements of a viewer if `viewed`."""
     statement: LiteralString = """
         select p.id, p.chunks, p.keyword_languages,
                case when p.answerability_epoch = n.epoch then p.answerability end as answerability
@@ -138,7 +142,8 @@ def find_partition(db: Database, scope: Scope) -> Partition | None:
         join namespaces n on n.id = p.namespace_id and n.organization_id = %(organization)s and n.deleted_at is null
         where p.namespace_id = %(namespace)s and p.tenant = %(tenant)s
     """
-    with db.tuned() as connection:
+    # A change of session settings takes as long as this lookup.
+    with db.tuned(INDEX_SCANS_ONLY if viewed else {}) as connection:
         return connection.fetch_one(Partition, statement, partitions.scope_params(scope), prepare=True)
 
 
@@ -320,8 +325,9 @@ def score_candidates(
 
 def read_hits(db: Database, ranked: Sequence[tuple[Candidate, float, float | None]]) -> list[Hit]:
     """Read hits in order, without deleted documents."""
-    statement: LiteralString = """
-        select c.content, c.header, i.score, i.semantic, i.keyword, i.semantic_rank, i.keyword_rank, i.recency,
+    statement: LiteralString = f"""
+        select c.content, c.header, {REPEATED_SPANS} as masked,
+               i.score, i.semantic, i.keyword, i.semantic_rank, i.keyword_rank, i.recency,
                d.id as document_id, d.name, d.external_id, d.document_type, d.source, d.metadata, c.index, c.start,
                c."end", c.page
         from unnest(%(chunks)s::bigint[], %(scores)s::float8[], %(semantic)s::float8[], %(keyword)s::float8[],
@@ -342,6 +348,7 @@ def read_hits(db: Database, ranked: Sequence[tuple[Candidate, float, float | Non
     }
     with db.tuned(INDEX_SCANS_ONLY if db.is_viewed else {}) as connection:
         hits = connection.fetch(Hit, statement, params, prepare=True)
+    hits = [replace(hit, content=mask_text(hit.content, hit.masked)) if hit.masked else hit for hit in hits]
     copies_by_chunk = {(candidate.document_id, candidate.index): candidate.copies for candidate, _, _ in ranked}
     copies = _read_copies(db, [chunk_id for chunk_ids in copies_by_chunk.values() for chunk_id in chunk_ids])
     if not copies:

@@ -138,7 +138,8 @@ def run_search(
         query = replace(query, text=parsed.text)
     elif parsed.note:
         parsed = ParsedQuery(query.text, note=query_syntax.SEMANTIC_ONLY_NOTE)
-    partition = queries.find_partition(db, scope)
+    narrows = query.document_filter is not None and query.document_filter.narrows()
+    partition = queries.find_partition(db, scope, viewed=viewer is not None and not narrows)
     if partition is None or (query.document_filter is not None and query.document_filter.empty_lists):
         return SearchResult([], clock.spent)
     if embedder is not None and values is None:
@@ -301,7 +302,7 @@ class _Search:
         if self.query.keyword_weight <= 0:
             return QueryTerms(self.partition.id), None
         counted_chunks = selected.counted_chunks
-        document_filter = selected.document_filter
+        document_filter = self.query.document_filter
         by_viewer_alone = self.viewer is not None and (document_filter is None or not document_filter.narrows())
         with self.clock("keyword_ms"), self.db.tuned(INDEX_SCANS_ONLY if by_viewer_alone else {}) as connection:
             terms = bm25_scorer.read_terms(

@@ -23,7 +23,7 @@ from retrieval.search.queries_filters import Matches
 
 # Exact comparison is always used up to this number of chunks.
 MIN_EXACT_CHUNKS = 2_000
-# An index search, and the check of its candidates by words, pass one vector in the time of 100 comparisons in memory.
+# Visiting one vector in the index, with its check by words, takes as long as 100 comparisons in memory.
 COMPARISONS_PER_STEP = 100
 # A quarter of the vectors that `document_vectors` keeps: more would push out those of other filters.
 MAX_EXACT_CHUNKS = 40_000

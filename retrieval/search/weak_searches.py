@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from datetime import UTC, datetime
 
+import psycopg
 import structlog
 
 from retrieval.database.database import UNAVAILABLE_ERRORS, Database
@@ -47,10 +49,11 @@ class WeakSearches:
             await self.write_pending()
 
     async def write_pending(self) -> None:
-        """Write pending counts; a lost database drops them."""
+        """Write pending counts; a lost database drops them, a namespace that is being removed its own."""
         pending, self._pending = self._pending, {}
         try:
             for (scope, _), search in pending.items():
-                await queries_weak.add_search(self._db, scope, search)
+                with contextlib.suppress(psycopg.IntegrityError):
+                    await queries_weak.add_search(self._db, scope, search)
         except UNAVAILABLE_ERRORS as error:
             log.warning("weak_searches.dropped", reason=type(error).__name__)

@@ -116,6 +116,9 @@ class Webhook:
     consecutive_failures: int
     failure_reason: str | None
     next_attempt_at: datetime | None
+    # Deliveries of the last 24 hours.
+    delivered_last_day: int
+    failed_last_day: int
 
     @property
     def health(self) -> Health:
@@ -138,7 +141,27 @@ _next_attempt = (
     .where(_delivery.webhook_id == literal_column("webhooks.id"), _delivery.status == "PENDING")
     .scalar_subquery()
 )
-_columns = columns_of(_table, Webhook, next_attempt_at=case((_table.status == "ACTIVE", _next_attempt), else_=null()))
+
+
+def _count_last_day(status: str) -> Any:
+    return (
+        select(func.count(_delivery.id))
+        .where(
+            _delivery.webhook_id == literal_column("webhooks.id"),
+            _delivery.status == status,
+            _delivery.created_at > func.now() - timedelta(days=1),
+        )
+        .scalar_subquery()
+    )
+
+
+_columns = columns_of(
+    _table,
+    Webhook,
+    next_attempt_at=case((_table.status == "ACTIVE", _next_attempt), else_=null()),
+    delivered_last_day=_count_last_day("DELIVERED"),
+    failed_last_day=_count_last_day("FAILED"),
+)
 _in_scope = and_(
     equals(_table.organization_id, "organization"),
     equals_if_given(_table.namespace_id, "namespace"),

@@ -140,7 +140,7 @@ class Sender:
         return bool(self._assign()) or published >= OUTBOX_PAGE_SIZE
 
     def listening(self) -> bool:
-        """Return True for active endpoints while a worker may change documents without a notification."""
+        """Return True if events may occur without a notification: an endpoint is active, and a worker is busy."""
         return queries.is_listening(self._db)
 
     def is_needed(self) -> bool:

@@ -75,15 +75,6 @@ def test_a_folder_is_one_job_run_under_its_name_without_the_files_that_are_refus
     assert len(external_ids(org, space)) == 3
 
 
-def test_refused_sources_are_reported_and_the_others_sent(ingest, org, tmp_path):
-    (tmp_path / "a.txt").write_text("Kept.")
-    code, lines = ingest(org.namespace(), "a.txt", "https://docs.example.com/")  # no scraper is configured
-    lines_by_source = {line["what"]: line for line in lines}
-    assert code == 1
-    assert "WEB_SCRAPER_CONFIG_NOT_SET" in lines_by_source["https://docs.example.com/"]["error"]
-    assert lines_by_source["a.txt"]["ingestJobRunId"]
-
-
 def test_a_bucket_is_connected_once_and_ingested_by_its_url_or_its_id(ingest, org, monkeypatch):
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "standin")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "canary")

@@ -14,6 +14,7 @@ from tests.api.support import EMBEDDED, assert_error
 
 # POST requests without creation: harmless when repeated.
 NOT_CREATING = {
+    "POST /v1/namespaces/test",
     "POST /v1/search",
     "POST /v1/search/hybrid",
     "POST /v1/search/batch",

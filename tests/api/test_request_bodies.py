@@ -9,6 +9,7 @@ import unicodedata
 
 import pytest
 
+from retrieval import settings
 from tests.api.support import assert_error
 
 MARK = b"\xef\xbb\xbf"
@@ -18,7 +19,7 @@ JSON = {"Content-Type": "application/json"}
 
 
 def send_form(org, *parts):
-    """Send a form of (headers, content) parts, with each header appended to the field name."""
+    """Send a form; each part is (name parameters with further headers, content)."""
     boundary = b"frontier"
     body = b"".join(
         b"--" + boundary + b"\r\nContent-Disposition: form-data; " + head.encode() + b"\r\n\r\n" + content + b"\r\n"
@@ -28,7 +29,7 @@ def send_form(org, *parts):
     return org.client.post("/v1/ingest/file", content=body + b"--" + boundary + b"--\r\n", headers=headers)
 
 
-def read_stored(org, api_settings, answer):
+def read_stored(org, answer):
     """Return the raw file and the metadata of the only document of an ingestion."""
     document_id = answer.json()["data"]["documents"][0]["id"]
     row = org.db.row(
@@ -36,7 +37,8 @@ def read_stored(org, api_settings, answer):
         " join jobs j on j.id = u.job_id where r.document_id = %(id)s",
         {"id": document_id},
     )
-    return (api_settings.files / row["raw_key"]).read_bytes(), row["config"]["metadata"]
+    # The server of these tests shares the process, and its settings may have been read by another module.
+    return (settings.load_settings().files / row["raw_key"]).read_bytes(), row["config"]["metadata"]
 
 
 def test_json_with_a_byte_order_mark_is_read(org):
@@ -60,7 +62,7 @@ def test_json_with_a_byte_order_mark_is_read(org):
         ("8bit", bytes),
     ],
 )
-def test_parts_are_decoded_as_their_header_says(org, api_settings, encoding, encode):
+def test_parts_are_decoded_by_their_transfer_encoding(org, encoding, encode):
     space, content = org.namespace(), "Größe = 5 m, naïve\n".encode() * 5000
     header = f"\r\nContent-Transfer-Encoding: {encoding}"
     answer = send_form(
@@ -70,7 +72,7 @@ def test_parts_are_decoded_as_their_header_says(org, api_settings, encoding, enc
         ('name="file"; filename="a.txt"' + header, encode(content)),
     )
     assert answer.status_code == 200, answer.text
-    assert read_stored(org, api_settings, answer) == (content, {"größe": "m=5"})
+    assert read_stored(org, answer) == (content, {"größe": "m=5"})
 
 
 @pytest.mark.parametrize("field", ["metadata", "namespaceId"])
@@ -104,12 +106,12 @@ def test_a_key_sent_twice_is_refused(org, path, code, text, field):
     assert error["details"] == {"reason": "repeated", "field": field}
 
 
-def test_keys_of_metadata_are_found_in_both_forms_of_unicode(org):
+def test_metadata_keys_match_in_both_unicode_forms(org):
     space = org.namespace()
     org.text(space, "A.", externalId="a", metadata={DECOMPOSED: "yes"})
     org.text(space, "B.", externalId="b", metadata={COMPOSED: "yes"})
 
-    def count(filter_config, **options):
+    def list_documents(filter_config, **options):
         body = {"namespaceId": space, "filterConfig": filter_config, **options}
         answer = org.client.post("/v1/documents", json=body)
         assert answer.status_code == 200, answer.text
@@ -117,10 +119,10 @@ def test_keys_of_metadata_are_found_in_both_forms_of_unicode(org):
 
     for key in (COMPOSED, DECOMPOSED):
         field = f"metadata.{key}"
-        assert count({"metadata": {key: "yes"}})["itemsReturned"] == 2
-        assert count({"where": {"field": field, "op": "eq", "value": "yes"}})["itemsReturned"] == 2
-        assert count({"where": {field: "yes"}})["itemsReturned"] == 2
-        assert count({}, facets=[field])["facets"][field] == [{"value": "yes", "count": 2}]
+        assert list_documents({"metadata": {key: "yes"}})["itemsReturned"] == 2
+        assert list_documents({"where": {"field": field, "op": "eq", "value": "yes"}})["itemsReturned"] == 2
+        assert list_documents({"where": {field: "yes"}})["itemsReturned"] == 2
+        assert list_documents({}, facets=[field])["facets"][field] == [{"value": "yes", "count": 2}]
     change = {"metadata": {DECOMPOSED: "no"}, "$metadata": {"$append": {"list" + DECOMPOSED: ["x"]}}}
     selection = {"namespaceId": space, "filterConfig": {"documentTypes": ["TEXT"]}}
     patched = org.client.patch("/v1/documents", json={**selection, "data": change}).json()["data"]["documents"]

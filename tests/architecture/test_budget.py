@@ -34,6 +34,22 @@ def test_a_package_keeps_to_its_budget(package):
     assert len(files) <= budget["files"], advice
 
 
+MAX_PAGE_WORDS = 2000
+# Longer pages, until they are divided.
+LONG_PAGES = {"docs/architecture.md", "docs/benchmarks.md", "docs/connectors.md", "docs/search.md"}
+
+
+def test_a_page_of_the_documentation_is_read_in_ten_minutes():
+    pages = {
+        page.relative_to(PROJECT_ROOT).as_posix(): page.read_text(encoding="utf-8").split()
+        for page in list_files("docs/*.md")
+    }
+    long_pages = {page for page, words in pages.items() if len(words) > MAX_PAGE_WORDS}
+    assert long_pages <= LONG_PAGES, (
+        f"Divide {sorted(long_pages - LONG_PAGES)} into pages of at most {MAX_PAGE_WORDS} words."
+    )
+
+
 def test_the_documentation_keeps_to_its_budget():
     pages = [page for page in list_files("docs/*.md") if "adr" not in page.parts]
     words = sum(len(page.read_text(encoding="utf-8").split()) for page in pages)

@@ -8,7 +8,7 @@ from connectors import registry
 from flows import deployments
 from retrieval.namespaces import namespaces
 from retrieval.settings import PROJECT_ROOT
-from retrieval.sources import APP_CONFIGS, CONNECTED_SOURCES, CREDENTIAL_SOURCES
+from retrieval.sources import APP_CONFIGS, CONNECTED_SOURCES, CREDENTIAL_SOURCES, DESCRIBED_SOURCES
 from tests.api.description import DOCUMENT
 from tests.standins.accounts import ACCOUNTS
 from ui.parts import api_schema
@@ -31,6 +31,11 @@ def test_every_list_of_connectors_names_the_same_ones():
     assert {f"ingest-{slug(name)}" for name in CONNECTED_SOURCES} <= {entry["name"] for entry in planned}
     assert connected <= set(deployments.FLOW_NAMES)
     assert set(dict(api_schema.read_services(DOCUMENT))) == expected
+
+
+def test_the_readme_counts_the_content_services():
+    count = len(APP_CONFIGS) + len(DESCRIBED_SOURCES)
+    assert f"| connects to | {count} content services," in (PROJECT_ROOT / "README.md").read_text()
 
 
 @pytest.mark.parametrize("name", APP_CONFIGS)

@@ -1,4 +1,4 @@
-"""The contract page matches the code: error codes, request examples and response examples."""
+"""The pages of the API match the code: error codes, request examples and response examples."""
 
 import json
 import re
@@ -12,7 +12,8 @@ from api.wire.common import ErrorAnswer
 from retrieval.accounts.api_keys import KEY_SCOPES
 from retrieval.settings import PROJECT_ROOT
 
-CONTRACT_TEXT = (PROJECT_ROOT / "docs" / "contract.md").read_text(encoding="utf-8")
+PAGES_FOLDER = PROJECT_ROOT / "docs" / "reference" / "api"
+CONTRACT_TEXT = "\n".join(page.read_text(encoding="utf-8") for page in sorted(PAGES_FOLDER.glob("*.md")))
 OPERATIONS = {
     (operation.method, re.sub(r"{\w+(:str)?}", "{}", operation.path)): operation
     for operation in (handler.opt["operation"] for handler in ROUTE_HANDLERS if "operation" in handler.opt)
@@ -29,7 +30,9 @@ def operation_of(method, path):
 def test_the_error_table_is_that_of_the_code():
     rows = re.findall(r"^\| ([A-Z][A-Z_]+|(?:missing|invalid)_tenant_id) \| (\d{3})\b", CONTRACT_TEXT, re.MULTILINE)
     expected = {code.value: status for code, status in STATUS_BY_CODE.items()}
-    assert {code: int(status) for code, status in rows} == expected, "Correct the table of codes in docs/contract.md."
+    assert {code: int(status) for code, status in rows} == expected, (
+        "Correct the table of codes in docs/reference/api/errors.md."
+    )
 
 
 @pytest.mark.parametrize(("method", "path", "body", "answer"), EXAMPLES, ids=lambda text: text[:60])
@@ -52,10 +55,10 @@ def test_an_answer_has_the_envelope(answer):
 
 def test_every_scope_is_named():
     unnamed = {scope for scope in KEY_SCOPES if f"`{scope}`" not in CONTRACT_TEXT}
-    assert not unnamed, "Add these scopes to docs/contract.md."
+    assert not unnamed, "Add these scopes to docs/reference/api/authentication.md."
 
 
 def test_no_code_is_named_that_does_not_exist():
     shaped = re.findall(r"`((?:INVALID|MISSING)_[A-Z_]+|[A-Z_]+_(?:NOT_FOUND|FAILED|ERROR|EXCEEDED))`", CONTRACT_TEXT)
     unknown = set(shaped) - {code.value for code in STATUS_BY_CODE}
-    assert not unknown, "Correct these codes in docs/contract.md."
+    assert not unknown, "Correct these codes in docs/reference/api."

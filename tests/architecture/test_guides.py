@@ -14,10 +14,11 @@ from tests.architecture.test_contract import operation_of
 GUIDE_PAGES = [
     PROJECT_ROOT / "README.md",
     PROJECT_ROOT / "docs" / "quickstart.md",
-    PROJECT_ROOT / "docs" / "operations.md",
 ]
 GUIDE_PAGES += [PROJECT_ROOT / "docs" / "connectors.md", PROJECT_ROOT / "docs" / "connectors" / "website.md"]
-GUIDE_PAGES += sorted((PROJECT_ROOT / "docs" / "guides").glob("*.md"))
+GUIDE_PAGES += sorted(
+    [*(PROJECT_ROOT / "docs" / "guides").glob("*.md"), *(PROJECT_ROOT / "docs" / "operations").glob("*.md")]
+)
 NAMESPACE = "ns_06gzpnn6z30k9qdmrw54faz30g"
 UPLOAD = "up_06gzpnn6z30k9qdmrw54faz30g"
 

@@ -21,7 +21,7 @@ DASHBOARD = json.loads((DEPLOY / "grafana" / "retrieval.json").read_text())
 PANELS = [panel for panel in DASHBOARD["panels"] if panel["type"] != "row"]
 RUNBOOK = (PROJECT_ROOT / "docs" / "runbook.md").read_text()
 EXPRESSIONS = [rule["expr"] for rule in RULES] + [target["expr"] for panel in PANELS for target in panel["targets"]]
-TOLD = {name: metric for metric in CATALOG.values() for name in metric.told()}
+METRICS_BY_SAMPLE = {name: metric for metric in CATALOG.values() for name in metric.sample_names()}
 
 
 @pytest.mark.parametrize("expression", EXPRESSIONS)
@@ -29,8 +29,8 @@ def test_each_figure_that_is_asked_for_is_told_with_the_labels_that_are_asked_fo
     metrics = re.findall(r"\b(retrieval_\w+)(?:\{([^}]*)\})?", expression)
     assert metrics
     for name, labels in metrics:
-        assert name in TOLD, f"{name} is no figure"
-        metric = TOLD[name]
+        assert name in METRICS_BY_SAMPLE, f"{name} is no figure"
+        metric = METRICS_BY_SAMPLE[name]
         for label, comparison, label_value in re.findall(r'(\w+)\s*(=~|!=|=)\s*"([^"]*)"', labels):
             assert label in metric.labels
             assert comparison != "=" or label_value in metric.labels[label], f"{label} is never {label_value}"
@@ -38,7 +38,7 @@ def test_each_figure_that_is_asked_for_is_told_with_the_labels_that_are_asked_fo
         if metric.kind is not Kind.GAUGE:
             assert re.search(rf"(rate|increase)\({name}\b", expression), f"{name} only ever grows"
     by = {label.strip() for labels in re.findall(r"by \(([^)]*)\)", expression) for label in labels.split(",")}
-    assert by - {"le"} <= {label for name, _ in metrics for label in TOLD[name].labels}
+    assert by - {"le"} <= {label for name, _ in metrics for label in METRICS_BY_SAMPLE[name].labels}
     assert expression.count("(") == expression.count(")")
 
 
@@ -54,11 +54,13 @@ def test_each_alert_says_what_to_do_and_the_runbook_holds_nothing_else():
 
 
 def test_every_figure_is_described_and_shown_or_watched():
-    described = (PROJECT_ROOT / "docs" / "operations.md").read_text()
+    described = (PROJECT_ROOT / "docs" / "operations" / "monitoring.md").read_text()
     together = "\n".join(EXPRESSIONS)
     for metric in CATALOG.values():
         assert metric.name in described or metric.name.removeprefix("retrieval_database_") in described, metric.name
-        assert any(name in together for name in metric.told()), f"{metric.name} is on no dashboard and in no rule"
+        assert any(name in together for name in metric.sample_names()), (
+            f"{metric.name} is on no dashboard and in no rule"
+        )
 
 
 needs_promtool = pytest.mark.skipif(shutil.which("promtool") is None, reason="no promtool (Debian's prometheus) here")

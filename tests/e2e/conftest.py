@@ -46,7 +46,7 @@ class Service:
         self.told: set[str] = set()
         # How runs and their tasks ended is told by Prefect at this level; it is no error of the worker's.
         self._expected: list[tuple[str, str]] = [
-            ("worker", r"(Flow|Task) run '.*' - (\[\w+\] )?(Finished in state|Engine execution exited)")
+            ("worker", r"(Flow|Task) run '.*' - (\[[\w-]+\] )?(Finished in state|Engine execution exited)")
         ]
 
     def expects(self, role: str, error: str) -> None:

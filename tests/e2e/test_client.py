@@ -1,6 +1,7 @@
 """The Python client and the command line on a running service."""
 
 import json
+import re
 import subprocess
 
 import pytest
@@ -50,33 +51,22 @@ def test_the_command_line_ingests_a_folder_and_finds_what_is_in_it(service, tmp_
     (tmp_path / "notes" / ".hidden").write_text("Not sent.")
     namespace_option = ("--namespace", service.namespace)
     ingest = ("ingest", "notes", *namespace_option, "--metadata", '{"from": "folder"}')
-    output = command(service, *ingest, folder=tmp_path, code=1)
-    assert "ok  notes/pump.txt" in output
-    assert "FAILED  notes/broken.pdf: The PDF file is damaged" in output
-    assert output.endswith("COMPLETED_WITH_FAILURES  notes: 1 ingested, 1 failed\n")
     *results, last = map(json.loads, command(service, *ingest, "--json", folder=tmp_path, code=1).splitlines())
     assert {entry["document"] for entry in results} == {"notes/pump.txt", "notes/broken.pdf"}
     assert last == {"what": "notes", "outcome": "COMPLETED_WITH_FAILURES", "completed": 1, "failed": 1}
     runs = [
         json.loads(line) for line in command(service, "runs", *namespace_option, "--json", folder=tmp_path).splitlines()
     ]
-    assert [run["outcome"] for run in runs if run["name"] == "notes"] == ["COMPLETED_WITH_FAILURES"] * 2
+    assert [run["outcome"] for run in runs if run["name"] == "notes"] == ["COMPLETED_WITH_FAILURES"]
     documents = [
         json.loads(line)
         for line in command(service, "documents", *namespace_option, "--json", folder=tmp_path).splitlines()
     ]
     mine = [entry for entry in documents if entry["metadata"] == {"from": "folder"}]
     assert {entry["externalId"] for entry in mine} == {"notes/pump.txt", "notes/broken.pdf"}
-    assert len(mine) == 2, "run twice, ingested once"
-
-    found = command(
-        service, "search", "how often is the pump oiled", "--top-k", "1", *namespace_option, folder=tmp_path
-    )
-    assert "pump.txt" in found
-    assert "every eighty hours" in found
-    rows = command(service, "runs", *namespace_option, folder=tmp_path).splitlines()
-    assert rows[0].split() == ["id", "created", "status", "outcome", "name"]
-    assert any("COMPLETED_WITH_FAILURES" in row for row in rows)
+    hits = command(service, "search", "how often is the pump oiled", "--top-k", "1", *namespace_option, folder=tmp_path)
+    assert "pump.txt" in hits
+    assert "every eighty hours" in hits
 
 
 @pytest.mark.slow
@@ -95,3 +85,23 @@ def test_namespaces_are_created_and_deleted_and_documents_deleted_by_name(servic
     command(service, "namespaces", "delete", "pumps", folder=tmp_path, code=2)
     assert command(service, "namespaces", "delete", "pumps", "--yes", folder=tmp_path) == "deleted  pumps\n"
     assert created["id"] not in command(service, "namespaces", folder=tmp_path)
+
+
+@pytest.mark.slow
+def test_keys_of_a_server_are_created_listed_and_revoked_over_its_api(service, tmp_path):
+    """Another home than the server's, as on another machine."""
+    home = {"RETRIEVAL_HOME": str(tmp_path / "elsewhere")}
+    server = ("--url", service.info["api"], "--key", service.info["apiKey"])
+    created = command(
+        service, "key", "create", "--name", "remote", "--scopes", "search", *server, folder=tmp_path, **home
+    )
+    key_id, key = created.splitlines()[:2]
+    with RetrievalClient(service.info["api"], key) as client:
+        assert client.api.current_key().key.scopes == ["search"]
+    assert re.search(
+        rf"{key_id} +remote .*active .* search\n", command(service, "key", "list", *server, folder=tmp_path, **home)
+    )
+    command(service, "key", "revoke", key_id, *server, folder=tmp_path, **home)
+    assert re.search(rf"{key_id} .*revoked", command(service, "key", "list", *server, folder=tmp_path, **home))
+    command(service, "key", "list", "--key", key, folder=tmp_path, code=2, **home)
+    command(service, "key", "list", "--url", service.info["api"], "--key", key, folder=tmp_path, code=1, **home)

@@ -53,10 +53,10 @@ def test_a_connection_is_authorized_ingested_kept_in_step_and_revoked(service, a
     files = {path: account.put(path, text) for path, text in TEXTS.items()}
     connection = connect(service, namespace, connector)
     path = f"/v1/ingest/{connector.lower().replace('_', '-')}"
-    asked = {"namespaceId": namespace, "ingestConfig": {"source": connector, "config": {"connectionId": connection}}}
+    body = {"namespaceId": namespace, "ingestConfig": {"source": connector, "config": {"connectionId": connection}}}
 
     def ingest():
-        run = service.ok(service.client.post(path, json=asked))["ingestJobRunId"]
+        run = service.ok(service.client.post(path, json=body))["ingestJobRunId"]
         return service.wait(run, namespace=namespace)[0]
 
     def search_contents(query):
@@ -83,7 +83,7 @@ def test_a_connection_is_authorized_ingested_kept_in_step_and_revoked(service, a
 
     revoked = service.ok(service.client.post(f"/v1/connections/{connection}/revoke", json={"namespaceId": namespace}))
     assert (revoked["connection"]["status"], revoked["connection"]["config"]["credentials"]) == ("REVOKED", None)
-    refused = service.client.post(path, json=asked)
+    refused = service.client.post(path, json=body)
     assert (refused.status_code, refused.json()["error"]["code"]) == (400, "INVALID_INGEST_CONFIG")
 
 

@@ -21,7 +21,7 @@ class Site(ThreadingHTTPServer):
     """Pages 0 to PAGES - 1, each with links to three more; counts requests."""
 
     def __init__(self):
-        self.asked = Counter()
+        self.calls = Counter()
         super().__init__(("127.0.0.1", 0), Pages)
         self.url = f"http://127.0.0.1:{self.server_port}"
 
@@ -32,7 +32,7 @@ class Pages(BaseHTTPRequestHandler):
         name = self.path.removeprefix("/p")
         is_known = name.isdigit() and int(name) < PAGES
         body = page(int(name)).encode() if is_known else b""
-        self.server.asked[self.path] += 1
+        self.server.calls[self.path] += 1
         self.send_response(200 if is_known else 404)
         self.send_header("Content-Type", "text/html")
         self.send_header("Content-Length", str(len(body)))
@@ -99,14 +99,14 @@ def test_a_crawl_whose_worker_is_killed_goes_on_where_it_was(new_service, site):
     for pid in family(service.pid("worker")):
         with suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
-    in_the_middle = sum(site.asked.values())
+    in_the_middle = sum(site.calls.values())
     assert in_the_middle < PAGES, "the crawl was over before the worker was killed"
     (done,) = patiently(lambda: service.wait(run, seconds=300))
     assert ingested_pages(service) == {f"{site.url}/p{number}" for number in range(PAGES)}
     assert (done["progress"]["found"], done["progress"]["failed"]) == (PAGES, 0)
-    twice = {path for path, times in site.asked.items() if times > 1} - {"/robots.txt"}
+    twice = {path for path, times in site.calls.items() if times > 1} - {"/robots.txt"}
     assert not {url.removeprefix(site.url) for url in pages_before} & twice
-    assert max(site.asked.values()) == 2
+    assert max(site.calls.values()) == 2
     assert len(twice) < PAGES // 4
     (hit, *_) = service.search("w211x", topK=3, hybridConfig={"semanticWeight": 0, "keywordWeight": 1})
     assert hit["document"]["name"] == f"{site.url}/p211"

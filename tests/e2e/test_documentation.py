@@ -9,11 +9,13 @@ import os
 import re
 import shutil
 import subprocess
+import textwrap
 from dataclasses import dataclass
 from pathlib import Path
 
 import httpx
 import pytest
+import yaml
 from mcp.client.client import Client
 from mcp.client.stdio import StdioServerParameters
 
@@ -21,10 +23,13 @@ from retrieval_client import RetrievalClient
 from tests.e2e.conftest import COMMAND
 
 PROJECT = Path(__file__).resolve().parents[2]
+OWN_SERVICES = "docs/guides/own-services.md"
 GUIDES = sorted(path.relative_to(PROJECT).as_posix() for path in (PROJECT / "docs" / "guides").glob("*.md"))
+GUIDES.remove(OWN_SERVICES)
 # In reading order; README first, while the instance has one namespace.
 PAGES = [
     "README.md",
+    "docs/index.md",
     "docs/quickstart.md",
     *GUIDES,
     "docs/connectors.md",
@@ -35,14 +40,23 @@ PAGES = [
     "clients/python/README.md",
 ]
 PAGES_NOT_RUN = {
+    OWN_SERVICES: "needs a PostgreSQL, a bucket, an index and a model; tests/e2e/test_own_services.py has them",
     "CONTRIBUTING.md": "sets up, lints and tests the project, as CI does",
     "clients/typescript/README.md": "needs npm; tests/e2e/test_generated_clients.py runs it",
     "deploy/helm/retrieval/README.md": "needs a cluster; tests/deploy reads the chart",
     "docs/adding-a-connector.md": "changes the project; tests/architecture/test_guide.py carries it out",
+    "docs/connectors/dropbox.md": "needs a team at Dropbox; tests/connectors/sources/test_dropbox_teams.py has one",
+    "docs/connectors/box.md": "needs an enterprise at Box; tests/connectors/sources/test_box_enterprises.py has one",
+    "docs/connectors/google-drive.md": "needs a Google Workspace; sources/test_organizations.py has one",
+    "docs/connectors/sharepoint.md": "needs a Microsoft tenant; sources/test_microsoft_organizations.py has one",
     "docs/connectors/objects.md": "needs a bucket; tests/connectors/sources/test_objects.py has one",
     "docs/connectors/custom.md": "needs a service; tests/connectors/sources/test_described_custom.py has a stand-in",
     "docs/connectors/github.md": "needs a token; tests/connectors/sources/test_described.py has a stand-in",
-    "docs/operations.md": "needs systemd, containers and machines; tests/deploy and test_guides.py read it",
+    "docs/operations/containers.md": "needs containers and a cluster; tests/deploy and test_guides.py read it",
+    "docs/operations/monitoring.md": "settings of a receiver; tests/api/test_traces.py has one",
+    "docs/operations/one-machine.md": "needs systemd; tests/deploy and test_guides.py read it",
+    "docs/operations/prefect.md": "needs a PostgreSQL on another machine; e2e/test_two_machines.py has a server",
+    "docs/operations/several-machines.md": "needs machines; tests/e2e/test_two_machines.py has two",
     "docs/reliability.md": "runs tests of an hour",
 }
 NOT_RUN = {
@@ -61,6 +75,11 @@ NOT_RUN = {
         "docs/guides/prefect.md",
         "--notify",
     ): "the URL is an example; test_failure_automation.py has a receiver",
+    (
+        "docs/guides/production.md",
+        "namespaces:",
+    ): "needs a bucket and keys of vendors; tests/api/test_apply.py applies it",
+    ("docs/guides/prefect.md", "deployments:"): "an excerpt of prefect.yaml, compared with it below",
     ("docs/guides/prefect.md", "register --pool"): "the other pages need the warm pool; test_stock_pools.py moves them",
     ("docs/guides/prefect.md", "--base-job-template"): "needs other packages of Prefect; tests/deploy reads the files",
     ("docs/guides/prefect.md", "kubectl create secret"): "needs a cluster; tests/deploy/test_prefect_pools.py",
@@ -100,9 +119,10 @@ def blocks(page: str) -> list[Block]:
     """Blocks of a page in order, each with its output block."""
     text = (PROJECT / page).read_text(encoding="utf-8")
     page_blocks: list[Block] = []
-    for match in re.finditer(r"^```(\w+)[^\n]*\n(.*?)^```$", text, re.MULTILINE | re.DOTALL):
+    # Blocks of tabs are indented.
+    for match in re.finditer(r"^( *)```(\w+)[^\n]*\n(.*?)^\1```$", text, re.MULTILINE | re.DOTALL):
         line = text.count("\n", 0, match.start()) + 1
-        block = Block(page, line, match[1], match[2])
+        block = Block(page, line, match[2], textwrap.dedent(match[3]))
         if is_output(block) and page_blocks and page_blocks[-1].language in ("bash", "python"):
             page_blocks[-1].shown = block.text
             continue
@@ -213,9 +233,17 @@ def test_each_block_of_a_page_runs_and_prints_what_the_page_shows(instance, chec
 
 def test_each_page_with_something_to_run_is_run_or_says_why_not():
     tracked = subprocess.run(["git", "ls-files", "*.md"], cwd=PROJECT, capture_output=True, text=True, check=True)
-    runnable = re.compile(r"^```(bash|sh|console|python|ts)\b", re.MULTILINE)
+    runnable = re.compile(r"^ *```(bash|sh|console|python|ts)\b", re.MULTILINE)
     pages = {page for page in tracked.stdout.split() if runnable.search((PROJECT / page).read_text(encoding="utf-8"))}
     assert pages - {*PAGES} == PAGES_NOT_RUN.keys()
+
+
+def test_the_excerpt_of_prefect_yaml_is_in_that_file():
+    (excerpt,) = [yaml.safe_load(block.text) for block in blocks("docs/guides/prefect.md") if block.language == "yaml"]
+    (shown,) = excerpt["deployments"]
+    planned = yaml.safe_load((PROJECT / "prefect.yaml").read_text(encoding="utf-8"))["deployments"]
+    (deployment,) = [entry for entry in planned if entry["name"] == shown["name"]]
+    assert deployment | shown == deployment
 
 
 def test_each_reason_names_a_block_that_is_there():
@@ -226,7 +254,7 @@ def test_each_reason_names_a_block_that_is_there():
 DOCUMENTED_KEYS = sorted(
     {
         (page, command)
-        for page in [*PAGES, "docs/operations.md"]
+        for page in [*PAGES, "docs/operations/several-machines.md"]
         for command in re.findall(
             r"^retrieval (key create [^\n|#\[]+)", (PROJECT / page).read_text(encoding="utf-8"), re.MULTILINE
         )

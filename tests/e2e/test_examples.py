@@ -33,9 +33,9 @@ class Stub(BaseHTTPRequestHandler):
             called = [{"id": "call_1", "type": "function", "function": tool_call}]
             message = {"role": "assistant", "content": None, "tool_calls": called}
         else:
-            paragraphs = last["content"].split("\n\n")
-            first = paragraphs[1] if last["role"] == "tool" else paragraphs[0]
-            message = {"role": "assistant", "content": f"By what I read: {first}"}
+            content = last["content"]
+            text = content if last["role"] == "tool" else content.split("\n\n")[0]
+            message = {"role": "assistant", "content": f"By what I read: {text}"}
         choice = {"index": 0, "finish_reason": "stop", "message": message}
         return self._answer(
             {"id": "c", "object": "chat.completion", "created": 0, "model": "stub", "choices": [choice]}

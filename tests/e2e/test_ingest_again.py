@@ -73,6 +73,7 @@ def test_ingest_delete_ingest_leaves_the_document(ways, tmp_path):
     assert [hit["content"] for hit in service.search("lighthouse")] == [FIRST]
 
 
+@pytest.mark.slow
 def test_one_content_then_another_then_the_first_leaves_the_first(ways, tmp_path):
     ingest, _, service = ways
     for content in (FIRST, SECOND, FIRST):
@@ -80,6 +81,7 @@ def test_one_content_then_another_then_the_first_leaves_the_first(ways, tmp_path
     assert [hit["content"] for hit in service.search("lighthouse")] == [FIRST]
 
 
+@pytest.mark.slow
 def test_what_failed_and_was_fixed_is_ingested_by_the_same_request(ways, tmp_path, site):
     _, ingest_page, service = ways
     url = f"{site}/keeper.html"

@@ -16,6 +16,7 @@ import psycopg
 import pytest
 
 from local import postgres, processes
+from retrieval.database import revisions
 
 
 @pytest.fixture
@@ -27,6 +28,13 @@ def _home(path: Path) -> Iterator[Path]:
     yield path
     postgres.stop(path)
     assert _running(path) == []
+
+
+@pytest.fixture(scope="module")
+def started(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, str]]:
+    """Home and address of a running server that tests neither stop nor kill."""
+    for home in _home(tmp_path_factory.mktemp("shared") / "home"):
+        yield home, postgres.start(home)
 
 
 def _running(home: Path) -> list[processes.Process]:
@@ -45,8 +53,8 @@ def _postmaster(home: Path) -> int:
     return int((home / "postgres" / "postmaster.pid").read_text().split()[0])
 
 
-def test_it_starts_with_vectors_on_a_private_socket_only(home: Path) -> None:
-    url = postgres.start(home)
+def test_it_starts_with_vectors_on_a_private_socket_only(started: tuple[Path, str]) -> None:
+    home, url = started
     with psycopg.connect(url) as connection:
         distance = connection.execute("SELECT '[1,0]'::vector <=> '[0,1]'::vector").fetchone()
         listens = connection.execute("SHOW listen_addresses").fetchone()
@@ -59,14 +67,51 @@ def test_it_starts_with_vectors_on_a_private_socket_only(home: Path) -> None:
     assert stat.S_IMODE((home / "postgres.password").stat().st_mode) == 0o600
 
 
-def test_prefects_role_owns_a_database_of_its_own_and_reads_no_other(home: Path) -> None:
-    postgres.start(home)
+def test_prefects_role_owns_a_database_of_its_own_and_reads_no_other(started: tuple[Path, str]) -> None:
+    home, _ = started
     database_url = postgres.prefect_url(home)
     with psycopg.connect(database_url) as connection:
         connection.execute("CREATE EXTENSION pg_trgm")
         connection.execute("CREATE TABLE flow_run (name text)")
     with pytest.raises(psycopg.OperationalError, match="permission denied for database"):
         psycopg.connect(database_url.replace("/prefect?", "/retrieval?"))
+
+
+def test_the_services_role_owns_the_data_of_an_earlier_home_and_is_no_superuser(home: Path) -> None:
+    # Until 0.2.0 the service created its tables as the superuser.
+    revisions.upgrade_schema(postgres.start(home))
+    with psycopg.connect(postgres.url(home), autocommit=True) as connection:
+        connection.execute("ALTER DATABASE retrieval OWNER TO retrieval")
+        connection.execute("CREATE TYPE public.mood AS ENUM ('ok')")
+    postgres.stop(home)
+    postgres.start(home)
+    with psycopg.connect(postgres.service_url(home), autocommit=True) as connection:
+        rights = connection.execute(
+            "SELECT rolsuper, rolcreaterole, rolcreatedb, rolreplication, rolbypassrls FROM pg_roles"
+            " WHERE rolname = current_user"
+        ).fetchone()
+        assert rights == (False,) * 5
+        for catalog, owner in (("pg_class", "relowner"), ("pg_proc", "proowner"), ("pg_type", "typowner")):
+            foreign = connection.execute(
+                f"SELECT oid FROM {catalog} c WHERE {owner} <> current_user::regrole AND oid >= 16384 AND NOT EXISTS"
+                " (SELECT FROM pg_depend d WHERE d.objid = c.oid AND d.deptype IN ('e', 'i'))"
+            ).fetchall()
+            assert foreign == []
+        connection.execute("ALTER TABLE documents ADD COLUMN added text")
+        connection.execute("ALTER TYPE public.mood ADD VALUE 'bad'")
+        connection.execute("SET ROLE retrieval_viewer")
+        with pytest.raises(psycopg.errors.InsufficientPrivilege):
+            connection.execute("DELETE FROM documents")
+        connection.execute("RESET ROLE")
+        for statement in (
+            "COPY (SELECT 1) TO PROGRAM 'true'",
+            "SELECT pg_read_file('PG_VERSION')",
+            "CREATE ROLE other",
+        ):
+            with pytest.raises(psycopg.errors.InsufficientPrivilege):
+                connection.execute(statement)
+    with pytest.raises(psycopg.OperationalError, match="permission denied for database"):
+        psycopg.connect(postgres.service_url(home).replace("/retrieval?", "/prefect?"))
 
 
 @pytest.mark.slow
@@ -102,15 +147,16 @@ def test_a_lock_file_that_names_another_living_process_is_not_believed(home: Pat
     assert _note(postgres.start(home), "next") == ["kept", "next"]
 
 
-def test_it_asks_for_the_password(home: Path) -> None:
-    url = postgres.start(home)
+def test_it_asks_for_the_password(started: tuple[Path, str]) -> None:
+    home, url = started
     password = (home / "postgres.password").read_text()
     with pytest.raises(psycopg.OperationalError, match="password authentication failed"):
         psycopg.connect(url.replace(password, "wrong"))
 
 
-def test_its_log_holds_no_value_of_a_failed_statement(home: Path) -> None:
-    with psycopg.connect(postgres.start(home), autocommit=True) as connection:
+def test_its_log_holds_no_value_of_a_failed_statement(started: tuple[Path, str]) -> None:
+    home, url = started
+    with psycopg.connect(url, autocommit=True) as connection:
         connection.execute("CREATE TABLE once (value text PRIMARY KEY)")
         connection.execute("INSERT INTO once VALUES ('canary-in-a-row')")
         with pytest.raises(psycopg.errors.UniqueViolation):
@@ -120,6 +166,7 @@ def test_its_log_holds_no_value_of_a_failed_statement(home: Path) -> None:
     assert "canary" not in log
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root has to become somebody else")
 def test_root_without_user_namespaces_becomes_an_existing_user(monkeypatch: pytest.MonkeyPatch) -> None:
     # Another pytest run closes pytest's own folder to other users.

@@ -8,6 +8,10 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
+# Own service and crawls of half a minute. Quick: yields in tests/flows/test_time_slice.py, states of flow runs in
+# tests/flows/dispatch/test_reconciliation.py.
+pytestmark = pytest.mark.slow
+
 PAGES = 24
 PAGE_SECONDS = 1.0
 
@@ -105,7 +109,6 @@ def test_a_crawl_that_yields_its_slot_goes_on_in_the_same_flow_run(service, pref
     assert "Crashed" not in states
 
 
-@pytest.mark.slow
 def test_a_persons_suspend_waits_for_the_persons_resume(service, prefect, site):
     job_run = crawl(service, site)
     flow_run = running_flow_run(service, prefect, job_run)
@@ -125,7 +128,7 @@ def test_a_persons_suspend_waits_for_the_persons_resume(service, prefect, site):
     assert [entry["id"] for entry in flow_runs_of(prefect, job_run)] == [flow_run["id"]]
 
 
-@pytest.mark.parametrize("state", ["Completed", pytest.param("Failed", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("state", ["Completed", "Failed"])
 def test_a_final_state_that_a_person_sets_is_obeyed(service, prefect, site, state):
     job_run = crawl(service, site)
     flow_run = running_flow_run(service, prefect, job_run)

@@ -62,7 +62,7 @@ def test_an_own_prefect_server_with_a_login_and_what_is_said_where_it_is_wrong(o
         service.environment["PREFECT_API_AUTH_STRING"] = "retrieval:wrong"
         refused = service.run("up", "--detach", timeout=300)
         assert refused.returncode == 1
-        assert f"Prefect at {own_prefect} refuses us (401): set PREFECT_API_AUTH_STRING" in refused.stderr
+        assert f"Prefect at {own_prefect} refuses the login (401): set PREFECT_API_AUTH_STRING" in refused.stderr
         assert "Traceback" not in refused.stderr
         service.environment["PREFECT_API_AUTH_STRING"] = OWN_LOGIN
         service.up()

@@ -86,7 +86,7 @@ def test_a_lever_of_prefect_holds_work_and_every_place_says_so(service, prefect,
         status = status_of(service)
         assert any(effect in lever for lever in status["dispatch"]["levers"])
         assert effect in service.run("status").stdout
-        time.sleep(3)
+        time.sleep(1)
         assert run_of(service, run)["status"] != "COMPLETED", "the lever holds nothing back"
         if "pool" in effect:
             assert queue_of(service)["stalled"] is True

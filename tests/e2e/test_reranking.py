@@ -40,18 +40,7 @@ def configured(space, config) -> None:
     assert response.status_code == 200, response.text
 
 
-def test_without_a_reranker_nothing_is_new_and_asking_for_one_is_refused(space):
-    plain = answer(space)
-    assert "reranked" not in plain
-    assert "rerankScore" not in plain["results"][0]["explanation"]
-    assert answer(space, rerank=False)["results"] == plain["results"]
-    body = {"namespaceId": space.namespace, "query": QUERY, "rerank": True}
-    refused = space.client.post("/v1/search", json=body)
-    assert (refused.status_code, refused.json()["error"]["code"]) == (400, "INVALID_SEARCH_REQUEST")
-    assert "rerankConfig" in refused.text
-
-
-@pytest.mark.parametrize("name", ["TEI", "VLLM"])
+@pytest.mark.parametrize("name", ["TEI", pytest.param("VLLM", marks=pytest.mark.slow)])
 def test_an_endpoint_puts_the_best_text_first(space, name):
     with rerank_server.running(name) as server:
         configured(space, server.config())

@@ -108,65 +108,11 @@ def test_hits_come_one_a_document_with_their_section_new_ones_first(service):
     newest = service.search(
         "how often does lamp 3 turn", perDocument=1, recency={"halfLifeDays": 365, "weight": 0.4}, **options
     )
-    names = [hit["document"]["name"] for hit in newest if hit["document"]["name"].endswith("manual")]
-    assert names == ["newer manual", "manual"]
+    (hit,) = [hit for hit in newest if hit["document"]["name"].endswith("manual")]
+    assert hit["document"]["name"] == "newer manual"
+    assert [document["name"] for document in hit["duplicates"]] == ["manual"]
     scores = {hit["document"]["name"]: hit["explanation"]["recencyScore"] for hit in newest}
     assert scores["newer manual"] > 0.99
-    assert scores["manual"] < 0.01
-
-
-def test_the_same_text_twice_is_one_document_and_costs_no_second_embedding(service):
-    text = "Saffron is picked by hand at dawn, three threads from every crocus."
-    first = service.text(text, name="saffron")
-    service.wait(first["ingestJobRunId"])
-    second = service.text(text, name="saffron", metadata={"new": True})
-    (run,) = service.wait(second["ingestJobRunId"])
-    assert first["documents"][0]["id"] == second["documents"][0]["id"]
-    assert "embed" not in run.get("timings", {}) or run["timings"]["embed"] < 0.5
-    (document,) = service.documents(documentExternalIds=["saffron"])
-    assert document["metadata"] == {"new": True}
-
-
-def test_replacing_a_text_never_leaves_a_moment_without_it(service):
-    old, new = "The ferry to Utö leaves at nine.", "The ferry to Utö leaves at eleven."
-    service.wait(service.text(old, name="ferry")["ingestJobRunId"])
-    run = service.text(new, name="ferry")["ingestJobRunId"]
-    contents_seen = set()
-    while service.job_run(run)["status"] != "COMPLETED":
-        contents = [h["content"] for h in service.search("ferry to Utö", topK=5) if h["document"]["name"] == "ferry"]
-        assert len(contents) == 1, contents
-        contents_seen.update(contents)
-    contents = [h["content"] for h in service.search("ferry to Utö", topK=5) if h["document"]["name"] == "ferry"]
-    assert contents == [new]
-    assert contents_seen <= {old, new}
-
-
-def test_a_corrupt_pdf_fails_alone_and_says_why(service):
-    good = service.file("good.pdf", pdf("Lighthouses of the Baltic, a list. " * 10))
-    bad = service.file("bad.pdf", b"%PDF-1.7 this is not really one")
-    good_run, bad_run = service.wait(good["ingestJobRunId"], bad["ingestJobRunId"])
-    assert len(good_run["documents"]["completed"]) == 1
-    (failed,) = bad_run["documents"]["failed"]
-    assert failed["status"] == "FAILED"
-    assert "PDF" in failed["error"]
-
-
-def test_deleted_is_gone_from_search_and_listing_at_once(service):
-    accepted = service.text("Quokkas live on Rottnest Island.", name="quokka")
-    service.wait(accepted["ingestJobRunId"])
-    body = {
-        "namespaceId": service.namespace,
-        "filterConfig": {
-            "documentIds": [accepted["documents"][0]["id"]],
-            "documentExternalIds": [],
-            "documentTypes": [],
-        },
-    }
-    answer = service.client.request("DELETE", "/v1/documents", json=body)
-    assert answer.status_code == 200
-    assert answer.json()["data"] is None
-    assert not [h for h in service.search("Quokkas of Rottnest") if h["document"]["name"] == "quokka"]
-    assert service.documents(documentExternalIds=["quokka"]) == []
 
 
 def test_neither_a_text_nor_a_key_lies_in_prefect_or_in_a_log(service):

@@ -1,5 +1,5 @@
-"""Two machines as in docs/operations.md: PostgreSQL with TLS, Prefect with a login, a bucket; a service and a remote
-worker.
+"""Two machines as in docs/operations/several-machines.md: PostgreSQL with TLS, Prefect with a login, a bucket; a
+service and a remote worker.
 """
 
 import os

@@ -36,6 +36,7 @@ def site(tmp_path):
         thread.join()
 
 
+@pytest.mark.slow
 def test_list_sitemap_and_website_are_found(service, site):
     answer = service.client.patch(
         f"/v1/namespaces/{service.namespace}", json={"webScraperConfig": {"provider": "BUILTIN"}}

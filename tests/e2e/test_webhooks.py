@@ -16,6 +16,7 @@ from tests.standins.webhook_receiver import receiving
 WORDS = {"semanticWeight": 0.5, "keywordWeight": 0.5}
 
 
+@pytest.mark.slow
 def test_an_endpoint_is_told_of_an_ingestion_within_seconds(service):
     with receiving() as receiver:
         body = {"url": receiver.url, "events": ["*"], "namespaceId": service.namespace}

@@ -11,6 +11,7 @@ from pathlib import Path
 import psycopg
 
 from local import postgres, processes
+from local.database_roles import DATABASE_NAME, USER_NAME
 
 # Time for a start including recovery.
 SECONDS = 60.0
@@ -26,10 +27,10 @@ class OwnPostgres:
             self.port = probe.getsockname()[1]
         self._process: subprocess.Popen[bytes] | None = None
 
-    def url(self, port: int = 0, database: str = postgres.DATABASE_NAME) -> str:
+    def url(self, port: int = 0, database: str = DATABASE_NAME) -> str:
         """URL of its database, optionally through another port."""
         password = (self._home / "postgres.password").read_text().strip()
-        return f"postgresql://{postgres.USER_NAME}:{password}@127.0.0.1:{port or self.port}/{database}"
+        return f"postgresql://{USER_NAME}:{password}@127.0.0.1:{port or self.port}/{database}"
 
     def start(self) -> None:
         """Start and wait for an answer."""

@@ -121,7 +121,7 @@ class Sources:
         self.namespace = service.ok(service.client.post("/v1/namespaces", json=namespace_body))["namespace"]["id"]
         connection = connect(service, self.namespace, "BOX")
         config = {"source": "BOX", "config": {"connectionId": connection}}
-        self.asked = {"namespaceId": self.namespace, "ingestConfig": config}
+        self.request_body = {"namespaceId": self.namespace, "ingestConfig": config}
 
     def refuse(self, seconds: float) -> None:
         """The account's vendor answers nothing but 503 for a while, and resets every third request."""
@@ -182,7 +182,7 @@ def crawl_of(site: Site, namespace: str, name: str) -> dict[str, Any]:
 
 def synchronized(sources: Sources, service: Service, seconds: float) -> str | None:
     """Synchronize once more; return the problem or None."""
-    run = service.ok(service.client.post("/v1/ingest/box", json=sources.asked))["ingestJobRunId"]
+    run = service.ok(service.client.post("/v1/ingest/box", json=sources.request_body))["ingestJobRunId"]
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
         try:

@@ -136,7 +136,7 @@ class Stream:
         """Edit the account and synchronize it."""
         if self._place.sources is not None:
             self._place.sources.edit()
-            run = self._posted(client, "/v1/ingest/box", {"json": self._place.sources.asked})
+            run = self._posted(client, "/v1/ingest/box", {"json": self._place.sources.request_body})
             if run is not None:
                 self.syncs.append(run)
         self._stopped.wait(SYNC_EVERY)

@@ -28,7 +28,7 @@ class ConnectedSpace(Configured):
 
     def __init__(self, db, account) -> None:
         self.account = account
-        field = sources.APP_CONFIGS.get(account.connector)
+        field = None if hasattr(account, "config") else sources.APP_CONFIGS.get(account.connector)
         app = {name: value for name, value in APP.items() if name != "apiKey" or field == "googleDriveConfig"}
         super().__init__(db, **({field: app} if field else {}))
         self.connection = self.connect()
@@ -45,7 +45,7 @@ class ConnectedSpace(Configured):
 
     def connect(self) -> str:
         """Authorize a connection through the states of HTTP, or create one from a config."""
-        if self.account.connector in sources.CREDENTIAL_SOURCES:
+        if hasattr(self.account, "config"):
             return self._create(
                 registry.read_config(self.account.connector, self.account.config, settings.load_settings())
             )

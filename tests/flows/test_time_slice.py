@@ -62,12 +62,12 @@ class Endless:
     """Slow source with one document a page."""
 
     def __init__(self):
-        self.asked = []
+        self.calls = []
         self.fetched = []
 
     def discover(self, _request, cursor):
         for number in range(int(cursor or 0), 1000):
-            self.asked.append(number)
+            self.calls.append(number)
             item = SourceItem(f"https://example.org/{number}", f"page {number}", "text/html")
             yield Page([item], str(number + 1), done=False)
 
@@ -94,7 +94,7 @@ def test_what_was_not_begun_is_fetched_in_another_batch_and_nothing_twice(db, sp
     files = registry.make_file_store(space.config)
     lease = claim_batch(space, "URLS_LIST")
     (listing,) = listings.pending_listings(db, lease)
-    discover.record_listing(db, lease, listing, source, files, should_continue=lambda: len(source.asked) < 20)
+    discover.record_listing(db, lease, listing, source, files, should_continue=lambda: len(source.calls) < 20)
     fetched_before = _fetch(db, lease, files, source, lambda: len(source.fetched) < 4)
     assert 4 <= fetched_before < 20
     batches.return_runs(db, lease)
@@ -114,11 +114,11 @@ def _fetch(db, lease, files, source, should_continue):
 class Brief(TimeSlice):
     """Turn with waiters from the second window on."""
 
-    asked = 0
+    calls = 0
 
     def is_over(self):
-        self.asked += 1
-        self.has_ended = self.asked > 3
+        self.calls += 1
+        self.has_ended = self.calls > 3
         return self.has_ended
 
 

@@ -89,6 +89,18 @@ def test_what_the_command_line_writes_is_in_the_log(retrieval, org, db):
     assert secret not in str(entries)
 
 
+@pytest.mark.parametrize("bound", ["--scopes", "--namespace", "--tenant"])
+@pytest.mark.parametrize("server", [(), ("--url", "http://127.0.0.1:9", "--key", "k")])
+def test_an_empty_bound_creates_no_wider_key(retrieval, org, db, capsys, bound, server):
+    """As of a script with an unset variable."""
+    target = server or ("--org", org)
+    with pytest.raises(SystemExit) as ended:
+        retrieval("key", "create", "--name", "site", *target, bound, " ")
+    assert ended.value.code == 2
+    assert f"argument {bound}: must not be empty" in capsys.readouterr().err
+    assert db.rows("select from api_keys where organization_id = %(org)s", {"org": org}) == []
+
+
 def test_an_import_that_is_refused_is_in_the_log(retrieval, org, db, tmp_path):
     broken = tmp_path / "notes.txt"
     broken.write_text("no export")

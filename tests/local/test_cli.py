@@ -6,9 +6,9 @@ import json
 import os
 import socket
 import stat
+import subprocess
 from argparse import Namespace
 from collections.abc import Iterator
-from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -19,7 +19,6 @@ from local.environment import ResolvedAddresses
 from local.instance import InstanceRecord, RoleRecord
 from local.processes import Process
 from retrieval import settings
-from retrieval.security.secrets import KeyRing
 from retrieval.settings import Settings
 
 
@@ -70,22 +69,6 @@ def test_a_default_port_that_is_taken_gives_way_to_the_next() -> None:
         port = listener.getsockname()[1]
         moved = instance.settle_ports({"A": ("127.0.0.1", port)}, movable=["A"])["A"]
     assert port < moved <= port + 20
-
-
-def test_a_wrong_host_is_named_with_its_own_port() -> None:
-    # An address of another machine (RFC 5737): no other port helps.
-    with pytest.raises(LocalError, match=r"^Port 8080 on 203\.0\.113\.1 cannot be opened: .*; check A_HOST\.$"):
-        instance.settle_ports({"A_PORT": ("203.0.113.1", 8080)}, movable=["A_PORT"])
-
-
-def test_instances_that_start_at_the_same_time_get_different_ports() -> None:
-    with ExitStack() as first, ExitStack() as second:
-        port = instance.settle_ports({"A": ("127.0.0.1", 0)}, claims=first)["A"]
-        assert instance.settle_ports({"A": ("127.0.0.1", port)}, movable=["A"], claims=second)["A"] > port
-        with pytest.raises(LocalError, match="is taken"):
-            instance.settle_ports({"A": ("127.0.0.1", port)}, claims=second)
-    with ExitStack() as third:
-        assert instance.settle_ports({"A": ("127.0.0.1", port)}, claims=third)["A"] == port
 
 
 @pytest.mark.parametrize(
@@ -157,13 +140,6 @@ def test_another_database_without_a_key_does_not_start(
     assert not (home / "secret.key").exists()
 
 
-def test_the_embedded_key_is_made_once_and_private(home: Path) -> None:
-    first = environment.secret_key(Settings(home=home))
-    assert environment.secret_key(Settings(home=home)) == first
-    assert KeyRing.parse(first).active == "1"
-    assert stat.S_IMODE((home / "secret.key").stat().st_mode) == 0o600
-
-
 @pytest.mark.parametrize("role", ["api", "worker", "dispatcher", "migrate"])
 def test_a_role_alone_says_what_it_misses(role: str, home: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main([role]) == 1
@@ -227,6 +203,25 @@ def test_the_roles_never_talk_to_a_prefect_of_the_users(home: Path, monkeypatch:
     assert variables["PREFECT_SERVER_ANALYTICS_ENABLED"] == "false"
 
 
+@pytest.mark.parametrize(
+    ("url", "variables", "asks"),
+    [
+        (None, {}, "false"),
+        (None, {"PREFECT_SERVER_API_CSRF_PROTECTION_ENABLED": "true"}, None),
+        (None, {"PREFECT_CLIENT_CSRF_SUPPORT_ENABLED": "true"}, "true"),
+        ("https://prefect.internal/api", {}, None),
+    ],
+)
+def test_clients_ask_for_tokens_only_where_prefects_server_may_require_them(
+    home: Path, url: str | None, variables: dict[str, str], asks: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    worker = environment.build_variables("worker", Settings(home=home, prefect_api_url=url), _RESOLVED)
+    assert worker.get("PREFECT_CLIENT_CSRF_SUPPORT_ENABLED") == asks
+    assert worker.get("PREFECT_CLIENT_SERVER_VERSION_CHECK_ENABLED") == (None if url else "false")
+
+
 @pytest.mark.parametrize("name", ["PREFECT_API_KEY", "PREFECT_API_AUTH_STRING"])
 def test_a_prefect_of_ones_own_gets_the_login_that_was_set(
     home: Path, name: str, monkeypatch: pytest.MonkeyPatch
@@ -262,6 +257,7 @@ def test_every_setting_with_a_secret_reaches_only_roles_that_need_it(
             metrics_token=SecretStr("canary-metrics_token"),
             prefect_api_key=SecretStr("canary-prefect_api_key"),
             egress_proxy=SecretStr("canary-egress_proxy"),
+            default_namespace=SecretStr("canary-default_namespace"),
         )
         values = environment.build_variables(role, settings, resolved).values()
         canaries = {value.removeprefix("canary-") for value in values if "canary" in value}
@@ -273,22 +269,11 @@ def test_every_setting_with_a_secret_reaches_only_roles_that_need_it(
         assert canaries == allowed, role
 
 
-def test_a_prefect_server_started_alone_asks_for_its_database(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.main(["prefect"]) == 1
-    assert "RETRIEVAL_PREFECT_DATABASE_URL is not set" in capsys.readouterr().err
-
-
 @pytest.mark.parametrize("url", ["postgresql://u:canary@h/prefect?sslmode=always", "sqlite+aiosqlite:///canary.db"])
 def test_a_database_that_prefect_cannot_use_is_a_sentence(home: Path, url: str) -> None:
     with pytest.raises(LocalError, match="RETRIEVAL_PREFECT_DATABASE_URL") as refused:
         environment.build_prefect(Settings(home=home), _RESOLVED, [], url)
     assert "canary" not in str(refused.value)
-
-
-def test_down_and_status_where_nothing_runs(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.main(["down"]) == 0
-    assert cli.main(["status"]) == 3
-    assert capsys.readouterr().out == f"Nothing runs in {home}.\n" * 2
 
 
 def test_a_second_supervisor_does_not_get_the_home(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -346,3 +331,24 @@ def test_a_server_that_is_down_is_named_with_the_remedy(
         "retrieval: http://127.0.0.1:9 does not answer (nothing listens there): start it with `retrieval up`, "
         "or check --url and RETRIEVAL_API_URL.\n"
     )
+
+
+def _complete(script: Path, words: str) -> list[str]:
+    """Return what bash offers for the last of `words`."""
+    program = f"""
+source {script}
+COMP_WORDS=({words} ""); COMP_CWORD=$((${{#COMP_WORDS[@]}} - 1))
+function=$(complete -p retrieval | grep -oP '(?<=-F )\\S+')
+$function retrieval "" ""
+printf '%s\\n' "${{COMPREPLY[@]}}"
+"""
+    done = subprocess.run(["bash", "-c", program], capture_output=True, text=True, timeout=30, check=True)
+    return done.stdout.split()
+
+
+def test_bash_completes_commands_and_options(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["completion", "bash"]) == 0
+    script = home / "retrieval.bash"
+    script.write_text(capsys.readouterr().out)
+    assert {"up", "search", "ingest", "key", "completion"} <= set(_complete(script, "retrieval"))
+    assert {"create", "list", "revoke"} <= set(_complete(script, "retrieval key"))

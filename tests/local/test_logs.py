@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
-from local.logs import REPEATED_COUNT, SERIES_SECONDS, LogWatch, list_errors
+from local.logs import list_errors
 
 ERRORS = {
     "prefect": "02:11:09.512 | ERROR   | prefect.server.services.scheduler - Can't evaluate bulk DML statement",
@@ -37,19 +35,3 @@ def test_an_error_line_is_told_from_others_and_counted_once_with_its_traceback(p
     (error,) = list_errors(OTHERS + ERRORS[program] + "\n" + TRACE + OTHERS)
     assert error in ERRORS[program]
     assert len(error) > 10
-
-
-@pytest.mark.parametrize("program", ERRORS)
-def test_an_error_that_comes_again_with_other_numbers_repeats(tmp_path: Path, program):
-    log, series = tmp_path / "role.log", []
-    log.write_text(ERRORS[program] + "\n")
-    watch = LogWatch(log, series)
-    for number in range(REPEATED_COUNT):
-        with log.open("a") as opened:
-            opened.write(ERRORS[program].replace("02:1", f"0{number}:1").replace("4711", str(number)) + "\n" + TRACE)
-        assert watch.read_errors(1000.0 + number)
-        assert not watch.read_errors(1000.5 + number)
-    (repeated,) = series
-    assert (repeated.count, repeated.first, repeated.last) == (REPEATED_COUNT, 1000.0, 1000.0 + REPEATED_COUNT - 1)
-    assert repeated.is_repeated(1010)
-    assert not repeated.is_repeated(repeated.last + SERIES_SECONDS + 1)

@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from local.prove import judge_promises, measures, page, questions
+from local.prove import judge_promises, measures, page
 from retrieval.settings import PROJECT_ROOT
 
 GUIDE = """# Handbook of the northern harbour pilots
@@ -24,27 +24,6 @@ Every vessel that is longer than eighty metres takes a pilot on board before it 
 | Heron | 1200 kW | 530.00 |
 | Gannet | 700 kW | 380.25 |
 """
-REPORT = "# Report\n\nThe council decided in March that the old fish market becomes a museum of rope making.\n"
-
-
-def test_questions_are_content_words_of_each_kind():
-    generated = questions.make_questions({"guide.md": GUIDE, "report.md": REPORT}, 100)
-    kinds = {(question.kind, question.document) for question in generated}
-    assert {kind for kind, document in kinds if document == "guide.md"} == {
-        "title", "heading", "table row", "first sentence",
-    }  # fmt: skip
-    for question in generated:
-        words = question.text.split()
-        assert len(words) <= questions.MAX_WORDS
-        assert not {"the", "of", "that", "is", "for"} & {word.lower() for word in words}
-        assert question.text not in GUIDE + REPORT or question.kind == "title"
-    row = next(question for question in generated if question.kind == "table row")
-    assert (row.text, row.cells) == ("Fee Otter 900 kW", ("Otter", "900 kW", "410.50"))
-
-
-def test_a_question_that_two_documents_answer_is_left_out():
-    generated = questions.make_questions({"a.md": GUIDE, "b.md": GUIDE, "report.md": REPORT}, 100)
-    assert {question.document for question in generated} == {"report.md"}
 
 
 def figures(**changed):

@@ -21,7 +21,7 @@ COMMANDS = [
     *("backup FOLDER/b", "restore FOLDER/b", "export ns FOLDER/e.tar", "import FOLDER/none.tar"),
     *("search hello", "ingest FOLDER/file", "retry ijr_1", "runs", "documents", "documents delete d --yes"),
     *("namespaces", "namespaces create n", "namespaces delete n --yes", "eval FOLDER/file"),
-    "source check FOLDER/file",
+    *("source check FOLDER/file", "apply -f FOLDER/file"),
 ]
 # For the second and further wrong values of a setting.
 FEW_COMMANDS = ("up", "api", "key list", "search hello")
@@ -73,7 +73,8 @@ def test_every_command_is_tried(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         cli.main(["--help"])
     names = set(re.findall(r"^    ([a-z-]+)", capsys.readouterr().out, re.MULTILINE))
-    assert names == {command.split()[0] for command in COMMANDS}
+    # The script of a shell needs no service.
+    assert names == {command.split()[0] for command in COMMANDS} | {"completion"}
 
 
 @pytest.mark.parametrize("home", ["/proc/x", "FOLDER/file", "FOLDER/file/below"])

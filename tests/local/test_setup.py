@@ -58,17 +58,6 @@ def test_the_pinned_version_is_used_where_it_is(project, folder):
 
 
 @pytest.mark.slow
-def test_another_uv_on_path_is_named_and_not_used(project):
-    uv(project / "bin", "0.1.2")
-    uv(project / ".uv" / "bin", "0.1.1")
-    done = set_up(project)
-    assert done.returncode == 1
-    assert f"the uv on PATH is 0.1.2 and is left alone: this project uses {PINNED}" in done.stderr
-    assert f"installing uv {PINNED} into .uv/" in done.stdout
-    assert "ran" not in done.stdout
-
-
-@pytest.mark.slow
 def test_a_package_with_another_hash_is_refused(project):
     (project / "wheels").mkdir()
     info = f"uv-{PINNED}.dist-info"

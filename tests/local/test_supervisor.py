@@ -17,7 +17,7 @@ from local import LocalError, instance, logs, processes
 from local import supervisor as module
 from local.instance import InstanceRecord
 from local.processes import Process
-from local.supervisor import Role, StopRequested, Supervisor
+from local.supervisor import Role, Supervisor
 
 pytestmark = pytest.mark.service
 
@@ -159,19 +159,6 @@ def test_what_a_killed_supervisor_left_is_ended_and_nothing_else(record: Instanc
         assert foreign.poll() is None, "a reused process id was taken for ours"
         foreign.kill()
     assert instance.load_record(tmp_path) is None
-
-
-def test_a_request_to_stop_interrupts_the_wait(supervisor: Supervisor, record: InstanceRecord, tmp_path: Path) -> None:
-    handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
-    try:
-        supervisor.handle_signals()
-        supervisor.add_role(_role(record, tmp_path, _STAYS))
-        os.kill(os.getpid(), signal.SIGTERM)
-        with pytest.raises(StopRequested):
-            supervisor.watch_roles()
-    finally:
-        for number, handler in handlers.items():
-            signal.signal(number, handler)
 
 
 def _wait_for_exec(pid: int) -> None:

@@ -7,7 +7,9 @@ from typing import get_args
 
 import pytest
 
+from local.setting_warnings import list_setting_warnings
 from retrieval import settings
+from retrieval.setting_values import WrongSetting
 from retrieval.settings import PROJECT_ROOT, Settings
 
 CANARY = base64.b64encode(b"c" * 32).decode()
@@ -115,6 +117,7 @@ SECRETS = {
     "RETRIEVAL_EGRESS_PROXY": "http://user:canary@proxy:3128",
     "RETRIEVAL_OIDC_CLIENT_SECRET": "canary",
     "RETRIEVAL_OIDC_COOKIE_SECRET": "canary" * 6,
+    "RETRIEVAL_DEFAULT_NAMESPACE": '{"fileStorageConfig": "canary"}',
 }
 
 
@@ -189,3 +192,77 @@ def test_what_leads_nowhere_is_refused_by_name(name, values, monkeypatch, tmp_pa
     for value in values:
         monkeypatch.setenv(f"RETRIEVAL_{name}", value)
         assert (sentence() or "").startswith(f"A setting is wrong. RETRIEVAL_{name}: "), value
+
+
+CONFIG = """
+api_port = 1111
+worker_limit = 3
+ocr_languages = ["eng", "deu"]
+database_url_file = "{folder}/database_url"
+
+[endpoints.S3]
+base_url = "https://minio.internal:9000"
+
+[default_namespace.embeddingModelConfig]
+provider = "LOCAL"
+"""
+
+
+@pytest.fixture
+def config(tmp_path, monkeypatch):
+    path = tmp_path / "service.toml"
+    path.write_text(CONFIG.format(folder=tmp_path))
+    (tmp_path / "database_url").write_text("postgresql://reader:canary@db.internal/retrieval\n")
+    monkeypatch.setenv("RETRIEVAL_CONFIG", str(path))
+    return path
+
+
+def test_a_toml_file_holds_settings_below_the_environment(config, monkeypatch):
+    monkeypatch.setenv("RETRIEVAL_API_PORT", "2222")
+    settings = Settings(_env_file=None)
+    assert (settings.api_port, settings.worker_limit, settings.ocr_languages) == (2222, 3, ["eng", "deu"])
+    assert settings.endpoints["S3"].base_url == "https://minio.internal:9000"
+    assert settings.database_url.get_secret_value() == "postgresql://reader:canary@db.internal/retrieval"
+    assert settings.default_namespace.get_secret_value() == '{"embeddingModelConfig": {"provider": "LOCAL"}}'
+
+
+def test_a_secret_of_the_environment_wins_over_one_of_the_toml_file(config, monkeypatch):
+    monkeypatch.setenv("RETRIEVAL_DATABASE_URL", "postgresql://db.example.com/other")
+    assert Settings(_env_file=None).database_url.get_secret_value() == "postgresql://db.example.com/other"
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("api_port = = 3", "service.toml: not TOML, at line 1"),
+        ('api_port = "canary"', "RETRIEVAL_API_PORT"),
+        (b"\xff", "service.toml: not UTF-8"),
+        ("x = " + "[" * 5000, "service.toml: not TOML"),
+        ('database_url_file = ["/canary"]', "RETRIEVAL_DATABASE_URL_FILE: not the absolute path of a file"),
+        ("Database_URL_file = 5", "RETRIEVAL_DATABASE_URL_FILE: not the absolute path of a file"),
+        ("[default_namespace]\ncanary = 2026-01-01", "RETRIEVAL_DEFAULT_NAMESPACE: a date or time is no JSON"),
+    ],
+)
+def test_a_wrong_toml_file_ends_the_start_with_its_place_and_without_its_values(config, text, sentence):
+    config.write_bytes(text if isinstance(text, bytes) else text.encode())
+    settings.load_settings.cache_clear()
+    with pytest.raises(WrongSetting) as error:
+        settings.load_settings()
+    assert sentence in error.value.sentence
+    assert "canary" not in error.value.sentence
+
+
+def test_the_toml_file_is_warned_about_secrets_and_unknown_names(tmp_path):
+    path = tmp_path / "retrieval.toml"
+    path.write_text(
+        'database_url = "postgresql://canary"\napi_prot = 1\nsecret_key_file = "/k"\nRETRIEVAL_HOME = "/h"\n'
+    )
+    warnings = list_setting_warnings({}, tmp_path / ".env", path)
+    assert [warning.split(" is ")[0] for warning in warnings] == [
+        "retrieval.toml: database_url",
+        "retrieval.toml: api_prot",
+        "retrieval.toml: RETRIEVAL_HOME",
+    ]
+    assert "Did you mean api_port?" in warnings[1]
+    assert "Did you mean home?" in warnings[2]
+    assert "canary" not in " ".join(warnings)

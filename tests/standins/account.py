@@ -84,7 +84,7 @@ class Served:
         query = dict(parse_qsl(parts.query, keep_blank_values=True))
         if parts.path == AUTHORIZE:
             handler.reply(302, b"", {"Location": self.visit(handler.path)})
-        elif parts.path in {TOKEN, REVOKE}:
+        elif parts.path in {TOKEN, REVOKE} or parts.path.endswith("/oauth2/v2.0/token"):
             self._oauth(handler, parts.path, body)
         elif self.is_open(parts.path) or self._bearer(handler) in self.good:
             self.answer(handler, method, parts.path, query, body)
@@ -99,9 +99,9 @@ class Served:
         form = {name: values[0] for name, values in parse_qs(body.decode(), keep_blank_values=True).items()}
         headers = {name.lower(): value for name, value in handler.headers.items()}
         status, content, extra_headers = self.vendor.answer(path, json.loads(body) if is_json else form, headers)
-        if path == TOKEN and status == 200:
+        if path == TOKEN and status == 200 and (token := json.loads(content).get("access_token")):
             with self.lock:
-                self.good.add(json.loads(content)["access_token"])
+                self.good.add(token)
         handler.reply(status, content, extra_headers)
 
 

@@ -8,7 +8,7 @@ import itertools
 import re
 import secrets
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -47,6 +47,8 @@ class Node:
     trashed: bool = False
     closed: bool = False
     marked: bool = False
+    owner: dict[str, str] = field(default_factory=lambda: PERSON)
+    is_foreign: bool = False
 
     @property
     def above(self) -> list[Node]:
@@ -60,9 +62,10 @@ class Node:
 class BoxAccount(account.Served):
     connector = "BOX"
 
-    def __init__(self) -> None:
+    def __init__(self, person: dict[str, str] = PERSON, first_id: int = 1000) -> None:
         super().__init__()
-        self.ids = itertools.count(1000)
+        self.person = person
+        self.ids = itertools.count(first_id)
         self.root = Node("0", "folder", "All Files", None)
         self.nodes = {"0": self.root}
         self.log: list[dict[str, Any]] = []
@@ -207,7 +210,7 @@ class BoxAccount(account.Served):
         if "owned_by" in file_fields and its in self.owners:
             file_fields["owned_by"] = {**file_fields["owned_by"], "login": self.owners[its]}
         if "is_externally_owned" in query["fields"].split(","):
-            file_fields["is_externally_owned"] = its in self.foreign
+            file_fields["is_externally_owned"] = node.is_foreign or its in self.foreign
         if "shared_link" in query["fields"] and (link_settings := self.links.get(its)) is not None:
             link = {"url": "https://app.box.com/s/x", "access": "open", "effective_access": "open", "accessed": "open"}
             link_defaults = {"effective_permission": "can_download", "is_password_enabled": False, "download_count": 0}
@@ -237,6 +240,9 @@ class BoxAccount(account.Served):
         elsewhere = self.base.replace("127.0.0.1", "localhost")
         handler.reply(302, b"", {"Location": f"{elsewhere}/dl/{ticket}"})
 
+    def holds_ticket(self, path: str) -> bool:
+        return path.rpartition("/")[2] in self._signed
+
     def _stream(self, handler: Handler, path: str) -> None:
         if handler.headers.get("authorization"):
             self._fail(handler, "a bearer came to the download host")
@@ -258,7 +264,7 @@ class BoxAccount(account.Served):
 
     def _add(self, kind: str, name: str, parent: Node, content: bytes = b"") -> Node:
         with self.lock:
-            node = Node(str(next(self.ids)), kind, name, parent, content)
+            node = Node(str(next(self.ids)), kind, name, parent, content, owner=self.person)
             self.nodes[node.id] = node
             self._note("ITEM_UPLOAD" if kind == "file" else "ITEM_CREATE", node)
         return node
@@ -292,9 +298,10 @@ def whole(node: Node) -> dict[str, Any]:
     ]
     moment = f"2026-03-04T05:06:{node.etag % 60:02}-08:00"
     fields |= {"watermark_info": {"is_watermarked": node.marked}} if node.kind == "file" else {}
-    fields |= {"name": node.name, "created_at": "2026-01-02T03:04:05-08:00", "modified_at": moment, "owned_by": PERSON}
+    fields |= {"name": node.name, "created_at": "2026-01-02T03:04:05-08:00", "modified_at": moment}
     fields |= {"path_collection": {"total_count": len(path), "entries": path}, "parent": path[-1] if path else None}
     fields |= {"item_status": "trashed" if node.trashed else "active", "size": len(node.content)}
+    fields |= {"owned_by": node.owner, "is_externally_owned": node.is_foreign}
     if node.kind == "file":
         sha1 = hashlib.sha1(node.content).hexdigest()
         fields |= {"sha1": sha1, "content_created_at": "2026-01-01T00:00:00-08:00", "content_modified_at": moment}

@@ -26,7 +26,7 @@ class _Handler(Handler):
         self._take(None)
 
     def _take(self, body: Any) -> None:
-        self.standin.asked.append((self.command, self.path, body))
+        self.standin.calls.append((self.command, self.path, body))
         self.standin.headers.append({name.lower(): value for name, value in self.headers.items()})
         fault = self.standin.next_fault()
         if fault is not None and fault(self):

@@ -28,10 +28,11 @@ class Item:
 class DescribedService(Served):
     """A place with items by key. `circular`: each page of a list leads to itself; `changes`: whether a change of an
     item is listed at once; `lists_changes`: whether there is a list of changes; `hosted`: whether the URL of a
-    connection names the server itself."""
+    connection names the server itself; `serves_files`: whether attached files have an address on loopback."""
 
     config_url = ""
     hosted: ClassVar[bool] = False
+    serves_files: ClassVar[bool] = False
     changes: ClassVar[bool] = True
     lists_changes: ClassVar[bool] = True
     names: ClassVar[tuple[str, ...]] = ("token",)
@@ -40,6 +41,9 @@ class DescribedService(Served):
         super().__init__()
         self.items: dict[str, Item] = {}
         self.circular = False
+        self.extra_config: dict[str, Any] = {}
+        # Content of downloads by path.
+        self.downloads: dict[str, bytes] = {}
         self._count = 0
         self._token = self.token()
 
@@ -47,7 +51,8 @@ class DescribedService(Served):
     def settings(self) -> Settings:
         if self.hosted:
             return Settings(_env_file=None, fetch_allow="127.0.0.0/8")
-        return Settings(_env_file=None, endpoints={self.connector: Endpoint(base_url=self.base + self.prefix)})
+        endpoints = {self.connector: Endpoint(base_url=self.base + self.prefix)}
+        return Settings(_env_file=None, endpoints=endpoints, fetch_allow="127.0.0.0/8" if self.serves_files else "")
 
     prefix: ClassVar[str] = ""
 
@@ -55,7 +60,7 @@ class DescribedService(Served):
     def config(self) -> dict[str, Any]:
         credentials = {"user": "ann@example.com", "token": self._token}
         url = self.config_url.format(base=self.base)
-        return {"url": url, "credentials": {name: credentials[name] for name in self.names}}
+        return {"url": url, "credentials": {name: credentials[name] for name in self.names}, **self.extra_config}
 
     def put(self, title: str, text: str) -> str:
         self._count += 1

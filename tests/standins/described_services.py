@@ -12,7 +12,18 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlencode
 
-from tests.standins import confluence, jira, slack
+from tests.standins import (
+    confluence,
+    jira,
+    services_boards,
+    services_business,
+    services_crm,
+    services_mail,
+    services_sales,
+    services_tasks,
+    services_work,
+    slack,
+)
 from tests.standins.account import serving as served
 from tests.standins.described_base import START, DescribedService
 
@@ -24,7 +35,7 @@ class GitLab(DescribedService):
     """https://docs.gitlab.com/api/issues/#list-project-issues (updated_after), https://docs.gitlab.com/api/merge_requests/,
     https://docs.gitlab.com/api/notes/ (system, internal), https://docs.gitlab.com/api/issues_statistics/,
     https://docs.gitlab.com/api/wikis/, https://docs.gitlab.com/api/repositories/#list-repository-tree,
-    https://docs.gitlab.com/api/rest/#pagination
+    https://docs.gitlab.com/api/project_markdown_uploads/, https://docs.gitlab.com/api/rest/#pagination
 
     `notes`: of issues; `requests`: merge requests by number.
     """
@@ -51,6 +62,8 @@ class GitLab(DescribedService):
         if place == "merge_requests":
             return self.list_page(handler, path, query, self.list_requests(query.get("updated_after", "")))
         area, _, key = place.partition("/")
+        if place in self.downloads:
+            return handler.reply(200, self.downloads[place], {"Content-Type": "text/plain"})
         if area == "issues" and key in self.items:
             return handler.reply(200, self._describe(key))
         if key.endswith("/notes"):
@@ -87,7 +100,8 @@ class GitLab(DescribedService):
 
 class GitLabGroup(DescribedService):
     """https://docs.gitlab.com/api/groups/#list-projects (path_with_namespace, last_activity_at),
-    https://docs.gitlab.com/api/issues/#list-group-issues (references.full)
+    https://docs.gitlab.com/api/issues/#list-group-issues (references.full),
+    https://docs.gitlab.com/api/issues_statistics/#get-group-issues-statistics
 
     `projects`: by path, each as `GitLab` has one; `active`: when something changed in them; `listed_projects`: those
     that the list of the group names, None for all.
@@ -116,6 +130,9 @@ class GitLabGroup(DescribedService):
             project.page, project.base = self.page, self.base
             return project.answer_place(handler, path, query, "/".join(rest))
         assert (kind, name) == ("groups", "acme")
+        if rest == ["issues_statistics"]:
+            count = sum(len(project.items) for project in self.projects.values())
+            return handler.reply(200, {"statistics": {"counts": {"all": count}}})
         if rest == ["projects"]:
             entries = [
                 {"path_with_namespace": path, "last_activity_at": _stamp(self.active[path])}
@@ -181,7 +198,7 @@ class Zendesk(DescribedService):
 
 class ZendeskTickets(Zendesk):
     """https://developer.zendesk.com/api-reference/ticketing/tickets/tickets/ (sort, status deleted, count) and
-    https://developer.zendesk.com/api-reference/ticketing/tickets/ticket_comments/ (public)
+    https://developer.zendesk.com/api-reference/ticketing/tickets/ticket_comments/ (public, attachments)
 
     `comments`: of tickets, besides the first one and an internal note.
     """
@@ -196,6 +213,8 @@ class ZendeskTickets(Zendesk):
         return f"https://acme.zendesk.com/agent/tickets/{key}"
 
     def answer(self, handler: Handler, method: str, path: str, query: dict[str, str], body: bytes) -> None:
+        if path in self.downloads:
+            return handler.reply(200, self.downloads[path], {"Content-Type": "text/plain"})
         key, _, area = path.removeprefix("/api/v2/tickets").strip("/").partition("/")
         if path.startswith("/api/v2/users/"):
             return handler.reply(200, {"user": {"id": 7, "name": "Ada Berg"}})
@@ -318,30 +337,59 @@ class WordPress(DescribedService):
 
 
 class Freshdesk(DescribedService):
-    """https://developers.freshdesk.com/api/#list_all_tickets (updated_since, Link), #view_a_ticket (`deleted` is there
-    only of a ticket in the trash), #conversations, #authentication (the key as the user name, any password)"""
+    """https://developers.freshdesk.com/api/#list_all_tickets (updated_since, filter=deleted, Link), #view_a_ticket
+    (`deleted` is there only of a ticket in the trash; include=requester), #conversations, #agents, #contacts,
+    #solution_category_attributes, #solution_folder_attributes, #authentication (the key as the user name)
+
+    `replies`: further conversations by ticket; `folders`: articles by folder, in one category.
+    """
 
     connector, config_url = "FRESHDESK", "https://acme.freshdesk.com"
+    serves_files = True
 
     def locate(self, key: str) -> str:
         return f"https://acme.freshdesk.com/a/tickets/{key}"
 
     def delete(self, key: str) -> None:
         self.trash.add(key)
+        self.items[key].updated = datetime.now(UTC)
 
     def __init__(self) -> None:
         super().__init__()
         self.trash: set[str] = set()
+        self.replies: dict[str, list[dict[str, Any]]] = {}
+        self.attachments: dict[str, list[dict[str, Any]]] = {}
+        self.folders: dict[str, list[dict[str, Any]]] = {}
 
     def answer(self, handler: Handler, method: str, path: str, query: dict[str, str], body: bytes) -> None:
+        if path in self.downloads:
+            return handler.reply(200, self.downloads[path], {"Content-Type": "text/plain"})
+        if path.startswith(("/solutions", "/agents", "/contacts")):
+            return self._answer_around(handler, path, query)
         key, _, area = path.removeprefix("/tickets").strip("/").partition("/")
         if area == "conversations":
+            about = {"user_id": 7, "created_at": "2026-05-14T10:32:00Z"}
             replies = [{"body": "<p>A reply.</p>", "private": False}, {"body": "<p>SECRET note</p>", "private": True}]
-            return handler.reply(200, replies)
+            return handler.reply(200, [{**about, **reply} for reply in (*replies, *self.replies.get(key, []))])
         if key:
-            return handler.reply(200 if key in self.items else 404, self._describe(key) if key in self.items else b"")
-        keys = [key for key in self.items if self._is_listed(key, query["updated_since"])]
+            about = {**self._describe(key), "requester": {"name": "Bob Lund"}} if key in self.items else b""
+            return handler.reply(200 if key in self.items else 404, about)
+        is_deleted = query.get("filter") == "deleted"
+        keys = [key for key in self.items if self._is_listed(key, query["updated_since"], is_deleted=is_deleted)]
         return self._page(handler, path, query, keys)
+
+    def _answer_around(self, handler: Handler, path: str, query: dict[str, str]) -> None:
+        folder = path.removeprefix("/solutions/folders/").partition("/")[0]
+        answers: dict[str, Any] = {
+            "/agents": [{"id": 7, "contact": {"name": "Ada Berg"}}],
+            "/contacts/8": {"id": 8, "name": "Bob Lund"},
+            "/solutions/categories": [{"id": 3, "name": "Animals"}],
+            "/solutions/categories/3/folders": [{"id": int(key), "name": f"Folder {key}"} for key in self.folders],
+            f"/solutions/folders/{folder}": {"id": folder, "name": f"Folder {folder}"},
+            f"/solutions/folders/{folder}/articles": self.folders.get(folder, []),
+            **{f"/solutions/articles/{one['id']}": one for listed in self.folders.values() for one in listed},
+        }
+        return handler.reply(200 if path in answers else 404, answers.get(path, b""))
 
     def _page(self, handler: Handler, path: str, query: dict[str, str], keys: list[str]) -> None:
         number = int(query.get("page", 1))
@@ -351,12 +399,14 @@ class Freshdesk(DescribedService):
         links = {"Link": f'<{address}>; rel="next"'} if following else {}
         handler.reply(200, [self._describe(key) for key in part], links)
 
-    def _is_listed(self, key: str, since: str) -> bool:
-        return key not in self.trash and _stamp(self.items[key].updated) >= since
+    def _is_listed(self, key: str, since: str, *, is_deleted: bool) -> bool:
+        return (key in self.trash) == is_deleted and _stamp(self.items[key].updated) >= since
 
     def _describe(self, key: str) -> dict[str, Any]:
         item = self.items[key]
         about = {"id": int(key), "subject": item.title, "description": f"<p>{item.text}</p>", "spam": False}
+        about |= {"status": 2, "priority": 3, "responder_id": 7, "tags": ["tide"], "custom_fields": {"cf_ship": "Fram"}}
+        about |= {"attachments": self.attachments.get(key, [])}
         trashed = {"deleted": True} if key in self.trash else {}
         return {**about, **trashed, "created_at": _stamp(item.created), "updated_at": item.updated.isoformat()}
 
@@ -376,6 +426,8 @@ class FreshdeskFolder(Freshdesk):
     def answer(self, handler: Handler, method: str, path: str, query: dict[str, str], body: bytes) -> None:
         if path == "/solutions/folders/4/articles":
             return self._page(handler, path, query, list(self.items))
+        if not path.startswith("/solutions/articles/"):
+            return super().answer(handler, method, path, query, body)
         key = path.removeprefix("/solutions/articles/")
         return handler.reply(200 if key in self.items else 404, self._describe(key) if key in self.items else b"")
 
@@ -386,6 +438,7 @@ class FreshdeskFolder(Freshdesk):
 
 
 SERVICES = {
+    **services_work.SERVICES,
     "FRESHDESK": Freshdesk,
     "FRESHDESK_FOLDER": FreshdeskFolder,
     "JIRA": jira.Jira,
@@ -402,6 +455,14 @@ SERVICES = {
     "WORDPRESS": WordPress,
     "SLACK": slack.Slack,
     "SLACK_CHANNEL": slack.SlackChannel,
+    "SLACK_CLIENT": slack.SlackClient,
+    "TEAMS": services_mail.Teams,
+    "TEAMS_ORGANIZATION": services_mail.TeamsOfOrganization,
+    **services_boards.SERVICES,
+    **services_business.SERVICES,
+    **services_crm.SERVICES,
+    **services_sales.SERVICES,
+    **services_tasks.SERVICES,
 }
 
 

@@ -179,13 +179,8 @@ class DropboxAccount(Served):
         return argument
 
     def _judge(self, kind: Any, value: Any, label: str) -> None:
-        from dropbox.stone_serializers import json_compat_obj_decode
-        from dropbox.stone_validators import ValidationError
-
-        try:
-            json_compat_obj_decode(kind, value, strict=True)
-        except ValidationError as error:
-            self.complaints.append(f"{label}: {error}")
+        if complaint := judge(kind, value):
+            self.complaints.append(f"{label}: {complaint}")
 
     def _check_root(self, header: str | None) -> None:
         self.rooted = header is not None
@@ -377,6 +372,18 @@ class DropboxAccount(Served):
         }
 
 
+def judge(kind: Any, value: Any) -> str:
+    """Return what the SDK's strict validator finds wrong, "" for a valid value."""
+    from dropbox.stone_serializers import json_compat_obj_decode
+    from dropbox.stone_validators import ValidationError
+
+    try:
+        json_compat_obj_decode(kind, value, strict=True)
+    except ValidationError as error:
+        return str(error)
+    return ""
+
+
 def _route(space: str, name: str) -> Any:
     from dropbox import files, sharing, users
 
@@ -393,7 +400,7 @@ def _team(its: str) -> dict[str, Any]:
     return {"id": its, "name": "x"}
 
 
-def _full_team() -> dict[str, Any]:
+def _sharing_policies() -> dict[str, Any]:
     policies = {
         "shared_folder_member_policy": "anyone",
         "shared_folder_join_policy": "from_anyone",
@@ -404,8 +411,19 @@ def _full_team() -> dict[str, Any]:
         "default_link_expiration_days_policy": "none",
         "shared_link_default_permissions_policy": "default",
     }
+    return {name: {".tag": tag} for name, tag in policies.items()}
+
+
+def _full_team() -> dict[str, Any]:
     extra_policies = {"office_addin_policy": {".tag": "enabled"}, "top_level_content_policy": {".tag": "everyone"}}
-    return _team(TEAM) | {"sharing_policies": {name: {".tag": tag} for name, tag in policies.items()}} | extra_policies
+    return _team(TEAM) | {"sharing_policies": _sharing_policies()} | extra_policies
+
+
+def team_policies() -> dict[str, Any]:
+    """Return the policies of the team's own routes."""
+    names = {"emm_state": "disabled", "office_addin": "enabled", "suggest_members_policy": "enabled"}
+    policies = {name: {".tag": tag} for name, tag in names.items()}
+    return {"sharing": _sharing_policies(), "top_level_content_policy": {".tag": "everyone"}, **policies}
 
 
 def _user(name: str, level: str) -> dict[str, Any]:

@@ -93,8 +93,11 @@ def retire(*templates: str, but: str = "", code: int = 410) -> Callable[[str], F
     # The words are from Atlassian: https://github.com/atlassian-api/atlassian-python-api/issues/1560
     paths = ["[^/]+".join(map(re.escape, re.split(r"\{[^}]*\}", template.partition("?")[0]))) for template in templates]
 
+    kept_path = re.split(r"[?\n]", but)[0]
+
     def fault(request: str) -> Fault | None:
-        is_retired = any(re.search(f"{path}$", request) for path in paths) and not (but and request.endswith(but))
+        is_kept = bool(kept_path) and request.endswith(kept_path)
+        is_retired = any(re.search(f"{path}$", request) for path in paths) and not is_kept
         return status(code, "This deprecated endpoint has been removed.") if is_retired else None
 
     return fault

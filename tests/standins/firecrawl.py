@@ -55,7 +55,7 @@ class Firecrawl(Vendor):
     given_up: list[str] = field(default_factory=list)
 
     def starts(self) -> int:
-        return sum(1 for method, path, _ in self.asked if (method, path) == ("POST", "/v2/crawl"))
+        return sum(1 for method, path, _ in self.calls if (method, path) == ("POST", "/v2/crawl"))
 
 
 def running(**options: Any) -> AbstractContextManager[Firecrawl]:
@@ -76,7 +76,7 @@ class _Handler(Handler):
 
     def _take(self, body: Any) -> None:
         parts = urlsplit(self.path)
-        self.standin.asked.append((self.command, parts.path, body))
+        self.standin.calls.append((self.command, parts.path, body))
         self.standin.headers.append({name.lower(): value for name, value in self.headers.items()})
         fault = self.standin.next_fault()
         if fault is not None and fault(self):

@@ -25,6 +25,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlencode
 
+from retrieval.settings import Settings
 from tests.standins.account import Served
 from tests.standins.account import serving as served
 
@@ -191,6 +192,13 @@ class Organization(Served):
 
     def answer(self, handler: Handler, method: str, path: str, query: dict[str, str], body: bytes) -> None:
         _, kind, *rest = path.split("/")
+        if path == "/search/issues":
+            assert query["q"] == "user:octo-org is:issue"
+            repositories = self.repositories.values()
+            issues = [issue for one in repositories for issue in one.issues.values() if "pull_request" not in issue]
+            return handler.reply(200, {"total_count": len(issues), "items": issues[:1]})
+        if kind == "users" and len(rest) == 1:
+            return next(iter(self.repositories.values())).answer(handler, method, path, query, body)
         if kind in {"orgs", "users"}:
             if (kind == "orgs") == self.is_user:
                 return handler.reply(404, {"message": "Not Found"})
@@ -215,6 +223,37 @@ class Organization(Served):
             if issue["updated_at"] >= query["since"]
         ]
         return maker.list_page(handler, path, query, issues)
+
+
+class Enterprise(GitHub):
+    """A repository of an Enterprise Server; `uploads` by path are contents, or addresses of a redirect.
+
+    https://docs.github.com/en/enterprise-server/get-started/writing-on-github/working-with-advanced-formatting/attaching-files
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.uploads: dict[str, bytes | str] = {}
+
+    @property
+    def settings(self) -> Settings:
+        return Settings(_env_file=None, fetch_allow="127.0.0.0/8")
+
+    def answer(self, handler: Handler, method: str, path: str, query: dict[str, str], body: bytes) -> None:
+        upload = self.uploads.get(path)
+        if isinstance(upload, str):
+            return handler.reply(302, b"", {"Location": upload})
+        if upload is not None:
+            return handler.reply(200, upload, {"Content-Type": "image/png"})
+        return super().answer(handler, method, path, query, body)
+
+
+@contextmanager
+def serving_enterprise() -> Iterator[Enterprise]:
+    account = Enterprise()
+    with served(account):
+        account.config["url"] = f"{account.base}/{REPOSITORY}"
+        yield account
 
 
 @contextmanager

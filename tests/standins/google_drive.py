@@ -36,10 +36,11 @@ class GoogleDriveAccount(Files, Served):
     connector = "GOOGLE_DRIVE"
     unauthorized = Refusal(401, "authError").body
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, owner: str = OWNER, first: int = 1) -> None:
+        super().__init__(first)
+        self.owner = owner
         self.complaints: list[str] = []
-        self.asked: list[tuple[str, dict[str, str]]] = []
+        self.calls: list[tuple[str, dict[str, str]]] = []
         self.trouble: dict[str, Refusal] = {}
         self.lost = self.removals = False
         self.link_base = ""
@@ -62,7 +63,7 @@ class GoogleDriveAccount(Files, Served):
             self._complain(handler, f"there is no {method} {path}")
             return
         name, path_parameters = match
-        self.asked.append((name, path_parameters | query))
+        self.calls.append((name, path_parameters | query))
         if complaint := DESCRIPTION.complaint_on_request(name, query):
             self._complain(handler, complaint)
             return
@@ -121,6 +122,8 @@ class GoogleDriveAccount(Files, Served):
                 fits = (node["mimeType"] == match[2]) == (match[1] == "=")
             elif match := re.fullmatch(r"'([^']+)' in parents", clause):
                 fits = (ROOT if match[1] == "root" else match[1]) in node.get("parents", [])
+            elif clause == "'me' in owners":
+                fits = node.get("ownedByMe") is True
             elif clause == "sharedWithMe":
                 fits = node.get("ownedByMe") is False and not node.get("parents")
             else:
@@ -202,7 +205,7 @@ class GoogleDriveAccount(Files, Served):
         node: dict[str, Any] | None = self._node(query["fileId"])
         if query["fileId"] in self.untold:
             raise Refusal(403, "insufficientFilePermissions")
-        owner = self.owners.get(query["fileId"], OWNER)
+        owner = self.owners.get(query["fileId"], self.owner)
         permissions = [{"kind": "drive#permission", "id": "1", "type": "user", "role": "owner", "emailAddress": owner}]
         while node is not None:
             permissions += self.grants.get(node["id"], [])

@@ -34,7 +34,7 @@ class Files:
     # only in a query for their folder, absent from the account's change log; `barred`: shared drives with status 403;
     # `linked`: documents by `exportLinks`; `exports`: by format; `lags`: files in a trashed folder are not yet trashed.
 
-    def __init__(self) -> None:
+    def __init__(self, first: int = 1) -> None:
         super().__init__()
         self.nodes: dict[str, dict[str, Any]] = {}
         self.contents: dict[str, bytes] = {}
@@ -51,7 +51,7 @@ class Files:
         self.owners: dict[str, str] = {}
         """Owners of transferred files by id."""
         """Permissions of files and folders, beside the owner's."""
-        self._numbers = itertools.count(1)
+        self._numbers = itertools.count(first)
         self._add_node(ROOT, "My Drive", FOLDER, "")
 
     def put(self, path: str, text: str, drive: str = "") -> str:

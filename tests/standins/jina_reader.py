@@ -21,7 +21,7 @@ class _Handler(Handler):
 
     def do_POST(self) -> None:  # noqa: N802 - the name that http.server calls
         body = json.loads(self.read_body())
-        self.standin.asked.append(("POST", self.path, body))
+        self.standin.calls.append(("POST", self.path, body))
         self.standin.headers.append({name.lower(): value for name, value in self.headers.items()})
         fault = self.standin.next_fault()
         if fault is None or not fault(self):

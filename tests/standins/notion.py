@@ -89,14 +89,6 @@ class NotionAccount(Served):
         self.touch((parent or {}).get("page_id") or (parent or {}).get("block_id"))
         return self._new(Thing("page", title, parent or WORKSPACE, self._now(), self._now(), text, **options))
 
-    def add_database(self, title: str, parent: dict[str, Any]) -> tuple[str, str]:
-        """Add a database to a page; return the id and the parent of the rows."""
-        self.touch(parent.get("page_id"))
-        database = self._new(Thing("database", title, parent, self._now(), self._now(), is_searchable=False))
-        source = self.add_source(database, title)
-        self.things[source].is_searchable = False
-        return database, {"type": "data_source_id", "data_source_id": source, "database_id": database}
-
     def attach(self, parent: str, name: str, text: str, kind: str = "file") -> str:
         """Add a file in a block of a page or block; return the block's id."""
         self.attached[name] = text

@@ -25,10 +25,11 @@ class Vendor:
         self.codes: dict[str, dict[str, str]] = {}
         self.refresh_tokens: set[str] = set()
         self.revoked: list[str] = []
-        self.asked: list[tuple[str, dict[str, Any], dict[str, str]]] = []
+        self.calls: list[tuple[str, dict[str, Any], dict[str, str]]] = []
         self.trouble: tuple[int, bytes, dict[str, str]] | None = None
         self.hold: threading.Event | None = None
         self.account: str | None = None
+        self.tenant = "tenant"
         self.expires_in: Any = 3600
         self.unticked: set[str] = set()
         """Requested scopes refused by the person (Google: granular permissions)."""
@@ -49,7 +50,7 @@ class Vendor:
         if self.hold is not None:
             self.hold.wait(10)
         with self._lock:
-            self.asked.append((path, fields, headers))
+            self.calls.append((path, fields, headers))
             if self.trouble is not None:
                 return self.trouble
             if path.endswith("/revoke"):
@@ -73,7 +74,7 @@ class Vendor:
             if fields.get("refresh_token") not in self.refresh_tokens:
                 return _refusal("invalid_grant")
             self.refresh_tokens.discard(fields["refresh_token"])
-        else:
+        elif fields.get("grant_type") != "client_credentials":
             authorization = self.codes.pop(fields.get("code", ""), None)
             if authorization is None or authorization["redirect_uri"] != fields.get("redirect_uri"):
                 return _refusal("invalid_grant")
@@ -100,7 +101,7 @@ class Vendor:
             "nonce": nonce,
             "sub": self.account or "s",
             "oid": self.account or "user",
-            "tid": "tenant",
+            "tid": self.tenant,
         }
         parts = ({"alg": "none"}, claims, {})
         return ".".join(base64.urlsafe_b64encode(json.dumps(part).encode()).decode().rstrip("=") for part in parts)

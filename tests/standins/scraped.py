@@ -33,7 +33,7 @@ class Vendor:
     port: int = 0
     faults: list[Fault] = field(default_factory=list)
     always: list[Fault] = field(default_factory=list)
-    asked: list[tuple[str, str, Any]] = field(default_factory=list)
+    calls: list[tuple[str, str, Any]] = field(default_factory=list)
     headers: list[dict[str, str]] = field(default_factory=list)
     times: list[float] = field(default_factory=list)
     violations: list[str] = field(default_factory=list)

@@ -23,7 +23,7 @@ class _Handler(Handler):
     def do_GET(self) -> None:  # noqa: N802 - the name that http.server calls
         parts = urlsplit(self.path)
         query = {name: values[0] for name, values in parse_qs(parts.query).items()}
-        self.standin.asked.append(("GET", parts.path, query))
+        self.standin.calls.append(("GET", parts.path, query))
         self.standin.headers.append({name.lower(): value for name, value in self.headers.items()})
         fault = self.standin.next_fault()
         if fault is None or not fault(self):

@@ -94,6 +94,10 @@ class Slack(DescribedService):
         return ts
 
     def answer(self, handler: Handler, method: str, path: str, query: dict[str, str], body: bytes) -> None:
+        if path.startswith("/files-pri/"):  # https://docs.slack.dev/reference/objects/file-object
+            is_file = path in self.downloads
+            kind = {"Content-Type": "text/plain" if is_file else "text/html"}
+            return handler.reply(200, self.downloads.get(path, b"<html>Sign in</html>"), kind)
         name = path.removeprefix("/").replace(".", "_")
         answers = {
             "users_list": self._list_users,
@@ -205,6 +209,15 @@ class Slack(DescribedService):
 
 class SlackChannel(Slack):
     config_url = "https://acme.slack.com/archives/C0123456789"
+
+
+class SlackClient(Slack):
+    """The address that a browser shows, https://slack.com/help/articles/221769328-Locate-your-Slack-URL-or-ID"""
+
+    config_url = "https://app.slack.com/client/T0123ABC/C0123456789"
+
+    def locate(self, key: str) -> str:
+        return f"https://app.slack.com/client/T0123ABC/{self.first}/p{key}"
 
 
 class Refusal(Exception):

@@ -16,6 +16,7 @@ from retrieval.namespaces import namespaces
 from retrieval.ports import Scope
 from tests.library import Library
 from tests.standins import docling_serve
+from tests.standins.google_workspace import GoogleWorkspace, make_key
 from tests.ui.conftest import visible_content
 from ui.client import Api, ApiError
 
@@ -79,11 +80,6 @@ def interval(app: AppTest, drive: DriveNamespace) -> None:
     app.selectbox(key=f"interval-{drive.connection}-None").set_value(60).run()
 
 
-def metadata(app: AppTest, drive: DriveNamespace) -> None:
-    typed(app, "Metadata to set (JSON object; keys that are not named stay)", '{"team": "docs"}')
-    click(app, "Set metadata")
-
-
 def text(app: AppTest, drive: DriveNamespace) -> None:
     typed(app, "Text", "Seals sleep.")
     click(app, "Start")
@@ -96,7 +92,7 @@ def new_key(app: AppTest, drive: DriveNamespace) -> None:
 
 def new_namespace(app: AppTest, drive: DriveNamespace) -> None:
     typed(app, "Name", "Second")
-    click(app, "Test and save")
+    click(app, "Create namespace")
 
 
 def file(app: AppTest, drive: DriveNamespace) -> None:
@@ -181,7 +177,7 @@ def test_a_changed_namespace_is_what_was_typed(app, org, drive):
         field(view, f"{app_of}.clientId").set_value("3.apps")
         field(view, f"{app_of}.clientSecret").set_value("canary")
     field(view, "sharepointConfig.tenantId").set_value("contoso.com")
-    click(view, "Test and save")
+    click(view, "Save")
     assert not view.error, visible_content(view)
     namespace = org.client.get(f"/v1/namespaces/{drive.namespace}").json()["data"]["namespace"]
     assert namespace["webScraperConfig"] is None
@@ -202,30 +198,56 @@ def test_an_external_parser_is_set_kept_with_its_key_and_taken_away(app, org, dr
         view = app(org.api_key, "namespaces", namespace=drive.namespace, open="yes")
         field(view, "parserConfig.url").set_value(docling.url)
         field(view, "parserConfig.apiKey").set_value(docling_serve.API_KEY)
-        click(view, "Test and save")
+        click(view, "Save")
         assert not view.error, visible_content(view)
         assert stored() == {"provider": "ENDPOINT", "url": docling.url, "apiKey": stored()["apiKey"]}
         view = app(org.api_key, "namespaces", namespace=drive.namespace, open="yes")
-        click(view, "Test and save")
+        click(view, "Save")
         assert not view.error, visible_content(view)
         assert namespaces.load_namespace(org.db, org.ring, drive.namespace).parser["apiKey"] == docling_serve.API_KEY
         field(view, "parserConfig.url").set_value("")
-        click(view, "Test and save")
+        click(view, "Save")
         assert stored() is None
 
 
 def test_another_model_is_refused_in_words_until_everything_is_to_be_embedded_again(app, org, drive):
     view = app(org.api_key, "namespaces", namespace=drive.namespace, open="yes")
-    assert not click(view, "Test and save").error, "nothing was changed, nothing is refused"
+    assert not click(view, "Save").error, "nothing was changed, nothing is refused"
     choose(view, "Model", "wordllama-l2-supercat-256")
     view.run()
-    click(view, "Test and save")
+    click(view, "Save")
     assert "INVALID_NAMESPACE_CONFIG" in visible_content(view)
     next(toggle for toggle in view.toggle if toggle.label == "Embed all its documents again").set_value(True)
-    click(view, "Test and save")
+    click(view, "Save")
     assert not view.error, visible_content(view)
     held_runs = org.client.get("/v1/ingest-job-runs", params={"namespaceId": drive.namespace}).json()["data"]
     assert "REEMBED" in {run["source"] for run in held_runs["ingestJobRuns"]}
+
+
+def test_each_part_of_a_namespace_is_tested_before_it_is_saved(app, org):
+    view = app(org.api_key, "namespaces", new="yes")
+    view.button(key="new.0.fileStorageConfig.test").click().run()
+    assert "Passed.** The folder can be written to" in visible_content(view).replace("\\", "")
+    choose(view, "Model provider", "ENDPOINT")
+    view.run()
+    choose(view, "Vector store", "PGVECTOR")
+    field(view, "embeddingModelConfig.url").set_value("http://127.0.0.1:9")
+    view.text_input(key="new.0.name").set_value("Draft")
+    next(text for text in view.text_input if text.label == "Model").set_value("away")
+    view.button(key="new.0.vectorStorageConfig.test").click().run()
+    content = visible_content(view)
+    assert "Not tested.** The test of the model failed" in content
+    assert "Passed.** The folder" in content, "a result stays until its fields change"
+    assert not view.exception
+    assert org.client.get("/v1/namespaces").json()["data"]["namespaces"] == []
+
+
+def test_a_namespace_needs_only_a_name(app, org):
+    view = click(app(org.api_key, "namespaces"), "New namespace")
+    assert view.text_input[0].label == "Name"
+    view.text_input[0].set_value("Manuals")
+    click(view, "Create namespace")
+    assert [space["name"] for space in org.client.get("/v1/namespaces").json()["data"]["namespaces"]] == ["Manuals"]
 
 
 def test_a_bucket_is_connected_and_ingested(app, org):
@@ -261,6 +283,40 @@ def test_a_bucket_is_connected_and_ingested(app, org):
         {"space": space},
     )
     assert job["source"] == "OBJECTS"
+
+
+def test_an_organization_is_connected_by_its_service_account(app, org):
+    space = org.namespace()
+    view = app(org.api_key, "connections", namespace=space)
+    (source,) = [choice for choice in view.selectbox if choice.label == "Source"]
+    source.select("google-workspace").run()
+    config = GoogleWorkspace().config
+    fields = {str(field.key): field for field in (*view.text_input, *view.text_area, *view.checkbox)}
+    fields["storage-url-google-workspace"].set_value(config["url"])
+    for name, value in config["credentials"].items():
+        fields[f"storage-google-workspace-{name}"].set_value(value)
+    fields["storage-google-workspace-people"].check()
+    click(view, "Connect source")
+    assert not view.error, visible_content(view)
+    (connection,) = org.client.get("/v1/connections", params={"namespaceId": space}).json()["data"]["connections"]
+    assert (connection["connector"], connection["status"]) == ("GOOGLE_DRIVE", "ACTIVE")
+    assert make_key()[0].splitlines()[1] not in visible_content(view.run())
+
+
+def test_a_service_with_an_oauth_app_is_connected_by_a_link(app, org):
+    space = org.namespace()
+    view = app(org.api_key, "connections", namespace=space)
+    (source,) = [choice for choice in view.selectbox if choice.label == "Source"]
+    fields = {field.label: field for field in source.select("GITLAB").run().text_input}
+    fields["URL"].set_value("https://gitlab.com/acme")
+    fields["Client ID"].set_value("client")
+    fields["Client secret"].set_value("canary-secret")
+    click(view, "Connect source")
+    assert not view.error, visible_content(view)
+    (link,) = view.get("link_button")
+    assert link.proto.url.startswith("https://gitlab.com/oauth/authorize?scope=read_api&client_id=client")
+    assert "Reconnect" in {button.label for button in view.button}
+    assert "canary-secret" not in visible_content(view)
 
 
 def test_removals_are_shown_and_those_that_were_seen_are_let_go(app, org, drive):

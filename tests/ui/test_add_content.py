@@ -44,9 +44,9 @@ def visible_text(app) -> str:
     )
 
 
-def linked(app) -> list[str]:
+def linked(app, name: str = "runs") -> list[str]:
     """Return run ids from the URL."""
-    run_ids = app.query_params["runs"]
+    run_ids = app.query_params[name]
     return (run_ids if isinstance(run_ids, str) else run_ids[0]).split(",")
 
 
@@ -115,21 +115,32 @@ def test_an_item_that_was_refused_is_sent_again_and_is_there_once(app, org, monk
 def test_why_a_file_failed_is_told_and_it_is_retried_with_ocr_in_one_click(app, org):
     space = org.namespace()
     view = app(org.api_key, "add_content", namespace=space)
-    drop(view, ("scan.pdf", b"%PDF-1.4 a scan"), ("good.txt", b"Seals dive."))
-    (scan,) = [run["id"] for run in runs(org, space)]
-    fails(org, scan, "Retry it with the OCR strategy STANDARD_OCR (ocrConfig).", only="scan.pdf")
+    drop(view, ("scan.pdf", b"%PDF-1.4 a scan"), ("good.txt", b"Seals dive."), ("torn.txt", b"Torn."))
+    (run,) = [run["id"] for run in runs(org, space)]
+    fails(org, run, "Retry it with the OCR strategy STANDARD_OCR (ocrConfig).", only="scan.pdf")
+    for kind in ("run_documents", "documents"):
+        torn = f"update {kind} set status = 'FAILED', error = 'The file is torn.' where job_run_id = %(run)s"
+        org.db.rows(torn + " and name = 'torn.txt'", {"run": run})
     view.run()
     assert "STANDARD" in visible_text(view)
+    assert "Failed: 2 documents" in visible_text(view)
     click(view, "Retry with OCR")
     assert not view.exception
-    assert not view.error, visible_text(view)
-    assert scan not in linked(view)
+    (retry,) = linked(view, "retries")
     (job,) = org.db.rows(
-        "select j.config from job_runs r join jobs j on j.id = r.job_id where r.id = any(%(runs)s)"
+        "select j.config from job_runs r join jobs j on j.id = r.job_id where r.id = %(run)s"
         " and j.config ->> 'ocr' = 'STANDARD_OCR'",
-        {"runs": linked(view)},
+        {"run": retry},
     )
     assert job["config"]["chunkSize"] == 1000
+    # The other failure of the run stays, also in a new session with this address.
+    address = {"runs": run, "retries": retry, "of": "3", "sent": "3"}
+    for shown in (view, app(org.api_key, "add_content", namespace=space, **address)):
+        assert linked(shown) == [run]
+        assert "Failed: 1 document" in visible_text(shown)
+        assert "torn.txt" in visible_text(shown)
+        assert "STANDARD" not in visible_text(shown)
+        assert [str(name).endswith("(retry)") for name in table(shown)["Name"]].count(True) == 1
 
 
 def test_files_of_one_name_are_told_apart_or_refused(app, org):

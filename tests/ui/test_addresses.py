@@ -36,7 +36,7 @@ def address(view) -> dict[str, str]:
         (("usage", "selectbox", "usage_period", "period"), "This month", "Last 7 days"),
         (("audit", "selectbox", "audit_type", "type"), "", "key"),
         (("documents", "text_input", "find_q", "q"), "", "owls"),
-        (("search", "number_input", "lab_top", "top"), 10, 5),
+        (("search", "number_input", "options_top", "top"), 10, 5),
         (("search", "text_input", "lab_q", "q"), "", "owls"),
     ],
 )

@@ -12,6 +12,7 @@ from tests.library import Library
 from tests.ui.conftest import visible_content
 from tests.ui.test_actions import click
 from tests.ui.test_addresses import address
+from ui.parts import document_detail
 
 FOR_ADA = {"users": ["ada@example.com"], "groups": [], "denied": {"users": [], "groups": []}, "public": False}
 
@@ -234,3 +235,97 @@ def test_the_password_of_a_protected_file_is_given_at_its_failure(app, org):
         {"id": document},
     )
     assert row == {"status": "QUEUED_FOR_RESYNC", "kept": True}
+
+
+def select(view, *rows):
+    view.session_state["documents_table_0"] = {"selection": {"rows": list(rows), "columns": [], "cells": []}}
+    return view.run()
+
+
+def metadata_of(org, namespace):
+    listed = org.client.post("/v1/documents", json={"namespaceId": namespace, "filterConfig": {}}).json()["data"]
+    return {document["name"]: document["metadata"] for document in listed["documents"]}
+
+
+def test_selected_documents_get_metadata_by_key(app, org, pages):
+    known = {"filterConfig": {"text": "Prices"}, "data": {"metadata": {"year": 1999}}}
+    org.client.patch("/v1/documents", json={"namespaceId": pages, **known})
+    view = select(app(org.api_key, "documents", namespace=pages), 0, 1)
+    names = list(view.dataframe[0].value["Name"][:2])
+    next(box for box in view.selectbox if box.label == "Key").set_value("year")
+    next(field for field in view.text_input if field.label == "Value").set_value("2026")
+    click(view, "Change metadata")
+    assert not view.exception
+    assert "2 documents changed" in visible_content(view)
+    changed = {name for name, metadata in metadata_of(org, pages).items() if metadata == {"year": 2026}}
+    assert changed == set(names)
+
+
+def test_selected_documents_are_hidden_and_deleted_and_no_others(app, org, pages):
+    view = select(app(org.api_key, "documents", namespace=pages), 0)
+    name = view.dataframe[0].value["Name"][0]
+    view.text_input(key="bulk-hide-reason").set_value("old prices").run()
+    view.button(key="hide-all").click().run()
+    assert "1 document hidden from search" in visible_content(view)
+    assert list(view.dataframe[0].value["Hidden"]).count("All of it") == 1
+    view.button(key="delete-all").click().run()
+    assert not view.exception
+    assert name not in metadata_of(org, pages)
+    assert len(metadata_of(org, pages)) == 6
+
+
+def test_a_selection_ends_with_another_list(app, org, pages):
+    view = select(app(org.api_key, "documents", namespace=pages), 0)
+    assert "1 selected" in str(view)
+    view.text_input(key="find_q").set_value("SEAL").run()
+    assert "All 1 that match" in str(view)
+    assert "1 selected" not in str(view)
+
+
+def test_the_number_of_many_documents_is_typed_before_they_are_deleted(app, org):
+    namespace = org.namespace()
+    library = Library(org.db, Scope(org.id, namespace, ""), None)
+    for number in range(101):
+        library.put(name=f"old {number}", visible=False)
+    view = app(org.api_key, "documents", namespace=namespace, q="old")
+    assert view.button(key="delete-all").disabled
+    view.text_input(key="delete-number").set_value("100").run()
+    assert view.button(key="delete-all").disabled
+    view.text_input(key="delete-number").set_value("101").run()
+    view.button(key="delete-all").click().run()
+    assert metadata_of(org, namespace) == {}
+
+
+@pytest.mark.parametrize(
+    ("content", "rendered"),
+    [
+        ("# Title\n\nText.", "**Title**  \n\nText."),
+        ("![y](http://203.0.113.9/p.png)", "y"),
+        ("![y][1]", "!\\[y][1]"),
+        ("[x](javascript:alert)", "x"),
+        ("[a [b]](https://a.example)", r"[a [b]]\(https\://a.example)"),
+        ("[a][1]\n\n[1]: //a.example", "[a][1]\n\n[1]\\: //a.example"),
+        (r"\:red[x] costs \$5 or \\$6", r"\:red[x] costs \$5 or \$6"),
+        ("<script>alert(1)</script>", "&lt;script>alert(1)&lt;/script>"),
+        (":red[$5] and $6 at http://a.example", r"\:red[\$5] and \$6 at http\://a.example"),
+        ("| a | b |\n|:---|---:|\n| 1 | 2 |", "| a | b |\n|:---|---:|\n| 1 | 2 |"),
+    ],
+)
+def test_a_chunk_is_rendered_without_links_pictures_and_html(content, rendered):
+    assert document_detail.render_markdown(content) == rendered
+
+
+def test_the_chunks_are_a_list_and_the_source_is_a_switch_away(app, org):
+    namespace = org.namespace()
+    texts = ["# Diving\n\nThe harbour seal dives.", "It sleeps at sea."]
+    document = Library(org.db, Scope(org.id, namespace, ""), None).put(texts, name="seals")
+    view = app(org.api_key, "documents", namespace=namespace, document=document)
+    (chunks,) = view.radio
+    assert [option.partition(" ")[0] for option in chunks.options] == ["0", "1"]
+    assert "**Diving**  \n\nThe harbour seal dives." in [part.value for part in view.markdown]
+    chunks.set_value("1").run()
+    assert "It sleeps at sea." in [part.value for part in view.markdown]
+    assert view.query_params["chunk"] in ("1", ["1"])
+    view.toggle(key="chunk_source").set_value(True).run()
+    assert not view.exception
+    assert any("<mark>It sleeps at sea.</mark>" in part.proto.body for part in view.get("html"))

@@ -150,8 +150,8 @@ def test_a_run_tells_intervals_wins_and_losses(app, org, space):
     assert "0.500 [0.450, 0.550]" in text
     assert "Latency p95" in text
     assert "1 / 1 / 1" in text
-    assert "better" in text
-    assert "+0.100 [+0.050, +0.150] against base" in text.replace("\\", "")
+    winner = "**new** has the best nDCG@10, 0.500: +0.100 [+0.050, +0.150] against base."
+    assert winner in text.replace("\\", "")
     changes = view.dataframe[1].value.to_dict("records")
     assert [(change["Question"], change[""]) for change in changes] == [
         ("won", "▲ win"),
@@ -160,7 +160,24 @@ def test_a_run_tells_intervals_wins_and_losses(app, org, space):
     ]
     assert pictures(view) == 2
     over_time = opened(app, org, space, evaluation, tab="History")
-    assert pictures(over_time) == 1
+    assert pictures(over_time) == 0, "one run is no chart"
+    run_of(org, space, evaluation, {"questions": ranked_questions()})
+    assert pictures(opened(app, org, space, evaluation, tab="History")) == 1
+
+
+def test_a_run_that_found_nothing_says_so_instead_of_charts_of_zeros(app, org, space):
+    evaluation = create_question_set(org, space)
+    run = run_of(org, space, evaluation, {"questions": ranked_questions()})
+    org.db.rows(
+        "update evaluation_runs set result = replace(replace(result::text, '\"value\": 0.4', '\"value\": 0'),"
+        " '\"value\": 0.5', '\"value\": 0')::jsonb where id = %(id)s",
+        {"id": run},
+    )
+    view = opened(app, org, space, evaluation, tab="Results")
+    assert "No setting found a judged document in its first 10." in visible_content(view)
+    assert pictures(view) == 0
+    (choice,) = [box for box in view.selectbox if box.label == "Run"]
+    assert "Completed" not in str(choice.options), "the status in the label of a chosen run stays as it was"
 
 
 def test_questions_are_added_renamed_and_deleted(app, org, space):
@@ -224,8 +241,12 @@ def test_searches_without_good_results_become_a_question_set(app, org, space):
         " select id, 'zebra stripes', 3, 0.1 from partitions where namespace_id = %(space)s",
         {"space": space},
     )
+    evaluation = create_question_set(org, space, {"query": "owls", "relevant": [{"externalId": "x"}]})
     view = app(org.api_key, "evaluations", namespace=space)
-    (row,) = view.dataframe[-1].value.to_dict("records")
-    assert (row["Query"], row["Searches"]) == ("zebra stripes", 3)
+    assert "**zebra stripes** :gray[3 times" in visible_content(view)
+    click(view, "Add")
+    assert "Added without right documents." in visible_content(view)
+    stored = org.client.get(f"/v1/evaluations/{evaluation}/questions", params={"namespaceId": space}).json()["data"]
+    assert {question["query"] for question in stored["questions"]} == {"owls", "zebra stripes"}
     click(view, "New question set of these")
     assert "zebra stripes" in view.text_area(key=question_sets.LINES_KEY).value

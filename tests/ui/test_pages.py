@@ -8,7 +8,11 @@ import pytest
 
 from retrieval.accounts import api_keys
 from retrieval.connections import queries_schedules
+from retrieval.jobs import levers
+from retrieval.jobs.levers import Lever
+from retrieval.ports import Scope
 from retrieval.webhooks import queries
+from tests.library import Library
 from tests.ui.conftest import HOSTILE, sign_in, visible_content
 from tests.ui.test_addresses import address
 
@@ -119,27 +123,58 @@ def test_webhooks_and_schedules_that_fail_need_attention(app, org):
     run = org.client.post("/v1/ingest/website", json={"namespaceId": empty, "ingestConfig": config}).json()["data"]
     body = {"namespaceId": empty, "ingestJobRunId": run["ingestJobRunId"], "intervalMinutes": 60}
     schedule = org.client.post("/v1/schedules", json=body).json()["data"]["schedule"]
-    assert "see why" not in links(app(org.api_key, "overview", namespace=empty))
+    assert " fails: " not in links(app(org.api_key, "overview", namespace=empty))
     failure = {"webhook": hook["webhook"]["id"], "gone": False, "failed": False, "reason": "The endpoint answered 500."}
     queries.mark_failing(org.db, failure)
     queries_schedules.explain_schedule(org.db, schedule["id"], "The quota is reached.", refused=True)
     view = links(app(org.api_key, "overview", namespace=empty)).replace("\\", "")
-    assert "The webhook https://93.184.216.34/hook fails: see why" in view
-    assert "The schedule of https://docs.example.com/ fails: see why" in view
+    assert "The webhook https://93.184.216.34/hook fails: The endpoint answered 500." in view
+    assert "The schedule of https://docs.example.com/ fails: The quota is reached." in view
     page = app(org.api_key, "schedules", namespace=empty)
     assert page.dataframe[0].value.to_dict("records")[0]["Health"] == ["FAILING"]
     assert "The quota is reached" in page.error[0].value
 
 
-def test_a_connection_with_a_reason_needs_attention(app, org, space):
-    assert "has trouble" not in links(app(org.api_key, "overview", namespace=space))
+def test_a_connection_with_a_reason_is_failing(app, org, space):
+    assert "Team box" not in links(app(org.api_key, "overview", namespace=space))
     org.db.rows(
         "insert into connections (id, partition_id, name, connector, status, status_reason)"
         " select 'conn_trouble', id, 'Team box', 'BOX', 'ACTIVE', 'Box does not accept the app.' from partitions"
         " where namespace_id = %(namespace)s",
         {"namespace": space},
     )
-    assert "The connection “Team box” has trouble: see why" in links(app(org.api_key, "overview", namespace=space))
+    view = links(app(org.api_key, "overview", namespace=space)).replace("\\", "")
+    assert "The connection “Team box” fails: Box does not accept the app." in view
+
+
+@pytest.mark.parametrize("page", ["overview", "search", "runs", "queue"])
+def test_a_paused_pool_is_in_a_red_strip_on_every_page(app, org, space, page):
+    lever = Lever("Prefect's work pool `retrieval` is paused: nothing new begins until it is resumed there.")
+    levers.record_levers(org.db, [lever])
+    try:
+        (strip,) = [html.value for html in app(org.api_key, page, namespace=space).get("html") if "strip" in html.value]
+    finally:
+        levers.record_levers(org.db, [])
+    assert "<strong>Nothing moves</strong>" in strip
+    assert "Prefect&#x27;s work pool <code>retrieval</code> is paused." in strip
+    # A text of the namespace waits.
+    assert "waiting for" in strip
+
+
+def test_a_remedy_is_offered_only_where_it_helps_with_the_shared_reason(app, org):
+    space = org.namespace()
+    library = Library(org.db, Scope(org.id, space, ""), None)
+    errors = ["The site answers 404: there is no such page."] * 2 + ["The parser stopped.", "The store is full."]
+    for number, error in enumerate(errors):
+        document = library.put(name=f"document {number}", status="FAILED", visible=False)
+        org.db.rows("update documents set error = %(error)s where id = %(id)s", {"id": document, "error": error})
+    view = app(org.api_key, "overview", namespace=space)
+    assert not view.exception
+    assert "2 pages that their sites do not have" in links(view)
+    assert [button.label for button in view.button if "Retry" in button.label] == ["Retry all"]
+    text = visible_content(view).replace("\\", "")
+    assert "The site answers 404: there is no such page." in text
+    assert "The parser stopped." not in text
 
 
 def links(view):

@@ -10,6 +10,8 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from retrieval.accounts import api_keys
+from retrieval.ports import Scope
+from tests.library import Library
 from tests.ui.conftest import visible_content
 from tests.ui.test_actions import click
 from ui.client import Api
@@ -79,21 +81,18 @@ def test_a_link_restores_everything(app, org, space, search_requests):
 
 
 def test_filters_are_chosen_from_values_with_their_counts(app, org, space):
+    for number in range(2):
+        Library(org.db, Scope(org.id, space, ""), None).put([f"Gull {number}."], metadata={"topic": "birds"})
     view = app(org.api_key, "search", namespace=space, q="seal owls", columns="keyword")
     view.session_state["lab_filters"] = True
     view.run()
-    view.selectbox(key="facet_field").set_value("metadata.topic").run()
-    values = view.multiselect(key="facet_values_metadata.topic")
-    assert values.options == ["seals (1)"]
-    values.set_value(['"seals"']).run()
-    click(view, "Add filter")
+    topics = view.pills(key="facet_filter_topic")
+    assert topics.options == ["birds (2)", "seals (1)"]
+    topics.set_value(['"seals"']).run()
     assert not view.exception
     assert json.loads(address(view, "filter")) == {"topic": "seals"}
     assert "1 document found" in visible_content(view)
-    view.selectbox(key="facet_field").set_value("document.type").run()
-    view.multiselect(key="facet_values_document.type").set_value(['"FILE"']).run()
-    click(view, "Add filter")
-    assert json.loads(address(view, "where")) == {"field": "document.type", "op": "in", "value": ["FILE"]}
+    view.text_input(key="filter_where").set_value('{"field": "document.type", "op": "eq", "value": "FILE"}').run()
     assert "0 documents found" in visible_content(view)
     assert "Take the filter away" in visible_content(view)
 
@@ -194,3 +193,34 @@ def test_a_broken_link_is_said_and_never_a_crash(app, org, space, broken):
 )
 def test_words_are_marked_however_they_are_typed(query, text, marked):
     assert re.findall("<mark>(.*?)</mark>", best_excerpt(text, query_words(query))) == marked
+
+
+def test_a_hit_shows_its_title_heading_and_marked_words_and_its_actions_in_a_menu(app, org, space):
+    library = Library(org.db, Scope(org.id, space, ""), None)
+    document = library.put(["# Rules\n\n## Refund\n\nA refund is paid within 30 days."], name="Policy")
+    view = app(org.api_key, "search", namespace=space, q="refund", columns="keyword")
+    assert not view.exception
+    (card,) = [html.value for html in view.get("html") if 'class="hit"' in html.value]
+    assert '<div class="path">Rules &gt; Refund</div>' in card
+    assert "A <mark>refund</mark> is paid" in card
+    (link,) = [link.proto.label for link in view.get("page_link") if "Policy" in link.proto.label]
+    assert link.startswith("1. **Policy**")
+    assert "Hide" not in [button.label for button in view.button]
+    view.session_state[f"more-keyword-1-{document}-0-refund"] = True
+    view.run()
+    assert "Hide" in [button.label for button in view.button]
+
+
+def test_a_hit_says_who_may_see_it(app, org, space):
+    view = app(org.api_key, "search", namespace=space, q="owls", columns="keyword")
+    assert not view.exception
+    assert "Everyone" in visible_content(view)
+    access = {"users": ["ada@example.com"], "groups": ["staff", "board"]}
+    body = {"namespaceId": space, "filterConfig": {"text": "owls"}, "data": {"access": access}}
+    assert org.client.patch("/v1/documents", json=body).status_code == 200
+    limited = app(org.api_key, "search", namespace=space, q="owls", columns="keyword")
+    assert "1 user, 2 groups" in visible_content(limited)
+    limited.text_input(key="see_as_typed").set_value("ada@example.com").run()
+    assert not limited.exception
+    assert "1 document found" in visible_content(limited)
+    assert "2 groups" not in visible_content(limited), "others are named to the key only"

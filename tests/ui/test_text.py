@@ -5,7 +5,7 @@ import io
 
 import pytest
 
-from ui.parts.search_options import as_curl, as_python
+from ui.parts.search_options import as_curl
 from ui.parts.search_results import EXCERPT_CHARACTERS, best_excerpt
 from ui.parts.widgets import csv_bytes, escape_markdown
 
@@ -30,9 +30,6 @@ def test_a_snippet_quotes_what_was_typed_and_holds_no_key():
     shell = as_curl("http://127.0.0.1:8000", "alice", "/v1/search", body)
     assert "$API_KEY" in shell
     assert "'\"'\"'" in shell
-    program = as_python("http://127.0.0.1:8000", "", "/v1/search", body)
-    compile(program, "snippet", "exec")
-    assert "API_KEY" in program
 
 
 def test_an_excerpt_shows_the_place_with_the_words_and_no_markup():

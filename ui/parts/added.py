@@ -9,16 +9,15 @@ import streamlit as st
 
 from ui import session
 from ui.client import Json
-from ui.parts import additions, frame, previews, run_detail, widgets
+from ui.parts import additions, failures, frame, previews, run_detail, widgets
 from ui.parts.additions import Addition, Item, Part
 from ui.parts.labels import ACTIVE_STATUSES, DOCUMENT_STAGES, format_count
 from ui.parts.widgets import escape_markdown
 
 REFRESH_SECONDS = 2.0
-# Further failures are counted only.
+# Further failures are only counted.
 MAX_SHOWN_FAILURES = 20
-# Per run.
-MAX_READ_FAILURES = 5
+MAX_FAILURES_PER_RUN = 5
 _FAILURES_KEY = "added_why"
 _COUNTED_STAGES = DOCUMENT_STAGES[1:]
 
@@ -29,9 +28,10 @@ def show_added(person: session.Person, namespace: str) -> None:
     if added:
         additions.send_items(person, added)
     ids = [item.run for item in added.items if item.run] if added else additions.linked_runs()
+    _show_lost(added, len(ids))
+    ids += additions.linked_runs("retries")
     fetch = partial(runs_of, person, namespace, ids)
     runs = fetch()
-    _show_lost(added, len(ids))
     if not added and not ids:
         return
     frame.follow(runs, fetch, _is_moving, partial(_show_runs, added, ids), REFRESH_SECONDS)
@@ -62,8 +62,8 @@ def percent_done(run: Json) -> int:
     progress = run["progress"]
     if run["outcome"] in ("SUCCEEDED", "COMPLETED_WITH_FAILURES"):
         return 100
-    whole = len(_COUNTED_STAGES) * progress["found"]
-    return min(99, int(100 * sum(progress[stage] for stage in _COUNTED_STAGES) / whole)) if whole else 0
+    total = len(_COUNTED_STAGES) * progress["found"]
+    return min(99, int(100 * sum(progress[stage] for stage in _COUNTED_STAGES) / total)) if total else 0
 
 
 def _list_refused(added: Addition) -> list[Item | Part]:
@@ -101,7 +101,7 @@ def _show_runs(added: Addition | None, ids: list[str], runs: dict[str, Json]) ->
     rows += [
         {
             "Status": [run["outcome"] or run["status"]],
-            "Name": run["name"],
+            "Name": f"{run['name']} (retry)" if run["id"] in additions.linked_runs("retries") else run["name"],
             "Progress": percent_done(run),
             "Documents": run["progress"]["found"],
             "Failed": run["progress"]["failed"],
@@ -109,7 +109,7 @@ def _show_runs(added: Addition | None, ids: list[str], runs: dict[str, Json]) ->
         for run in sorted(present_runs, key=lambda run: not run["progress"]["failed"])
     ]
     if not rows:
-        widgets.show_empty("None of these runs is here.", "They were deleted, or belong to another namespace.")
+        widgets.show_empty("These runs were not found.", "They were deleted or belong to another namespace.")
         return
     ended = sum(run["outcome"] is not None for run in runs.values()) + len(refused)
     st.caption(f"{ended:,} of {format_count(len(rows), 'item')} finished")
@@ -146,25 +146,35 @@ def _show_failure(name: str, reason: str) -> None:
 
 
 def _show_failed(person: session.Person, namespace: str, failed: list[Json]) -> None:
-    number = sum(max(run["progress"]["failed"], 1) for run in failed)
+    read = {run["id"]: _fetch_failures(person, namespace, run) for run in failed}
+    # Documents that a retry took are shown with the retry.
+    failed = [
+        run for run in failed if not run["progress"]["failed"] or failures.count_open(read[run["id"]]["failures"])
+    ]
+    if not failed:
+        return
+    number = sum(sum(failures.count_open(read[run["id"]]["failures"]).values()) or 1 for run in failed)
     with st.container(border=True):
         st.markdown(f"**Failed: {format_count(number, 'document')}**")
         for run in failed[:MAX_SHOWN_FAILURES]:
-            for name, reason in _list_reasons(person, namespace, run):
+            for name, reason in _list_reasons(run, read[run["id"]]):
                 _show_failure(name, escape_markdown(reason))
         if len(failed) > MAX_SHOWN_FAILURES:
             st.caption(f"And {format_count(len(failed) - MAX_SHOWN_FAILURES, 'other run')}.")
-        ended = [_fetch_failures(person, namespace, run) for run in failed if run["outcome"]]
+        ended = [read[run["id"]] for run in failed if run["outcome"]]
         new = run_detail.show_remedies(person, namespace, ended, "added")
-        for old, run_id in new.items():
-            additions.replace_run(namespace, old, run_id)
         if new:
+            additions.follow_retries(list(new.values()))
+            for former in new:
+                st.session_state.get(_FAILURES_KEY, {}).pop(former, None)
             st.rerun()
 
 
-def _list_reasons(person: session.Person, namespace: str, run: Json) -> list[tuple[str, str]]:
-    data = _fetch_failures(person, namespace, run)
-    reasons = [(document["name"], run_detail.explain_failure(document)) for document in data["documents"]["failed"]]
+def _list_reasons(run: Json, data: Json) -> list[tuple[str, str]]:
+    documents = [document for document in data["documents"]["failed"] if not document.get("retriedIn")]
+    reasons = [
+        (document["name"], run_detail.explain_failure(document)) for document in documents[:MAX_FAILURES_PER_RUN]
+    ]
     return reasons or [(run["name"], notice["reason"]) for notice in data["notices"]]
 
 
@@ -173,7 +183,7 @@ def _fetch_failures(person: session.Person, namespace: str, run: Json) -> Json:
     cache: dict[str, Json] = st.session_state.setdefault(_FAILURES_KEY, {})
     if run["id"] in cache:
         return cache[run["id"]]
-    data = person.api.get(f"/v1/ingest-job-runs/{run['id']}", namespaceId=namespace, documentLimit=MAX_READ_FAILURES)
+    data = person.api.get(f"/v1/ingest-job-runs/{run['id']}", namespaceId=namespace, documentLimit=MAX_FAILURES_PER_RUN)
     if run["outcome"]:
         cache[run["id"]] = data
     return data
@@ -216,23 +226,14 @@ def _show_reports(person: session.Person, namespace: str, items: list[Item], run
     _show_refused(_list_refused(Addition(namespace, items)))
     reported = [run for run in runs.values() if run.get("report")]
     if waiting := sum(run["status"] in ACTIVE_STATUSES for run in runs.values()):
-        done, whole = len(runs) - waiting, len(runs)
-        st.progress(done / whole, text=f"Discovering: {done:,} of {format_count(whole, 'item')} …")
+        done, total = len(runs) - waiting, len(runs)
+        st.progress(done / total, text=f"Discovering: {done:,} of {format_count(total, 'item')} …")
     for run in runs.values():
         if run["outcome"] == "FAILED" and not run["report"]:
-            reason = next((notice["reason"] for notice in run["notices"]), "There is no report.")
+            reason = next((notice["reason"] for notice in run["notices"]), "The preview has no report.")
             _show_failure(run["name"], escape_markdown(reason))
     if not reported:
         return
     previews.show_numbers([run["report"] for run in reported])
     whole_reports = [_fetch_failures(person, namespace, run)["report"] for run in reported[:MAX_SHOWN_FAILURES]]
     previews.show_planned([document for report in whole_reports for document in report.get("documents", [])])
-    if len(runs) > 1:
-        columns = previews.REPORT_COUNTS | {"tokensToEmbed": "Tokens to embed"}
-        with st.expander(f"Each of {format_count(len(reported), 'item')}"):
-            widgets.show_table(
-                [
-                    {"Name": run["name"]} | {label: run["report"][name] for name, label in columns.items()}
-                    for run in reported
-                ]
-            )

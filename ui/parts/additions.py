@@ -99,15 +99,12 @@ def forget_addition() -> None:
     if isinstance(added, Addition):
         for item in added.items:
             _drop_files(item)
-    session.set_parameters(runs=None, of=None, sent=None)
+    session.set_parameters(runs=None, retries=None, of=None, sent=None)
 
 
-def replace_run(namespace: str, old: str, new: str) -> None:
-    """Replace a run by the retry of its failed documents."""
-    if added := current_addition(namespace):
-        for item in added.items:
-            item.run = new if item.run == old else item.run
-    session.set_parameters(runs=",".join(new if run_id == old else run_id for run_id in linked_runs()))
+def follow_retries(runs: Sequence[str]) -> None:
+    """Follow retries too; the former runs stay, with their other failures."""
+    session.set_parameters(retries=",".join(dict.fromkeys([*linked_runs("retries"), *runs])))
 
 
 def has_addition(namespace: str) -> bool:
@@ -121,8 +118,8 @@ def has_addition(namespace: str) -> bool:
     return bool(added or linked_runs() or session.read_parameter("of"))
 
 
-def linked_runs() -> list[str]:
-    return [run_id for run_id in (session.read_parameter("runs") or "").split(",") if run_id][:MAX_LINKED_RUNS]
+def linked_runs(name: str = "runs") -> list[str]:
+    return [run_id for run_id in (session.read_parameter(name) or "").split(",") if run_id][:MAX_LINKED_RUNS]
 
 
 def send_items(person: session.Person, added: Addition) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import date, datetime, timedelta
+from datetime import datetime
 from itertools import cycle
 from typing import Any
 
@@ -22,21 +22,24 @@ CHART_COLORS = {
 }
 
 
-def show_funnel(progress: Mapping[str, int]) -> None:
-    """Show the documents that reached each stage, and the failed ones."""
-    counts = {stage: progress.get(stage, 0) for stage in DOCUMENT_STAGES}
-    counts |= {"failed": progress["failed"]} if progress.get("failed") else {}
-    _show_bars(
-        counts, alt.condition("datum.name == 'failed'", alt.value(CHART_COLORS["red"]), alt.value(CHART_COLORS["blue"]))
+def stage_waterfall(timings: Mapping[str, float], progress: Mapping[str, Any]) -> None:
+    """Show the work of each stage (seconds) after that of the stages before, with its documents."""
+    rows, begun = [], 0.0
+    for step, stage in zip(PIPELINE_STEPS, DOCUMENT_STAGES, strict=True):
+        if step in timings:
+            name = f"{step} · {progress.get(stage, 0):,}"
+            rows.append({"stage": name, "from": begun, "to": begun + timings[step], "seconds": timings[step]})
+            begun += timings[step]
+    base = alt.Chart(_chart_data(rows)).encode(y=alt.Y("stage:N", sort=None, title=None))
+    bars = base.mark_bar(cornerRadius=2).encode(
+        x=alt.X("from:Q", title="seconds"),
+        x2="to:Q",
+        color=alt.value(CHART_COLORS["blue"]),
+        tooltip=["stage:N", alt.Tooltip("seconds:Q", format=".3f")],
     )
-
-
-def stage_times(timings: Mapping[str, float]) -> None:
-    stages = sorted(
-        timings.items(),
-        key=lambda item: PIPELINE_STEPS.index(item[0]) if item[0] in PIPELINE_STEPS else len(PIPELINE_STEPS),
-    )
-    _show_bars({name: round(value, 3) for name, value in stages}, alt.value(CHART_COLORS["violet"]), "seconds")
+    text = alt.Text("seconds:Q", format=".2~f")
+    labels = base.mark_text(align="left", dx=4).encode(x="to:Q", text=text, color=alt.value(CHART_COLORS["gray"]))
+    st.altair_chart((bars + labels).properties(height=alt.Step(26)), width="stretch")
 
 
 # Fewer values are shown as numbers.
@@ -44,36 +47,10 @@ MIN_CHART_POINTS = 3
 CHART_HEIGHT = 220
 
 
-def show_counts(counts: Mapping[str, int]) -> None:
-    if len(counts) < MIN_CHART_POINTS:
-        _show_numbers(counts)
-    else:
-        _show_bars(dict(sorted(counts.items(), key=lambda item: -item[1])), alt.value(CHART_COLORS["blue"]))
-
-
 def _show_numbers(counts: Mapping[str, int]) -> None:
     with st.container(horizontal=True):
         for name, count in counts.items():
             st.metric(name, f"{count:,}")
-
-
-def _show_bars(values: Mapping[str, float], color: Any, title: str | None = None) -> None:
-    rows = [{"name": name, "value": value, "order": at} for at, (name, value) in enumerate(values.items())]
-    axis = alt.Axis() if title else alt.Axis(tickMinStep=1)
-    scale = alt.Undefined if any(values.values()) else alt.Scale(domain=[0, 1])
-    bars = (
-        alt.Chart(_chart_data(rows))
-        .mark_bar(cornerRadiusEnd=3)
-        .encode(
-            x=alt.X("value:Q", title=title, axis=axis, scale=scale),
-            y=alt.Y("name:N", sort=alt.SortField("order"), title=None),
-            color=color,
-            tooltip=["name:N", "value:Q"],
-        )
-    )
-    number = alt.Text("value:Q", format=",.6~g")
-    labels = bars.mark_text(align="left", dx=4).encode(text=number, color=alt.value(CHART_COLORS["gray"]))
-    st.altair_chart((bars + labels).properties(height=alt.Step(24)), width="stretch")
 
 
 def documents_by(counts: Sequence[Mapping[str, Any]]) -> None:
@@ -101,46 +78,34 @@ def _parse_moment(count: Mapping[str, Any]) -> datetime:
     return datetime.fromisoformat(count["at"]["isoString"]).replace(tzinfo=None)
 
 
-def tokens_by_day(tokens: Mapping[str, int], start: date, end: date) -> None:
-    """Show tokens per day (ISO 8601), including empty days."""
-    days = [start + timedelta(days=number) for number in range((end - start).days + 1)]
-    rows = [{"day": day, "tokens": tokens.get(day.isoformat(), 0)} for day in days]
-    st.bar_chart(
-        rows, x="day", y="tokens", color=CHART_COLORS["blue"], x_label="", y_label="tokens", height=CHART_HEIGHT
+def usage_by_day(rows: Sequence[Mapping[str, Any]], title: str, budget: float | None) -> None:
+    """Show `value` per `day` stacked by `namespace`, with a line at the budget of a day."""
+    names = dict.fromkeys(str(row["namespace"]) for row in rows)
+    colors = dict(zip(names, cycle(_SERIES_COLORS), strict=False))
+    bars = (
+        alt.Chart(_chart_data(rows))
+        .mark_bar()
+        .encode(
+            x=alt.X("yearmonthdate(day):T", title=None, axis=alt.Axis(format="%d %b")),
+            y=alt.Y("sum(value):Q", title=title),
+            color=_color_scale("namespace", colors, None),
+            tooltip=["day:N", "namespace:N", alt.Tooltip("sum(value):Q", title=title, format=",.6~g")],
+        )
     )
+    layers = [bars]
+    if budget is not None:
+        line = alt.Chart(_chart_data([{"budget": budget}])).mark_rule(strokeDash=[4, 4], strokeWidth=2)
+        layers.append(line.encode(y="budget:Q", color=alt.value(CHART_COLORS["red"])))
+    st.altair_chart(alt.layer(*layers).properties(height=CHART_HEIGHT), width="stretch")
 
 
 def _chart_data(rows: Sequence[Mapping[str, Any]]) -> Any:
     return alt.Data(values=[dict(row) for row in rows])  # type: ignore[no-untyped-call]
 
 
-MOVE_COLORS = {"up": "green", "same": "gray", "down": "red", "not in all": "violet"}
 SCORE_COLORS = {"Semantic score": "blue", "Keyword score": "orange", "Reranker": "green", "Recency": "violet"}
 _SERIES_COLORS = ("blue", "orange", "green", "violet", "red", "gray")
 _INTERVAL_TOOLTIP = [alt.Tooltip(f"{name}:Q", format=".4f") for name in ("value", "low", "high")]
-
-
-def rank_moves(rows: Sequence[Mapping[str, Any]], searches: Sequence[str]) -> None:
-    """Show a line per `chunk` through its `rank` in each search, colored by `move`."""
-    last_rank = max(row["rank"] for row in rows)
-    chart = (
-        alt.Chart(_chart_data(rows))
-        .mark_line(point=alt.OverlayMarkDef(size=90, filled=True), strokeWidth=2)
-        .encode(
-            x=alt.X("search:N", sort=list(searches), title=None, axis=alt.Axis(labelAngle=0, orient="top")),
-            y=alt.Y(
-                "rank:Q",
-                scale=alt.Scale(reverse=True, domain=[0.5, last_rank + 0.5], nice=False),
-                axis=alt.Axis(tickMinStep=1, format="d"),
-                title="rank",
-            ),
-            color=_color_scale("move", MOVE_COLORS, "from the first to the last"),
-            detail="chunk:N",
-            tooltip=[alt.Tooltip("name:N", title="chunk"), "search:N", "rank:Q", "move:N"],
-        )
-        .properties(height=min(120 + 18 * last_rank, 480))
-    )
-    st.altair_chart(chart, width="stretch")
 
 
 def score_parts(rows: Sequence[Mapping[str, Any]]) -> None:
@@ -158,23 +123,6 @@ def score_parts(rows: Sequence[Mapping[str, Any]]) -> None:
         )
     )
     st.altair_chart(chart, width="stretch")
-
-
-def search_steps(rows: Sequence[Mapping[str, Any]]) -> None:
-    steps = dict.fromkeys(row["step"] for row in rows)
-    bars = (
-        alt.Chart(_chart_data(rows))
-        .mark_bar(cornerRadius=2)
-        .encode(
-            x=alt.X("milliseconds:Q", title=None, stack=True),
-            y=alt.Y("search:N", sort=None, title=None),
-            color=_color_scale("step", dict(zip(steps, cycle(_SERIES_COLORS), strict=False)), None),
-            order=alt.Order("order:Q"),
-            tooltip=["search:N", "step:N", "milliseconds:Q"],
-        )
-        .properties(height=alt.Step(26))
-    )
-    st.altair_chart(bars, width="stretch")
 
 
 def interval_chart(rows: Sequence[Mapping[str, Any]], *, title: str, zero: bool = False) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 
 import streamlit as st
@@ -9,7 +10,7 @@ import streamlit as st
 from ui import session
 from ui.client import Json
 from ui.parts import charts, frame, question_sets, url_state, widgets
-from ui.parts.labels import format_count, format_milliseconds, parse_time, status_word, time_ago
+from ui.parts.labels import format_count, format_milliseconds, parse_time, time_ago
 from ui.parts.widgets import escape_markdown
 
 METRIC_LABELS = {
@@ -41,7 +42,7 @@ SETTING_COLUMNS = (
 
 
 def start_comparison(person: session.Person, namespace: str, evaluation: Json) -> None:
-    st.caption("A row is a setting. Every question is asked under each; differences are told from the first row.")
+    st.caption("Each row is a setting, searched with every question. Differences are relative to the first row.")
     column = st.column_config
     rows = st.data_editor(
         [{**dict.fromkeys(SETTING_COLUMNS), **row} for row in DEFAULT_SETTINGS],
@@ -100,10 +101,11 @@ def show_results(person: session.Person, namespace: str, evaluation: Json) -> No
     labels = {run["id"]: _run_label(run) for run in runs}
     if linked := session.read_id("run"):
         labels.setdefault(linked, f"Run {linked[-6:]}")
-    choice: Json = {"default": runs[0]["id"], "options": labels, "always": True}
+    choice: Json = {"default": runs[0]["id"], "options": labels, "writes_default": True}
     run_id = url_state.bind_field(st.selectbox, "run", "Run", prefix="measured", **choice)
     path = f"/v1/evaluations/{evaluation['id']}/runs/{run_id}"
     run = person.api.get(path, namespaceId=namespace, questionLimit=0)["run"]
+    widgets.status_badge(run["status"])
     if run["status"] in OPEN_STATUSES:
         fetch = partial(person.api.get, path, namespaceId=namespace, questionLimit=0)
         frame.follow(
@@ -128,9 +130,9 @@ def _list_runs(person: session.Person, namespace: str, evaluation: Json) -> list
 
 def _run_label(run: Json) -> str:
     names = ", ".join(setting["name"] for setting in run["settings"])
-    # A label that changes each second would not be found again.
+    # The browser keeps the label that was chosen: it does not change with the run.
     created = f"{parse_time(run['createdAt']):%d %b %Y, %H:%M:%S} UTC"
-    return f"{created} · {names if len(names) <= 60 else names[:60] + ' …'} · {status_word(run['status'])}"
+    return f"{created} · {names if len(names) <= 60 else names[:60] + ' …'}"
 
 
 def _show_progress(data: Json) -> None:
@@ -156,6 +158,10 @@ def _show_measures(run: Json) -> None:
     ]
     metric = _choose_metric(metric_names, "measure")
     measured = [(setting["name"], setting["metrics"][metric]) for setting in settings if setting["metrics"].get(metric)]
+    if not any(value["value"] for _, value in measured):
+        depth = 100 if metric == "recallAt100" else 10
+        st.info(f"No setting found a judged document in its first {depth}.")
+        return
     left_column, right_column = st.columns(2)
     with left_column:
         rows = [_make_interval(name, value["value"], value["ci95"]) for name, value in measured]
@@ -168,8 +174,7 @@ def _show_measures(run: Json) -> None:
     if differences:
         with right_column:
             charts.interval_chart(differences, title=f"Difference from {first}, 95 % interval", zero=True)
-        for row in differences:
-            st.markdown(describe_difference(row, METRIC_LABELS[metric], first))
+    st.markdown(describe_winner(measured, METRIC_LABELS[metric]))
 
 
 def _choose_metric(names: list[str], key: str) -> str:
@@ -188,19 +193,6 @@ def _show_calibration(run: Json) -> None:
         " probabilities from the truth. Refused: unanswerable questions below the probability that keeps 95 % of the"
         " others."
     )
-    for setting in settings:
-        with st.expander(f"Reliability of “{escape_markdown(setting['name'])}”"):
-            widgets.show_table(
-                [
-                    {
-                        "Probability": f"{part['from']:.1f} to {part['to']:.1f}",
-                        "Questions": part["questions"],
-                        "Mean probability": part["probability"],
-                        "Have an answer": part["answered"],
-                    }
-                    for part in setting["calibration"]["bins"]
-                ]
-            )
 
 
 def calibration_row(setting: Json) -> Json:
@@ -216,14 +208,23 @@ def calibration_row(setting: Json) -> Json:
     }
 
 
-def describe_difference(row: Json, metric: str, first: str) -> str:
-    """Describe a difference from the first setting."""
+def describe_winner(measured: Sequence[tuple[str, Json]], metric: str) -> str:
+    """Describe in one sentence which setting is best; the first one stays unless another is clearly better."""
     # Only an interval without 0 is a reason to act.
-    name, interval = escape_markdown(row["setting"]), f"{row['value']:+.3f} [{row['low']:+.3f}, {row['high']:+.3f}]"
-    if row["low"] <= 0 <= row["high"]:
-        return f":gray-badge[no clear difference] **{name}**: {metric} {interval}; the interval holds 0."
-    badge = ":green-badge[better]" if row["low"] > 0 else ":red-badge[worse]"
-    return f"{badge} **{name}**: {metric} {interval} against {escape_markdown(first)}."
+    (first, base), *others = measured
+    better = [(name, value) for name, value in others if (value["deltaCi95"] or [0])[0] > 0]
+    if not others:
+        return f"**{escape_markdown(first)}** has a {metric} of {base['value']:.3f}."
+    if not better:
+        return (
+            f":gray-badge[no clear winner] No setting has a clearly higher {metric} than **{escape_markdown(first)}**."
+        )
+    name, value = max(better, key=lambda entry: float(entry[1]["value"]))
+    change, (low, high) = value["value"] - base["value"], value["deltaCi95"]
+    return (
+        f":green-badge[winner] **{escape_markdown(name)}** has the best {metric}, {value['value']:.3f}:"
+        f" {change:+.3f} [{low:+.3f}, {high:+.3f}] against {escape_markdown(first)}."
+    )
 
 
 def _make_interval(name: str, value: float, bounds: list[float]) -> Json:
@@ -296,7 +297,8 @@ def show_history(person: session.Person, namespace: str, evaluation: Json) -> No
     if not points:
         st.info("No run has this measure: the questions judge no spans.")
         return
-    charts.score_history(points, title=METRIC_LABELS[metric])
+    if len(runs) > 1 and any(point["value"] for point in points):
+        charts.score_history(points, title=METRIC_LABELS[metric])
     st.caption(f"The newest {format_count(len(runs), 'run')}; bars are 95 % intervals.")
     widgets.show_table(
         [

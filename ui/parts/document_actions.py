@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import json
 import unicodedata
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
+from typing import Any
 from urllib.parse import quote
 
 import streamlit as st
 
 from ui import session
 from ui.client import Api, ApiError, Json
-from ui.parts import failures, frame, search_request, widgets
-from ui.parts.labels import count_documents, document_label, format_cost, format_count, status_word
+from ui.parts import failures, frame, widgets
+from ui.parts.labels import document_label, format_cost, format_count
 from ui.parts.widgets import escape_markdown, format_code
 
 
@@ -30,6 +32,16 @@ def summarize_access(document: Json) -> str:
         return ":material/public: Every user" + (f" but {denied}" if denied else "")
     denied = f", but not {_format_names(access['denied'])}" if any(access["denied"].values()) else ""
     return f":material/lock: {_format_names(access) or 'Nobody but the application itself'}{denied}"
+
+
+def label_access(document: Json) -> str:
+    """Return who may see a document in a few words."""
+    access = document.get("access")
+    if access is None or access["public"]:
+        unknown = document.get("accessStatus") == "UNKNOWN"
+        return "Nobody: access unknown" if unknown else "Everyone" if access is None else "Every user"
+    counts = [format_count(len(access[kind]), kind.removesuffix("s")) for kind in ("users", "groups") if access[kind]]
+    return ", ".join(counts) or "Nobody"
 
 
 def show_access(person: session.Person, namespace: str, document: Json) -> None:
@@ -51,7 +63,8 @@ def show_access(person: session.Person, namespace: str, document: Json) -> None:
     if rows:
         widgets.show_table(rows)
     if person.may("documents:write"):
-        _show_access_form(person, namespace, document)
+        with st.expander("Edit access", icon=":material/edit:"):
+            show_access_form(person, namespace, {"documentIds": [document["id"]]}, document)
 
 
 def _describe_origin(person: session.Person, namespace: str, document: Json) -> str:
@@ -75,11 +88,12 @@ def _describe_origin(person: session.Person, namespace: str, document: Json) -> 
     return "From the connection's settings, or changed later, here or by the API."
 
 
-def _show_access_form(person: session.Person, namespace: str, document: Json) -> None:
+def show_access_form(person: session.Person, namespace: str, config: Json, document: Json) -> None:
+    """Show the form of the access of a filter's documents, filled in by `document`."""
     access = document.get("access") or {}
     denied = access.get("denied") or {}
-    with st.expander("Edit access", icon=":material/edit:"), st.form(f"access-{document['id']}"):
-        kinds = [*ACCESS_KINDS, INHERITED_LABEL] if document["archive"] else ACCESS_KINDS
+    with st.form(f"access-{document.get('id', 'all')}", border=False):
+        kinds = [*ACCESS_KINDS, INHERITED_LABEL] if document.get("archive") else ACCESS_KINDS
         kind = st.radio("Who may see it", kinds, index=_kind_index(document))
         users = st.text_input("Users (comma-separated)", value=", ".join(access.get("users") or ()))
         groups = st.text_input("Groups (comma-separated)", value=", ".join(access.get("groups") or ()))
@@ -96,8 +110,8 @@ def _show_access_form(person: session.Person, namespace: str, document: Json) ->
                 "public": kind == "Every user",
             }
         with frame.shown_refusal():
-            changed = _patch_document(person, namespace, document, {"access": choice})
-            st.success(f"Set: {summarize_access(changed['documents'][0])}")
+            changed = _patch_documents(person, namespace, config, {"access": choice})["documents"]
+            st.success(f"Set for {format_count(len(changed), 'document')}: {summarize_access(changed[0])}")
 
 
 ACCESS_KINDS = ["Everyone with a key", "Every user", "Only these"]
@@ -200,50 +214,34 @@ MAX_PREVIEW_NAMES = 8
 _RESYNC_COUNT_KEY = "index_again_started"
 
 
-def show_bulk_actions(person: session.Person, namespace: str, config: Json, data: Json, filter_text: str) -> None:
-    """Show resync and deletion of all documents of a filter, with their scope."""
-    if not person.may("documents:write"):
-        return
-    total = count_documents(data)
-    with st.container(border=True):
-        st.markdown(f"**Bulk actions** on {format_count(total, 'document')} · {escape_markdown(filter_text)}")
-        with st.container(horizontal=True):
-            show_index_again(person, namespace, config)
-            with st.popover(f"Delete {format_count(total, 'document')}", icon=":material/delete:"):
-                _show_scope(data, total)
-                _offer_deletion(person, namespace, config, total, "delete-all")
-
-
 def show_actions(person: session.Person, namespace: str, document: Json) -> None:
     """Show metadata, resync and deletion of a document."""
     if not person.may("documents:write"):
         st.caption("This key may not change documents (scope documents:write).")
         return
-    _show_metadata_form(person, namespace, document)
     config = {"documentIds": [document["id"]]}
+    show_metadata_form(person, namespace, config, list(document["metadata"]))
     left_column, right_column = st.columns(2)
     key = f"resync-{document['id']}"
     if left_column.button("Index this document again", icon=":material/sync:", width="stretch", key=key):
-        _start_resync(person, namespace, config)
+        start_resync(person, namespace, config)
     with right_column.popover("Delete this document", icon=":material/delete:", width="stretch"):
-        _offer_deletion(person, namespace, config, 1, f"delete-{document['id']}")
+        offer_deletion(person, namespace, config, 1, f"delete-{document['id']}")
 
 
-def _show_scope(data: Json, total: int) -> None:
-    states = (f"{entry['totalCount']:,} {status_word(entry['status']).lower()}" for entry in data["statsByStatus"])
-    st.markdown(f"**{format_count(total, 'document')}** ({', '.join(states)})")
-    if session.read_parameter("cursor"):
-        return
-    lines = [
-        f"- {escape_markdown(document_label(document['name']))}" for document in data["documents"][:MAX_PREVIEW_NAMES]
-    ]
+def show_scope(documents: list[Json], total: int) -> None:
+    lines = [f"- {escape_markdown(document_label(document['name']))}" for document in documents[:MAX_PREVIEW_NAMES]]
     remainder = [f"- and {total - len(lines):,} more"] if total > len(lines) else []
     st.markdown("\n".join(lines + remainder))
 
 
-def _offer_deletion(person: session.Person, namespace: str, config: Json, expected: int, key: str) -> None:
+def offer_deletion(
+    person: session.Person, namespace: str, config: Json, expected: int, key: str, *, is_sure: bool = True
+) -> None:
     st.caption("Gone from search at once, and from every store soon after, together with the files inside archives.")
-    if not st.button("Delete for good", type="primary", key=key):
+    with st.container(key=f"danger-{key}"):
+        is_pressed = st.button("Delete for good", type="primary", key=key, disabled=not is_sure)
+    if not is_pressed:
         return
     with frame.shown_refusal(partial(_show_refusal, "Some may be deleted by now: look at the list again.")):
         answer = person.api.delete("/v1/documents", {"namespaceId": namespace, "filterConfig": config})
@@ -270,7 +268,7 @@ def show_index_again(person: session.Person, namespace: str, config: Json) -> No
                 _show_estimate(estimate)
                 queued = estimate["itemsQueued"]
         if st.button("Confirm", type="primary", key="index-again", disabled=not queued):
-            _start_resync(person, namespace, config)
+            start_resync(person, namespace, config)
 
 
 def _show_estimate(estimate: Json) -> None:
@@ -283,7 +281,7 @@ def _show_estimate(estimate: Json) -> None:
         st.caption(f"Without {format_count(report['documentsWithoutChunks'], 'document')} that have no text so far.")
 
 
-def _start_resync(person: session.Person, namespace: str, config: Json) -> None:
+def start_resync(person: session.Person, namespace: str, config: Json) -> None:
     with frame.shown_refusal(partial(_show_refusal, "Some may be queued by now: look at the list again.")):
         body = {"namespaceId": namespace, "filterConfig": config}
         response = widgets.post_once(person, "/v1/documents/resync", body)
@@ -300,22 +298,37 @@ def _show_refusal(advice: str, error: ApiError) -> None:
         st.caption(advice)
 
 
-def _show_metadata_form(person: session.Person, namespace: str, document: Json) -> None:
-    with st.form("metadata"):
-        typed = st.text_area("Metadata to set (JSON object; keys that are not named stay)", value="{}", height=120)
-        if not st.form_submit_button("Set metadata", icon=":material/save:"):
+METADATA_OPERATORS = {"$set": "Set", "$append": "Add to the list", "$remove": "Remove from the list"}
+
+
+def show_metadata_form(person: session.Person, namespace: str, config: Json, keys: Sequence[str]) -> None:
+    """Show the form of one metadata key of a filter's documents; `keys` are offered."""
+    with st.form("metadata", border=False):
+        hint = "Choose a key, or type a new one"
+        key = st.selectbox("Key", keys, index=None, accept_new_options=True, placeholder=hint)
+        operator = st.selectbox("Change", list(METADATA_OPERATORS), format_func=METADATA_OPERATORS.__getitem__)
+        value = st.text_input("Value", help="A number, true or false is stored as such; quote it to store text.")
+        if not st.form_submit_button("Change metadata", icon=":material/save:"):
             return
-        metadata = search_request.parse_object(typed)
-        if metadata is None:
-            st.error('That is not JSON. It is an object, such as {"team": "docs"}.')
+        if not key:
+            st.error("Choose a key, or type a new one.")
             return
         with frame.shown_refusal():
-            is_changed = _patch_document(person, namespace, document, {"metadata": metadata})["itemsUpdated"]
-            text = "Metadata set. Nothing was embedded again." if is_changed else "There was nothing to change."
-            frame.keep_outcome(text)
+            change = {"$metadata": {operator: {key: _read_value(value)}}}
+            changed = _patch_documents(person, namespace, config, change)["itemsUpdated"]
+            text = f"{format_count(changed, 'document')} changed. Nothing was embedded again."
+            frame.keep_outcome(text if changed else "There was nothing to change.")
             st.rerun()
 
 
-def _patch_document(person: session.Person, namespace: str, document: Json, data: Json) -> Json:
-    config = {"documentIds": [document["id"]]}
+def _read_value(text: str) -> Any:
+    """Read a number, boolean or quoted text; other text as it is."""
+    try:
+        value = json.loads(text)
+    except ValueError:
+        return text
+    return value if isinstance(value, str | int | float) else text
+
+
+def _patch_documents(person: session.Person, namespace: str, config: Json, data: Json) -> Json:
     return person.api.patch("/v1/documents", {"namespaceId": namespace, "filterConfig": config, "data": data})

@@ -11,7 +11,7 @@ import streamlit as st
 
 from ui import session
 from ui.client import Json
-from ui.parts import document_actions, failures, frame, hidden_passages, url_state, widgets
+from ui.parts import document_actions, failures, frame, hidden_passages, url_state, waiting, widgets
 from ui.parts.labels import (
     count_documents,
     document_label,
@@ -21,6 +21,7 @@ from ui.parts.labels import (
     source_title,
     time_ago,
 )
+from ui.parts.search_results import plain_text
 from ui.parts.widgets import escape_markdown
 
 HISTORY_PAGE = 20
@@ -68,11 +69,16 @@ def _version_label(entry: Json) -> str:
 CHUNK_PAGE = 50
 # Shown before and after a chunk.
 CONTEXT_CHARACTERS = 1500
+EXCERPT_CHARACTERS = 110
+ZOOM_WIDTHS = {"Fit": "100%", "150 %": "150%", "200 %": "200%"}
 CHUNK_STYLE = """<style>
 .chunk-text {white-space: pre-wrap; overflow-wrap: anywhere; font-size: .92rem; line-height: 1.55}
 .chunk-text mark {background: rgba(59,116,224,.22); color: inherit; padding: 1px 0}
 .chunk-text .overlap {background: rgba(217,140,31,.38)}
 .chunk-text .aside {opacity: .55}
+.st-key-chunk_list label {padding: .15rem 0}
+.st-key-chunk_page {overflow: auto}
+.st-key-chunk_page [data-testid="stElementContainer"] {width: %s !important; max-width: none}
 </style>"""
 
 
@@ -83,42 +89,81 @@ def show_chunks(person: session.Person, namespace: str, document: Json) -> None:
     query = {"namespaceId": namespace, "firstIndex": max(0, start - 1), "pageSize": CHUNK_PAGE + 2}
     chunks = person.api.get(f"/v1/documents/{document['id']}/chunks", **query)["chunks"]
     by_index = {chunk["index"]: chunk for chunk in chunks}
-    pages = {index: f" · page {chunk['page']}" if chunk["page"] else "" for index, chunk in by_index.items()}
-    titles = {
-        str(index): f"{index}{pages[index]} · {' '.join(chunk['content'].split())[:90]}"
-        for index, chunk in by_index.items()
-        if start <= index < start + CHUNK_PAGE
-    }
+    titles = {str(index): _chunk_title(by_index[index]) for index in by_index if start <= index < start + CHUNK_PAGE}
     if not titles:
         widgets.show_empty("No searchable chunks.", "A document has them once it is indexed and holds text.")
         return
-    label = f"Chunk ({document['documentProperties']['embeddingCount'] or len(titles):,} in all)"
-    choice: Json = {"default": next(iter(titles)), "options": titles, "always": True}
-    prefix = f"chunk-{document['id']}-{start}"
-    chosen = by_index[int(url_state.bind_field(st.selectbox, "chunk", label, prefix=prefix, **choice))]
-    with st.container(horizontal=True):
-        if start and st.button(f"Chunks before {start}", icon=":material/chevron_left:"):
-            session.go_to(chunk=str(start - CHUNK_PAGE))
-        end = start + CHUNK_PAGE
-        if chunks[-1]["index"] >= end and st.button(f"Chunks from {end}", icon=":material/chevron_right:"):
-            session.go_to(chunk=str(end))
-    left_column, right_column = st.columns([3, 2]) if chosen["page"] else (st.container(), None)
-    with left_column:
-        content = person.api.download_file(document.get("parsedTextFileUrl"))
-        text = content.decode("utf-8", "replace") if content is not None else None
-        st.html(CHUNK_STYLE + mark_chunk(text, chosen, by_index))
-        st.caption(
-            f"characters {chosen['start']:,} to {chosen['end']:,} · {format_count(chosen['tokens'], 'token')}"
-            + pages[chosen["index"]]
-            + " · orange: shared with the chunk before or after"
+    list_column, page_column = st.columns([2, 3])
+    with list_column:
+        label = f"Chunk ({document['documentProperties']['embeddingCount'] or len(titles):,} in all)"
+        excerpts = [
+            " ".join(plain_text(by_index[int(index)]["content"]).split())[:EXCERPT_CHARACTERS] for index in titles
+        ]
+        captions = [escape_markdown(excerpt) for excerpt in excerpts]
+        choice: Json = {"default": next(iter(titles)), "options": titles, "writes_default": True, "captions": captions}
+        prefix = f"chunk-{document['id']}-{start}"
+        with st.container(height=330 if len(titles) > 4 else "content", border=False, key="chunk_list"):
+            chosen = by_index[int(url_state.bind_field(st.radio, "chunk", label, prefix=prefix, **choice))]
+        with st.container(horizontal=True):
+            if start and st.button(f"Chunks before {start}", icon=":material/chevron_left:"):
+                session.go_to(chunk=str(start - CHUNK_PAGE))
+            end = start + CHUNK_PAGE
+            if chunks[-1]["index"] >= end and st.button(f"Chunks from {end}", icon=":material/chevron_right:"):
+                session.go_to(chunk=str(end))
+    has_page = bool(chosen["page"]) and widgets.is_pdf(document)
+    with list_column if has_page else page_column:
+        _show_text(person, namespace, document, chosen, by_index)
+    if has_page:
+        with page_column:
+            _show_page(person, namespace, document["id"], chosen, chunks)
+
+
+def _chunk_title(chunk: Json) -> str:
+    page = f" · page {chunk['page']}" if chunk["page"] else ""
+    return f"{chunk['index']}{page} · {format_count(chunk['tokens'], 'token')}{' · hidden' if chunk['hidden'] else ''}"
+
+
+def _show_text(person: session.Person, namespace: str, document: Json, chosen: Json, by_index: dict[int, Json]) -> None:
+    """Show a chunk as rendered Markdown, or its source with the text around it."""
+    with st.container(horizontal=True, vertical_alignment="center"):
+        is_source = st.toggle("Source, with the text around it", key="chunk_source")
+        if not chosen["hidden"]:
+            with st.popover("Hide from search", icon=":material/visibility_off:"):
+                hidden_passages.offer_hiding(person, namespace, document["id"], chosen["index"], "document")
+    if chosen["hidden"]:
+        st.warning("Hidden from search. Documents lists hidden passages.", icon=":material/visibility_off:")
+    if not is_source:
+        st.markdown(render_markdown(chosen["content"]))
+        return
+    content = person.api.download_file(document.get("parsedTextFileUrl"))
+    text = content.decode("utf-8", "replace") if content is not None else None
+    st.html(CHUNK_STYLE % "100%" + mark_chunk(text, chosen, by_index))
+    st.caption(f"characters {chosen['start']:,} to {chosen['end']:,} · orange: shared with the chunk before or after")
+
+
+def render_markdown(content: str) -> str:
+    """Return a document's Markdown without links, pictures, HTML and Streamlit's own marks."""
+    text = re.sub(r"!?\[([^\]\n]*)\]\([^)\n]*\)", r"\1", content).replace("<", "&lt;").replace("![", "!\\[")
+    text = re.sub(r"^ {0,3}#{1,6} +(.+)$", r"**\1**  ", text, flags=re.MULTILINE)
+    return re.sub(r"\\*([$]|:(?=[A-Za-z/\[])|(?<=\])[:(])", r"\\\1", text)  # "\\" before it would escape "\"
+
+
+def _show_page(person: session.Person, namespace: str, document: str, chosen: Json, chunks: list[Json]) -> None:
+    """Show the chunk's page, with the chunk shaded; other pages lead to their chunks."""
+    pages = {chunk["page"]: chunk["index"] for chunk in reversed(chunks) if chunk["page"]}
+    former = max((page for page in pages if page < chosen["page"]), default=None)
+    following = min((page for page in pages if page > chosen["page"]), default=None)
+    with st.container(horizontal=True, vertical_alignment="center"):
+        for label, page, icon in (("Previous", former, "chevron_left"), ("Next", following, "chevron_right")):
+            turn = partial(session.set_parameters, chunk=str(pages.get(page, 0)))
+            options: Json = {"icon": f":material/{icon}:", "key": f"page-{label}", "disabled": page is None}
+            st.button(f"{label} page", on_click=turn, **options)
+        zoom = st.segmented_control(
+            "Zoom", list(ZOOM_WIDTHS), default="Fit", required=True, label_visibility="collapsed"
         )
-        if chosen["hidden"]:
-            st.warning("Hidden from search. Documents lists hidden passages.", icon=":material/visibility_off:")
-        else:
-            hidden_passages.offer_hiding(person, namespace, document["id"], chosen["index"], "document")
-    if right_column is not None and widgets.is_pdf(document):
-        with right_column:
-            widgets.show_page_image(person, namespace, document["id"], chosen["page"], chosen["index"])
+    st.html(CHUNK_STYLE % ZOOM_WIDTHS[zoom or "Fit"])
+    with st.container(height="content" if zoom == "Fit" else 720, border=False, key="chunk_page"):
+        widgets.show_page_image(person, namespace, document, chosen["page"], chosen["index"])
 
 
 def mark_chunk(text: str | None, chunk: Json, others: dict[int, Json]) -> str:
@@ -191,9 +236,14 @@ STATUS_TEXTS = {
 def show_document(person: session.Person, namespace: str, document_id: str) -> None:
     widgets.link_back("All documents", "document", "chunk", "tab")
     frame.show_outcome()
-    documents = person.api.list_documents(namespace, {"documentIds": [document_id]}, size=1, include=LINK_FIELDS)[
-        "documents"
-    ]
+    count, packed = partial(person.api.list_documents, namespace), {"documentArchiveIds": [document_id]}
+    answers = waiting.ask_in_parallel(
+        {
+            "document": partial(count, {"documentIds": [document_id]}, size=1, include=LINK_FIELDS),
+            "packed": partial(count, packed, include=["statsByStatus"]),
+        }
+    )
+    documents = (answers["document"] or {})["documents"]
     if not documents:
         advice = "It was deleted, or it lies in another namespace or tenant, or the user you see as may not see it."
         widgets.show_empty("There is no such document here.", advice)
@@ -204,10 +254,10 @@ def show_document(person: session.Person, namespace: str, document_id: str) -> N
     _show_head(document)
     if cause := document["failureCause"]:
         config = {"documentIds": [document["id"]]}
-        if result := failures.offer_retries(person, namespace, {cause: 1}, document["id"], config):
+        if result := failures.offer_retries(person, namespace, failures.Causes({cause: 1}, {}), document["id"], config):
             frame.keep_outcome(result)
             st.rerun()
-    _show_links(person, namespace, document)
+    _show_links(person, document, count_documents(answers["packed"] or {}))
     pages = {
         "Chunks": show_chunks,
         **({PAGES_TO_CHECK_TITLE: show_pages_to_check} if document["documentProperties"]["pagesToCheck"] else {}),
@@ -222,19 +272,21 @@ def show_document(person: session.Person, namespace: str, document_id: str) -> N
 
 def _show_head(document: Json) -> None:
     st.header(escape_markdown(document_label(document["name"])))
-    widgets.status_badge(document["ingestionStatus"])
-    if document["ingestionError"]:
-        st.error(escape_markdown(document["ingestionError"]), icon=":material/error:")
     chunks = document["documentProperties"]["embeddingCount"]
     is_indexed = chunks is not None and document["ingestionStatus"] == "SUCCESS"
-    indexed = f" {format_count(chunks, 'chunk')}." if is_indexed else ""
-    synced = f" Last synced {time_ago(document['lastSyncedAt'])}." if document["lastSyncedAt"] else ""
-    st.caption(f"{STATUS_TEXTS.get(document['ingestionStatus'], '')}{indexed}{synced}")
+    facts = [STATUS_TEXTS.get(document["ingestionStatus"], "")]
+    facts += [f"{format_count(chunks, 'chunk')}."] if is_indexed else []
+    facts += [f"Last synced {time_ago(document['lastSyncedAt'])}."] if document["lastSyncedAt"] else []
     if "access" in document or "accessStatus" in document:
-        st.caption(f"Access: {document_actions.summarize_access(document)}")
+        facts.append(document_actions.summarize_access(document))
+    with st.container(horizontal=True, vertical_alignment="center"):
+        widgets.status_badge(document["ingestionStatus"])
+        st.caption(" ".join(facts), width="content")
+    if document["ingestionError"]:
+        st.error(escape_markdown(document["ingestionError"]), icon=":material/error:")
 
 
-def _show_links(person: session.Person, namespace: str, document: Json) -> None:
+def _show_links(person: session.Person, document: Json, packed_count: int) -> None:
     with st.container(horizontal=True, vertical_alignment="center"):
         if source := find_source_url(document):
             st.link_button("Open source", source, icon=":material/open_in_new:")
@@ -242,12 +294,6 @@ def _show_links(person: session.Person, namespace: str, document: Json) -> None:
             st.link_button("Raw file", document["rawFileUrl"], icon=":material/download:")
         if document.get("parsedTextFileUrl"):
             st.link_button("Parsed text", document["parsedTextFileUrl"], icon=":material/description:")
-        with st.popover("Share", icon=":material/link:"):
-            st.write("Whoever may sign in here and see this namespace opens the same document by this link.")
-            page_url = (st.context.url or "/documents").partition("?")[0]
-            link = f"{page_url}?namespace={namespace}&document={document['id']}"
-            st.code(link, language=None, wrap_lines=True)
-    with st.container(horizontal=True):
         if person.may("search"):
             query = {"document": document["id"], "tab": "Why not found?"}
             widgets.link_page("search", "Why is this not found?", "troubleshoot", **query)
@@ -255,9 +301,8 @@ def _show_links(person: session.Person, namespace: str, document: Json) -> None:
             widgets.link_page("runs", "Its last run", run=document["ingestJobRun"]["id"])
         if document["archive"]:
             widgets.link_page("documents", "Parent archive", "unarchive", document=document["archive"]["id"])
-        packed = {"documentArchiveIds": [document["id"]]}
-        if number := count_documents(person.api.list_documents(namespace, packed, include=["statsByStatus"])):
-            label = f"{format_count(number, 'document')} in this archive"
+        if packed_count:
+            label = f"{format_count(packed_count, 'document')} in this archive"
             widgets.link_page("documents", label, "folder_zip", archive=document["id"])
 
 

@@ -15,107 +15,127 @@ import streamlit as st
 
 from ui import session
 from ui.client import ApiError, Json
-from ui.parts import api_schema, search_request, url_state, waiting
+from ui.parts import document_kinds, search_request, url_state, waiting
 from ui.parts.labels import STATUS_LABELS, format_value, offered_sources, source_title
 from ui.parts.widgets import escape_markdown
 
-# Newest first.
+# Only the newest connections are offered.
 MAX_OFFERED_CONNECTIONS = 50
-# Content services add their own.
-BASIC_TYPES = ("TEXT", "FILE", "URL")
 DOCUMENT_STATUSES = ("SUCCESS", "FAILED", "QUEUED", "PROCESSING", "CANCELLED", "QUEUED_FOR_RESYNC", "BACKLOG")
-PRIMARY_PARAMETERS = ("q", "site", "status", "quality", "metadata")
-# Of the expander, without the metadata.
-SECONDARY_PARAMETERS = ("source", "type", "connection", "from", "to", "external", "archive", "removal", "access")
+FILTER_PARAMETERS = (
+    *("q", "status", "kind", "source", "site", "language", "connection", "quality", "metadata"),
+    *("from", "to", "archive", "removal", "access", "cause"),
+)
+LANGUAGE_FIELD, TYPE_FIELD = "document.language", "document.mimeType"
+DRAWER_KEY = "filter_drawer"
 _bind_field = partial(url_state.bind_field, prefix="find")
-TO_CHECK: Json = {"field": "document.textQuality", "op": "lt", "value": 0.8}
+LOW_QUALITY_CONDITION: Json = {"field": "document.textQuality", "op": "lt", "value": 0.8}
 _DOCUMENT_ID_PATTERN = re.compile(r"doc_[0-9a-z]+")
 
 
-def show_filters(person: session.Person, namespace: str, sites: Mapping[str, int]) -> Json | None:
-    """Return the filterConfig of the form; None if invalid. `sites` counts the pages of each site."""
-    linked = session.read_parameter("site")
-    options = list(dict.fromkeys([*sites, *([linked] if linked else [])]))
-    columns = iter(st.columns([5, 3, 4, 3] if options else [5, 4, 2], vertical_alignment="bottom"))
-    hint: Json = {"type": "search", "icon": ":material/search:", "placeholder": "Piece of the name, URL or ID"}
-    text = _bind_field(next(columns).text_input, "q", "Find documents", max_chars=200, **hint)
-    site = None
-    if options:
-        names = {host: f"{host} ({sites[host]:,})" if host in sites else host for host in options}
-        choice: Json = {"default": None, "options": names, "placeholder": "All sites"}
-        site = _bind_field(next(columns).selectbox, "site", "Site", **choice)
-    words = {status: STATUS_LABELS[status][0].capitalize() for status in DOCUMENT_STATUSES}
-    choice = {"default": [], "options": words, "placeholder": "All statuses"}
-    states = _bind_field(next(columns).multiselect, "status", "Status", **choice)
-    about = "Documents with pages whose text may be wrong or missing."
-    is_check = _bind_field(next(columns).toggle, "quality", "Pages to check", default=False, word="check", help=about)
-    opened = any(session.read_parameter(name) for name in SECONDARY_PARAMETERS)
-    with st.expander("More filters", icon=":material/filter_alt:", expanded=opened):
-        extra_filter = _show_more_filters(person, namespace)
-    if extra_filter is None:
+def count_all(person: session.Person, namespace: str) -> Json:
+    """Count the documents of a namespace by status, source, site, language and media type."""
+    statistics, facets = ("statsByStatus", "statsBySource", "statsBySite"), (LANGUAGE_FIELD, TYPE_FIELD)
+    return person.api.list_documents(namespace, {}, include=statistics, facets=facets, recent=True)
+
+
+def show_search() -> str:
+    """Show the field that finds documents, and on phones the button of the filters; return the text."""
+    hint: Json = {"type": "search", "icon": ":material/search:", "placeholder": "Part of the name, URL or ID"}
+    text = str(_bind_field(st.text_input, "q", "Find documents", max_chars=200, **hint))
+    with st.container(key="drawer_button"):
+        st.toggle("Filters", key=DRAWER_KEY)
+    return text
+
+
+def show_filters(person: session.Person, namespace: str, totals: Json, text: str) -> Json | None:
+    """Show the facets and filters; return the filterConfig with the found `text`, None if invalid."""
+    facets = {name: {item["value"]: item["count"] for item in values} for name, values in totals["facets"].items()}
+    types: dict[str, list[str]] = {}
+    for media_type in facets[TYPE_FIELD]:
+        types.setdefault(document_kinds.find_kind(media_type), []).append(media_type)
+    by_kind = {
+        kind: sum(facets[TYPE_FIELD][name] for name in types[kind]) for kind in document_kinds.KINDS if kind in types
+    }
+    by_status = {entry["status"]: entry["totalCount"] for entry in totals["statsByStatus"]}
+    by_source = {entry["source"]: entry["totalCount"] for entry in totals["statsBySource"]}
+    words = {status: STATUS_LABELS[status][0] for status in DOCUMENT_STATUSES}
+    states = _choose_values("status", "Status", by_status, words)
+    kinds = _choose_values("kind", "Kind", by_kind, document_kinds.TITLES)
+    titles = {name: source_title(name) for name in (*by_source, *offered_sources())}
+    sources = _choose_values("source", "Source", by_source, titles)
+    by_site = {entry["site"]: f"{entry['site']} ({entry['totalCount']:,})" for entry in totals["statsBySite"]}
+    site = _choose_one("site", "Site", by_site)
+    linked = filter(None, (session.read_parameter("language") or "").split(","))
+    titles = {name: name for name in (*facets[LANGUAGE_FIELD], *linked)}
+    languages = _choose_values("language", "Language", facets[LANGUAGE_FIELD], titles)
+    connections = list_connections(person, namespace)["connections"]
+    connection = _choose_one("connection", "Connection", {item["id"]: item["name"] for item in connections})
+    hint: Json = {"true_value": "check", "help": "Documents with pages whose text may be wrong or missing."}
+    only_low_quality = _bind_field(st.toggle, "quality", "Pages to check", default=False, **hint)
+    day: Json = {"default": None, "value": None, "format": "YYYY-MM-DD"}
+    with st.expander("More filters", icon=":material/filter_alt:", expanded=any(map(session.read_parameter, _MORE))):
+        since = _bind_field(st.date_input, "from", "Added since", **day)
+        until = _bind_field(st.date_input, "to", "Added until", **day)
+        awaits_removal = _bind_field(st.toggle, "removal", "Deleted at source (pending confirmation)", default=False)
+        unknown = _bind_field(st.toggle, "access", "Access unknown", default=False, true_value="unknown")
+        archive = _bind_field(st.text_input, "archive", "Parent archive (ID)")
+        metadata = show_filter("metadata")
+    if metadata is None:
         return None
-    leaves = [*([TO_CHECK] if is_check else []), *extra_filter.pop("where")]
+    leaves = [*([LOW_QUALITY_CONDITION] if only_low_quality else []), *_date_conditions(since, until)]
+    if kinds:
+        chosen_types = [name for kind in kinds for name in types.get(kind, [])]
+        leaves.append({"field": TYPE_FIELD, "op": "in", "value": chosen_types or [""]})
+    if languages:
+        leaves.append({"field": LANGUAGE_FIELD, "op": "in", "value": languages})
     config: Json = {
-        "documentIds" if _DOCUMENT_ID_PATTERN.fullmatch(text) else "text": [text]
-        if _DOCUMENT_ID_PATTERN.fullmatch(text)
-        else text,
+        **({"documentIds": [text]} if _DOCUMENT_ID_PATTERN.fullmatch(text) else {"text": text}),
         "documentIngestionStatuses": states,
+        "documentIngestionSources": sources,
         "sites": [site] if site else [],
+        "documentConnectionIds": [connection] if connection else [],
+        "documentArchiveIds": [archive] if archive else [],
+        "metadata": metadata,
+        "awaitingRemoval": awaits_removal,
+        "accessStatuses": ["UNKNOWN"] if unknown else [],
         "where": {"all": leaves} if leaves else None,
-        **extra_filter,
     }
     return {name: value for name, value in config.items() if value}
 
 
-def clear_filters() -> None:
-    session.set_parameters(cursor=None, **dict.fromkeys((*PRIMARY_PARAMETERS, *SECONDARY_PARAMETERS)))
+_MORE = ("from", "to", "removal", "access", "archive")
 
 
-def _show_more_filters(person: session.Person, namespace: str) -> Json | None:
-    columns = st.columns(3)
-    titles = {name: source.title for name, source in offered_sources().items()}
-    sources = _bind_field(columns[0].multiselect, "source", "Source", default=[], options=titles)
-    kinds = [*BASIC_TYPES, *(f"{name}_DOCUMENT" for name in api_schema.known_services())]
-    types = _bind_field(columns[1].multiselect, "type", "Type", default=[], options=kinds, format_func=_type_label)
-    names = _connection_names(person, namespace)
-    choice: Json = {"default": None, "options": names, "placeholder": "All connections"}
-    connection = _bind_field(columns[2].selectbox, "connection", "Connection", **choice)
-    cells = st.columns(4)
-    day: Json = {"default": None, "value": None, "format": "YYYY-MM-DD"}
-    since = _bind_field(cells[0].date_input, "from", "Added since", **day)
-    until = _bind_field(cells[1].date_input, "to", "Added until", **day)
-    external = _bind_field(cells[2].text_input, "external", "External IDs (comma-separated)")
-    archive = _bind_field(cells[3].text_input, "archive", "Parent archive (ID)")
-    metadata = show_filter("metadata")
-    left_column, right_column = st.columns(2)
-    waiting = _bind_field(left_column.toggle, "removal", "Deleted at source (pending confirmation)", default=False)
-    unknown = _bind_field(right_column.toggle, "access", "Access unknown", default=False, word="unknown")
-    if metadata is None:
-        return None
-    return {
-        "documentIngestionSources": sources,
-        "documentTypes": types,
-        "documentConnectionIds": [connection] if connection else [],
-        "documentExternalIds": [part.strip() for part in external.split(",") if part.strip()],
-        "documentArchiveIds": [archive] if archive else [],
-        "metadata": metadata,
-        "awaitingRemoval": waiting,
-        "accessStatuses": ["UNKNOWN"] if unknown else [],
-        "where": _date_conditions(since, until),
+def _choose_values(name: str, label: str, counts: Mapping[str, int], titles: Mapping[str, str]) -> list[str]:
+    """Show the values with their counts; return the chosen ones. A single value is no choice."""
+    chosen = [*(session.read_parameter(name) or "").split(","), *(st.session_state.get(f"find_{name}") or [])]
+    options = {
+        value: f"{escape_markdown(titles[value])} ({counts.get(value, 0):,})"
+        for value in [*titles]
+        if value in counts or value in chosen
     }
+    if len(options) < 2 and not any(value in options for value in chosen):
+        return []
+    return list(_bind_field(st.pills, name, label, default=[], options=options, selection_mode="multi", wrap=True))
 
 
-def _connection_names(person: session.Person, namespace: str) -> dict[str, str]:
-    """Return connection names by id; only the id of the address without the right to list them."""
-    linked = session.read_parameter("connection")
-    names = {linked: linked} if linked else {}
-    with suppress(ApiError):  # the other filters serve all the same
-        if person.may("connections:read"):
-            connections = person.api.get("/v1/connections", namespaceId=namespace, pageSize=MAX_OFFERED_CONNECTIONS)[
-                "connections"
-            ]
-            names |= {connection["id"]: connection["name"] for connection in connections}
-    return names
+def _choose_one(name: str, label: str, titles: Mapping[str, str]) -> str | None:
+    linked = session.read_parameter(name)
+    options = {**({linked: linked} if linked else {}), **titles}
+    choice: Json = {"default": None, "options": options, "placeholder": f"All {label.lower()}s"}
+    return _bind_field(st.selectbox, name, label, **choice) if options else None
+
+
+def clear_filters() -> None:
+    session.set_parameters(cursor=None, **dict.fromkeys(FILTER_PARAMETERS))
+
+
+def list_connections(person: session.Person, namespace: str) -> Json:
+    if person.may("connections:read"):
+        with suppress(ApiError):  # the other filters still work
+            return person.api.recall("/v1/connections", namespaceId=namespace, pageSize=MAX_OFFERED_CONNECTIONS)
+    return {"connections": []}
 
 
 def _date_conditions(since: date | None, until: date | None) -> list[Json]:
@@ -127,10 +147,6 @@ def _date_conditions(since: date | None, until: date | None) -> list[Json]:
         day = (until + timedelta(days=1)).isoformat()
         leaves.append({"field": "document.createdAt", "op": "lt", "value": day})
     return leaves
-
-
-def _type_label(name: str) -> str:
-    return {"TEXT": "Text", "FILE": "File", "URL": "Web page"}.get(name, source_title(name.removesuffix("_DOCUMENT")))
 
 
 MAX_FACET_KEYS, MAX_FACET_VALUES = 8, 10
@@ -189,7 +205,7 @@ def _count_values(person: session.Person, namespace: str, config: Json, chosen: 
 def count_facets(person: session.Person, namespace: str, config: Json, fields: Sequence[str]) -> Json:
     """Count documents per value of each field; empty for unsupported fields."""
     try:
-        return dict(person.api.list_documents(namespace, config, facets=fields)["facets"])
+        return dict(person.api.list_documents(namespace, config, facets=fields, recent=True)["facets"])
     except ApiError as error:
         if error.status != 400:
             raise

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import streamlit as st
@@ -38,29 +38,63 @@ CAUSE_REMEDIES = {
     "NO_TEXT": Remedy("picture without text", "pictures without text", "Retry with OCR"),
     "PASSWORD": Remedy("file with a password", "files with a password", "Give the password"),
     "CONNECTION": Remedy("document to authorize", "documents to authorize", page=("connections", "Reconnect")),
-    "PAGE_MISSING": Remedy("page that its site does not have", "pages that their sites do not have"),
+    "PAGE_MISSING": Remedy("page that its site does not have", "pages that their sites do not have", None),
     "NOT_ANSWERING": Remedy("document whose source did not answer", "documents whose source did not answer"),
     "UNREADABLE": Remedy("file that cannot be read", "files that cannot be read", None, UPLOAD_PAGE),
     "OTHER": Remedy("other failure", "other failures"),
 }
 
 
-def count_causes(person: session.Person, namespace: str) -> Json:
-    """Count the namespace's failed documents by cause, most frequent first."""
+# Failed documents whose errors are compared.
+MAX_COMPARED_ERRORS = 50
+
+
+class Causes(NamedTuple):
+    """Failed documents by cause, most frequent first, and the error by cause where all documents share it."""
+
+    counts: Mapping[str, int]
+    reasons: Mapping[str, str]
+
+
+def list_failed(person: session.Person, namespace: str) -> Json:
     failed = {"documentIngestionStatuses": ["FAILED"]}
-    data = person.api.list_documents(namespace, failed, facets=[CAUSE_FIELD])
-    return {facet["value"]: facet["count"] for facet in data["facets"][CAUSE_FIELD]}
+    return person.api.list_documents(namespace, failed, size=MAX_COMPARED_ERRORS, facets=[CAUSE_FIELD], recent=True)
 
 
-def count_of(failures: list[Json]) -> dict[str, int]:
-    """Convert a job run's failures to counts by cause."""
-    return {failure["cause"]: failure["count"] for failure in failures}
+def find_causes(failed: Json | None) -> Causes:
+    """Return the causes of the answer of `list_failed`."""
+    if failed is None:
+        return Causes({}, {})
+    counts = {facet["value"]: facet["count"] for facet in failed["facets"][CAUSE_FIELD]}
+    errors = [(document["failureCause"], document["ingestionError"]) for document in failed["documents"]]
+    return Causes(counts, shared_reasons(errors, counts))
+
+
+def shared_reasons(errors: Sequence[tuple[str, str | None]], counts: Mapping[str, int]) -> dict[str, str]:
+    """Return the error by cause if all `counts` documents of the cause are listed with the same one."""
+    reasons = {}
+    for cause, count in counts.items():
+        own_errors = [error for name, error in errors if name == cause]
+        if len(own_errors) == count and len(set(own_errors)) == 1 and own_errors[0]:
+            reasons[cause] = own_errors[0]
+    return reasons
+
+
+def count_open(failures: list[Json]) -> dict[str, int]:
+    """Count a job run's failed documents by cause, without those that a later job run has taken."""
+    return {failure["cause"]: failure["open"] for failure in failures if failure["open"]}
 
 
 def show_causes(
-    person: session.Person, counts: Mapping[str, int], key: str, *, scope: str = "documents:write", linked: bool = True
+    person: session.Person,
+    counts: Mapping[str, int],
+    key: str,
+    *,
+    scope: str = "documents:write",
+    linked: bool = True,
+    reasons: Mapping[str, str] | None = None,
 ) -> Retry | None:
-    """Show each cause with its remedy; return the retry whose button is pressed."""
+    """Show each cause with its remedy and shared reason; return the retry whose button is pressed."""
     # `scope`: right for a retry. `linked`: link to the list of documents.
     pressed = None
     for cause, count in counts.items():
@@ -71,6 +105,8 @@ def show_causes(
                 widgets.link_page("documents", text, "error", status="FAILED", cause=cause)
             else:
                 st.markdown(f":material/error: {text}", width="content")
+            if reason := (reasons or {}).get(cause):
+                st.caption(escape_markdown(reason), width="content")
             if remedy.page:
                 widgets.link_page(*remedy.page, "arrow_forward")
             label = (remedy.retry or "").replace("Retry", "Retry all" if count > 1 else "Retry", 1)
@@ -99,10 +135,10 @@ def where_cause(cause: str) -> Json:
 
 
 def offer_retries(
-    person: session.Person, namespace: str, counts: Mapping[str, int], key: str, config: Json | None = None
+    person: session.Person, namespace: str, causes: Causes, key: str, config: Json | None = None
 ) -> str | None:
     """Show causes with retries; return the result of a started retry as text, else None."""
-    retry = show_causes(person, counts, key, linked=config is None)
+    retry = show_causes(person, causes.counts, key, linked=config is None, reasons=causes.reasons)
     if retry is None:
         return None
     body = {"namespaceId": namespace, "filterConfig": config or {"where": where_cause(retry.cause)}, **retry.changes}

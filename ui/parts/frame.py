@@ -14,7 +14,7 @@ import streamlit as st
 
 from ui import session, sign_in_page
 from ui.client import ApiError, Json
-from ui.parts import widgets
+from ui.parts import waiting, widgets
 from ui.parts.labels import format_count
 from ui.parts.widgets import escape_markdown, format_code
 
@@ -60,12 +60,16 @@ def _open_provider() -> None:
 PAGE_STYLE = """<style>
 [data-testid="stElementToolbar"] button[aria-label="Download as CSV"] {display: none}
 [data-testid="stMainBlockContainer"] {padding-top: 3.5rem; max-width: 76rem}
-[data-testid="stPageLink"] p {white-space: normal}
+[data-testid="stSidebarHeader"] {height: 1.5rem; margin-bottom: 0}
+[data-testid="stSidebarUserContent"] [data-testid="stVerticalBlock"] {gap: .5rem}
+[data-testid="stMainBlockContainer"] h1 {padding-top: .25rem} [data-testid="stPageLink"] p {white-space: normal}
 div[data-testid="stCaptionContainer"] {opacity: .8}
-button[data-testid^="stBaseButton-primary"]:not(:disabled) {
-background-color: #2456c9; border-color: #2456c9; color: #fff}
-button[data-testid^="stBaseButton-primary"]:not(:disabled):hover {background-color: #1c46a8}
-@media (max-width: 640px) {
+button[data-testid^="stBaseButton-primary"]:not(:disabled) {background: #2456c9; border-color: #2456c9; color: #fff}
+[data-testid="stMultiSelect"] :has(> span[title]) {background-color: #2456c9; color: #fff}
+[class*="st-key-danger"] button:not(:disabled) {background-color: #b3261e; border-color: #b3261e; color: #fff}
+button[data-testid^="stBaseButton-primary"]:not(:disabled):hover {background: #1c46a8}
+@media (min-width: 641px) {.st-key-drawer_button {display: none}}
+@media (max-width: 640px) {[data-testid="stColumn"]:has(.st-key-drawer_closed) {display: none}
 [data-testid="stMainBlockContainer"] {padding-left: 1rem; padding-right: 1rem}
 }
 @media (max-width: 1000px) {
@@ -98,6 +102,19 @@ def show_head(person: session.Person, title: str) -> str:
     left_column.title(title)
     with right_column:
         return choose_namespace(person)
+
+
+def ask_early(person: session.Person) -> None:
+    """Send the first requests of every page in parallel; their answers are recalled."""
+    linked = session.read_parameter("namespace") or st.session_state.get(session.NAMESPACE_KEY)
+    # One answer of each run is fresh: it says whether the key has ended.
+    path = "/v1/problems" if person.may("ingest:read") else "/v1/keys/current"
+    fresh = partial(person.api.recall, path, is_fresh=True)
+    try:
+        waiting.ask_in_parallel({"fresh": fresh, "space": lambda: session.find_namespace(person, linked) or {}})
+    except ApiError as error:  # the page shows the others
+        if session.key_has_ended(error):
+            raise
 
 
 def choose_namespace(person: session.Person) -> str:

@@ -20,12 +20,12 @@ def offer_hiding(person: session.Person, namespace: str, document: str, chunk: i
     if not person.may("documents:write"):
         return
     key = f"hide-{key_prefix}-{document}-{chunk}"
-    with st.popover("Hide from search", icon=":material/visibility_off:", key=f"{key}-form"):
-        st.text_input("Reason, which others see", placeholder="Prices of last year", max_chars=500, key=f"{key}-reason")
+    hint: Json = {"placeholder": "Prices of last year", "max_chars": 500}
+    hide = partial(_hide_passage, person, namespace, document, chunk, key)
+    with st.form(f"{key}-form", border=False):
+        st.text_input("Hide from search for this reason, which others see", key=f"{key}-reason", **hint)
         st.checkbox("The whole document", key=f"{key}-whole")
-        st.button(
-            "Hide", key=key, type="primary", on_click=_hide_passage, args=(person, namespace, document, chunk, key)
-        )
+        st.form_submit_button("Hide", key=key, icon=":material/visibility_off:", on_click=hide)
 
 
 def _hide_passage(person: session.Person, namespace: str, document: str, chunk: int, key: str) -> None:
@@ -36,8 +36,8 @@ def _hide_passage(person: session.Person, namespace: str, document: str, chunk: 
     body: Json = {"namespaceId": namespace, "reason": reason}
     body |= {} if st.session_state[f"{key}-whole"] else {"chunkIndex": chunk}
     with frame.shown_refusal(frame.toast_error):
-        person.api.post(f"/v1/documents/{document}/hidden-passages", body)
-        st.toast("Hidden from search. Documents lists hidden passages.", icon=":material/visibility_off:")
+        answer = person.api.call("POST", f"/v1/documents/{document}/hidden-passages", body=body)
+        st.toast(f"{answer.message}. Documents lists hidden passages.", icon=":material/visibility_off:")
 
 
 def show_hidden(person: session.Person, namespace: str) -> None:

@@ -44,7 +44,7 @@ def read_passage(content: str, header: str = "") -> Passage:
 
 
 def build_table(passage: Passage, mark: Callable[[str], str]) -> str:
-    """Return the rows with most marked words as an HTML table; "" if no row has any beside text."""
+    """Return the rows with most marked words as an HTML table; "" if no row has one in addition to text."""
     # `mark` escapes a cell and marks the query's words.
     marked = [[mark(cell) for cell in row] for row in passage.rows]
     counts = [sum(cell.count("<mark>") for cell in row) for row in marked]

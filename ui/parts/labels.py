@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Literal
@@ -33,11 +34,12 @@ STATUS_LABELS: dict[str, tuple[str, Color, str]] = {
     "DELIVERED": ("Delivered", "green", "check_circle"),
     "HEALTHY": ("Healthy", "green", "check_circle"),
     "FAILING": ("Failing", "red", "error"),
+    "NOT_STARTED": ("Not started", "red", "error"),
     "UNKNOWN": ("No outcome yet", "gray", "help"),
 }
 
 ACTIVE_STATUSES = frozenset({"QUEUED", "PRE_PROCESSING", "PROCESSING"})
-# Of ended job runs; the status describes others.
+# Outcomes of ended job runs; an unended job run shows its status.
 RUN_OUTCOMES = ("SUCCEEDED", "COMPLETED_WITH_FAILURES", "FAILED", "CANCELLED")
 PIPELINE_STEPS = ("discover", "fetch", "parse", "chunk", "embed", "upsert")
 DOCUMENT_STAGES = ("found", "fetched", "parsed", "chunked", "embedded", "upserted")
@@ -51,7 +53,7 @@ class Source:
     path: str
 
 
-# Content services follow from the API.
+# The API adds the content services.
 _BASIC_SOURCES = {
     "TEXT": Source("Text", "text"),
     "LOCAL_FILE": Source("File", "file"),
@@ -158,6 +160,11 @@ def format_cost(reports: list[dict[str, Any]]) -> str:
     return f"about {sum(cost['amount'] for cost in costs):,.4f} {costs[0]['currency']}"
 
 
+def name_of(names: Mapping[str, str], object_id: str | None) -> str:
+    """Return the object's name, else its id; "" without an id."""
+    return names.get(object_id, object_id) if object_id else ""
+
+
 def document_label(name: str | None) -> str:
     """Return a document's name in one line, or a placeholder."""
     return " ".join((name or "").split()) or "without a name"
@@ -189,9 +196,9 @@ def document_counts(data: dict[str, Any]) -> str:
     return f"{total}: {per_status}" if groups else total
 
 
-# By minutes between ingestions.
+# Labels by minutes between ingestions.
 INTERVAL_LABELS = {
-    None: "Only when asked for",
+    None: "Only on request",
     15: "Every 15 minutes",
     60: "Every hour",
     360: "Every 6 hours",
@@ -208,7 +215,7 @@ def timing_of(schedule: dict[str, Any]) -> str:
 def due_in(schedule: dict[str, Any]) -> str:
     if schedule["nextRunAt"]:
         return f"in {span_until(schedule['nextRunAt'])}"
-    return "paused" if schedule["paused"] else "never while the connection is not active"
+    return "paused" if schedule["paused"] else "not while the connection is inactive"
 
 
 def interval_label(minutes: int | None) -> str:

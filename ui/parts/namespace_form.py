@@ -1,11 +1,9 @@
-"""Form of a namespace, built from the API's schema.
-
-The API tests storage, index and model before it saves; a refusal names the field.
-"""
+"""Form of a namespace, built from the API's schema, with a test of each part."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import cycle
 from typing import TYPE_CHECKING, Any
 
 import streamlit as st
@@ -38,31 +36,32 @@ NO_PROVIDER = "none"
 DEFAULT_PROVIDERS = ("LOCAL", "PGVECTOR", "BUILTIN")
 # Stored vectors depend on them.
 REEMBEDDING_AREAS = frozenset({"vectorStorageConfig", MODEL_AREA})
+TESTED_AREAS = frozenset({*REEMBEDDING_AREAS, "fileStorageConfig", "rerankConfig"})
 SECRET_FIELDS = frozenset({"secretAccessKey", "accessKeyId", "apiKey", "clientSecret"})
+# Sent for a stored secret that answers omit.
+STORED_MASK = "••••"
 _SAVE_COUNT_KEY = "namespace_saves"
-# Masks of longer secrets show the last four characters.
-MIN_TAIL_CHARACTERS = 12
 
 
 def show_form(person: session.Person, space: Json | None) -> Json | None:
     """Show the form for a new or existing namespace; return the namespace once saved."""
-    # Text fields are in a Streamlit form. Outside of a form, a secret in a field that is left with Tab towards its own
-    # button is lost (streamlit#5659).
+    # Outside of a Streamlit form, a secret in a field that is left with Tab towards a button is lost (streamlit#5659).
     stored = space or {}
+    name = st.text_input("Name", value=stored.get("name", ""), max_chars=200, key=f"{_field_prefix(stored)}.name")
+    body: Json = {"name": name} if name != stored.get("name") else {}
+    containers: dict[str, DeltaGenerator] = {"name": st.container()}
+    if space is None:
+        st.caption("Everything else has a default that needs no account: content stays in this service.")
     heads = _choose_providers(stored)
-    containers: dict[str, DeltaGenerator] = {}
-    body: Json = {}
-    with st.form("namespace_form", border=False):
-        name = st.text_input("Name", value=stored.get("name", ""), max_chars=200, key=f"{_field_prefix(stored)}.name")
-        body |= {"name": name} if name != stored.get("name") else {}
-        containers["name"] = st.container()
+    tested: Json = {}
+    with st.form("namespace_form", border=False, enter_to_submit=False):
+        cards = cycle(st.columns(3))
         for area, head in heads.items():
-            body |= _show_area(stored, area, head)
-            containers[area] = st.container()
-        body |= _show_parser(stored)
-        containers[PARSER_AREA] = st.container()
-        body |= _show_language(stored)
-        containers["keywordLanguage"] = st.container()
+            body |= _show_area(stored, area, head, tested, containers, cards)
+        with st.expander(f"{AREA_LABELS[PARSER_AREA]} and keyword language", expanded=bool(stored.get(PARSER_AREA))):
+            body |= _show_parser(stored, tested, containers)
+            body |= _show_language(stored)
+            containers["keywordLanguage"] = st.container()
         services = api_schema.known_services().values()
         with st.expander(f"OAuth apps for connections ({', '.join(service.title for service in services)})"):
             for service in services:
@@ -74,15 +73,50 @@ def show_form(person: session.Person, space: Json | None) -> Json | None:
             help="For another model or vector store: a run makes new vectors of the stored texts; until it has ended,"
             " searches are answered from the old ones. A namespace with documents cannot change either without it.",
         )
-        save_key = f"{_field_prefix(stored)}.save"
-        if not st.form_submit_button("Test and save", type="primary", icon=":material/save:", key=save_key):
-            return None
+        label, save_key = "Save" if space else "Create namespace", f"{_field_prefix(stored)}.save"
+        # A quick click arrives before the name that it takes the focus from, and the name's rerun ends its run.
+        keep_click: Json = {"on_click": st.session_state.update, "args": ({f"{save_key}.click": True},)}
+        st.form_submit_button(label, type="primary", icon=":material/save:", key=save_key, **keep_click)
+    _show_tests(person, stored, tested, containers)
+    if not st.session_state.pop(f"{save_key}.click", False):
+        return None
     if not body:
         st.info("Nothing to save: no field was changed.", icon=":material/info:")
         return None
-    if reembed and REEMBEDDING_AREAS & body.keys():
-        body["reembed"] = True
+    body |= {"reembed": True} if reembed and REEMBEDDING_AREAS & body.keys() else {}
     return _save_namespace(person, space, body, containers)
+
+
+def _offer_test(stored: Json, area: str, config: Json, tested: Json) -> None:
+    """Show the button that tests a configuration, for `_show_tests`."""
+    key = f"{_field_prefix(stored)}.{area}.test"
+    tested[area] = config, st.form_submit_button("Test", icon=":material/network_check:", key=key, width="stretch")
+
+
+TEST_STYLES = {
+    "PASSED": ("green", "check_circle", "Passed"),
+    "FAILED": ("red", "error", "Failed"),
+    "NOT_TESTED": ("orange", "help", "Not tested"),
+}
+
+
+def _show_tests(person: session.Person, stored: Json, tested: Json, containers: Mapping[str, DeltaGenerator]) -> None:
+    """Test the part whose button was clicked, and show each part's result until its fields change."""
+    results: Json = st.session_state.setdefault(f"{_field_prefix(stored)}.tests", {})
+    for area, (config, is_clicked) in tested.items():
+        body = {area: config} | ({MODEL_AREA: tested[MODEL_AREA][0]} if area == "vectorStorageConfig" else {})
+        with containers[area]:
+            if is_clicked:
+                scope = {"namespaceId": stored["id"]} if stored else {}
+                with frame.shown_refusal(), st.spinner("Testing …"):
+                    answer = person.api.post("/v1/namespaces/test", {**body, **scope})["tests"]
+                    results[area] = body, next(result for result in answer if result["field"] == area)
+            tested_body, result = results.get(area, (None, {}))
+            if tested_body == body:
+                color, icon, word = TEST_STYLES[result["outcome"]]
+                seconds = f" :gray[{result['seconds']:.1f} s]" if result["outcome"] != "NOT_TESTED" else ""
+                text = f"**{word}.** {widgets.escape_markdown(result['message'])}"
+                st.markdown(f":{color}[:material/{icon}: {text}]{seconds}")
 
 
 def _field_prefix(stored: Json) -> str:
@@ -108,43 +142,21 @@ def _save_namespace(
         if error_container:
             st.caption(":red[Not saved: see the highlighted field.]")
         return None
-    # A namespace shows another model or store only after everything was embedded again.
-    unconfirmed_areas = REEMBEDDING_AREAS | {"reembed"} if "reembed" in body else frozenset()
-    if missing := unconfirmed_fields(
-        {area: value for area, value in body.items() if area not in unconfirmed_areas}, saved
-    ):
-        st.error(f"The service did not confirm {', '.join(missing)}: look at the configuration and try again.")
-        return None
     st.session_state[_SAVE_COUNT_KEY] = st.session_state.get(_SAVE_COUNT_KEY, 0) + 1
     return dict(saved)
-
-
-def unconfirmed_fields(sent: Json, saved: Json, path: str = "") -> list[str]:
-    """Return sent fields with another value in the answer; masked secrets compare by their tail."""
-    fields: list[str] = []
-    for name, value in sent.items():
-        field_path, saved_value = f"{path}{name}", saved.get(name)
-        if isinstance(value, dict):
-            fields += unconfirmed_fields(value, saved_value if isinstance(saved_value, dict) else {}, f"{field_path}.")
-        elif name in SECRET_FIELDS:
-            tail = value[-4:] if len(value) >= MIN_TAIL_CHARACTERS else ""
-            fields += [] if saved_value is None or str(saved_value).endswith(tail) else [field_path]
-        elif saved_value != value:
-            fields.append(field_path)
-    return fields
 
 
 def _choose_providers(stored: Json) -> dict[str, Json]:
     """Return provider and model by area; empty for none."""
     # Before the form: the choice decides its fields.
     heads: dict[str, Json] = {}
-    columns = [*st.columns(2), *st.columns(2), *st.columns(2)]
+    columns = [*st.columns(3), *st.columns(3)]
     for area, column in zip(("fileStorageConfig", "vectorStorageConfig"), columns, strict=False):
         heads[area] = _choose_provider(column, area, AREA_LABELS[area], stored)
-    heads[MODEL_AREA] = _choose_provider(columns[2], MODEL_AREA, "Provider", stored)
-    heads[MODEL_AREA]["model"] = _choose_model(columns[3], heads[MODEL_AREA]["provider"], stored.get(MODEL_AREA) or {})
+    heads[MODEL_AREA] = _choose_provider(columns[2], MODEL_AREA, "Model provider", stored)
+    heads[MODEL_AREA]["model"] = _choose_model(columns[5], heads[MODEL_AREA]["provider"], stored.get(MODEL_AREA) or {})
     about = "A model that reads the best results again."
-    for area, column, help_text in (("webScraperConfig", columns[4], None), ("rerankConfig", columns[5], about)):
+    for area, column, help_text in (("webScraperConfig", columns[3], None), ("rerankConfig", columns[4], about)):
         heads[area] = _choose_provider(column, area, AREA_LABELS[area], stored, none=True, help=help_text)
     return heads
 
@@ -173,26 +185,40 @@ def _choose_model(column: DeltaGenerator, provider: str, stored: Json) -> str:
     return str(column.selectbox("Model", options, index=index, format_func=words.__getitem__))
 
 
-def _show_area(stored: Json, area: str, head: Json) -> Json:
-    """Show the fields of a provider; return the configuration by area, null to remove it."""
+def _show_area(
+    stored: Json,
+    area: str,
+    head: Json,
+    tested: Json,
+    containers: dict[str, DeltaGenerator],
+    cards: Iterator[DeltaGenerator],
+) -> Json:
+    """Show a provider's fields in the next card; return the changed configuration by area, null to remove it."""
     if not head:
         return {area: None} if stored.get(area) else {}
     provider = head.get("type") or head["provider"]
     fields = {} if provider == "BUILTIN" else api_schema.provider_fields(area)[provider]
     fields = {name: needed for name, needed in fields.items() if name not in head}
-    if fields:
-        st.markdown(f"**{AREA_LABELS[area]}: {provider}**")
-    return _show_fields(stored, area, head, fields)
+    if not fields and area not in TESTED_AREAS:
+        return _show_fields(stored, area, head, fields)
+    with next(cards), st.container(border=True):
+        st.markdown(f"**{AREA_LABELS[area]}**  \n{' '.join(head.values())}")
+        config, is_changed = _read_fields(stored, area, head, fields)
+        if area in TESTED_AREAS:
+            _offer_test(stored, area, config, tested)
+        containers[area] = st.container()
+    return {area: config} if is_changed else {}
 
 
-def _show_parser(stored: Json) -> Json:
-    with st.expander(AREA_LABELS[PARSER_AREA], expanded=bool(stored.get(PARSER_AREA))):
-        st.caption("A docling-serve that reads the pages and files whose text cannot be trusted; nothing else is sent.")
-        fields, head = dict.fromkeys(("url", "apiKey"), False), {"provider": "ENDPOINT"}
-        body = _show_fields(stored, PARSER_AREA, head, fields)
-    if body and not body[PARSER_AREA].get("url"):
+def _show_parser(stored: Json, tested: Json, containers: dict[str, DeltaGenerator]) -> Json:
+    st.caption("A docling-serve that reads the pages and files whose text cannot be trusted; nothing else is sent.")
+    fields, head = dict.fromkeys(("url", "apiKey"), False), {"provider": "ENDPOINT"}
+    config, is_changed = _read_fields(stored, PARSER_AREA, head, fields)
+    _offer_test(stored, PARSER_AREA, config, tested)
+    containers[PARSER_AREA] = st.container()
+    if not config.get("url"):
         return {PARSER_AREA: None} if stored.get(PARSER_AREA) else {}
-    return body
+    return {PARSER_AREA: config} if is_changed else {}
 
 
 def _show_language(stored: Json) -> Json:
@@ -205,7 +231,7 @@ def _show_language(stored: Json) -> Json:
         index=options.index(language or ""),
         format_func=lambda language: language.capitalize() or "Each document's own",
         key=f"{_field_prefix(stored)}.keywordLanguage",
-        help="What words are reduced to their stems by, for all documents.",
+        help="Its rules reduce the words of all documents to stems.",
     )
     return {} if (chosen or None) == language else {"keywordLanguage": chosen or None}
 
@@ -214,6 +240,14 @@ def _show_fields(
     stored: Json, area: str, head: Json, fields: Mapping[str, bool], columns: Sequence[DeltaGenerator] = ()
 ) -> Json:
     """Show a text field per entry of `fields`; return the changed configuration by area."""
+    config, is_changed = _read_fields(stored, area, head, fields, columns)
+    return {area: config} if is_changed else {}
+
+
+def _read_fields(
+    stored: Json, area: str, head: Json, fields: Mapping[str, bool], columns: Sequence[DeltaGenerator] = ()
+) -> tuple[Json, bool]:
+    """Show a text field per entry of `fields`; return the configuration, and whether it changed."""
     # Secrets are never filled in. An untyped secret is sent as its mask, and the API keeps it.
     previous = stored.get(area) or {}
     provider = head.get("type") or head.get("provider")
@@ -227,6 +261,7 @@ def _show_fields(
         if name in SECRET_FIELDS:
             hint = "stored; type a new one to replace it" if previous else ""
             typed = column.text_input(label, type="password", placeholder=hint, key=key, autocomplete="off")
+            value = value or (STORED_MASK if current and needed else "")
         else:
             typed = column.text_input(label, value=value, key=key)
         is_changed = is_changed or typed != ("" if name in SECRET_FIELDS else value)
@@ -235,4 +270,4 @@ def _show_fields(
             (config.setdefault(part, {}) if part else config)[name] = (
                 int(typed) if name == "dimensions" and typed.isdecimal() else typed
             )
-    return {area: config} if is_changed else {}
+    return config, is_changed

@@ -129,7 +129,6 @@ def show_sets(person: session.Person, namespace: str) -> None:
         for evaluation in data["evaluations"]
     ]
     chosen = widgets.clicked_row(rows, "question_sets", [evaluation["id"] for evaluation in data["evaluations"]])
-    st.caption("Click a row to open it.")
     widgets.show_pager(data)
     if chosen is not None:
         session.go_to(evaluation=chosen, cursor=None)
@@ -258,19 +257,8 @@ def _show_chosen(person: session.Person, namespace: str, evaluation: Json, quest
             link_lab(evaluation["id"], question)
             if person.may("documents:write"):
                 change = {"remove": [question["query"]]}
-                remove = partial(_change_set, person, namespace, evaluation["id"], change, "Removed.")
+                remove = partial(change_set, person, namespace, evaluation["id"], change, "Removed.")
                 st.button("Remove the question", icon=":material/delete:", on_click=remove)
-        if person.may("documents:write"):
-            _show_grades(person, namespace, evaluation["id"], question)
-
-
-def _show_grades(person: session.Person, namespace: str, evaluation: str, question: Json) -> None:
-    columns = st.columns([3, 1, 1], vertical_alignment="bottom")
-    document = columns[0].text_input("External id of a document", key="judge_external").strip()
-    grade = columns[1].selectbox("Grade", [1, 2, 3, 4, 0], format_func=lambda grade: str(grade or "not right"))
-    verdict = {"query": question["query"], "externalId": document, "grade": grade}
-    judge = partial(_change_set, person, namespace, evaluation, {"judge": [verdict]}, "Judged.")
-    columns[2].button("Judge", disabled=not document, width="stretch", on_click=judge)
 
 
 def link_lab(evaluation: str, question: Json) -> None:
@@ -298,7 +286,7 @@ def _show_add_form(person: session.Person, namespace: str, evaluation: Json) -> 
 
 def show_editor(person: session.Person, namespace: str, evaluation: Json) -> None:
     name = st.text_input("Name", value=evaluation["name"], max_chars=200, key="set_name").strip()
-    rename = partial(_change_set, person, namespace, evaluation["id"], {"name": name}, "Renamed.")
+    rename = partial(change_set, person, namespace, evaluation["id"], {"name": name}, "Renamed.")
     st.button("Save name", disabled=name in ("", evaluation["name"]), on_click=rename)
     st.divider()
     count = format_count(evaluation["questionCount"], "question")
@@ -309,7 +297,7 @@ def show_editor(person: session.Person, namespace: str, evaluation: Json) -> Non
         session.go_to(evaluation=None, run=None, tab=None)
 
 
-def _change_set(person: session.Person, namespace: str, evaluation: str, change: Json, outcome: str) -> None:
+def change_set(person: session.Person, namespace: str, evaluation: str, change: Json, outcome: str) -> None:
     with frame.shown_refusal(frame.keep_outcome):
         updated = person.api.patch(f"/v1/evaluations/{evaluation}", {"namespaceId": namespace, **change})["evaluation"]
         count = format_count(updated["questionCount"], "question")

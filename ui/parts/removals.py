@@ -30,11 +30,6 @@ def connections_with_removals(person: session.Person, namespace: str) -> frozens
     )
 
 
-def count_of(person: session.Person, namespace: str) -> Json:
-    """Return `total`, the number of pending removals."""
-    return {"total": count_documents(_list_waiting(person, namespace, [], 0))}
-
-
 def show_link(person: session.Person, namespace: str, connection: str) -> None:
     """Show the number of a connection's pending removals with a link."""
     if not person.may("documents:read") or not person.may("connections:read"):

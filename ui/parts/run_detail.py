@@ -28,15 +28,21 @@ def show_remedies(person: session.Person, namespace: str, runs: Sequence[Json], 
     """Show failure causes with remedies; after a retry, return new run ids by former ones, else {}."""
     counts: Counter[str] = Counter()
     for run in runs:
-        counts.update(failures.count_of(run["failures"]))
-    retry = failures.show_causes(person, dict(counts.most_common()), key, scope="ingest:write", linked=False)
+        counts.update(failures.count_open(run["failures"]))
+    errors = [document["error"] for run in runs for document in run["documents"]["failed"]]
+    # A run does not name the cause of each document.
+    reasons = (
+        failures.shared_reasons([(next(iter(counts)), error) for error in errors], counts) if len(counts) == 1 else {}
+    )
+    by_count = dict(counts.most_common())
+    retry = failures.show_causes(person, by_count, key, scope="ingest:write", linked=False, reasons=reasons)
     if retry is None:
         return {}
     body = {"namespaceId": namespace, "failureCauses": [retry.cause], **retry.changes}
     new: dict[str, str] = {}
     with frame.shown_refusal():
         for run in runs:
-            if retry.cause in failures.count_of(run["failures"]):
+            if retry.cause in failures.count_open(run["failures"]):
                 path = f"/v1/ingest-job-runs/{run['id']}/retry"
                 new[run["id"]] = str(widgets.post_once(person, path, body)["id"])
     return new
@@ -87,16 +93,9 @@ def show_run(person: session.Person, namespace: str, run: Json) -> None:
             previews.show_numbers([run["report"]])
             previews.show_planned(run["report"].get("documents", []))
         return
-    left_column, right_column = st.columns(2)
-    with left_column:
-        st.markdown("**Progress**")
-        charts.show_funnel(run["progress"])
-    with right_column:
-        st.markdown("**Stage durations**")
-        if run["timings"]:
-            charts.stage_times(run["timings"])
-        else:
-            st.caption("No stage has ended." if run["outcome"] else "No stage has ended yet.")
+    if run["timings"]:
+        st.markdown("**Work by stage** with the documents that passed it")
+        charts.stage_waterfall(run["timings"], run["progress"])
     if reasons := run["progress"].get("skippedReasons"):
         text = " · ".join(f"{number:,} {reason.replace('_', ' ')}" for reason, number in reasons.items())
         st.caption(escape_markdown(f"Left out: {text}"))
@@ -117,12 +116,35 @@ def _show_head(run: Json) -> None:
         done = ended / total if total else 0.0
         start = "Not begun yet" if run["status"] == "QUEUED" else "Discovering …"
         st.progress(done, text=f"{ended:,} of {total:,} documents finished" if total else start)
-    facts = [("removed", "deleted at source and removed"), ("awaitingConfirmation", "waiting to be removed")]
-    counts = [f"{progress[name]:,} {label}" for name, label in facts if progress.get(name)]
+    if not run.get("dryRun"):
+        st.markdown(describe_counts(progress))
+    facts = [f"{progress['awaitingConfirmation']:,} waiting to be removed"] if progress["awaitingConfirmation"] else []
     if run["status"] == "QUEUED":
-        counts.append(queue_status(run))
-    if counts:
-        st.caption(" · ".join(counts))
+        facts.append(queue_status(run))
+    if facts:
+        st.caption(" · ".join(facts))
+
+
+# Parts of what a run found, in words.
+COUNT_LABELS = {
+    "indexed": "indexed",
+    "unchanged": "unchanged",
+    "failed": "failed",
+    "skipped": "left out",
+    "removed": "deleted at source and removed",
+    "cancelled": "cancelled",
+    "open": "not finished",
+}
+
+
+def describe_counts(progress: Json) -> str:
+    """Describe what the run found as Markdown, as a sum."""
+    parts = {label: progress[name] for name, label in COUNT_LABELS.items() if progress[name]}
+    words = [
+        f":red[{count:,} {label}]" if label == "failed" else f"{count:,} {label}" for label, count in parts.items()
+    ]
+    found = f"**Found {sum(parts.values()):,}**"
+    return f"{found} = {' + '.join(words)}" if words else found
 
 
 FINAL_STATES = ("COMPLETED", "FAILED", "CANCELLED", "CRASHED")
@@ -151,9 +173,11 @@ def _show_flow_run(run: Json) -> None:
         f"{state['beganAt']['isoString'][11:19]} {escape_markdown(state['name'])}"
         for state in states[-MAX_SHOWN_STATES:]
     ]
-    message = escape_markdown(states[-1]["message"] or "")
+    message = escape_markdown((states[-1]["message"] or "").partition(". ")[0])
     link = f"[open the flow run]({run['prefectUrl']})"
-    parts = [f"**Prefect: {escape_markdown(states[-1]['name'])}**", message, link]
+    # A flow run processes job runs of one source together; its numbers are theirs.
+    whole = f"of its whole batch: {message}" if message else ""
+    parts = [f"**Flow run in Prefect: {escape_markdown(states[-1]['name'])}**", whole, link]
     st.caption(" · ".join(filter(None, parts)) + "  \n" + " → ".join(steps))
 
 
@@ -173,6 +197,7 @@ def _show_documents(person: session.Person, namespace: str, run: Json) -> None:
     if not entries:
         st.caption("None: there was nothing to do." if run["status"] == "COMPLETED" else "None is known yet.")
         return
+    linked: Json = {"linked from": st.column_config.TextColumn("Linked from", width="medium")}
     chosen = widgets.clicked_row(
         widgets.drop_empty([_document_row(document) for document in entries]),
         "run_documents",
@@ -180,7 +205,7 @@ def _show_documents(person: session.Person, namespace: str, run: Json) -> None:
         document=st.column_config.TextColumn("Document", width=300),
         status=widgets.status_column(),
         error=st.column_config.TextColumn("Error", width="medium"),
-        **{"linked from": st.column_config.TextColumn("Linked from", width="medium")},
+        **linked,
     )
     if total > len(entries):
         first = format_count(len(entries), "document")

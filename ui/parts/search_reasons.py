@@ -10,10 +10,9 @@ import streamlit as st
 
 from ui import session
 from ui.client import ApiError, Json
-from ui.parts import charts, search_request, url_state, waiting, widgets
-from ui.parts.labels import document_label, status_word
+from ui.parts import charts, search_request, url_state, widgets
+from ui.parts.labels import document_label, format_milliseconds, status_word
 from ui.parts.search_request import MAX_TOP_K, MODE_LABELS, SearchRequest
-from ui.parts.search_results import rank_chunks
 from ui.parts.widgets import escape_markdown
 
 
@@ -21,56 +20,15 @@ def show_reasons(answers: dict[str, Json], request: SearchRequest) -> None:
     if not any(data["results"] for data in answers.values()):
         st.caption("Nothing was found, so there is nothing to compare.")
         return
-    if len(answers) > 1:
-        st.header("How the ranks move")
-        st.caption("A line is a chunk, from its rank in one search to that in the next.")
-        charts.rank_moves(_list_moves(answers), [MODE_LABELS[mode] for mode in answers])
     st.header("What the scores are made of")
     for column, (mode, data) in zip(st.columns(len(answers)), answers.items(), strict=True):
         with column:
             st.caption(f"{MODE_LABELS[mode]}, by rank")
             charts.score_parts(_list_parts(data, mode, request))
-    st.header("Stage durations")
-    st.caption("In milliseconds.")
-    charts.search_steps(
-        [
-            {"search": MODE_LABELS[mode], "step": name, "milliseconds": round(value, 1), "order": at}
-            for mode, data in answers.items()
-            for at, (name, value) in enumerate(data["timings"].items())
-            if value is not None
-        ]
-    )
-    for mode, data in answers.items():
-        with st.expander(f"{MODE_LABELS[mode]}: the figures"):
-            widgets.show_table(
-                [
-                    {"rank": rank, "score": hit["score"], **hit["explanation"], "document": hit["document"]["name"]}
-                    for rank, hit in enumerate(data["results"], 1)
-                ]
-            )
-
-
-def _list_moves(answers: dict[str, Json]) -> list[Json]:
-    names = {hit["document"]["id"]: hit["document"]["name"] for data in answers.values() for hit in data["results"]}
-    first, *later = (rank_chunks(data) for data in answers.values())
-    last = {key: rank for rank_by_key in later for key, rank in rank_by_key.items()}
-    return [
-        {
-            "search": MODE_LABELS[mode],
-            "rank": rank,
-            "chunk": f"{key[0]}#{key[1]}",
-            "name": f"{names[key[0]]}, chunk {key[1]}",
-            "move": _describe_move(first.get(key), last.get(key)),
-        }
-        for mode, data in answers.items()
-        for key, rank in rank_chunks(data).items()
-    ]
-
-
-def _describe_move(former_rank: int | None, new_rank: int | None) -> str:
-    if former_rank is None or new_rank is None:
-        return "not in all"
-    return "same" if former_rank == new_rank else "up" if new_rank < former_rank else "down"
+            steps = [
+                f"{name} {format_milliseconds(value)}" for name, value in data["timings"].items() if value is not None
+            ]
+            st.caption("Time: " + ", ".join(steps))
 
 
 def _list_parts(data: Json, mode: str, request: SearchRequest) -> list[dict[str, Any]]:
@@ -97,7 +55,6 @@ def _list_parts(data: Json, mode: str, request: SearchRequest) -> list[dict[str,
 
 
 MAX_OFFERED_DOCUMENTS = 20
-SEMANTIC_WEIGHTS = (0.0, 0.25, 0.5, 0.75, 1.0)
 REASON_LABELS = {
     "STATUS": "Not searchable",
     "FILTER": "Filter",
@@ -133,8 +90,6 @@ def show_missing_reasons(person: session.Person, key_person: session.Person, req
                 f"**{REASON_LABELS.get(reason['kind'], reason['kind'])}**  \n{escape_markdown(reason['detail'])}"
             )
             _offer_change(answer, request, reason, f"lift-{number}")
-    if not answer["shown"] and {reason["kind"] for reason in answer["reasons"]} <= {"RANK", "THRESHOLD"}:
-        _try_weights(person, request, document)
     if key_person.may("documents:read"):
         widgets.link_page("documents", "Open the document", document=document)
 
@@ -157,7 +112,7 @@ def _choose_document(key_person: session.Person, request: SearchRequest) -> str 
         text = f"No document of this namespace has “{escape_markdown(piece)}” in its name."
         st.info(text, icon=":material/search_off:")
         return None
-    choice: Json = {"options": names, "default": next(iter(names)), "always": True}
+    choice: Json = {"options": names, "default": next(iter(names)), "writes_default": True}
     return str(url_state.bind_field(right_column.selectbox, "document", "Which one", prefix="picked", **choice))
 
 
@@ -242,28 +197,6 @@ def address_without(request: SearchRequest, detail: str) -> dict[str, str | None
         clauses = [value for at, value in enumerate(request.condition.get("all", [])) if str(at) != number]
         return {"where": search_request.address_text({"all": clauses} if clauses else {})}
     return {"where": None}
-
-
-def _try_weights(person: session.Person, request: SearchRequest, document: str) -> None:
-    if not st.button("Try other semantic weights", icon=":material/balance:", key="why_weights"):
-        return
-    body = search_request.build_why_request(request, "hybrid", document)
-    configs = {f"{weight:g}": {"semanticWeight": weight, "keywordWeight": 1 - weight} for weight in SEMANTIC_WEIGHTS}
-    questions = {
-        weight: partial(person.api.post, "/v1/search/why", {**body, "hybridConfig": config})
-        for weight, config in configs.items()
-    }
-    rows = [
-        {
-            "Semantic weight": weight,
-            "Shown": "yes" if answer["shown"] else "no",
-            "Rank": _format_rank(answer["rank"]),
-            "Score": _format_score(answer["score"]),
-        }
-        for weight, answer in waiting.ask_in_parallel(questions).items()
-        if answer is not None
-    ]
-    widgets.show_table(rows)
 
 
 def _format_score(value: float | None) -> str | None:

@@ -10,14 +10,15 @@ from functools import partial
 from typing import Final
 
 import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
 
 from ui import session
-from ui.client import Json
-from ui.parts import frame, hit_tables
+from ui.client import ApiError, Json
+from ui.parts import document_actions, frame, hit_tables
 from ui.parts.hidden_passages import offer_hiding
 from ui.parts.labels import document_label, format_count, format_milliseconds
 from ui.parts.search_request import MODE_LABELS, SearchRequest
-from ui.parts.widgets import escape_markdown, format_code, show_page_image
+from ui.parts.widgets import escape_markdown, show_page_image
 
 # English, German, French, Spanish, Italian and Dutch, from three letters, without accents.
 _STOP_WORDS = """aan aber about above after again against all alla alle als anche and any are auch auf aus aux avec
@@ -57,34 +58,37 @@ def choose_set(person: session.Person, request: SearchRequest) -> QuestionSet | 
     """Show the choice of a question set for judgements; None without a choice or the right."""
     if not (person.may("documents:write") and person.sees_all):
         return None
-    sets = person.api.get("/v1/evaluations", namespaceId=request.namespace, pageSize=MAX_OFFERED_SETS)["evaluations"]
+    scope: Json = {"namespaceId": request.namespace, "pageSize": MAX_OFFERED_SETS}
+    sets = person.api.recall("/v1/evaluations", **scope)["evaluations"]
     set_names = {evaluation["id"]: evaluation["name"] for evaluation in sets}
     linked = session.read_parameter("set") or ""
     set_name = linked.removeprefix(NEW_SET_PREFIX)
     options = [*set_names, *([set_name] if linked.startswith(NEW_SET_PREFIX) else [])]
-    left_column, right_column = st.columns([2, 3], vertical_alignment="bottom")
-    chosen = left_column.selectbox(
+    chosen = st.selectbox(
         "Question set",
         options,
         index=options.index(set_name) if set_name in options else None,
         format_func=lambda set_id: f"{set_names[set_id]}  ·  {set_id[-6:]}" if set_id in set_names else set_id,
-        placeholder="Choose one, or type a new name",
+        placeholder="Question set: choose one, or type a new name",
         accept_new_options=True,
-        help="Keeps hits that you mark as right as answers to this question. Evaluations compares settings by them.",
+        label_visibility="collapsed",
     )
     session.set_parameters(set=chosen if chosen in set_names or not chosen else NEW_SET_PREFIX + chosen)
-    with right_column:
-        is_judged = frame.show_outcome()
     if not chosen:
-        right_column.caption("With a question set, each hit can be marked as right or wrong.")
         return None
     if chosen not in set_names:
-        right_column.caption(f"“{escape_markdown(chosen)}” is created with the first hit that you mark as right.")
         return QuestionSet(None, chosen)
-    relevant = _read_relevant(person, request, chosen)
-    if not is_judged:
-        right_column.caption(f"{format_count(len(relevant), 'document')} marked as right for this question.")
-    return QuestionSet(chosen, set_names[chosen], relevant)
+    return QuestionSet(chosen, set_names[chosen], _read_relevant(person, request, chosen))
+
+
+def _show_judgements(chosen: QuestionSet | None) -> None:
+    """Show the last judgement's result, or the state of the question in the set."""
+    if frame.show_outcome() or chosen is None:
+        return
+    if chosen.id is None:
+        st.caption(f"“{escape_markdown(chosen.name)}” is created with the first hit that you mark as right.")
+    else:
+        st.caption(f"{format_count(len(chosen.relevant), 'document')} marked as right for this question.")
 
 
 def mark_result(
@@ -150,12 +154,25 @@ def _read_relevant(person: session.Person, request: SearchRequest, evaluation: s
 
 # Shown of a chunk.
 EXCERPT_CHARACTERS = 240
+# Of each search; each is a page that the API draws.
+MAX_THUMBNAILS = 3
+MAX_KEPT_THUMBNAILS, THUMBNAIL_WIDTH = 60, 84
+_THUMBNAILS_KEY = "thumbnails"
 HIT_STYLE = """<style>
-.hit {font-size: .9rem; line-height: 1.5; overflow-wrap: anywhere; overflow-x: auto}
+.hit, .hit > p {font-size: .9rem; line-height: 1.4; overflow-wrap: anywhere; overflow-x: auto}
 .hit table {border-collapse: collapse; margin-top: .35rem; font-size: .85rem; overflow-wrap: normal}
 .hit th, .hit td {border: 1px solid rgba(128,128,128,.35); padding: .1rem .5rem; text-align: left}
-.hit mark {background: rgba(217,140,31,.28); color: inherit; border-radius: 2px}
-.st-key-lab h2 {font-size: 1.35rem; padding-top: .25rem}
+.hit mark {background: rgba(217,140,31,.28); color: inherit}
+.hit > p {display: -webkit-box; -webkit-box-orient: vertical; -webkit-line-clamp: 3; overflow: hidden; margin: 0}
+.st-key-lab h2 {font-size: 1.2rem; padding: 0} .st-key-found {margin-bottom: -3.4rem}
+.st-key-lab .path {font-size: .9rem; font-weight: 600; opacity: .85} .st-key-lab [class*="st-key-foot_"] {row-gap: 0}
+.st-key-lab [class*="st-key-hit_"] {gap: .1rem; padding: .55rem .8rem}
+.st-key-lab [class*="st-key-hit_"] [data-testid="stPageLink"] :is(p, a) {font-size: 1.02rem; padding: 0}
+.st-key-lab [class*="st-key-hit_"] [data-testid="stVerticalBlock"] {gap: .1rem}
+.st-key-lab [data-testid="stColumn"] > [data-testid="stVerticalBlock"] {gap: .5rem}
+.st-key-lab [class*="st-key-foot_"] p {font-size: .78rem}
+.st-key-lab [class*="st-key-hit_"] [data-testid="stPopover"] button {min-height: 1.4rem; padding: 0 .3rem}
+.st-key-lab [data-testid="stImage"] img {border: 1px solid rgba(128,128,128,.35)}
 </style>"""
 LETTER_CLASS = (
     r"[\w\u00ad\u0300-\u036f\u0591-\u05c7\u064b-\u065f\u0900-\u0963\u0980-\u09e3\u0b80-\u0bd7\u200b-\u200d\u2060]"
@@ -173,30 +190,96 @@ MARKDOWN_PATTERNS = (
 ARABIC_VARIANTS = str.maketrans("ةىیکہ", "هييكه")
 
 
-def show_results(person: session.Person, request: SearchRequest, answers: dict[str, Json], advice: str) -> None:
+def show_results(
+    person: session.Person, request: SearchRequest, answers: dict[str, Json], advice: str, chosen: QuestionSet | None
+) -> None:
     """Show one column per search, with rank differences from the first column."""
-    chosen = choose_set(person, request)
+    _show_judgements(chosen)
     first = next(iter(answers))
     former_ranks = rank_chunks(answers[first])
     words = query_words(request.query)
+    thumbnails: list[tuple[DeltaGenerator, str, Json]] = []
+    badges: list[tuple[DeltaGenerator, str, str]] = []
     for column, (mode, data) in zip(st.columns(len(answers)), answers.items(), strict=True):
         with column:
-            st.header(MODE_LABELS[mode])
-            st.caption(_summarize_answer(data))
-            st.caption(describe_answerable(data["answerable"]))
+            with st.container(horizontal=True, vertical_alignment="center", gap="small"):
+                st.header(MODE_LABELS[mode], width="content")
+                verdict, share = describe_answerable(data["answerable"])
+                st.caption(f"{_summarize_answer(data)} · {verdict}", width="content", help=share)
             if data.get("note"):
                 st.info(escape_markdown(data["note"]), icon=":material/spellcheck:")
             elif not data["results"]:
                 st.caption(f"Nothing found. {advice}")
             for rank, hit in enumerate(data["results"], 1):
                 move = "" if mode == first else _format_move(former_ranks.get(chunk_key(hit)), rank)
-                with st.container(border=True, gap="small"):
-                    _show_card(person, request, hit, rank, move, words)
-                    if hit["chunk"]["page"] and person.may("documents:read"):
-                        _show_page(person, request, hit, f"{mode}-{rank}")
-                    mark_result(person, request, chosen, hit, mode)
-                    space = hit.get("namespaceId", request.namespace)
-                    offer_hiding(person, space, hit["document"]["id"], hit["chunk"]["index"], f"{mode}-{rank}")
+                space, has_page = hit.get("namespaceId", request.namespace), bool(hit["chunk"]["page"])
+                with st.container(border=True, key=f"hit_{mode}_{rank}"):
+                    text_column = st.container()
+                    if has_page and person.may("documents:read") and rank <= MAX_THUMBNAILS:
+                        text_column, picture_column = st.columns([5, 1], gap="small")
+                        thumbnails.append((picture_column.empty(), space, hit))
+                    with text_column:
+                        _show_card(person, space, hit, rank, words)
+                    with st.container(horizontal=True, vertical_alignment="center", key=f"foot_{mode}_{rank}"):
+                        st.caption(f"{hit['score']:.3f}{move} · {score_parts(hit)}", width="stretch")
+                        badges.append((st.empty(), space, hit["document"]["id"]))
+                        mark_result(person, request, chosen, hit, mode)
+                        _offer_actions(person, request, hit, f"{mode}-{rank}")
+    _show_badges(person, badges)
+    # After the texts: the API draws a page in some tenths of a second.
+    for slot, space, hit in thumbnails:
+        if picture := _read_thumbnail(person, space, hit):
+            slot.image(picture, width=THUMBNAIL_WIDTH, alt=f"Page {hit['chunk']['page']} with the passage")
+
+
+def _show_badges(person: session.Person, badges: list[tuple[DeltaGenerator, str, str]]) -> None:
+    """Show who may see the document of each slot."""
+    if not person.may("documents:read") or person.api.viewer:
+        return
+    for namespace in {space for _, space, _ in badges}:
+        slots = [(slot, document) for slot, space, document in badges if space == namespace]
+        ids = sorted({document for _, document in slots})
+        listed = person.api.list_documents(namespace, {"documentIds": ids}, size=len(ids), recent=True)["documents"]
+        documents = {document["id"]: document for document in listed}
+        for slot, name in slots:
+            if document := documents.get(name):
+                words, line = document_actions.label_access(document), document_actions.summarize_access(document)
+                slot.badge(words, icon=":material/group:", color="gray", help=f"Who may see it: {line}")
+
+
+def _read_thumbnail(person: session.Person, namespace: str, hit: Json) -> bytes | None:
+    """Return the picture of the hit's page with the passage shaded; None without one."""
+    document, chunk = hit["document"]["id"], hit["chunk"]
+    kept: dict[tuple[str, str, int, str], bytes | None] = st.session_state.setdefault(_THUMBNAILS_KEY, {})
+    key = (namespace, document, chunk["index"], person.api.viewer)
+    if key not in kept:
+        if len(kept) >= MAX_KEPT_THUMBNAILS:
+            kept.clear()
+        query = {"namespaceId": namespace, "chunk": chunk["index"]}
+        try:
+            kept[key] = person.api.fetch_picture(f"/v1/documents/{document}/pages/{chunk['page']}", **query)
+        except ApiError:
+            kept[key] = None
+    return kept[key]
+
+
+def _offer_actions(person: session.Person, request: SearchRequest, hit: Json, key_prefix: str) -> None:
+    """Offer the page, the context and hiding of a hit in a menu."""
+    chunk, document, context = hit["chunk"], hit["document"]["id"], hit.get("context")
+    space, reads = hit.get("namespaceId", request.namespace), person.may("documents:read")
+    wider = context if context and context["content"] != hit["content"] else None
+    if not ((reads and chunk["page"]) or wider or person.may("documents:write")):
+        return
+    key = f"more-{key_prefix}-{document}-{chunk['index']}-{request.query}"
+    with st.popover("More", type="tertiary", key=key, on_change="rerun") as menu:
+        if not menu.open:
+            return
+        if reads and chunk["page"]:
+            show_page_image(person, space, document, chunk["page"], chunk["index"])
+        if wider:
+            st.caption(f"Context: characters {wider['start']:,} to {wider['end']:,}")
+            st.text(wider["content"])
+        offer_hiding(person, space, document, chunk["index"], key_prefix)
 
 
 def rank_chunks(data: Json) -> dict[tuple[str, int], int]:
@@ -246,6 +329,8 @@ def score_parts(hit: Json) -> str:
     explanation, figures = hit["explanation"], []
     for name in ("semantic", "keyword"):
         rank = explanation[f"{name}Rank"]
+        if not (rank or explanation[f"{name}Score"]):
+            continue
         figures.append(f"{name} {explanation[f'{name}Score'] or 0:.3f}" + (f" (rank {rank})" if rank else ""))
     if explanation.get("recencyScore") is not None:
         figures.append(f"recency {explanation['recencyScore']:.3f}")
@@ -262,12 +347,13 @@ def _summarize_answer(data: Json) -> str:
     return summary
 
 
-def describe_answerable(answerable: Json) -> str:
-    """Return the verdict with its measured share, or with the probability of a fit."""
+def describe_answerable(answerable: Json) -> tuple[str, str]:
+    """Return the verdict on the documents with its share in percent, and what the share means."""
     lead = ANSWER_VERDICTS[answerable["verdict"]]
     if "answeredShare" in answerable:
-        return f"{lead} by these documents: of questions judged so, {answerable['answeredShare']:.0%} had an answer."
-    return f"{lead} by these documents: {answerable['probability']:.0%} ({answerable['basis']})."
+        share = f"{answerable['answeredShare']:.0%}"
+        return f"{lead}: {share}", f"Of questions judged so, {share} had an answer in the documents."
+    return f"{lead}: {answerable['probability']:.0%}", escape_markdown(answerable["basis"])
 
 
 def _matches_query(word: str, words: frozenset[str]) -> bool:
@@ -312,42 +398,25 @@ def _format_move(former_rank: int | None, rank: int) -> str:
     return f" :green-badge[▲ {former_rank - rank}]" if former_rank > rank else f" :red-badge[▼ {rank - former_rank}]"
 
 
-def _show_card(
-    person: session.Person, request: SearchRequest, hit: Json, rank: int, move: str, words: frozenset[str]
-) -> None:
+def _show_card(person: session.Person, namespace: str, hit: Json, rank: int, words: frozenset[str]) -> None:
     chunk, name = hit["chunk"], document_label(hit["document"]["name"])
-    page = f" · page {chunk['page']}" if chunk["page"] else ""
-    st.markdown(f"**{rank}** · {hit['score']:.3f}{move}")
-    label = f"**{escape_markdown(name if len(name) <= 80 else name[:80] + ' …')}** · chunk {chunk['index']}{page}"
+    page = f", page {chunk['page']}" if chunk["page"] else ""
+    title = escape_markdown(name if len(name) <= 80 else name[:80] + " …")
+    label = f"{rank}. **{title}** :gray[chunk {chunk['index']}{page}]"
     if person.may("documents:read"):
-        space = hit.get("namespaceId", request.namespace)
-        query_params = {"namespace": space, "document": hit["document"]["id"], "chunk": str(chunk["index"])}
+        query_params = {"namespace": namespace, "document": hit["document"]["id"], "chunk": str(chunk["index"])}
         st.page_link("views/documents.py", label=label, query_params=query_params)
     else:
         st.markdown(label)
-    if (url := hit["document"]["externalId"]).startswith(("http://", "https://")) and url != name:
-        st.caption(format_code(url))
     context = hit.get("context", {})
     passage = hit_tables.read_passage(hit["content"], context.get("header", ""))
     path = [*context.get("header", "").split("\n")[:-1], *map(plain_text, passage.headings)]
-    if path:
-        st.caption(escape_markdown(" > ".join(path)))
+    heading = f'<div class="path">{html.escape(" > ".join(path))}</div>' if path else ""
     table = hit_tables.build_table(passage, partial(_mark_words, words=words))
     excerpt = best_excerpt(passage.text or ("" if table else hit["content"]), words)
-    st.html(f'<div class="hit">{excerpt}{table}</div>')
-    st.caption(score_parts(hit))
+    url = hit["document"]["externalId"]
+    address = f"<div><code>{html.escape(url)}</code></div>" if url.startswith(("http://", "https://")) else ""
+    st.html(f'{heading}<div class="hit"><p>{excerpt}</p>{table}{address if url != name else ""}</div>')
     if copies := hit.get("duplicates"):
         names = ", ".join(escape_markdown(document_label(copy["name"])) for copy in copies)
         st.caption(f"The same text is in: {names}")
-    if context and context["content"] != hit["content"]:
-        with st.expander(f"Context: characters {context['start']:,} to {context['end']:,}"):
-            st.text(context["content"])
-
-
-def _show_page(person: session.Person, request: SearchRequest, hit: Json, key_prefix: str) -> None:
-    # Drawn only when opened; the passage is shaded.
-    chunk, document = hit["chunk"], hit["document"]["id"]
-    key = f"page-{key_prefix}-{document}-{chunk['index']}-{request.query}"
-    with st.expander(f"Page {chunk['page']}", icon=":material/find_in_page:", key=key, on_change="rerun") as picture:
-        if picture.open:
-            show_page_image(person, hit.get("namespaceId", request.namespace), document, chunk["page"], chunk["index"])

@@ -11,7 +11,7 @@ import streamlit as st
 
 from ui import session
 
-# Session keys with a field's last written parameter.
+# Suffix of the session keys of each field's last written parameter.
 WRITTEN_SUFFIX = "_written"
 PAGE_KEY = "page_of_fields"
 
@@ -24,21 +24,21 @@ def bind_field(
     prefix: str,
     default: Any = "",
     options: Iterable[Any] | None = None,
-    word: str = "yes",
-    clears: str = "cursor",
-    always: bool = False,
+    true_value: str = "yes",
+    reset_parameter: str = "cursor",
+    writes_default: bool = False,
     **keywords: Any,
 ) -> Any:
     """Show a field bound to the address parameter `name`; return its value."""
-    # The default is left out of the address unless `always`. A change removes the list position `clears`. Bounds of
-    # numbers are the first two arguments; `word` is a flag's value; days have the default None without options.
-    # The field has no own value: after each change it would be another field, and typed text would be lost.
+    # `writes_default`: the address contains the default too. A change removes the list position `reset_parameter`.
+    # `arguments` begin with the bounds of a number; `true_value` is a flag's value; dates have the default None and no
+    # options. The widget gets no `value`: Streamlit would replace the widget after each change and lose typed text.
     key, linked = f"{prefix}_{name}", session.read_parameter(name)
     if isinstance(options, Mapping):
         keywords.setdefault("format_func", options.__getitem__)
     written, offered = f"{key}{WRITTEN_SUFFIX}", None if options is None else list(options)
     if key not in st.session_state or st.session_state.get(written, False) != linked:
-        value = default if linked is None else _parse_value(linked, default, offered, arguments, word)
+        value = default if linked is None else _parse_value(linked, default, offered, arguments, true_value)
         st.session_state[key] = value[: keywords.get("max_chars")] if isinstance(value, str) else value
         st.session_state[written] = linked
     if offered and not isinstance(default, list) and st.session_state[key] not in (*offered, default):
@@ -46,19 +46,19 @@ def bind_field(
     value = widget(label, *([] if offered is None else [offered]), *arguments, key=key, **keywords)
     if isinstance(default, list):
         value = [option for option in offered or () if option in value]
-    text = None if value is None or (value == default and not always) else _format_value(value, word)
+    text = None if value is None or (value == default and not writes_default) else _format_value(value, true_value)
     if (text or None) != linked:
-        session.set_parameters(**{clears: None, name: text})
+        session.set_parameters(**{reset_parameter: None, name: text})
     st.session_state[written] = session.read_parameter(name)
     return value.strip() if isinstance(value, str) and offered is None else value
 
 
-def _parse_value(text: str, default: Any, options: list[Any] | None, bounds: Sequence[Any], word: str) -> Any:
+def _parse_value(text: str, default: Any, options: list[Any] | None, bounds: Sequence[Any], true_value: str) -> Any:
     """Parse an address parameter; the default if invalid."""
     if isinstance(default, list):
         return [value for value in text.split(",") if options and value in options] or default
     if isinstance(default, bool):
-        return text == word
+        return text == true_value
     if options is not None:
         return text if text in options else default
     try:
@@ -70,9 +70,9 @@ def _parse_value(text: str, default: Any, options: list[Any] | None, bounds: Seq
         return default
 
 
-def _format_value(value: Any, word: str) -> str:
+def _format_value(value: Any, true_value: str) -> str:
     if isinstance(value, bool):
-        return word if value else ""
+        return true_value if value else ""
     if isinstance(value, float):
         return f"{value:g}"
     return ",".join(value) if isinstance(value, list) else str(value).strip()
@@ -85,14 +85,14 @@ def choose_order(orders: Mapping[str, str]) -> str:
 
 
 def forget_fields(*pages: str) -> None:
-    """Let the address set fields again after they were not drawn."""
+    """Forget the fields of pages, so that the address sets them again."""
     for key in [str(key) for key in st.session_state if str(key).endswith(WRITTEN_SUFFIX)]:
         if key.startswith(pages):
             del st.session_state[key]
 
 
 def open_page(page: str) -> None:
-    """Record the drawn page, and forget fields of the former one."""
+    """Record the open page, and forget the fields of the previous one."""
     if st.session_state.get(PAGE_KEY) != page:
         st.session_state[PAGE_KEY] = page
         forget_fields("")

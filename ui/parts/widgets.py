@@ -33,14 +33,15 @@ def format_code(text: str) -> str:
     return "`" + " ".join(str(text).replace("`", "'").split()) + "`" if str(text).strip() else ""
 
 
-def csv_bytes(rows: Iterable[Mapping[str, Any]], columns: Sequence[str]) -> bytes:
-    """Build a CSV file with escaped formulas."""
+def csv_bytes(rows: Iterable[Mapping[str, Any]], columns: Sequence[str], *, has_header: bool = True) -> bytes:
+    """Build a CSV file, or a part without header, with escaped formulas."""
     buffer = io.StringIO()
     writer = csv.DictWriter(buffer, fieldnames=list(columns), extrasaction="ignore")
-    writer.writeheader()
+    if has_header:
+        writer.writeheader()
     for row in rows:
         writer.writerow({name: _csv_cell(row.get(name)) for name in columns})
-    return buffer.getvalue().encode("utf-8-sig")
+    return buffer.getvalue().encode("utf-8-sig" if has_header else "utf-8")
 
 
 def _csv_cell(value: Any) -> Any:
@@ -68,10 +69,10 @@ def explain_health(resource: Json) -> None:
         st.warning(escape_markdown(resource["statusReason"]), icon=":material/info:")
 
 
-def status_column(label: str = "Status") -> Any:
+def status_column(label: str = "Status", width: int = 180) -> Any:
     colors = [color for _, color, _ in STATUS_LABELS.values()]
     return st.column_config.MultiselectColumn(
-        label, options=list(STATUS_LABELS), color=colors, format_func=status_word, width=180
+        label, options=list(STATUS_LABELS), color=colors, format_func=status_word, width=width
     )
 
 
@@ -138,22 +139,31 @@ ElementT = TypeVar("ElementT")
 
 
 def clicked_row(
-    rows: Sequence[Any], key: str, elements: Sequence[ElementT], *, links: Collection[str] = (), **columns: Any
+    rows: Sequence[Any],
+    key: str,
+    elements: Sequence[ElementT],
+    *,
+    links: Collection[str] = (),
+    selects: bool = False,
+    **columns: Any,
 ) -> ElementT | None:
-    """Show the rows; return the element of a clicked row once."""
+    """Show the rows, with check boxes if `selects`; return the element of a clicked row once."""
     # The browser reports a row index in the clicked table. Rows added since would shift it: elements of the drawn table
     # count. After a click, a new table without selection keeps the page from opening twice.
     # `links`: columns that lead elsewhere; `columns`: their `column_config`.
     clicks, drawn = f"{key}_clicks", f"{key}_drawn"
-    number = st.session_state.get(clicks, 0)
     previous: Sequence[ElementT] = st.session_state.get(drawn, elements)
+    if selects and _list_ids(previous) != _list_ids(elements):
+        # Check boxes belong to rows: those of another list would select other documents.
+        st.session_state[clicks] = st.session_state.get(clicks, 0) + 1
+    number = st.session_state.get(clicks, 0)
     table = st.dataframe(
         rows,
         hide_index=True,
         width="stretch",
         height="content",
         on_select="rerun",
-        selection_mode="single-cell",
+        selection_mode=["multi-row", "single-cell"] if selects else "single-cell",
         key=f"{key}_{number}",
         column_config=columns or None,
     )
@@ -163,6 +173,17 @@ def clicked_row(
         return None
     st.session_state[clicks] = number + 1
     return previous[cells[0][0]]
+
+
+def _list_ids(elements: Sequence[Any]) -> list[str]:
+    return [element["id"] for element in elements]
+
+
+def selected_rows(key: str, elements: Sequence[ElementT]) -> list[ElementT]:
+    """Return the elements whose check boxes are set in the table of `clicked_row`."""
+    table = st.session_state.get(f"{key}_{st.session_state.get(f'{key}_clicks', 0)}")
+    rows = table["selection"]["rows"] if table else []
+    return [elements[row] for row in rows if row < len(elements)]
 
 
 def show_tabs(key: str, pages: Mapping[str, Callable[[], None]]) -> None:
@@ -216,7 +237,7 @@ def show_page_image(
     except ApiError as error:
         st.caption(f"This page cannot be shown. {error.message}")
         return
-    st.image(picture, caption=f"Page {page}", width="stretch")
+    st.image(picture, caption=f"Page {page}", width="stretch", alt=f"Picture of page {page}")
 
 
 # The same request within this time after the answer is the same click.

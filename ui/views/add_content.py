@@ -169,7 +169,9 @@ def choose_connection(person: session.Person, namespace: str, kind: str) -> dict
         )
         return None
     choice: Json = {"default": next(iter(active)), "options": active}
-    chosen = url_state.bind_field(st.selectbox, "connection", "Connection", prefix="add_from", always=True, **choice)
+    chosen = url_state.bind_field(
+        st.selectbox, "connection", "Connection", prefix="add_from", writes_default=True, **choice
+    )
     selection = account_tree.show_tree(person, namespace, chosen, kind)
     return None if selection is None else {"connectionId": chosen, **selection}
 
@@ -199,7 +201,7 @@ def _choose_source() -> str:
     words = {name: "Files" if name == "LOCAL_FILE" else source_title(name) for name in names}
     previous = session.read_parameter("source") or names[0]
     choice: Json = {"default": names[0], "options": words, "required": True}
-    chosen = url_state.bind_field(st.pills, "source", "Source", prefix="add", clears="connection", **choice)
+    chosen = url_state.bind_field(st.pills, "source", "Source", prefix="add", reset_parameter="connection", **choice)
     if chosen != previous:
         added.forget_previews()
     return str(chosen)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
 import streamlit as st
 
 from ui import session
-from ui.client import Json
+from ui.client import ApiError, Json
 from ui.parts import api_schema, url_state, waiting, widgets
 
 ENTRY_PAGE_SIZE = 100
@@ -25,8 +26,12 @@ FILTER_PARAMETERS = ("type", "outcome", "key_name", "object", "since", "until")
 # Irregular past tenses of verbs in the API's summaries.
 PAST_TENSES = {"Cancel": "Cancelled", "Hide": "Hid", "Retry": "Retried", "Send": "Sent", "Set": "Set"}
 # Lists with names of objects, by type.
-NAME_PATHS = {"namespace": "/v1/namespaces", "key": "/v1/keys"}
+NAME_PATHS = {"namespace": "/v1/namespaces", "key": "/v1/keys", "webhook": "/v1/webhooks"}
 MAX_READ_NAMES = 100
+# Read one by one.
+MAX_READ_CONNECTIONS = 20
+# Only in the file.
+ID_COLUMNS = ("Object ID", "Request ID")
 # By object type: page, address parameter and further parameters.
 OBJECT_PAGES: dict[str, tuple[str, str | None, Json]] = {
     "namespace": ("namespaces", "namespace", {"open": "yes"}),
@@ -53,7 +58,8 @@ def main() -> None:
     names = _object_names(person, entries)
     rows = widgets.drop_empty([_entry_row(entry, names) for entry in entries], "Before and after")
     time_column = st.column_config.DatetimeColumn("Time", format="D MMM YYYY, HH:mm:ss")
-    clicked = widgets.clicked_row(rows, "audit_rows", entries, Time=time_column)
+    shown = [{name: value for name, value in row.items() if name not in ID_COLUMNS} for row in rows]
+    clicked = widgets.clicked_row(shown, "audit_rows", entries, Time=time_column)
     if clicked is not None:
         _open_object(clicked)
     widgets.download_csv("Download this page as CSV", rows, "audit.csv")
@@ -81,16 +87,26 @@ def _show_filters() -> tuple[dict[str, Any], str]:
 
 def _object_names(person: session.Person, entries: list[Json]) -> Mapping[str, str]:
     types = {entry["objectType"] for entry in entries if entry["objectId"]} & NAME_PATHS.keys()
-    lists = waiting.ask_in_parallel(
-        {kind: partial(person.api.get, NAME_PATHS[kind], pageSize=MAX_READ_NAMES) for kind in types}
+    connections = {entry["objectId"] for entry in entries if entry["objectType"] == "connection" and entry["objectId"]}
+    answers = waiting.ask_in_parallel(
+        {
+            **{kind: partial(person.api.recall, NAME_PATHS[kind], pageSize=MAX_READ_NAMES) for kind in types},
+            **{key: partial(_read_connection, person, key) for key in sorted(connections)[:MAX_READ_CONNECTIONS]},
+        }
     )
     return {
-        item["id"]: item["name"]
-        for answer in lists.values()
+        item["id"]: item.get("name") or item["url"]
+        for answer in answers.values()
         for items in (answer or {}).values()
         if isinstance(items, list)
         for item in items
     }
+
+
+def _read_connection(person: session.Person, connection: str) -> Json:
+    with suppress(ApiError):
+        return {"connections": [person.api.recall(f"/v1/connections/{connection}")["connection"]]}
+    return {}
 
 
 def _describe_entry(entry: Json, names: Mapping[str, str]) -> str:

@@ -42,7 +42,8 @@ def main() -> None:
     namespace = frame.show_head(person, "Connections")
     if person.may("connections:write"):
         _show_connect_form(person, namespace)
-        show_storage_form(person, namespace)
+        show_source_form(person, namespace)
+        _show_link(person)
     cursor = session.read_parameter("cursor")
     data = person.api.get("/v1/connections", namespaceId=namespace, pageSize=CONNECTION_PAGE_SIZE, cursor=cursor)
     connections = data["connections"]
@@ -82,7 +83,6 @@ def _show_connect_form(person: session.Person, namespace: str) -> None:
                 body: Json = {"namespaceId": namespace, "name": name or source_title(connector), "connector": connector}
                 body |= {"syncIntervalMinutes": interval} if interval else {}
                 _begin_authorization(person, lambda: widgets.post_once(person, "/v1/connections", body))
-    _show_link(person)
 
 
 def _show_card(person: session.Person, namespace: str, connection: Json, schedules: list[Json]) -> None:
@@ -159,7 +159,7 @@ def _show_choice(connection_id: str, choice: api_schema.Choice) -> None:
 def _show_revocation(person: session.Person, namespace: str, connection: Json) -> None:
     key, fate = connection["id"], "KEEP"
     documents = person.api.get(f"/v1/connections/{key}", namespaceId=namespace)["documents"]
-    st.write("The tokens are wiped and the service is told. This is final.")
+    st.write("The tokens are deleted and revoked at the service. This cannot be undone.")
     if own_count := documents["own"]:
         label = f"{format_count(own_count, 'document')} that no other connection has"
         fate = st.radio(label, list(DOCUMENT_FATES), format_func=DOCUMENT_FATES.__getitem__, key=f"fate-{key}")
@@ -199,12 +199,16 @@ PENDING_KEY = "authorization"
 
 def _begin_authorization(person: session.Person, request: Callable[[], Json], *, rerun: bool = False) -> None:
     with frame.shown_refusal():
-        response = request()
-        connection = response["connection"]["id"]
-        pending = {"url": response["authorizationUrl"], "connection": connection, "begun": time.monotonic()}
-        st.session_state[PENDING_KEY] = pending | {"state": _read_state(person, connection)}
+        _keep_authorization(person, request())
         if rerun:
             st.rerun()
+
+
+def _keep_authorization(person: session.Person, response: Json) -> None:
+    """Keep the link of a started authorization for `_show_link`."""
+    connection = response["connection"]["id"]
+    pending = {"url": response["authorizationUrl"], "connection": connection, "begun": time.monotonic()}
+    st.session_state[PENDING_KEY] = pending | {"state": _read_state(person, connection)}
 
 
 def _show_link(person: session.Person) -> None:
@@ -245,9 +249,10 @@ class Field:
     help: str
     is_secret: bool
     is_multiline: bool
+    is_flag: bool
 
 
-def show_storage_form(person: session.Person, namespace: str) -> None:
+def show_source_form(person: session.Person, namespace: str) -> None:
     """Show the form of a new connection without authorization, with the source's fields."""
     added = st.session_state.get(ADDED_KEY, 0)
     title = "Connect a folder, bucket or service by its URL"
@@ -272,11 +277,15 @@ def show_storage_form(person: session.Person, namespace: str) -> None:
         body: Json = {"namespaceId": namespace, "name": name or url, "connector": connector, "config": config}
         body |= {"syncIntervalMinutes": interval} if interval else {}
         with frame.shown_refusal():
-            widgets.post_once(person, "/v1/connections", body)
+            created = widgets.post_once(person, "/v1/connections", body)
             st.session_state[ADDED_KEY] = added + 1
             for key in [key for key in st.session_state if str(key).startswith("storage-")]:
                 del st.session_state[key]
-            st.toast(f"Connected: {escape_markdown(body['name'])}. Ingest it from its card.", icon=":material/check:")
+            if created["authorizationUrl"]:
+                _keep_authorization(person, created)
+            else:
+                name = escape_markdown(body["name"])
+                st.toast(f"Connected: {name}. Ingest it from its card.", icon=":material/check:")
             st.rerun()
 
 
@@ -286,14 +295,17 @@ def list_fields(source: str) -> Iterator[Field]:
         for name, schema in schemas[component]["properties"].items():
             merged = {key: value for part in [*schema.get("anyOf", ()), schema] for key, value in part.items()}
             if name != "url" and source in merged.get("x-sources", ()):
-                yield Field(name, merged["description"], is_secret, bool(merged.get("x-multiline")))
+                is_multiline, is_flag = bool(merged.get("x-multiline")), bool(merged.get("x-flag"))
+                yield Field(name, merged["description"], is_secret, is_multiline, is_flag)
 
 
-def _show_field(field: Field, source: str) -> str:
+def _show_field(field: Field, source: str) -> str | bool:
     label, key = format_field(field.name), f"storage-{source}-{field.name}"
+    if field.is_flag:
+        return st.checkbox(label, help=field.help, key=key)
     if field.is_multiline:
         return st.text_area(label, help=field.help, key=key)
-    is_hidden = field.is_secret and field.name != "user"
+    is_hidden = field.is_secret and field.name not in {"user", "clientId"}
     return st.text_input(label, help=field.help, key=key, type="password" if is_hidden else "default")
 
 

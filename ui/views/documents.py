@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import json
 from functools import partial
+from typing import Any
 
 import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
 
 from ui import session
 from ui.client import Json
 from ui.parts import (
+    bulk_actions,
     document_actions,
     document_detail,
     document_filters,
+    document_kinds,
     failures,
     frame,
     hidden_passages,
@@ -27,12 +32,16 @@ from ui.parts.labels import (
     format_number,
     format_size,
     source_title,
-    status_word,
     time_ago,
 )
 from ui.parts.widgets import escape_markdown
 
 DOCUMENT_PAGE_SIZE = 50
+EXPORT_PAGE_SIZE = 100
+EXPORT_COLUMNS = (
+    *("id", "externalId", "name", "ingestionStatus", "ingestionError", "failureCause", "documentType"),
+    *("ingestionSource", "metadata", "access", "accessStatus", "documentProperties", "createdAt", "updatedAt"),
+)
 # Hidden parts of a document.
 HIDDEN_LABELS = {"DOCUMENT": "All of it", "PASSAGES": "Passages", None: ""}
 
@@ -50,20 +59,30 @@ def main() -> None:
 
 def show_listing(person: session.Person, namespace: str) -> None:
     frame.show_outcome()
-    count = partial(person.api.list_documents, namespace)
-    overview_data = waiting.ask_in_parallel(
+    unknown: Json = {"accessStatuses": ["UNKNOWN"]}
+    answers = waiting.ask_in_parallel(
         {
-            "sites": partial(count, {"documentTypes": ["URL"]}, include=["statsBySite"]),
-            "failures": partial(failures.count_causes, person, namespace) if person.may("documents:write") else None,
-            "unknown": partial(count, {"accessStatuses": ["UNKNOWN"]}, include=["statsByStatus"]),
+            "totals": partial(document_filters.count_all, person, namespace),
+            "failed": partial(failures.list_failed, person, namespace) if person.may("documents:write") else None,
+            "connections": partial(document_filters.list_connections, person, namespace),
+            "unknown": partial(person.api.list_documents, namespace, unknown, include=["statsByStatus"], recent=True),
         }
     )
-    sites = {entry["site"]: entry["totalCount"] for entry in (overview_data["sites"] or {})["statsBySite"]}
-    config = document_filters.show_filters(person, namespace, sites)
-    if config is None:
-        return
-    counts = overview_data["failures"] if config.keys() <= {"documentIngestionStatuses"} else None
-    if result := failures.offer_retries(person, namespace, counts or {}, "documents"):
+    text = document_filters.show_search()
+    side, content = st.columns([2, 9], gap="small")
+    with side, st.container(key=f"drawer_{'open' if st.session_state[document_filters.DRAWER_KEY] else 'closed'}"):
+        config = document_filters.show_filters(person, namespace, answers["totals"] or {}, text)
+        facets = st.container()
+    if config is not None:
+        with content:
+            _show_documents(person, namespace, config, answers, facets)
+
+
+def _show_documents(
+    person: session.Person, namespace: str, config: Json, answers: dict[str, Json | None], facets: DeltaGenerator
+) -> None:
+    causes = failures.find_causes(answers["failed"] if config.keys() <= {"documentIngestionStatuses"} else None)
+    if result := failures.offer_retries(person, namespace, causes, "documents"):
         frame.keep_outcome(result)
         st.rerun()
     config = _filter_by_cause(config)
@@ -71,21 +90,23 @@ def show_listing(person: session.Person, namespace: str) -> None:
     data = person.api.list_documents(
         namespace, config, size=DOCUMENT_PAGE_SIZE, cursor=cursor, include=["statsByStatus"]
     )
-    _show_attention(config, count_documents(overview_data["unknown"] or {}))
+    _show_attention(config, count_documents(answers["unknown"] or {}))
     if not data["documents"]:
         _show_empty_list(person, namespace, config, data)
         return
-    st.caption(document_counts(data))
+    with st.container(horizontal=True, vertical_alignment="center"):
+        st.caption(document_counts(data), width="stretch")
+        if config:
+            clear = document_filters.clear_filters
+            st.button("Clear filters", icon=":material/filter_alt_off:", type="tertiary", on_click=clear)
+    actions = st.container()
     keys = document_filters.list_keys("metadata", data["documents"])
-    table_column, facet_column = st.columns([4, 1]) if keys else (st.container(), None)
-    with table_column:
-        _show_table(namespace, data)
-    if facet_column:
-        with facet_column:
-            document_filters.show_facets(person, namespace, config, "metadata", keys)
+    selected = _show_table(person, namespace, config, data)
+    with facets:
+        document_filters.show_facets(person, namespace, config, "metadata", keys)
     hidden_passages.show_hidden(person, namespace)
-    if config:
-        document_actions.show_bulk_actions(person, namespace, config, data, _describe_filter(config))
+    with actions:
+        bulk_actions.show_bulk_actions(person, namespace, config, data, selected)
 
 
 def _show_attention(config: Json, unknown: int) -> None:
@@ -130,59 +151,69 @@ def _explain_unseen(namespace: str, config: Json) -> None:
         st.info(f"**{name}**  \n{escape_markdown(reasons[document['id']])}", icon=":material/lock:")
 
 
-def _describe_filter(config: Json) -> str:
-    """Describe the filter in a few words."""
-    parts = []
-    if text := config.get("text"):
-        parts.append(f"name or URL with “{text}”")
-    if sites := config.get("sites"):
-        parts.append(f"site {sites[0]}")
-    if states := config.get("documentIngestionStatuses"):
-        parts.append("status " + ", ".join(status_word(status).lower() for status in states))
-    for key, value in config.get("metadata", {}).items():
-        parts.append(f"{key} {', '.join(map(str, value)) if isinstance(value, list) else value}")
-    other_count = len(config.keys() - {"text", "sites", "documentIngestionStatuses", "metadata"})
-    if other_count:
-        parts.append(format_count(other_count, "more filter" if parts else "filter"))
-    return "; ".join(parts)
+def _export_documents(person: session.Person, namespace: str, config: Json) -> bytes:
+    """Build a CSV file of all documents of a filter, read page by page."""
+    content, cursor, is_first = bytearray(), None, True
+    while is_first or cursor:
+        data = person.api.list_documents(namespace, config, size=EXPORT_PAGE_SIZE, cursor=cursor)
+        rows = [{name: _export_value(value) for name, value in document.items()} for document in data["documents"]]
+        content += widgets.csv_bytes(rows, EXPORT_COLUMNS, has_header=is_first)
+        cursor, is_first = data["nextCursor"], False
+    return bytes(content)
 
 
-def _show_table(namespace: str, data: Json) -> None:
+def _export_value(value: Any) -> Any:
+    return value.get("isoString") or json.dumps(value) if isinstance(value, dict) else value
+
+
+def _show_table(person: session.Person, namespace: str, config: Json, data: Json) -> list[Json]:
+    """Show the documents; return the selected ones."""
     documents = data["documents"]
     is_check = session.read_parameter("quality") == "check"
     reasons = document_actions.explain_access(namespace, [document["id"] for document in documents])
     rows = [_document_row(document, reasons.get(document["id"], ""), is_check=is_check) for document in documents]
-    rows = widgets.drop_empty(rows, "Why", document_detail.PAGES_TO_CHECK_TITLE, "Error", "Hidden")
+    rows = widgets.drop_empty(
+        rows, "Why", document_detail.PAGES_TO_CHECK_TITLE, "Error", "Hidden", "Quality", "Changed at source"
+    )
     chosen = widgets.clicked_row(
         rows,
         "documents_table",
-        [document["id"] for document in documents],
-        Status=widgets.status_column(),
-        Name=st.column_config.TextColumn(width=280),
+        documents,
+        selects=person.may("documents:write"),
+        Status=widgets.status_column(width=110),
+        Kind=st.column_config.ImageColumn(width=56),
+        Name=st.column_config.TextColumn(width=250),
+        Quality=st.column_config.TextColumn(alignment="right", help="Of the text that was read, 100 % at best."),
         Chunks=st.column_config.TextColumn(alignment="right"),
-        Error=st.column_config.TextColumn(width="medium"),
+        Error=st.column_config.TextColumn(width=240),
         Why=st.column_config.TextColumn(width="large"),
         **{document_detail.PAGES_TO_CHECK_TITLE: st.column_config.TextColumn(width="large")},
     )
     if chosen is not None:
-        session.go_to(document=chosen, tab=document_detail.PAGES_TO_CHECK_TITLE if is_check else None)
+        session.go_to(document=chosen["id"], tab=document_detail.PAGES_TO_CHECK_TITLE if is_check else None)
     with st.container(horizontal=True):
         widgets.show_pager({**data, "totalCount": count_documents(data)})
-        widgets.download_csv("Page as CSV", rows, "documents.csv")
+        export, label = partial(_export_documents, person, namespace, config), f"All {count_documents(data):,} as CSV"
+        st.download_button(label, export, "documents.csv", "text/csv", icon=":material/download:", key="export")
+    return widgets.selected_rows("documents_table", documents)
 
 
 def _document_row(document: Json, why: str, *, is_check: bool) -> Json:
     properties = document["documentProperties"]
+    quality, count = properties["textQuality"], len(properties["pagesToCheck"])
     return {
         "Status": [document["ingestionStatus"]],
+        "Kind": document_kinds.icon_of(properties["mimeType"]),
         "Name": document["name"] if document["name"].strip() else document["externalId"],
         "Why": why,
         document_detail.PAGES_TO_CHECK_TITLE: document_detail.summarize_pages_to_check(document) if is_check else "",
+        "Quality": "" if quality is None else f"{quality:.0%}" + (f" · {count} to check" if count else ""),
+        "Changed at source": time_ago(properties["modifiedAt"]) if properties["modifiedAt"] else "",
+        "Updated": time_ago(document["updatedAt"]),
+        "Error": document["ingestionError"] or "",
         "Source": source_title(document["ingestionSource"]),
         "Chunks": format_number(properties["embeddingCount"]),
         "Size": format_size(properties["fileSize"]) if properties["fileSize"] is not None else "",
-        "Updated": time_ago(document["updatedAt"]),
-        "Error": document["ingestionError"] or "",
         "Hidden": HIDDEN_LABELS[document.get("hidden")],
     }
 

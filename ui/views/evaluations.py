@@ -18,6 +18,7 @@ from ui.parts.widgets import escape_markdown
 
 # Newest first.
 MAX_READ_RUNS = 30
+MAX_SHOWN_SEARCHES = 20
 RULE_LABELS = {"notWorseThan": "worse than now by at most", "minimum": "at least"}
 BOUND_HELP = "Of the metric, which lies between 0 and 1."
 
@@ -87,7 +88,7 @@ def _show_gate_form(person: session.Person, namespace: str, evaluation: Json) ->
     current = space["embeddingModelConfig"]
     st.subheader("Try another embedding model behind this gate")
     st.caption(
-        f"Now: {current['provider']} {current['model']}. All documents are embedded again beside the old vectors; the"
+        f"Now: {current['provider']} {current['model']}. All documents are embedded again next to the old vectors; the"
         " new ones are asked these questions, and take over only if they pass."
     )
     models = api_schema.embedding_models()
@@ -138,33 +139,26 @@ def show_weak_searches(person: session.Person, namespace: str) -> None:
     data = person.api.get("/v1/weak-searches", namespaceId=namespace)
     searches, days = data["weakSearches"], data["retentionDays"]
     if not days:
-        st.caption("Not recorded. The operator can switch this on with `RETRIEVAL_WEAK_SEARCH_DAYS`, the days to keep.")
+        st.caption("Not recorded: the operator has set `RETRIEVAL_WEAK_SEARCH_DAYS`, the days to keep, to 0.")
         return
     if not searches:
         st.caption(f"None in the last {format_count(days, 'day')}. Searches in the search lab are not counted.")
         return
-    rows = [
-        {
-            "Query": search["query"],
-            "Answered": search["probability"] * 100,
-            "Searches": search["count"],
-            "Best score": search["bestScore"],
-            "Last": time_ago(search["lastAt"]),
-        }
-        for search in searches
-    ]
-    column, about = st.column_config, "Probability that the last results answer the query."
-    columns: Json = {
-        "Query": column.TextColumn(width=190),
-        "Answered": column.NumberColumn(format="%d %%", help=about),
-        "Best score": column.NumberColumn(format="%.3f"),
-    }
-    chosen = widgets.clicked_row(rows, "weak_searches", searches, **columns)
-    st.caption(
-        f"Click a query to open it in the search lab. Deleted {format_count(days, 'day')} after the last search."
-    )
-    if chosen is not None:
-        widgets.open_page("search", q=chosen["query"])
+    sets = person.api.get("/v1/evaluations", namespaceId=namespace, pageSize=question_sets.MAX_LISTED_SETS)
+    names = {item["id"]: item["name"] for item in sets["evaluations"]}
+    target = st.selectbox("Question set to add to", list(names), format_func=names.__getitem__) if names else None
+    for number, search in enumerate(searches[:MAX_SHOWN_SEARCHES]):
+        text_column, lab_column, button_column = st.columns([6, 2, 1], vertical_alignment="center")
+        times = f"{format_count(search['count'], 'time')}, {time_ago(search['lastAt'])}"
+        answered = f"probability of an answer {search['probability']:.0%}"
+        text_column.markdown(f"**{escape_markdown(search['query'])}** :gray[{times} · {answered}]")
+        with lab_column:
+            widgets.link_page("search", "Open in the search lab", q=search["query"])
+        if target:
+            change, outcome = {"add": [{"query": search["query"], "relevant": []}]}, "Added without right documents."
+            add = partial(question_sets.change_set, person, namespace, target, change, outcome)
+            button_column.button("Add", key=f"add-{number}", icon=":material/playlist_add:", on_click=add)
+    st.caption(f"The {MAX_SHOWN_SEARCHES} most frequent. Deleted {format_count(days, 'day')} after the last search.")
     if st.button("New question set of these", icon=":material/playlist_add:"):
         lines = [json.dumps({"query": search["query"], "relevant": []}, ensure_ascii=False) for search in searches]
         st.session_state[question_sets.LINES_KEY] = "\n".join(lines)

@@ -96,13 +96,13 @@ def _show_bar(title: str, use: Json) -> None:
 def _show_create_form(person: session.Person) -> None:
     with st.container(border=True):
         st.markdown("**New API key**")
-        name = st.text_input("Name", placeholder="Website")
-        scopes = st.multiselect("Scopes", api_schema.key_scopes(), default=["search"])
-        left_column, right_column = st.columns(2, vertical_alignment="bottom")
-        with left_column:
-            namespace = frame.choose_optional(person, "key_namespace", "Any namespace")
-        tenant = right_column.text_input("Only for the tenant", help="Empty: any tenant.")
-        if st.button("Create API key", type="primary", icon=":material/add:"):
+        namespace = frame.choose_optional(person, "key_namespace", "Any namespace")
+        with st.form("new-key", border=False):
+            name = st.text_input("Name", placeholder="Website")
+            scopes = st.multiselect("Scopes", api_schema.key_scopes(), default=["search"])
+            tenant = st.text_input("Only for the tenant", help="Empty: any tenant.")
+            is_sent = st.form_submit_button("Create API key", type="primary", icon=":material/add:")
+        if is_sent:
             if not (name and scopes):
                 st.error("Type a name for the key, and choose at least one scope.", icon=":material/error:")
                 return

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from datetime import UTC, date, datetime, timedelta
+from functools import partial
+
 import streamlit as st
 
 from ui import session
 from ui.client import Json
-from ui.parts import api_schema, document_actions, frame, namespace_form, url_state, widgets
+from ui.parts import api_schema, document_actions, frame, namespace_form, url_state, waiting, widgets
 from ui.parts.labels import format_field, format_size, time_ago
 from ui.parts.widgets import escape_markdown
 
 NAMESPACE_PAGE_SIZE = 50
+SPARKLINE_DAYS, SPARKLINE_TITLE = 30, "Tokens, 30 days"
 LINKED_PAGES = (
     ("runs", "Runs", "ingest:read"),
     ("documents", "Documents", "documents:read"),
@@ -49,14 +53,14 @@ def _show_list(person: session.Person) -> None:
     name = url_state.bind_field(field, "name", "Find namespaces", prefix="namespaces", max_chars=200, **hint)
     with right_column:
         order = url_state.choose_order(ORDER_LABELS)
-    data = person.api.get(
-        "/v1/namespaces",
-        name=name,
-        sort=order,
-        counts=True,
-        pageSize=NAMESPACE_PAGE_SIZE,
-        cursor=session.read_parameter("cursor"),
+    query: Json = {"name": name, "sort": order, "counts": True, "cursor": session.read_parameter("cursor")}
+    answers = waiting.ask_in_parallel(
+        {
+            "spaces": partial(person.api.get, "/v1/namespaces", pageSize=NAMESPACE_PAGE_SIZE, **query),
+            "usage": partial(_read_usage, person) if person.may("admin") else None,
+        }
     )
+    data, tokens = answers["spaces"] or {}, _count_tokens(answers["usage"] or {"daily": []})
     spaces = data["namespaces"]
     if not spaces and name:
         widgets.show_empty("No namespace has this in its name.", "Try a shorter part of the name.")
@@ -66,12 +70,36 @@ def _show_list(person: session.Person) -> None:
         widgets.show_empty("No namespace yet.", advice)
         return
     rows = [
-        {"Name": space["name"], **_usage_cells(space), **_model_cells(space), "Id": space["id"]} for space in spaces
+        {
+            "Name": space["name"],
+            **_usage_cells(space),
+            SPARKLINE_TITLE: tokens.get(space["id"]),
+            **_model_cells(space),
+            "Id": space["id"],
+        }
+        for space in spaces
     ]
-    chosen = widgets.clicked_row(rows, "namespaces_table", [space["id"] for space in spaces])
+    rows = widgets.drop_empty(rows, SPARKLINE_TITLE)
+    bars: Json = {SPARKLINE_TITLE: st.column_config.BarChartColumn(y_min=0)} if SPARKLINE_TITLE in rows[0] else {}
+    chosen = widgets.clicked_row(rows, "namespaces_table", [space["id"] for space in spaces], **bars)
     if chosen is not None:
         session.go_to(namespace=chosen, open="yes")
     widgets.show_pager(data)
+
+
+def _read_usage(person: session.Person) -> Json:
+    today = datetime.now(UTC).date()
+    days: Json = {"from": str(today - timedelta(days=SPARKLINE_DAYS - 1)), "to": str(today)}
+    return person.api.recall("/v1/usage", daily=True, **days)
+
+
+def _count_tokens(usage: Json) -> dict[str, list[int]]:
+    """Return the tokens of each day by namespace, without namespaces of a single day."""
+    counts: dict[str, list[int]] = {}
+    for entry in usage["daily"]:
+        day = (date.fromisoformat(entry["day"]) - date.fromisoformat(usage["from"])).days
+        counts.setdefault(entry["namespaceId"], [0] * SPARKLINE_DAYS)[day] += entry["tokens"]
+    return {space: days for space, days in counts.items() if sum(map(bool, days)) > 1}
 
 
 def _usage_cells(space: Json) -> Json:
@@ -141,7 +169,6 @@ def _show_configuration(person: session.Person, space: Json) -> None:
     if language := space.get("keywordLanguage"):
         rows.append({"Component": "Keyword search", "Provider": "PostgreSQL", "Settings": f"Language {language}"})
     widgets.show_table(rows)
-    st.caption("Secrets are absent or masked: the service never shows one again.")
 
 
 def _format_settings(config: Json) -> str:

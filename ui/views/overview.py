@@ -9,23 +9,11 @@ import streamlit as st
 
 from ui import session
 from ui.client import Json
-from ui.parts import charts, failures, frame, removals, waiting, widgets
-from ui.parts.labels import (
-    document_counts,
-    format_count,
-    format_milliseconds,
-    format_size,
-    source_title,
-    time_ago,
-    time_since,
-)
-from ui.parts.widgets import escape_markdown
+from ui.parts import charts, failures, frame, waiting, widgets
+from ui.parts import problems as problem_list
+from ui.parts.labels import document_counts, source_title, time_ago
 
 REFRESH_SECONDS = 10.0
-# Connections, schedules and webhooks, newest first.
-MAX_CHECKED_ITEMS = 50
-# Limits of the organization.
-LIMIT_LABELS = {"requests": "requests of this minute", "namespaces": "namespaces of the organization"}
 # Of the API by request; None without the right.
 Answers = Mapping[str, Json | None]
 
@@ -52,7 +40,7 @@ def _show_overview(person: session.Person, namespace: str) -> None:
         if person.may("ingest:write"):
             widgets.link_page("add_content", "Add content")
         # A schedule that can only fail leaves its namespace empty.
-        if person.may("ingest:read") and _list_failing(answers):
+        if person.may("ingest:read") and _list_problems(answers):
             _show_attention(person, namespace, answers)
         return
     if person.may("ingest:read"):
@@ -60,9 +48,6 @@ def _show_overview(person: session.Person, namespace: str) -> None:
     else:
         _show_syncs(stats)
         return
-    if stats is not None:
-        st.markdown("**Documents by source**")
-        charts.show_counts({source_title(entry["source"]): entry["totalCount"] for entry in stats["statsBySource"]})
     if activity is None:
         return
     history = activity["history"]
@@ -80,18 +65,12 @@ def _show_overview(person: session.Person, namespace: str) -> None:
 def _make_requests(person: session.Person, namespace: str) -> dict[str, Callable[[], Json] | None]:
     get, scope = person.api.get, {"namespaceId": namespace}
     stats = partial(person.api.list_documents, namespace, {}, include=["statsBySource", "statsByStatus"])
-    reads, runs, connects = person.may("documents:read"), person.may("ingest:read"), person.may("connections:read")
-    owns = person.may("admin") and not person.namespace and not person.tenant
+    reads, runs = person.may("documents:read"), person.may("ingest:read")
     return {
         "stats": stats if reads else None,
-        "failures": partial(failures.count_causes, person, namespace) if reads and runs else None,
+        "failures": partial(failures.list_failed, person, namespace) if reads and runs else None,
         "activity": partial(get, "/v1/activity", history="true", **scope) if runs and person.sees_all else None,
-        "usage": partial(get, "/v1/usage") if owns else None,
-        "queue": partial(get, "/v1/queue") if owns else None,
-        "connections": partial(get, "/v1/connections", pageSize=MAX_CHECKED_ITEMS, **scope) if connects else None,
-        "schedules": partial(get, "/v1/schedules", pageSize=MAX_CHECKED_ITEMS, **scope) if runs else None,
-        "webhooks": partial(get, "/v1/webhooks", pageSize=MAX_CHECKED_ITEMS) if person.may("webhooks:read") else None,
-        "removals": partial(removals.count_of, person, namespace) if reads and connects else None,
+        "problems": partial(get, "/v1/problems", **scope) if runs and person.sees_all else None,
     }
 
 
@@ -114,76 +93,39 @@ def _show_numbers(answers: Answers) -> None:
         by_status = {entry["status"]: entry["totalCount"] for entry in stats["statsByStatus"]}
         cells[0].metric("Documents", f"{sum(by_status.values()):,}", border=True)
     if activity is not None:
-        runs, searches = activity["runs"], activity["searches"]
+        runs, failed = activity["runs"], activity["documentsFailedLastDay"]
         cells[1].metric("Active runs", runs["queued"] + runs["preProcessing"] + runs["processing"], border=True)
-        cells[2].metric("Tokens stored", f"{activity['tokens']:,}", border=True)
-        failed = activity["documentsFailedLastDay"]
-        cells[3].metric("Failed in 24 hours", f"{failed:,}", border=True, help="And not repaired since.")
-        columns = st.columns(4)
-        columns[0].metric("Searches in 24 hours", f"{searches['count']:,}", border=True)
-        columns[1].metric("Latency p50", format_milliseconds(searches["p50"]), border=True)
-        columns[2].metric("Latency p95", format_milliseconds(searches["p95"]), border=True)
-        if usage := answers["usage"]:
-            about = (
-                f"Of {usage['requests']['limit']:,} that the organization may make. In all its namespaces: "
-                f"{usage['documents']:,} documents, {usage['chunks']:,} chunks, {format_size(usage['storageBytes'])}."
-            )
-            columns[3].metric("Requests this minute", f"{usage['requests']['used']:,}", border=True, help=about)
+        cells[2].metric("Failed in 24 hours", f"{failed:,}", border=True, help="And not repaired since.")
+        cells[3].metric("Searches in 24 hours", f"{activity['searches']['count']:,}", border=True)
 
 
 def _show_attention(person: session.Person, namespace: str, answers: Answers) -> None:
-    causes, usage = answers["failures"], answers["usage"] or {}
-    notices = [(escape_markdown(reason), "queue") for reason in (answers["queue"] or {"reasons": []})["reasons"]]
-    notices += _list_stuck(answers["activity"])
-    notices += _list_failing(answers)
-    if total := (answers["removals"] or {}).get("total"):
-        notices.append((f"{format_count(total, 'document')} deleted at source: pending confirmation", "connections"))
-    for name, description in LIMIT_LABELS.items():
-        use = usage.get(name, {"used": 0, "limit": 1})
-        if use["used"] >= use["limit"]:
-            notices.append((f"{use['used']:,} of {use['limit']:,} {description} are used", "keys"))
-    if not notices and not causes:
-        st.success("Nothing needs attention.", icon=":material/check_circle:")
+    causes, problems = failures.find_causes(answers["failures"]), _list_problems(answers)
+    failing = [problem for problem in problems if problem["severity"] == "failing"]
+    if not (causes.counts or problems):
+        listed = (answers["problems"] or {"problems": []})["problems"]
+        if not any(problem["severity"] == "blocked" for problem in listed):
+            st.success("Nothing needs attention.", icon=":material/check_circle:")
+        return
+    if failing:
+        with st.container(border=True, key="failing"):
+            st.markdown(":orange[:material/warning: **Failing**]")
+            problem_list.show_list(failing)
+    if not (causes.counts or len(problems) > len(failing)):
         return
     with st.container(border=True):
         st.markdown(":orange[:material/notification_important: **Needs attention**]")
-        if result := failures.offer_retries(person, namespace, causes or {}, "overview"):
+        problem_list.show_list([problem for problem in problems if problem["severity"] == "attention"])
+        if result := failures.offer_retries(person, namespace, causes, "overview"):
             st.toast(result, icon=":material/replay:")
             st.rerun(scope="fragment")
-        for label, page in notices:
-            widgets.link_page(page, label, "arrow_forward")
+        problem_list.show_list([problem for problem in problems if problem["severity"] == "info"])
 
 
-def _list_failing(answers: Answers) -> list[tuple[str, str]]:
-    """Return failing connections, schedules and webhooks with their pages."""
-    notices = []
-    for connection in (answers["connections"] or {"connections": []})["connections"]:
-        title = f"The connection “{escape_markdown(connection['name'])}”"
-        if connection["status"] == "FAILED":
-            notices.append((f"{title} failed: reconnect it", "connections"))
-        elif connection["status"] == "ACTIVE" and connection["health"]["state"] == "FAILING":
-            notices.append((f"{title} has trouble: see why", "connections"))
-    for schedule in (answers["schedules"] or {"schedules": []})["schedules"]:
-        # The connection of a schedule has its own notice.
-        if schedule["health"]["state"] == "FAILING" and not schedule["paused"] and not schedule["connectionId"]:
-            title = escape_markdown(schedule["about"] or source_title(schedule["source"]))
-            notices.append((f"The schedule of {title} fails: see why", "schedules"))
-    failing_urls = [
-        webhook["url"]
-        for webhook in (answers["webhooks"] or {"webhooks": []})["webhooks"]
-        if webhook["status"] == "ACTIVE" and webhook["health"]["state"] == "FAILING"
-    ]
-    return notices + [(f"The webhook {escape_markdown(url)} fails: see why", "webhooks") for url in failing_urls]
-
-
-def _list_stuck(activity: Json | None) -> list[tuple[str, str]]:
-    """Return a notice for a run queued for a minute while no other runs."""
-    runs: Json = activity["runs"] if activity else {}
-    oldest = runs.get("oldestQueuedAt")
-    if not oldest or runs["preProcessing"] + runs["processing"] or (age := time_since(oldest)).endswith(" s"):
-        return []
-    page = "queue" if session.current_person().may("admin") else "runs"
-    return [(f"A run has been queued for {age} and none is in progress: see why", page)]
+def _list_problems(answers: Answers) -> list[Json]:
+    """Return the problems without those of the strip and without failed documents, which have retries."""
+    listed = (answers["problems"] or {"problems": []})["problems"]
+    return [problem for problem in listed if problem["severity"] != "blocked" and problem["kind"] != "FAILED_DOCUMENTS"]
 
 
 main()

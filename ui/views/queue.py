@@ -9,7 +9,16 @@ import streamlit as st
 from ui import session
 from ui.client import Json
 from ui.parts import frame, widgets
-from ui.parts.labels import format_count, format_span, parse_time, source_title, span_until, time_ago, time_since
+from ui.parts.labels import (
+    format_count,
+    format_span,
+    name_of,
+    parse_time,
+    source_title,
+    span_until,
+    time_ago,
+    time_since,
+)
 from ui.parts.widgets import escape_markdown
 
 REFRESH_SECONDS = 5.0
@@ -39,15 +48,22 @@ def main() -> None:
 
 def _show_queue(person: session.Person, queue: Json) -> None:
     _show_numbers(queue)
-    if problems := _list_problems(queue):
-        st.warning("  \n".join(problems), icon=":material/notification_important:")
+    if queue["reasons"] or queue["breakers"]:
+        st.caption("What holds the work is shown above.")
+    elif _is_busy_elsewhere(queue):
+        text = "Workers are online and busy with other organizations: more workers shorten the queue."
+        st.warning(text, icon=":material/notification_important:")
     else:
         st.success("Nothing is stuck.", icon=":material/check_circle:")
+    current = datetime.now(UTC)
+    if lost := sum((parse_time(worker["leaseUntil"]) or current) < current for worker in queue["working"]):
+        text = f"{format_count(lost, 'worker')} gave no sign of life in time: another one takes over by itself."
+        st.warning(text, icon=":material/sync_problem:")
     for warning in queue["warnings"]:
-        st.warning(escape_markdown(warning), icon=":material/gpp_maybe:")
+        st.info(escape_markdown(warning), icon=":material/gpp_maybe:")
     st.header("In progress")
     if queue["working"]:
-        _show_working(queue["working"])
+        _show_working(person, queue["working"])
     else:
         widgets.show_empty("No worker is busy.", "Documents appear here while a worker processes them.")
         if person.may("ingest:write"):
@@ -70,26 +86,14 @@ def _show_numbers(queue: Json) -> None:
     cells[3].metric("Workers online", f"{queue['workers']:,}", border=True, help=online)
 
 
-def _list_problems(queue: Json) -> list[str]:
-    problems = [escape_markdown(reason) for reason in queue["reasons"]]
-    current, oldest = datetime.now(UTC), parse_time(queue["oldestQueuedAt"])
-    if not queue["workers"]:
-        problems.append("No worker is online: start one with `retrieval worker`, or `retrieval up`.")
-    elif queue["queued"] and oldest and (current - oldest).total_seconds() > LONG_WAIT_SECONDS and not queue["working"]:
-        problems.append("Workers are online and busy with other organizations: more workers shorten the queue.")
-    if lost := sum((parse_time(worker["leaseUntil"]) or current) < current for worker in queue["working"]):
-        problems.append(
-            f"{format_count(lost, 'worker')} gave no sign of life in time: another one takes over by itself."
-        )
-    problems += [
-        f"{escape_markdown(worker['name'])} does not answer:"
-        f" {format_count(worker['waitingJobRuns'], 'job run')} on hold."
-        for worker in queue["breakers"]
-    ]
-    return problems
+def _is_busy_elsewhere(queue: Json) -> bool:
+    oldest = parse_time(queue["oldestQueuedAt"])
+    is_late = oldest is not None and (datetime.now(UTC) - oldest).total_seconds() > LONG_WAIT_SECONDS
+    return bool(queue["queued"] and queue["workers"] and is_late and not queue["working"])
 
 
-def _show_working(working: list[Json]) -> None:
+def _show_working(person: session.Person, working: list[Json]) -> None:
+    names = session.namespace_names(person, [worker["namespaceId"] for worker in working])
     rows = [
         {
             "Source": source_title(worker["source"]),
@@ -98,7 +102,7 @@ def _show_working(working: list[Json]) -> None:
             "Running for": time_since(worker["startedAt"] or worker["createdAt"]),
             "Attempt": worker["attempt"],
             "Tenant": worker["tenantId"] or "",
-            "Namespace": worker["namespaceId"],
+            "Namespace": name_of(names, worker["namespaceId"]),
         }
         for worker in working
     ]

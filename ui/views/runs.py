@@ -168,7 +168,7 @@ def show_run(person: session.Person, namespace: str, run_id: str) -> None:
         with frame.shown_refusal():
             person.api.post(f"/v1/ingest-job-runs/{run['id']}/cancel", {"namespaceId": namespace})
             st.rerun()
-    if may_write and run["documents"]["failed"]:
+    if may_write and any(failure["open"] for failure in run["failures"]):
         _show_failures(person, namespace, run)
     if run["connection"]:
         removals.show_link(person, namespace, run["connection"]["id"])
@@ -179,7 +179,8 @@ def show_run(person: session.Person, namespace: str, run_id: str) -> None:
 
 def _show_failures(person: session.Person, namespace: str, run: dict[str, Any]) -> None:
     with st.container(border=True):
-        st.markdown(f"**Failed: {format_count(run['progress']['failed'], 'document')}**")
+        number = sum(failure["open"] for failure in run["failures"])
+        st.markdown(f"**Failed: {format_count(number, 'document')}**")
         new = run_detail.show_remedies(person, namespace, [run], run["id"])
     if new:
         session.go_to(run=new[run["id"]])

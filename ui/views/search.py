@@ -11,7 +11,7 @@ from ui import session
 from ui.client import ApiError, Json
 from ui.parts import frame, search_options, search_reasons, search_request, search_results, url_state, waiting, widgets
 from ui.parts.labels import format_count, format_milliseconds
-from ui.parts.search_request import MAX_TOP_K, MODE_LABELS, SearchRequest
+from ui.parts.search_request import MODE_LABELS, SearchRequest
 
 # Unless the address has others.
 DEFAULT_MODES = ["semantic", "hybrid"]
@@ -20,9 +20,10 @@ DEFAULT_MODES = ["semantic", "hybrid"]
 def main() -> None:
     person = frame.current_person()
     namespace = frame.show_head(person, "Search lab")
-    request = _show_form(person, namespace)
-    if request is None:
+    form = _show_form(person, namespace)
+    if form is None:
         return
+    request, chosen = form
     if not request.query:
         advice = "Type a question or a few words; the same query runs in each search mode."
         widgets.show_empty("Nothing to search for yet.", advice)
@@ -33,11 +34,12 @@ def main() -> None:
         return
     documents = {hit["document"]["id"] for data in answers.values() for hit in data["results"]}
     spent = format_milliseconds((time.perf_counter() - started) * 1000)
-    st.caption(f"{format_count(len(documents), 'document')} found in {spent}")
+    with st.container(key="found"):
+        st.caption(f"{format_count(len(documents), 'document')} found in {spent}", text_alignment="right")
     pages = {
-        "Results": partial(search_results.show_results, person, request, answers, _suggest_changes(request)),
+        "Results": partial(search_results.show_results, person, request, answers, _suggest_changes(request), chosen),
         "Why not found?": partial(search_reasons.show_missing_reasons, person, session.current_person(), request),
-        "Ranks, scores and times": partial(search_reasons.show_reasons, answers, request),
+        "Scores and times": partial(search_reasons.show_reasons, answers, request),
         "API snippet": partial(_show_code, person, request),
     }
     st.html(search_results.HIT_STYLE)
@@ -60,19 +62,25 @@ def _suggest_changes(request: SearchRequest) -> str:
 def _show_code(person: session.Person, request: SearchRequest) -> None:
     path, body = search_request.build_request(request, request.modes[-1])
     body.pop("explain")
-    search_options.show_snippets(person, path, body)
+    st.code(search_options.as_curl(person.api.base, person.api.tenant, path, body), language="bash")
 
 
-def _show_form(person: session.Person, namespace: str) -> SearchRequest | None:
+def _show_form(
+    person: session.Person, namespace: str
+) -> tuple[SearchRequest, search_results.QuestionSet | None] | None:
+    """Return the request and the chosen question set; None for an invalid form."""
     field = partial(url_state.bind_field, prefix="lab")
-    query = field(st.text_input, "q", "Query", placeholder="What do you want to know?")
-    left_column, middle_column, right_column = st.columns([2, 2, 1])
+    hint: Json = {"placeholder": "What do you want to know?", "label_visibility": "collapsed"}
+    query_column, modes_column = st.columns([5, 2], vertical_alignment="center")
+    query = field(query_column.text_input, "q", "Query", icon=":material/search:", **hint)
     choice: Json = {"default": DEFAULT_MODES, "options": MODE_LABELS, "selection_mode": "multi"}
-    modes = field(left_column.segmented_control, "columns", "Search modes", **choice)
-    weight = field(middle_column.slider, "weight", "Semantic weight", 0.0, 1.0, default=0.5, step=0.05)
-    top = field(right_column.number_input, "top", "Top K", 1, MAX_TOP_K, default=10)
-    filters = search_options.show_filters(person, namespace)
-    options = search_options.show_options(person, namespace)
+    choice |= {"label_visibility": "collapsed", "width": "stretch"}
+    modes = field(modes_column.segmented_control, "columns", "Search modes", **choice)
+    filter_column, options_column, set_column = st.columns(3)
+    with filter_column:
+        filters = search_options.show_filters(person, namespace)
+    with options_column:
+        options = search_options.show_options(person, namespace)
     if filters is None:
         return None
     if not modes:
@@ -80,7 +88,9 @@ def _show_form(person: session.Person, namespace: str) -> SearchRequest | None:
         return None
     metadata, condition = filters
     options |= {"metadata": metadata, "condition": condition, "viewer": frame.viewer_name()}
-    return SearchRequest(namespace, query, tuple(modes), weight, top, **options)
+    request = SearchRequest(namespace, query, tuple(modes), **options)
+    with set_column:
+        return request, search_results.choose_set(person, request)
 
 
 def _search_all(person: session.Person, request: SearchRequest) -> dict[str, Json]:

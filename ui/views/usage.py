@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from datetime import UTC, date, datetime, timedelta
 from functools import partial
 
@@ -22,6 +23,8 @@ QUOTA_LABELS = {
 }
 # The file has all rows.
 MAX_SHOWN_ROWS = 100
+MAX_CHART_NAMESPACES, OTHERS_LABEL = 5, "other namespaces"
+DAYS_OF_MONTH = 30
 
 
 def main() -> None:
@@ -32,7 +35,7 @@ def main() -> None:
     period = field(left_column.selectbox, "period", "Period", default=PERIOD_CHOICES[0], options=PERIOD_CHOICES)
     by = field(right_column.selectbox, "by", "Group by", default="day", options=GROUP_LABELS)
     start, end = first_and_last_day(period, datetime.now(UTC).date())
-    query: Json = {"from": str(start), "to": str(end), "by": by}
+    query: Json = {"from": str(start), "to": str(end), "by": by, "daily": True}
     usage = person.api.get("/v1/usage", **query)
     _show_numbers(usage)
     _show_quotas(usage)
@@ -42,12 +45,36 @@ def main() -> None:
         if person.may("ingest:write"):
             widgets.link_page("add_content", "Add content")
         return
-    if by == "day" and len(groups) >= charts.MIN_CHART_POINTS:
-        charts.tokens_by_day({entry["day"]: entry["tokens"] for entry in usage["usage"]}, start, end)
+    _show_days(person, usage)
     widgets.show_table(groups[-MAX_SHOWN_ROWS:] if by == "day" else groups[:MAX_SHOWN_ROWS])
     if any(entry["cost"] is None for entry in usage["usage"]):
         st.caption("A cost that is not shown has a model without a price: set it in RETRIEVAL_PRICES.")
     widgets.download_csv("Download as CSV", groups, f"usage-{start}-{end}.csv")
+
+
+def _show_days(person: session.Person, usage: Json) -> None:
+    """Show tokens or cost by day and namespace, with the line of a day's share of the month's quota."""
+    daily = [entry for entry in usage["daily"] if entry["tokens"]]
+    if len({entry["day"] for entry in daily}) < charts.MIN_CHART_POINTS:
+        return
+    has_cost = any(entry["cost"] for entry in daily)
+    measures = ["Tokens", f"Cost ({usage['currency']})"] if has_cost else ["Tokens"]
+    measure = st.segmented_control("By day", measures, default="Tokens", required=True) if has_cost else "Tokens"
+    totals: Counter[str] = Counter()
+    for entry in daily:
+        totals[entry["namespaceId"]] += entry["tokens"]
+    largest = [namespace for namespace, _ in totals.most_common(MAX_CHART_NAMESPACES)]
+    known_names = session.namespace_names(person, largest)
+    names = {namespace: known_names.get(namespace, namespace) for namespace in largest}
+    field = "tokens" if measure == "Tokens" else "cost"
+    rows = [
+        {"day": entry["day"], "namespace": names.get(entry["namespaceId"], OTHERS_LABEL), "value": entry[field] or 0}
+        for entry in daily
+    ]
+    limit = usage["limit"]["tokensPerMonth"] if measure == "Tokens" else None
+    charts.usage_by_day(rows, str(measure).lower(), None if limit is None else limit / DAYS_OF_MONTH)
+    if limit is not None:
+        st.caption(f"The line is a day's share of the month's {limit:,} tokens.")
 
 
 def first_and_last_day(period: str, today: date) -> tuple[date, date]:

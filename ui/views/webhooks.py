@@ -9,7 +9,7 @@ import streamlit as st
 from ui import session
 from ui.client import Json
 from ui.parts import api_schema, frame, url_state, widgets
-from ui.parts.labels import span_until, status_word, time_ago
+from ui.parts.labels import format_count, name_of, span_until, status_word, time_ago
 from ui.parts.widgets import escape_markdown
 
 PAGE_SIZE = 50
@@ -19,9 +19,7 @@ DELIVERY_STATUSES = ("PENDING", "DELIVERED", "FAILED")
 STATUS_ALIASES = {"PENDING": "TO_SEND"}
 ALL_EVENTS = "*"
 ADDRESS_PARAMETERS = ("webhook", "deliveries", "sent")
-# Clicked delivery.
 PICKED_KEY = "delivery_picked"
-# Secret shown once, with its webhook.
 SHOWN_ONCE_KEY = "webhook_shown"
 
 
@@ -36,8 +34,9 @@ def main() -> None:
         _show_create_form(person)
     data = person.api.get("/v1/webhooks", pageSize=PAGE_SIZE, cursor=session.read_parameter("cursor"))
     if not data["webhooks"]:
-        advice = "Add one above: its URL is then sent the events that you choose, signed."
-        widgets.show_empty("No webhooks yet.", advice)
+        widgets.show_empty(
+            "No webhooks yet.", "Add one above: its URL is then sent the events that you choose, signed."
+        )
         return
     for hook in data["webhooks"]:
         _show_card(hook)
@@ -46,17 +45,16 @@ def main() -> None:
 
 def _show_create_form(person: session.Person) -> None:
     with st.expander("Add webhook", icon=":material/add_circle:"), frame.shown_refusal():
-        url = st.text_input("URL", placeholder="https://example.com/hooks/retrieval")
-        events = st.multiselect(
-            "Events", [ALL_EVENTS, *api_schema.webhook_events()], default=[ALL_EVENTS], format_func=_event_label
-        )
         namespace = frame.choose_optional(person, "webhook_namespace", "All namespaces")
-        about = st.text_input("Description", placeholder="Search index of the website")
-        if not st.button("Add webhook", type="primary", icon=":material/add:"):
-            return
+        with st.form("add-webhook", border=False):
+            url = st.text_input("URL", placeholder="https://example.com/hooks/retrieval")
+            options = [ALL_EVENTS, *api_schema.webhook_events()]
+            events = st.multiselect("Events", options, default=[ALL_EVENTS], format_func=_event_label)
+            about = st.text_input("Description", placeholder="Search index of the website")
+            if not st.form_submit_button("Add webhook", type="primary", icon=":material/add:"):
+                return
         body: Json = {"url": url.strip(), "events": [ALL_EVENTS] if ALL_EVENTS in events else events}
-        body |= {"namespaceId": namespace} if namespace else {}
-        body |= {"description": about} if about else {}
+        body |= {name: value for name, value in (("namespaceId", namespace), ("description", about)) if value}
         created = widgets.post_once(person, "/v1/webhooks", body)
         st.session_state[SHOWN_ONCE_KEY] = (created["webhook"]["id"], created["secret"])
         session.go_to(webhook=created["webhook"]["id"])
@@ -82,7 +80,11 @@ def _show_card(hook: Json) -> None:
 def _describe_webhook(hook: Json) -> str:
     events = "all events" if ALL_EVENTS in hook["events"] else escape_markdown(", ".join(hook["events"]))
     parts = [escape_markdown(hook["description"])] if hook["description"] else []
-    parts += [events, f"namespace {hook['namespaceId']}" if hook["namespaceId"] else "all namespaces"]
+    if ended := hook["deliveredLastDay"] + hook["failedLastDay"]:
+        parts.append(f"{hook['deliveredLastDay'] / ended:.0%} of {format_count(ended, 'event')} delivered in 24 hours")
+    names = session.namespace_names(session.current_person(), [hook["namespaceId"]]) if hook["namespaceId"] else {}
+    space = escape_markdown(name_of(names, hook["namespaceId"]))
+    parts += [events, f"namespace {space}" if space else "all namespaces"]
     return " · ".join([*parts, *([f"tenant {escape_markdown(hook['tenantId'])}"] if hook["tenantId"] else [])])
 
 
@@ -90,7 +92,7 @@ def _show_webhook(person: session.Person, hook: Json) -> None:
     with st.container(horizontal=True, vertical_alignment="center"):
         st.header(escape_markdown(hook["url"]), width="content")
         widgets.show_health(hook)
-    st.caption(f"`{hook['id']}` · {_describe_webhook(hook)} · created {time_ago(hook['createdAt'])}")
+    st.caption(f"{_describe_webhook(hook)} · created {time_ago(hook['createdAt'])}")
     widgets.explain_health(hook)
     created = st.session_state.pop(SHOWN_ONCE_KEY, None)
     if created and created[0] == hook["id"]:
@@ -105,15 +107,13 @@ def _show_webhook(person: session.Person, hook: Json) -> None:
             if person.may("webhooks:write"):
                 show(person, hook)
             else:
-                st.caption(
-                    "This key may not change webhooks: it lacks the scope webhooks:write, or is bound to a tenant."
-                )
+                st.caption("This key may not change webhooks: it lacks webhooks:write, or is bound to a tenant.")
 
 
 def _show_deliveries(person: session.Person, hook: str) -> None:
     left_column, right_column = st.columns([2, 1], vertical_alignment="bottom")
     words = {"": "Any"} | {state: status_word(STATUS_ALIASES.get(state, state)) for state in DELIVERY_STATUSES}
-    choice: Json = {"options": words, "prefix": "webhook", "clears": "sent"}
+    choice: Json = {"options": words, "prefix": "webhook", "reset_parameter": "sent"}
     status = url_state.bind_field(left_column.selectbox, "deliveries", "Status", **choice)
     if person.may("webhooks:write") and right_column.button("Send a test", icon=":material/send:", width="stretch"):
         _post_action(person, f"/v1/webhooks/{hook}/test", "A test event is being sent.")
@@ -128,9 +128,22 @@ def _show_deliveries(person: session.Person, hook: str) -> None:
     if pressed is not None:
         st.session_state[PICKED_KEY] = pressed["id"]
     if person.may("webhooks:write"):
+        _offer_failed(person, path)
         picked = (delivery for delivery in deliveries if delivery["id"] == st.session_state.get(PICKED_KEY))
         _offer_redelivery(person, path, next(picked, None))
     widgets.show_pager(data, name="sent")
+
+
+def _offer_failed(person: session.Person, path: str) -> None:
+    """Offer to send all failed deliveries again, at most a page at once."""
+    failed = person.api.get(path, pageSize=PAGE_SIZE, status="FAILED")["deliveries"]
+    label = f"Send {format_count(len(failed), 'failed event')} again"
+    if failed and st.button(label, icon=":material/replay:", key="send_failed", type="primary"):
+        with frame.shown_refusal():
+            for delivery in failed:
+                person.api.post(f"{path}/{delivery['id']}/redeliver", {})
+            st.toast(f"{format_count(len(failed), 'event')} are being sent again.", icon=":material/send:")
+            st.rerun()
 
 
 def _offer_redelivery(person: session.Person, path: str, picked: Json | None) -> None:
@@ -181,10 +194,7 @@ def _show_edit_form(person: session.Person, hook: Json) -> None:
         if not body:
             st.info("Nothing to save: no field was changed.", icon=":material/info:")
             return
-        saved = person.api.patch(f"/v1/webhooks/{hook['id']}", body)["webhook"]
-        if missing := [name for name, value in body.items() if saved[name] != value]:
-            st.error(f"The service did not confirm {', '.join(missing)}: try again.")
-            return
+        person.api.patch(f"/v1/webhooks/{hook['id']}", body)
     st.toast("Saved.", icon=":material/check:")
     st.rerun()
 

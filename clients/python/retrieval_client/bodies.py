@@ -6,7 +6,7 @@ from typing import Any, Literal, NotRequired, TypedDict
 
 
 class Access(TypedDict):
-    """Access list of a document. Empty lists without `public` allow no user; denial wins. At most 1,000 names."""
+    """Access list of a document, at most 1,000 names. Without names and `public`, no user may see the document."""
 
     users: NotRequired[list[str] | None]
     groups: NotRequired[list[str] | None]
@@ -24,6 +24,7 @@ class BoxConfig(TypedDict):
     include: NotRequired[list[Part] | None]
     exclude: NotRequired[list[Part] | None]
     pick: NotRequired[bool | None]
+    fullListing: NotRequired[bool | None]
 
 
 class BoxIngestion(TypedDict):
@@ -94,21 +95,31 @@ class CreateConnection(TypedDict):
     namespaceId: str
     name: str
     connector: Literal[
+        "ASANA",
         "BOX",
         "CONFLUENCE",
         "CUSTOM",
         "DISCOURSE",
         "DROPBOX",
+        "FEED",
         "FRESHDESK",
         "GITHUB",
         "GITLAB",
         "GOOGLE_DRIVE",
+        "HUBSPOT",
+        "INTERCOM",
         "JIRA",
+        "LINEAR",
+        "MONDAY",
         "NOTION",
         "OBJECTS",
         "ONEDRIVE",
+        "SALESFORCE",
+        "SERVICENOW",
         "SHAREPOINT",
         "SLACK",
+        "SQL",
+        "TEAMS",
         "WORDPRESS",
         "ZENDESK",
     ]
@@ -161,9 +172,9 @@ class CreateNamespace(TypedDict):
     """A namespace to create. Credentials are stored encrypted."""
 
     name: str
-    fileStorageConfig: S3Storage | LocalStorage
-    vectorStorageConfig: PineconeStore | PgvectorStore
-    embeddingModelConfig: OpenAIModel | CohereModel | JinaModel | EndpointModel | LocalModel
+    fileStorageConfig: NotRequired[S3Storage | LocalStorage]
+    vectorStorageConfig: NotRequired[PineconeStore | PgvectorStore]
+    embeddingModelConfig: NotRequired[OpenAIModel | CohereModel | JinaModel | EndpointModel | LocalModel]
     webScraperConfig: NotRequired[
         FirecrawlScraper | JinaScraper | ScrapingBeeScraper | EndpointScraper | BuiltinScraper | None
     ]
@@ -215,6 +226,7 @@ class CreateWebhook(TypedDict):
             "CONNECTION_ACTIVE",
             "CONNECTION_FAILED",
             "CONNECTION_REMOVALS_WAITING",
+            "HIDDEN_PASSAGES_UNMATCHED",
             "*",
         ]
     ]
@@ -230,7 +242,7 @@ class DeleteDocuments(TypedDict):
 
 
 class Denied(TypedDict):
-    """Users and groups that may not see the document. Denial overrides everything else."""
+    """Users and groups that may not see the document. A denial overrides every permission."""
 
     users: NotRequired[list[str] | None]
     groups: NotRequired[list[str] | None]
@@ -286,6 +298,28 @@ class DifySetting(TypedDict):
     score_threshold: NotRequired[float | None]
 
 
+class DraftConfigs(TypedDict):
+    """Configs to test. Nothing is stored."""
+
+    name: NotRequired[str]
+    fileStorageConfig: NotRequired[S3Storage | LocalStorage]
+    vectorStorageConfig: NotRequired[PineconeStore | PgvectorStore]
+    embeddingModelConfig: NotRequired[OpenAIModel | CohereModel | JinaModel | EndpointModel | LocalModel]
+    webScraperConfig: NotRequired[
+        FirecrawlScraper | JinaScraper | ScrapingBeeScraper | EndpointScraper | BuiltinScraper | None
+    ]
+    rerankConfig: NotRequired[CohereReranker | JinaReranker | EndpointReranker | LocalReranker | None]
+    parserConfig: NotRequired[EndpointParser | None]
+    keywordLanguage: NotRequired[str | None]
+    notionConfig: NotRequired[NotionApp | None]
+    googleDriveConfig: NotRequired[GoogleDriveApp | None]
+    dropboxConfig: NotRequired[ConnectorApp | None]
+    onedriveConfig: NotRequired[MicrosoftApp | None]
+    sharepointConfig: NotRequired[MicrosoftApp | None]
+    boxConfig: NotRequired[ConnectorApp | None]
+    namespaceId: NotRequired[str]
+
+
 class DropboxConfig(TypedDict):
     """All that the connection gives access to, or what `include` and `exclude` leave of it."""
 
@@ -296,6 +330,7 @@ class DropboxConfig(TypedDict):
     include: NotRequired[list[Part] | None]
     exclude: NotRequired[list[Part] | None]
     pick: NotRequired[bool | None]
+    fullListing: NotRequired[bool | None]
 
 
 class DropboxIngestion(TypedDict):
@@ -432,6 +467,7 @@ class GoogleDriveConfig(TypedDict):
     include: NotRequired[list[Part] | None]
     exclude: NotRequired[list[Part] | None]
     pick: NotRequired[bool | None]
+    fullListing: NotRequired[bool | None]
 
 
 class GoogleDriveIngestion(TypedDict):
@@ -443,7 +479,7 @@ class GoogleDriveIngestion(TypedDict):
 
 
 class GroupMembers(TypedDict):
-    """Members of a group. Groups may be members of each other: cycles are harmless."""
+    """Members of a group. Groups may be members of each other, in cycles too."""
 
     users: NotRequired[list[str] | None]
     groups: NotRequired[list[str] | None]
@@ -642,7 +678,7 @@ MetadataChange = TypedDict(
         "$metadata": "MetadataOperators | None",
     },
 )
-"""Changes by operators; it may stand beside `metadata`."""
+"""Changes by operators; `metadata` may be sent too."""
 
 
 class MetadataMerge(TypedDict):
@@ -688,6 +724,7 @@ class NotionConfig(TypedDict):
     include: NotRequired[list[Part] | None]
     exclude: NotRequired[list[Part] | None]
     pick: NotRequired[bool | None]
+    fullListing: NotRequired[bool | None]
 
 
 class NotionIngestion(TypedDict):
@@ -714,6 +751,7 @@ class OnedriveConfig(TypedDict):
     include: NotRequired[list[Part] | None]
     exclude: NotRequired[list[Part] | None]
     pick: NotRequired[bool | None]
+    fullListing: NotRequired[bool | None]
 
 
 class OnedriveIngestion(TypedDict):
@@ -774,7 +812,7 @@ class Place(TypedDict):
 
 
 class PutGroup(TypedDict):
-    """The complete members of a group, 10,000 at most. They replace the current ones."""
+    """All members of a group, at most 10,000; they replace the current members."""
 
     namespaceId: str
     members: GroupMembers
@@ -824,7 +862,7 @@ class ResyncDocuments(TypedDict):
 
 
 class RetryRequest(TypedDict):
-    """The run's namespace, the failed documents to retry, and changed options."""
+    """Namespace of the job run, failed documents to retry, and changed options."""
 
     namespaceId: str
     failureCauses: NotRequired[
@@ -962,6 +1000,7 @@ class SharepointConfig(TypedDict):
     include: NotRequired[list[Place] | None]
     exclude: NotRequired[list[Part] | None]
     pick: NotRequired[bool | None]
+    fullListing: NotRequired[bool | None]
 
 
 class SharepointIngestion(TypedDict):
@@ -994,13 +1033,23 @@ class SitemapIngestion(TypedDict):
 
 
 class SourceAddress(TypedDict):
-    """Address and credentials of a connector without an app, such as OBJECTS."""
+    """Address and credentials of a connector without an app, such as OBJECTS, or of an organization."""
 
     url: str
     credentials: NotRequired[SourceCredentials | None]
+    fullListingMinutes: NotRequired[int | None]
     endpoint: NotRequired[str | None]
     region: NotRequired[str | None]
     hostKey: NotRequired[str | None]
+    query: NotRequired[str | None]
+    key: NotRequired[str | None]
+    changed: NotRequired[str | None]
+    title: NotRequired[str | None]
+    text: NotRequired[str | None]
+    tenantId: NotRequired[str | None]
+    enterpriseId: NotRequired[str | None]
+    sites: NotRequired[str | None]
+    people: NotRequired[bool | None]
 
 
 class SourceConfig(TypedDict):
@@ -1013,6 +1062,7 @@ class SourceConfig(TypedDict):
     include: NotRequired[list[Part] | None]
     exclude: NotRequired[list[Part] | None]
     pick: NotRequired[bool | None]
+    fullListing: NotRequired[bool | None]
 
 
 class SourceCredentials(TypedDict):
@@ -1025,8 +1075,11 @@ class SourceCredentials(TypedDict):
     sasToken: NotRequired[str | None]
     user: NotRequired[str | None]
     token: NotRequired[str | None]
+    clientId: NotRequired[str | None]
+    clientSecret: NotRequired[str | None]
     password: NotRequired[str | None]
     privateKey: NotRequired[str | None]
+    publicCertificate: NotRequired[str | None]
 
 
 class SourceIngestion(TypedDict):
@@ -1035,15 +1088,25 @@ class SourceIngestion(TypedDict):
     config: SourceConfig
     chunkConfig: NotRequired[ChunkConfig | None]
     source: Literal[
+        "ASANA",
         "CONFLUENCE",
         "CUSTOM",
         "DISCOURSE",
+        "FEED",
         "FRESHDESK",
         "GITHUB",
         "GITLAB",
+        "HUBSPOT",
+        "INTERCOM",
         "JIRA",
+        "LINEAR",
+        "MONDAY",
         "OBJECTS",
+        "SALESFORCE",
+        "SERVICENOW",
         "SLACK",
+        "SQL",
+        "TEAMS",
         "WORDPRESS",
         "ZENDESK",
     ]
@@ -1176,6 +1239,7 @@ class UpdateWebhook(TypedDict):
                 "CONNECTION_ACTIVE",
                 "CONNECTION_FAILED",
                 "CONNECTION_REMOVALS_WAITING",
+                "HIDDEN_PASSAGES_UNMATCHED",
                 "*",
             ]
         ]

@@ -9,7 +9,7 @@ from retrieval_client.record import Record
 
 
 class Access(Record):
-    """Access list of a document. Empty lists without `public` allow no user; denial wins. At most 1,000 names."""
+    """Access list of a document, at most 1,000 names. Without names and `public`, no user may see the document."""
 
     users: list[str] | None
     groups: list[str] | None
@@ -54,7 +54,7 @@ class Allowance(Record):
 
 
 class Answerable(Record):
-    """Whether the documents answer the query: in words, and as a probability."""
+    """Estimate of whether the results answer the query, as a verdict and a probability."""
 
     verdict: Literal["likely", "unclear", "unlikely"]
     probability: float
@@ -268,27 +268,66 @@ class Compared(Record):
     _fields = frozenset(["better", "same", "worse"])
 
 
+class ConfigTest(Record):
+    """Result of the test of one config."""
+
+    field: str
+    outcome: Literal["FAILED", "NOT_TESTED", "PASSED"]
+    message: str
+    seconds: float
+    error_field: str | None
+    _fields = frozenset(["errorField", "field", "message", "outcome", "seconds"])
+
+
+class ConfigTestsAnswer(Record):
+    """The results of the tests."""
+
+    success: Literal[True]
+    message: str
+    data: ConfigTestsData
+    _fields = frozenset(["data", "message", "success"])
+    _records: ClassVar[Mapping[str, str]] = {"data": "ConfigTestsData"}
+
+
+class ConfigTestsData(Record):
+    """Results of the tested configs."""
+
+    tests: list[ConfigTest]
+    _fields = frozenset(["tests"])
+    _records: ClassVar[Mapping[str, str]] = {"tests": "ConfigTest"}
+
+
 class Connection(Record):
     """An authorization of a content service."""
 
     id: str
     name: str
     connector: Literal[
+        "ASANA",
         "BOX",
         "CONFLUENCE",
         "CUSTOM",
         "DISCOURSE",
         "DROPBOX",
+        "FEED",
         "FRESHDESK",
         "GITHUB",
         "GITLAB",
         "GOOGLE_DRIVE",
+        "HUBSPOT",
+        "INTERCOM",
         "JIRA",
+        "LINEAR",
+        "MONDAY",
         "NOTION",
         "OBJECTS",
         "ONEDRIVE",
+        "SALESFORCE",
+        "SERVICENOW",
         "SHAREPOINT",
         "SLACK",
+        "SQL",
+        "TEAMS",
         "WORDPRESS",
         "ZENDESK",
     ]
@@ -492,6 +531,18 @@ class CreatedConnectionData(Record):
     _records: ClassVar[Mapping[str, str]] = {"connection": "Identified"}
 
 
+class DailyUsage(Record):
+    """Tokens of a namespace and model on a day. `cost` is null for a model without a price."""
+
+    day: str
+    namespace_id: str
+    provider: str
+    model: str
+    tokens: int
+    cost: float | None
+    _fields = frozenset(["cost", "day", "model", "namespaceId", "provider", "tokens"])
+
+
 class DeletedGroup(Record):
     """The group's name."""
 
@@ -640,7 +691,7 @@ class DeliveryData(Record):
 
 
 class Denied(Record):
-    """Users and groups that may not see the document. Denial overrides everything else."""
+    """Users and groups that may not see the document. A denial overrides every permission."""
 
     users: list[str] | None
     groups: list[str] | None
@@ -648,7 +699,7 @@ class Denied(Record):
 
 
 class DifyAnswer(Record):
-    """Dify's response fields, besides those of every response."""
+    """Dify's response fields, in addition to the common ones."""
 
     success: Literal[True]
     message: str
@@ -684,22 +735,32 @@ class Document(Record):
     external_id: str
     name: str
     document_type: Literal[
+        "ASANA_DOCUMENT",
         "BOX_DOCUMENT",
         "CONFLUENCE_DOCUMENT",
         "CUSTOM_DOCUMENT",
         "DISCOURSE_DOCUMENT",
         "DROPBOX_DOCUMENT",
+        "FEED_DOCUMENT",
         "FILE",
         "FRESHDESK_DOCUMENT",
         "GITHUB_DOCUMENT",
         "GITLAB_DOCUMENT",
         "GOOGLE_DRIVE_DOCUMENT",
+        "HUBSPOT_DOCUMENT",
+        "INTERCOM_DOCUMENT",
         "JIRA_DOCUMENT",
+        "LINEAR_DOCUMENT",
+        "MONDAY_DOCUMENT",
         "NOTION_DOCUMENT",
         "OBJECTS_DOCUMENT",
         "ONEDRIVE_DOCUMENT",
+        "SALESFORCE_DOCUMENT",
+        "SERVICENOW_DOCUMENT",
         "SHAREPOINT_DOCUMENT",
         "SLACK_DOCUMENT",
+        "SQL_DOCUMENT",
+        "TEAMS_DOCUMENT",
         "TEXT",
         "URL",
         "WORDPRESS_DOCUMENT",
@@ -707,23 +768,33 @@ class Document(Record):
     ]
     metadata: dict[str, Any]
     ingestion_source: Literal[
+        "ASANA",
         "BOX",
         "CONFLUENCE",
         "CUSTOM",
         "DISCOURSE",
         "DROPBOX",
+        "FEED",
         "FRESHDESK",
         "GITHUB",
         "GITLAB",
         "GOOGLE_DRIVE",
+        "HUBSPOT",
+        "INTERCOM",
         "JIRA",
+        "LINEAR",
         "LOCAL_FILE",
+        "MONDAY",
         "NOTION",
         "OBJECTS",
         "ONEDRIVE",
+        "SALESFORCE",
+        "SERVICENOW",
         "SHAREPOINT",
         "SITEMAP",
         "SLACK",
+        "SQL",
+        "TEAMS",
         "TEXT",
         "URLS_LIST",
         "WEBSITE",
@@ -1082,7 +1153,7 @@ class ErrorInfo(Record):
 
 
 class EstimatedCost(Record):
-    """Cost of the embedding, by the operator's prices."""
+    """Cost of the embedding at the operator's prices."""
 
     amount: float
     currency: str
@@ -1210,11 +1281,12 @@ class FacetCount(Record):
 
 
 class FailureCount(Record):
-    """Failed documents of a cause."""
+    """Number of failed documents with the same cause."""
 
     cause: Literal["CONNECTION", "NOT_ANSWERING", "NO_TEXT", "OTHER", "PAGE_MISSING", "PASSWORD", "UNREADABLE"]
     count: int
-    _fields = frozenset(["cause", "count"])
+    open: int
+    _fields = frozenset(["cause", "count", "open"])
 
 
 class FileStorageView(Record):
@@ -1514,7 +1586,7 @@ class JobRunAnswer(Record):
 
 
 class JobRunData(Record):
-    """A job run. COMPLETED after the end of all documents, failed documents included; `outcome` is the result."""
+    """A job run. It is COMPLETED once all its documents have ended, failed ones included; `outcome` is the result."""
 
     id: str
     name: str
@@ -1582,7 +1654,8 @@ class JobRunDocument(Record):
     error: str | None
     name: str | None
     linked_from: str | None
-    _fields = frozenset(["error", "id", "linkedFrom", "name", "status"])
+    retried_in: str | None
+    _fields = frozenset(["error", "id", "linkedFrom", "name", "retriedIn", "status"])
 
 
 class JobRunDocuments(Record):
@@ -2091,6 +2164,52 @@ class PlannedDocument(Record):
     _fields = frozenset(["action", "error", "linkedFrom", "name"])
 
 
+class Problem(Record):
+    """Something that blocks, fails or waits for a person."""
+
+    severity: Literal["attention", "blocked", "failing", "info"]
+    kind: Literal[
+        "CONNECTION",
+        "DISPATCHER",
+        "FAILED_DOCUMENTS",
+        "HIDDEN_PASSAGES",
+        "MACHINE",
+        "NOT_ANSWERING",
+        "PREFECT",
+        "REMOVALS",
+        "SCHEDULE",
+        "STORAGE",
+        "WEBHOOK",
+        "WORKER",
+    ]
+    cause: str
+    remedy: str | None
+    since: Timestamp | None
+    link: str | None
+    object_id: str | None
+    count: int | None
+    _fields = frozenset(["cause", "count", "kind", "link", "objectId", "remedy", "severity", "since"])
+    _records: ClassVar[Mapping[str, str]] = {"since": "Timestamp"}
+
+
+class ProblemsAnswer(Record):
+    """Problems of the installation, and of a namespace."""
+
+    success: Literal[True]
+    message: str
+    data: ProblemsData
+    _fields = frozenset(["data", "message", "success"])
+    _records: ClassVar[Mapping[str, str]] = {"data": "ProblemsData"}
+
+
+class ProblemsData(Record):
+    """Problems, the most severe first."""
+
+    problems: list[Problem]
+    _fields = frozenset(["problems"])
+    _records: ClassVar[Mapping[str, str]] = {"problems": "Problem"}
+
+
 class Progress(Record):
     """Number of finished searches."""
 
@@ -2372,8 +2491,8 @@ class RunNotice(Record):
 
 
 class RunProgress(Record):
-    """Number of documents by step. Skipped documents were listed and left out, with reasons. Removed documents no
-    longer exist at the source; the removal of many requires confirmation.
+    """Number of documents by step. Skipped entries were listed but not ingested. Removed documents no longer exist
+    at the source; the removal of many requires confirmation.
     """
 
     found: int
@@ -2383,6 +2502,10 @@ class RunProgress(Record):
     embedded: int
     upserted: int
     failed: int
+    indexed: int | None
+    unchanged: int | None
+    cancelled: int | None
+    open: int | None
     skipped: int | None
     skipped_reasons: dict[str, int] | None
     removed: int | None
@@ -2390,15 +2513,19 @@ class RunProgress(Record):
     _fields = frozenset(
         [
             "awaitingConfirmation",
+            "cancelled",
             "chunked",
             "embedded",
             "failed",
             "fetched",
             "found",
+            "indexed",
+            "open",
             "parsed",
             "removed",
             "skipped",
             "skippedReasons",
+            "unchanged",
             "upserted",
         ]
     )
@@ -2874,11 +3001,13 @@ class UsageData(Record):
     limit: Quotas | None
     currency: str | None
     usage: list[UsageGroup] | None
+    daily: list[DailyUsage] | None
     _fields = frozenset(
         [
             "by",
             "chunks",
             "currency",
+            "daily",
             "documents",
             "from",
             "limit",
@@ -2896,6 +3025,7 @@ class UsageData(Record):
         "used": "Quotas",
         "limit": "Quotas",
         "usage": "UsageGroup",
+        "daily": "DailyUsage",
     }
 
 
@@ -2956,7 +3086,7 @@ class VectorStoreResult(Record):
 
 
 class VectorStoreSearchAnswer(Record):
-    """OpenAI's response fields, besides those of every response."""
+    """OpenAI's response fields, in addition to the common ones."""
 
     success: Literal[True]
     message: str
@@ -3039,6 +3169,7 @@ class Webhook(Record):
             "CONNECTION_ACTIVE",
             "CONNECTION_FAILED",
             "CONNECTION_REMOVALS_WAITING",
+            "HIDDEN_PASSAGES_UNMATCHED",
             "*",
         ]
     ]
@@ -3049,11 +3180,15 @@ class Webhook(Record):
     status_reason: str | None
     created_at: Timestamp
     health: ObservedHealth
+    delivered_last_day: int
+    failed_last_day: int
     _fields = frozenset(
         [
             "createdAt",
+            "deliveredLastDay",
             "description",
             "events",
+            "failedLastDay",
             "health",
             "id",
             "namespaceId",

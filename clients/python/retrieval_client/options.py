@@ -1,4 +1,4 @@
-"""What the methods of `ingest` take beside their own arguments."""
+"""Options of all methods of `ingest`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Options(TypedDict, total=False):
 
     metadata: attached to the documents. chunk_config: {"chunkSize", "chunkOverlap"} in tokens. access: who may see the
     documents, {"users", "groups", "denied", "public"}. config: further fields of the API, named as on the wire.
-    dry_run: write nothing but a report of what the run would do. idempotency_key: made anew if absent.
+    dry_run: only report the effects of the ingestion. idempotency_key: generated if absent.
     timeout: seconds to wait at most; without it as long as it takes. progress: called while it is waited for.
     """
 

@@ -68,14 +68,14 @@ class Call:
 
     def wait_after_answer(self, response: httpx.Response) -> float | None:
         """Seconds to wait before the next request; None where the answer is the answer."""
-        told = retry_after(response)
+        retry_seconds = retry_after(response)
         if response.status_code in _REFUSED:
             again = True
         else:
             again = response.status_code in _BROKEN and (self.repeatable or self.keyed)
-        if not again or self.made >= self.retries.attempts or (told or 0) > self.retries.longest_wait:
+        if not again or self.made >= self.retries.attempts or (retry_seconds or 0) > self.retries.longest_wait:
             return None
-        return told if told is not None else self._backoff()
+        return retry_seconds if retry_seconds is not None else self._backoff()
 
     def wait_after_error(self, error: httpx.TransportError) -> float | None:
         """As `wait_after_answer`, where there was none."""

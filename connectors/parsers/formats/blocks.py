@@ -17,6 +17,26 @@ def render_table(header: Sequence[str], body: Iterable[Sequence[str]]) -> str:
     return "\n".join([first, f"|{' --- |' * len(header)}", *body_lines])
 
 
+# Name, categories and values of a series.
+Series = tuple[str, list[str], list[str]]
+
+
+def series_markdown(title: str, axes: Iterable[str], series: Iterable[Series]) -> str:
+    """Return title, axes and values of a chart, as a table for the series of the same categories."""
+    lines = [f"Chart: {title}".removesuffix(": "), *(f"Axis: {axis}" for axis in axes if axis)]
+    tables: dict[tuple[str, ...], list[list[str]]] = {}
+    for number, (name, labels, values) in enumerate(series, 1):
+        labels += [str(at + 1) for at in range(len(labels), len(values))]
+        tables.setdefault(tuple(labels), []).append([name or f"Series {number}", *values])
+    blocks = ["\n".join(lines)]
+    for categories, columns in tables.items():
+        padded = [(column + [""] * (len(categories) + 1))[: len(categories) + 1] for column in columns]
+        header, *body = zip(("Category", *categories), *padded, strict=True)
+        rows = [[*map(table_cell, row)] for row in body if any(row)]
+        blocks += [render_table([*map(table_cell, header)], rows)] if rows else []
+    return "\n\n".join(blocks)
+
+
 _W_NS = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
 _ROMAN_NUMERALS = (
     (1000, "m"), (900, "cm"), (500, "d"), (400, "cd"), (100, "c"), (90, "xc"), (50, "l"), (40, "xl"), (10, "x"),

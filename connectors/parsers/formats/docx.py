@@ -7,13 +7,14 @@ import tempfile
 import zipfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import takewhile
 from pathlib import Path
 from xml.etree.ElementTree import Element
 
 from connectors.parsers import detect, document, inline_forms, xml
 from connectors.parsers.detect import Kind
 from connectors.parsers.document import Document, strip_invisible
-from connectors.parsers.formats import ooxml
+from connectors.parsers.formats import doc_text, ooxml
 from connectors.parsers.formats.blocks import (
     Block,
     Numbering,
@@ -44,6 +45,9 @@ def read_doc(kind: Kind, path: Path, task: Task) -> Document:
     try:
         doc2docx.convert(path, converted)
     except (Doc2DocxError, ValueError, ArithmeticError, LookupError, OSError) as error:
+        # The converter refuses whatever departs from the specification, such as files of other programs.
+        if plain := doc_text.read_document(path):
+            return plain
         raise document.damaged_file(kind) from error
     return read_docx(kind, converted, task)
 
@@ -103,7 +107,7 @@ class _Paragraph:
     """Words of a paragraph, with attached text boxes, charts and formulas."""
 
     words: list[str] = field(default_factory=list)
-    beside: list[str] = field(default_factory=list)
+    box_texts: list[str] = field(default_factory=list)
     formulas: list[str] = field(default_factory=list)
 
 
@@ -171,7 +175,7 @@ class _Writer:
             yield f"{'#' * level} {detect.one_line(f'{label} {words}' if label != '-' else words)}", False
         elif words:
             yield list_item(label, depth, words)
-        yield from ((text, False) for text in (*parts.formulas, *parts.beside))
+        yield from ((text, False) for text in (*parts.formulas, *parts.box_texts))
 
     def _paragraph_form(self, node: Element) -> tuple[int, str, int]:
         """Return heading level or 0, and list and list level of the paragraph."""
@@ -224,7 +228,7 @@ class _Writer:
             elif part.tag in _OBJECT_TAGS:
                 self._read_object(part, into)
             elif part.tag == _TEXT_BOX:
-                into.beside += join_blocks(self._child_blocks(part))
+                into.box_texts += join_blocks(self._child_blocks(part))
             elif part.tag == f"{ooxml.M}oMath":
                 into.words.append(ooxml.formula_line(part))
             elif part.tag == f"{ooxml.M}oMathPara":
@@ -243,7 +247,7 @@ class _Writer:
             into.words.append(form.closing)
 
     def _read_link(self, node: Element, into: _Paragraph) -> None:
-        within = _Paragraph([], into.beside, into.formulas)
+        within = _Paragraph([], into.box_texts, into.formulas)
         self._read_content(node, within)
         words, address = "".join(within.words), self._relations.get(node.get(f"{R}id", ""), ("", ""))[1]
         into.words.append(f"[{words}]({address})" if words.strip() and address.startswith("http") else words)
@@ -251,10 +255,11 @@ class _Writer:
     def _read_object(self, node: Element, into: _Paragraph) -> None:
         boxes = list(_outermost_elements(node, _TEXT_BOX))
         for box in boxes:
-            into.beside += join_blocks(self._child_blocks(box))
+            into.box_texts += join_blocks(self._child_blocks(box))
         if not boxes:
-            into.beside += self._package.drawn(node, self._relations)
-            into.beside += paragraph_texts(node.iter(f"{A}p"))
+            into.box_texts += self._package.drawn(node, self._relations)
+            into.box_texts += paragraph_texts(node.iter(f"{A}p"))
+            into.box_texts += ooxml.picture_texts(node)
 
     def _table_blocks(self, node: Element) -> Iterator[Block]:
         """Return the table, or the content of a mere frame."""
@@ -262,7 +267,9 @@ class _Writer:
             yield from self._child_blocks(cells[0])
             return
         rows, nested = self._table_grid(node)
-        if text := grid_markdown(rows, nested, _narrow_columns(node)):
+        marks = (row.find(f"{_W_NS}trPr/{_W_NS}tblHeader") for row in _table_rows(node))
+        header_rows = sum(1 for _ in takewhile(is_on, marks))
+        if text := grid_markdown(rows, nested, _narrow_columns(node), header_rows):
             yield text, False
 
     def _table_grid(self, node: Element) -> tuple[list[list[Cell]], dict[int, list[str]]]:

@@ -20,11 +20,17 @@ _SYMBOL_SIGNS = (
     | dict(zip(range(0xA3, 0xC0), "≤⁄∞ƒ♣♦♥♠↔←↑→↓°±″≥×∝∂•÷≠≡≈…⏐⎯↵", strict=True))
     | dict(zip(range(0xC4, 0xD8), "⊗⊕∅∩∪⊃⊇⊄⊂⊆∈∉∠∇®©™∏√⋅", strict=True))
     | dict(zip(range(0xD8, 0xDF), "¬∧∨⇔⇐⇑⇒", strict=True))
-    | {0xE5: "∑", 0xF2: "∫", 0x22: "∀", 0x24: "∃", 0x40: "≅", 0x5E: "⊥", 0x7E: "∼", 0x2D: "−"}
+    | dict(zip(range(0xDF, 0xE6), "⇓◊⟨®©™∑", strict=True))
+    | dict(zip(range(0xE6, 0xF0), "⎛⎜⎝⎡⎢⎣⎧⎨⎩⎪", strict=True))
+    | dict(zip(range(0xF1, 0xFF), "⟩∫⌠⎮⌡⎞⎟⎠⎤⎥⎦⎫⎬⎭", strict=True))
+    | dict(zip(range(0xA0, 0xA3), "€ϒ′", strict=True))
+    | dict(zip(range(0xC0, 0xC4), "ℵℑℜ℘", strict=True))
+    | {ord(sign): sign for sign in "!#%&()+,./0123456789:;<=>?[]_{|}"}
+    | {0x22: "∀", 0x24: "∃", 0x27: "∋", 0x2A: "∗", 0x2D: "−", 0x40: "≅", 0x5C: "∴", 0x5E: "⊥", 0x60: "‾", 0x7E: "∼"}
 )
 _WINGDINGS_SIGNS = {
-    0x6C: "●", 0x6E: "■", 0x6F: "☐", 0xA7: "▪", 0xA8: "☐", 0xD8: "➢", 0xDF: "←", 0xE0: "→", 0xE1: "↑", 0xE2: "↓",
-    0xFB: "✘", 0xFC: "✔", 0xFD: "☒", 0xFE: "☑",
+    0x4A: "☺", 0x4C: "☹", 0x6C: "●", 0x6E: "■", 0x6F: "☐", 0xA7: "▪", 0xA8: "☐", 0xD8: "➢", 0xDF: "←", 0xE0: "→",
+    0xE1: "↑", 0xE2: "↓", 0xFB: "✘", 0xFC: "✔", 0xFD: "☒", 0xFE: "☑",
 }  # fmt: skip
 _SYMBOL_FONTS = {"symbol": _SYMBOL_SIGNS, "wingdings": _WINGDINGS_SIGNS}
 

@@ -6,7 +6,7 @@ import html
 import io
 import re
 import zipfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import datetime
 from functools import partial
 from itertools import islice
@@ -57,18 +57,18 @@ def read_sheets(archive: zipfile.ZipFile) -> list[Sheet]:
     formats, struck = _style_formats(styles, 1904 if is_1904 else 1900), _struck_styles(styles)
     show_cell = partial(_format_cell, strings, formats)
     show_cell = partial(_mark_struck, struck, show_cell) if struck else show_cell
-    read: dict[str, Sheet] = {}
+    sheets: dict[str, Sheet] = {}
     for node in root.iter(f"{_SHEET_NS}sheet"):
         part = relations.get(node.get(f"{R}id", ""), ("", ""))[1]
         if part in package.names:
-            read[part] = Sheet(node.get("name", ""))
+            sheets[part] = Sheet(node.get("name", ""))
             data = archive.read(part)
-            _read_cells(data, read[part], show_cell)
-            _add_links(data, read[part], package.relations(part))
-    by_name = {sheet.name: sheet for sheet in read.values()}
-    for part, sheet in read.items():
-        _read_side_parts(package, part, sheet, partial(_look_up, by_name))
-    return list(read.values())
+            _read_cells(data, sheets[part], show_cell)
+            _add_links(data, sheets[part], package.relations(part))
+    look_up = look_up_in(sheets.values())
+    for part, sheet in sheets.items():
+        read_side_parts(package, part, sheet, look_up)
+    return list(sheets.values())
 
 
 def _style_formats(styles: Element | None, epoch: int) -> dict[str, Format]:
@@ -125,12 +125,12 @@ def _unescape_cell(text: str) -> str:
     return table_cell(_ESCAPED_CHARACTER.sub(lambda match: chr(int(match[1], 16)), text) if "_x" in text else text)
 
 
-def _read_cells(data: bytes, sheet: Sheet, shown: Callable[[str, str, str], str]) -> None:
+def _read_cells(data: bytes, sheet: Sheet, show_cell: Callable[[str, str, str], str]) -> None:
     try:
-        _read_rows(_rows_by_pattern(data), sheet, shown)
+        _read_rows(_rows_by_pattern(data), sheet, show_cell)
     except _UnusualXml:
         sheet.rows.clear()
-        _read_rows(_rows_by_parser(data), sheet, shown)
+        _read_rows(_rows_by_parser(data), sheet, show_cell)
     if b"<f" in data:
         sheet.uncalculated = sum(b't="str"' not in match[1] for match in _UNCALCULATED_PATTERN.finditer(data))
     for match in _MERGED_PATTERN.finditer(data):
@@ -146,10 +146,12 @@ def _add_links(data: bytes, sheet: Sheet, relations: Mapping[str, tuple[str, str
                 sheet.rows[row][column] = link_cell(words, address)
 
 
-def _read_rows(rows: Iterator[tuple[int, list[Cell]]], sheet: Sheet, shown: Callable[[str, str, str], str]) -> None:
+def _read_rows(rows: Iterator[tuple[int, list[Cell]]], sheet: Sheet, show_cell: Callable[[str, str, str], str]) -> None:
     columns = _ColumnNumbers()
     for number, cells in rows:
-        row = {columns[letters]: text for letters, style, kind, value in cells if (text := shown(style, kind, value))}
+        row = {
+            columns[letters]: text for letters, style, kind, value in cells if (text := show_cell(style, kind, value))
+        }
         if row:
             sheet.rows.setdefault(number, {}).update(row)
 
@@ -199,9 +201,9 @@ def _rows_by_parser(data: bytes) -> Iterator[tuple[int, list[Cell]]]:
 
 
 def _mark_struck(
-    struck: frozenset[str], shown: Callable[[str, str, str], str], style: str, kind: str, text: str
+    struck: frozenset[str], show_cell: Callable[[str, str, str], str], style: str, kind: str, text: str
 ) -> str:
-    cell = shown(style, kind, text)
+    cell = show_cell(style, kind, text)
     return write_forms(inline_forms.STRUCK.mark(cell)) if style in struck else cell
 
 
@@ -238,18 +240,23 @@ def _parse_ranges(reference: str) -> list[CellRange]:
     return [(int(top), _column_number(first), int(bottom), _column_number(right))]
 
 
+def look_up_in(sheets: Iterable[Sheet]) -> ooxml.LookUp:
+    """Return a function for the cell texts of a reference to these sheets."""
+    return partial(_look_up, {sheet.name: sheet for sheet in sheets})
+
+
 def _look_up(by_name: dict[str, Sheet], reference: str) -> list[str]:
     match = _REFERENCE_PATTERN.fullmatch(reference)
     sheet = by_name.get(match["sheet"].replace("''", "'")) if match else None
     if sheet is None or not (ranges := _parse_ranges(reference)):
         return []
     top, first, bottom, right = ranges[0]
-    size = min((bottom - top + 1) * (right - first + 1), ooxml.MOST_POINTS)
+    size = min((bottom - top + 1) * (right - first + 1), ooxml.MAX_CHART_POINTS)
     places = ((at, column) for at in range(top, bottom + 1) for column in range(first, right + 1))
     return [sheet.rows.get(at, {}).get(column, "") for at, column in islice(places, size)]
 
 
-def _read_side_parts(package: Package, part: str, sheet: Sheet, look_up: ooxml.LookUp) -> None:
+def read_side_parts(package: Package, part: str, sheet: Sheet, look_up: ooxml.LookUp) -> None:
     """Read tables, and content outside of the cells."""
     for kind, target in package.relations(part).values():
         if kind not in _SIDE_RELATIONS or (root := package.root(target)) is None:
@@ -257,10 +264,13 @@ def _read_side_parts(package: Package, part: str, sheet: Sheet, look_up: ooxml.L
         if kind == "table":
             sheet.tables += _parse_ranges(root.get("ref", ""))
         elif kind == "drawing":
-            sheet.beside += ["\n".join(texts)] if (texts := paragraph_texts(root.iter(f"{A}p"))) else []
-            sheet.beside += package.drawn(root, package.relations(target), look_up)
+            sheet.outside_texts += ["\n".join(texts)] if (texts := paragraph_texts(root.iter(f"{A}p"))) else []
+            sheet.outside_texts += [
+                *package.drawn(root, package.relations(target), look_up),
+                *ooxml.picture_texts(root),
+            ]
         else:
-            sheet.beside += _read_comments(root)
+            sheet.outside_texts += _read_comments(root)
 
 
 def _read_comments(root: Element) -> Iterator[str]:

@@ -6,11 +6,16 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import pairwise
 from types import MappingProxyType
 
+from connectors.parsers import inline_forms
 from connectors.parsers.formats.blocks import render_table, table_cell
+from retrieval.ingestion.chunking.row_values import is_count, is_number
 
 # Text, and numbers of spanned rows and columns.
 Cell = tuple[str, int, int]
 _MAX_COLUMNS = 1_000
+MAX_HEADER_ROWS = 3
+# Rows below a header inspected for numbers.
+_SAMPLE_ROWS = 3
 _BLANK_CELL = -1
 # Columns with a common cell in at least this share of rows are one column.
 _SAME_COLUMN_SHARE = 0.5
@@ -20,26 +25,66 @@ def grid_markdown(
     rows: Iterable[Iterable[Cell]],
     nested: Mapping[int, Sequence[str]] = MappingProxyType({}),
     narrow: Collection[int] = (),
+    header_rows: int = 0,
 ) -> str:
     """Return a Markdown table; "" without text. `nested`: blocks to insert after a row, by row number. `narrow`:
-    grid columns narrower than a letter, as between hand-drawn edges.
+    grid columns narrower than a letter, as between hand-drawn edges. `header_rows`: rows that the file marks as header.
     """
     texts, grid = _lay_out_cells(rows)
     columns = _merge_columns(grid, texts, {*narrow} - _exclusive_columns(grid, texts, narrow))
+    table = [[next((row[at] for at in column if texts[row[at]]), _BLANK_CELL) for column in columns] for row in grid]
+    first, end = _find_header(table, texts, header_rows)
+    if end - first < 2 or any(at in nested for at in range(first, end)):
+        first = end = -1
     lines: list[tuple[int, list[str]]] = []
     # A merged cell repeats in each row that it covers, a header in each column too. A full-width cell is a title.
     in_header = True
-    for number, row in enumerate(grid):
-        cells = [next((row[at] for at in column if texts[row[at]]), _BLANK_CELL) for column in columns]
+    for number, cells in enumerate(table):
         repeated = [cell == beside != _BLANK_CELL for cell, beside in pairwise([_BLANK_CELL, *cells])]
-        is_title = len(cells) > 1 and all(repeated[1:])
+        is_title = _is_title(cells)
         words = [texts[cell] for cell in cells]
-        if is_title or not in_header:
+        if first <= number < end:
+            levels = ([texts[row[at]] for row in table[first:end]] for at in range(len(cells)))
+            words = [inline_forms.column_name(names) for names in levels] if number == end - 1 else []
+        elif is_title or not in_header:
             words = ["" if is_repeated else text for text, is_repeated in zip(words, repeated, strict=True)]
         if any(words):
             lines.append((number, words))
         in_header = in_header and (is_title or any(repeated))
     return "\n\n".join(_split_at_nested(lines, nested))
+
+
+def _find_header(table: Sequence[Sequence[int]], texts: Sequence[str], marked: int) -> tuple[int, int]:
+    """Return the range of the header rows below a title; `marked`: rows that the file marks as header."""
+    first = next((at for at, row in enumerate(table) if not _is_title(row)), 0)
+    end = first + 1
+    while end < min(first + MAX_HEADER_ROWS, len(table) - 1) and (
+        _names_groups(table[end - 1], table[end], table[end + 1 :][:_SAMPLE_ROWS], texts)
+        or (end < marked and not _is_title(table[end]))
+    ):
+        end += 1
+    return first, end
+
+
+def _is_title(row: Sequence[int]) -> bool:
+    """Check for a row that one text fills."""
+    return len(row) > 1 and row[0] != _BLANK_CELL and len({*row}) == 1
+
+
+def _names_groups(
+    upper: Sequence[int], lower: Sequence[int], below: Sequence[Sequence[int]], texts: Sequence[str]
+) -> bool:
+    """Check that cells of a row span columns which the next row names."""
+    spanned = {at for at, cell in enumerate(upper) if cell != _BLANK_CELL and upper.count(cell) > 1}
+    names = [texts[lower[at]] for at in spanned if lower[at] not in upper]
+    apart = [at for at in range(len(upper)) if at not in spanned]
+    if len({*names} - {""}) < 2 or any(is_count(texts[cell]) for cell in lower):
+        return False
+    if any(texts[upper[at]] and texts[lower[at]] and upper[at] != lower[at] for at in apart):
+        return False
+    is_blank_below = any(texts[upper[at]] and (lower[at] == upper[at] or not texts[lower[at]]) for at in apart)
+    has_numbers = any(is_number(texts[row[at]]) for row in below for at in spanned)
+    return is_blank_below or has_numbers or len({*names}) < len(names)
 
 
 def _split_at_nested(lines: Sequence[tuple[int, list[str]]], nested: Mapping[int, Sequence[str]]) -> Iterable[str]:

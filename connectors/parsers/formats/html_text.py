@@ -7,6 +7,7 @@ import re
 import zipfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
+from itertools import takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
@@ -125,8 +126,7 @@ def page_body(source: str) -> str:
     """Return the content of a page without its title."""
     parsed = _parse_html(source)
     shown_elements.keep_shown(parsed)
-    root = parsed.body
-    return "" if root is None else html_markdown(root)
+    return "" if parsed.body is None else html_markdown(parsed.body)
 
 
 def _parse_html(source: str) -> LexborHTMLParser:
@@ -204,7 +204,9 @@ class _Writer:
     def _open_inline(self, node: LexborNode, tag: str, attributes: dict[str, str | None]) -> None:
         frame = self._frames[-1]
         if tag == "img":
-            frame.words.append(_SPACE_PATTERN.sub(" ", (attributes.get("alt") or "").strip()))
+            words = " ".join((attributes.get("alt") or "").split())
+            # Images of signs, such as emoji and stars, are read as text.
+            frame.words.append(inline_forms.picture(words) if any(map(str.isalpha, words)) else words)
         elif tag == "a":
             self._links.append((node.mem_id, frame.words, len(frame.words), attributes.get("href") or ""))
         elif tag in _FIELD_TAGS:
@@ -312,8 +314,9 @@ def _close_table(frame: _Frame, above: _Frame) -> None:
     if _is_layout_table(frame):
         above.blocks += [block for row in frame.rows for cell, _ in row for block in cell.blocks]
         return
-    text = grid_markdown([[cell for _, cell in row] for row in frame.rows], _nested_tables(frame))
-    if text:
+    header_rows = sum(1 for _ in takewhile(lambda row: all(cell.kind == "th" for cell, _ in row), frame.rows))
+    rows = [[cell for _, cell in row] for row in frame.rows]
+    if text := grid_markdown(rows, _nested_tables(frame), header_rows=header_rows):
         above.blocks.append(_Block(text, " ".join(cell[0] for row in frame.rows for _, cell in row if cell[0])))
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Final
 
@@ -12,10 +14,13 @@ from lxml import etree
 from connectors.parsers import detect, document, inline_forms, xml
 from connectors.parsers.detect import Kind
 from connectors.parsers.document import Document, strip_invisible
-from connectors.parsers.formats import grids, html_text, markup_tables
+from connectors.parsers.formats import drawings, excel_2003, grids, html_text, markup_tables, mind_maps
 from connectors.parsers.formats import markup_elements as elements
 from connectors.parsers.messages import Task
 
+_OUTSIDE_ENTITY: Final = re.compile(
+    r"""<!ENTITY\s+([\w.-]{1,80})\s+(?:SYSTEM|PUBLIC\s+["'][^"']{0,400}["'])\s+["']([^"']{0,400})["']"""
+)
 _DECLARATION_PATTERN: Final = re.compile(r"^\s*<\?xml[^>]*\?>")
 # Leaf texts up to this length get their element name as label; longer texts are prose.
 _MAX_LABELLED_LENGTH: Final = 200
@@ -27,32 +32,57 @@ _BASE64_LINE_LENGTH: Final = 40
 _HTML_TAG_PATTERN: Final = re.compile(
     r"<(/?)(p|div|a|b|i|em|strong|ul|ol|li|table|span|h[1-6]|br)(?:\s[^<>]*)?/?>", re.IGNORECASE
 )
-_RAISED_FORM, _LOWERED_FORM = (inline_forms.RAISED,), (inline_forms.LOWERED,)
+_RAISED_FORM, _LOWERED_FORM, _STRUCK_FORM = (inline_forms.RAISED,), (inline_forms.LOWERED,), (inline_forms.STRUCK,)
 _SCRIPT_FORMS: Final = {
     "sup": _RAISED_FORM, "superscript": _RAISED_FORM, "msup": _RAISED_FORM,
     "sub": _LOWERED_FORM, "subscript": _LOWERED_FORM, "msub": _LOWERED_FORM,
+    "strike": _STRUCK_FORM, "strikethrough": _STRUCK_FORM, "del": _STRUCK_FORM,
     "msubsup": _LOWERED_FORM + _RAISED_FORM, "mfrac": (), "msqrt": (),
 }  # fmt: skip
+# Elements of TEI, DocBook and JATS with the form of their text in an attribute.
+_STYLED_NAMES: Final = frozenset({"hi", "emphasis", "phrase", "seg", "styled-content"})
+_STYLE_ATTRIBUTES: Final = ("rend", "rendition", "role", "style", "style-type")
+_STYLE_PATTERN: Final = re.compile(r"\b(super)|\b(sub)(?:script)?\b|strike|line-through", re.IGNORECASE)
+# Lists of FictionBook, without elements for them.
+_BULLETS: Final = re.compile(r"^(?:\u2022 )+")
+_XML_NAMESPACE: Final = "http://www.w3.org/XML/1998/namespace"
 _RESTORED_SPACE: Final = str.maketrans({"\0": "\n", "\x01": "  "})
 
 
 def read_xml(kind: Kind, path: Path, task: Task) -> Document:
-    """Return the text of elements, without expansion of entities. Skippable if damaged."""
+    """Return the text of elements, with entities of the file itself. Skippable if damaged or a bomb of entities."""
     source = detect.text_of(path.read_bytes(), task.media_type, markup=True)
-    # Entities may refer to files outside.
+    has_entities = "<!ENTITY" in source
+    # A parser for huge trees does not limit the growth by entities.
     parser = etree.XMLParser(
-        recover=True, resolve_entities=False, no_network=True, huge_tree=True, remove_comments=True, remove_pis=True
-    )
+        recover=True, resolve_entities="internal", no_network=True, huge_tree=not has_entities, remove_comments=True,
+        remove_pis=True,
+    )  # fmt: skip
     try:
-        root = etree.fromstring(_DECLARATION_PATTERN.sub("", source).encode(), parser)
+        root = etree.fromstring(_DECLARATION_PATTERN.sub("", xml.name_characters(source)).encode(), parser)
     except etree.XMLSyntaxError as error:
         raise document.damaged_file(kind) from error
     # With `recover`, the parser keeps the part before such an error and drops the rest.
     errors = (etree.XMLSyntaxError(entry.message, entry.type, entry.line, entry.column) for entry in parser.error_log)
     lost = next((error for error in errors if xml.is_out_of_memory(error) or xml.is_too_deep(error)), None)
+    if lost and "amplification" in lost.msg:
+        raise document.damaged_file(kind) from xml.EntitiesRefused()
     if root is None or lost:
         raise document.damaged_file(kind) from lost
-    return _Writer(root).document()
+    outside = [address for name, address in _OUTSIDE_ENTITY.findall(source) if f"&{name};" in source]
+    written = _read_root(root)
+    warnings = (f"Not read: other files that the XML includes: {', '.join(outside)[:300]}.",) if outside else ()
+    return replace(written, warnings=(*written.warnings, *warnings))
+
+
+def _read_root(root: Any) -> Document:
+    if root.tag == excel_2003.WORKBOOK_TAG:
+        return excel_2003.read_document(root)
+    if elements.local_name(root) == drawings.ROOT_NAME:
+        return drawings.read_document(root)
+    if root.tag.endswith("FictionBook"):
+        etree.strip_elements(root, *elements.BOOK_DATA_NAMES, with_tail=False)
+    return mind_maps.read_document(root) if mind_maps.is_mind_map(root) else _Writer(root).document()
 
 
 class _Writer:
@@ -91,38 +121,48 @@ class _Writer:
 
     def _write_blocks(self, node: Any, depth: int) -> None:
         """Write an element with blocks. `depth`: heading level."""
+        self._write_stray(node.text)
         for part in node:
-            name, spelled = elements.element_names(part.tag)
-            if name not in elements.STRUCTURAL_NAMES and len(part):
-                self._write_nested(part, name, depth)
-                continue
-            if name not in elements.STRUCTURAL_NAMES:
-                text = part.text
-                if (
-                    text is not None
-                    and len(text) < _BASE64_LINE_LENGTH
-                    and name not in elements.UNLABELLED_NAMES
-                    and not self._label
-                ):
-                    self._lines += [f"{spelled}: {' '.join(text.split())}"] if not text.isspace() else []
-                else:
-                    self._write_leaf(part, name)
-                continue
-            if name in elements.SKIPPED_NAMES:
-                continue
-            if name in elements.TABLE_NAMES and (rows := markup_tables.read_rows(part, self.cell)):
-                self._write_table(part, rows)
-            elif name in elements.LIST_NAMES:
-                self._write_paragraphs(self._list_items(part, 0))
-            elif name in elements.VERBATIM_NAMES:
-                text = "".join(part.itertext()).strip("\n")
-                self._write_paragraphs([f"```\n{text}\n```"] if text.strip() else [])
-            elif name == "label" and not len(part) and part.getnext() is not None:
-                self._label = " ".join((part.text or "").split())
-            elif name in elements.TITLE_NAMES and (name != "head" or elements.is_paragraph(part) or not len(part)):
-                self._write_heading(part, depth)
+            self._write_block(part, depth)
+            self._write_stray(part.tail)
+
+    def _write_stray(self, text: str | None) -> None:
+        """Write text between sections."""
+        if text is not None and not text.isspace() and (words := " ".join(text.split())):
+            self._write_paragraphs([words])
+
+    def _write_block(self, part: Any, depth: int) -> None:
+        name, spelled = elements.element_names(part.tag)
+        if name not in elements.STRUCTURAL_NAMES and len(part):
+            self._write_nested(part, name, depth)
+            return
+        if name not in elements.STRUCTURAL_NAMES:
+            text = part.text
+            if (
+                text is not None
+                and len(text) < _BASE64_LINE_LENGTH
+                and name not in elements.UNLABELLED_NAMES
+                and not self._label
+            ):
+                self._lines += [f"{spelled}: {' '.join(text.split())}"] if not text.isspace() else []
             else:
-                self._write_nested(part, name, depth)
+                self._write_leaf(part, name)
+            return
+        if name in elements.SKIPPED_NAMES:
+            return
+        if name in elements.TABLE_NAMES and (rows := markup_tables.read_rows(part, self.cell)):
+            self._write_table(part, rows)
+        elif name in elements.LIST_NAMES:
+            self._write_paragraphs(self._list_items(part, 0))
+        elif name in elements.VERBATIM_NAMES:
+            text = "".join(part.itertext()).strip("\n")
+            self._write_paragraphs([f"```\n{text}\n```"] if text.strip() else [])
+        elif name == "label" and not len(part) and part.getnext() is not None:
+            self._label = " ".join((part.text or "").split())
+        elif name in elements.TITLE_NAMES and (name != "head" or elements.is_paragraph(part) or not len(part)):
+            self._write_heading(part, depth)
+        else:
+            self._write_nested(part, name, depth)
 
     def _write_nested(self, part: Any, name: str, depth: int) -> None:
         if len(part) and not elements.is_paragraph(part) and self._depth < _MAX_DEPTH and name != "caption":
@@ -133,9 +173,6 @@ class _Writer:
     def _write_container(self, part: Any, name: str, depth: int) -> None:
         start = len(self._lines)
         has_title = not elements.TITLE_NAMES.isdisjoint(map(elements.local_name, part))
-        sheet = next((value for key, value in part.items() if key.endswith("}Name")), "") if name == "worksheet" else ""
-        if sheet:
-            self._write_paragraphs([f"## {detect.one_line(sheet)}"])
         self._depth += 1
         self._write_blocks(part, depth + has_title)
         self._depth -= 1
@@ -162,7 +199,7 @@ class _Writer:
         is_page = name in elements.PAGE_NAMES and not len(part) and _is_html(text)
         text = html_text.page_body(text) if is_page else text
         label = self._pending_label()
-        text = f"{label} {text}" if label else text
+        text = _BULLETS.sub(_list_mark, f"{label} {text}" if label else text)
         if name in elements.PROSE_NAMES or is_page or len(part) or len(text) > _MAX_LABELLED_LENGTH or "\n" in text:
             self._write_paragraphs([text])
         else:
@@ -228,6 +265,10 @@ class _Writer:
             yield "\n"
         elif name in _SCRIPT_FORMS and (len(part) or (part.text or "").strip()):
             yield from self._script_text(part, name)
+        elif name in _STYLED_NAMES and (form := _styled_form(part)):
+            yield form.mark("".join(self._nested_pieces(part)).strip())
+        elif name == "xref" and not len(part) and not (part.text or "").strip():
+            yield self._referred_title(part)
         elif name in elements.NOTE_NAMES:
             if words := " ".join(self._inline_text(part).split()):
                 self._notes.append(f"Footnote: {words}")
@@ -236,6 +277,18 @@ class _Writer:
             yield edge
             yield from self._nested_pieces(part)
             yield edge
+
+    def _referred_title(self, part: Any) -> str:
+        """Return the title of the section that a reference points to, else its name."""
+        target = part.get("linkend") or part.get("href", "").removeprefix("#")
+        return self._titles.get(target) or target
+
+    @cached_property
+    def _titles(self) -> dict[str, str]:
+        names = (f"{{{_XML_NAMESPACE}}}id", "id")
+        parts = ((next(filter(None, map(part.get, names)), ""), part) for part in self._root.iter(etree.Element))
+        titles = ((name, part.get("xreflabel") or part.findtext("{*}title", "")) for name, part in parts if name)
+        return {name: " ".join(title.split()) for name, title in titles}
 
     def _nested_pieces(self, part: Any) -> Iterator[str]:
         if self._depth >= _MAX_DEPTH:
@@ -264,7 +317,9 @@ class _Writer:
             )
 
     def _list_items(self, node: Any, level: int) -> Iterator[str]:
-        is_ordered = elements.local_name(node) in elements.ORDERED_LIST_NAMES or node.get("list-type", "") == "order"
+        is_ordered = elements.local_name(node) in elements.ORDERED_LIST_NAMES or any(
+            node.get(name, "").startswith("order") for name in ("list-type", "type")
+        )
         number = 0
         lines = []
         for part in node:
@@ -303,6 +358,10 @@ class _Writer:
         return " ".join(self._inline_text(node).split())
 
 
+def _list_mark(bullets: re.Match[str]) -> str:
+    return f"{'  ' * (bullets[0].count(chr(0x2022)) - 1)}- "
+
+
 def _is_html(text: str) -> bool:
     """Check for a closed element or a line break of HTML."""
     starts: set[str] = set()
@@ -312,6 +371,13 @@ def _is_html(text: str) -> bool:
             return True
         starts |= {name} if not match[1] else set()
     return False
+
+
+def _styled_form(part: Any) -> inline_forms.Form | None:
+    match = _STYLE_PATTERN.search(" ".join(part.get(name, "") for name in _STYLE_ATTRIBUTES))
+    if match is None:
+        return None
+    return inline_forms.RAISED if match[1] else inline_forms.LOWERED if match[2] else inline_forms.STRUCK
 
 
 def _collapse_space(text: str | None) -> str:
@@ -324,8 +390,8 @@ def _protect_space(markdown: str) -> str:
 
 
 def _attribute_lines(root: Any) -> Iterator[str]:
-    """Return values from attributes, one line per element, without numbers of drawings."""
-    for node in root.iter(etree.Element) if elements.local_name(root) not in elements.DRAWING_NAMES else ():
+    """Return values from attributes, one line per element."""
+    for node in root.iter(etree.Element):
         values = [f"{key.rpartition('}')[2]}: {value}" for key, value in node.items() if value.strip()]
         if values:
             yield f"{elements.spelled_name(node)}: {'; '.join(values)}"

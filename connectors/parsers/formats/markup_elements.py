@@ -16,7 +16,7 @@ def _split_names(text: str) -> frozenset[str]:
 # Names of FictionBook, JATS, DocBook, DITA, TEI, XHTML and patents, in lower case.
 PROSE_NAMES: Final = _split_names(
     "p para simpara formalpara v text-author ab lg l line verse quote shortdesc claim-text mixed-citation term dt"
-    " def definition entry td th text tspan abstract seg subtitle remark"
+    " def definition entry td th text tspan abstract seg subtitle remark a em strong emphasis"
 )
 FORMATTING_NAMES: Final = _split_names(
     "b i u s em strong italic bold underline strike emphasis style span hi sc monospace code tt small big font a xref"
@@ -37,7 +37,7 @@ TABLE_NAMES: Final = _split_names("table informaltable utable")
 VERBATIM_NAMES: Final = _split_names("programlisting screen literallayout pre preformat codeblock synopsis")
 NOTE_NAMES: Final = _split_names("fn footnote")
 BLOCK_NAMES: Final = (
-    PROSE_NAMES - _split_names("quote term text tspan seg")
+    PROSE_NAMES - _split_names("quote term text tspan seg a em strong emphasis")
     | TITLE_NAMES - _split_names("title article-title book-title chapter-title")
     | UNORDERED_LIST_NAMES
     | ORDERED_LIST_NAMES
@@ -47,16 +47,16 @@ BLOCK_NAMES: Final = (
     | _split_names(
         "fig figure table-wrap disp-quote blockquote note warning tip caution important sec section caption example"
     )
-    | _split_names("mediaobject tables table-wrap-foot boxed-text")
+    | _split_names("mediaobject body front back group div tables table-wrap-foot boxed-text")
 )
-SKIPPED_NAMES: Final = _split_names(
-    "script stylesheet object-id indexterm excelworkbook worksheetoptions officedocumentsettings documentproperties"
-)
+SKIPPED_NAMES: Final = _split_names("script stylesheet object-id indexterm")
+SECTION_NAMES: Final = _split_names("section sec chapter body div")
 STRUCTURAL_NAMES: Final = SKIPPED_NAMES | TABLE_NAMES | LIST_NAMES | VERBATIM_NAMES | TITLE_NAMES | {"label"}
 # Elements with a text that may be a page of HTML, in feeds and site maps.
 PAGE_NAMES: Final = _split_names("description content encoded summary body abstract")
 UNLABELLED_NAMES: Final = PROSE_NAMES | PAGE_NAMES
-DRAWING_NAMES: Final = _split_names("svg")
+# Of FictionBook, about the file.
+BOOK_DATA_NAMES: Final = ("{*}document-info", "{*}genre", "{*}lang", "{*}src-lang")
 BREAK_NAMES: Final = _split_names("br break lb linebreak")
 
 
@@ -94,7 +94,15 @@ def is_paragraph(node: Any) -> bool:
     """Check for mixed content, or for a paragraph by name."""
     if not len(node) or (local_name(node) in PROSE_NAMES and not has_blocks(node)):
         return True
-    return has_own_text(node)
+    return has_own_text(node) and SECTION_NAMES.isdisjoint(map(local_name, node)) and not _has_title(node)
+
+
+def _has_title(node: Any) -> bool:
+    """Check for a section by its title; an inline title stands within text."""
+    first = node[0]
+    return (
+        local_name(first) in ("title", "head") and len(node) > 1 and not (node.text or "").strip() and has_blocks(node)
+    )
 
 
 def has_own_text(node: Any) -> bool:

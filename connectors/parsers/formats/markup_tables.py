@@ -1,4 +1,4 @@
-"""Read rows of XML tables: HTML, CALS and Excel 2003."""
+"""Read rows of XML tables: HTML and CALS."""
 
 from __future__ import annotations
 
@@ -10,12 +10,11 @@ from lxml import etree
 from connectors.parsers.formats import blocks, grids
 from connectors.parsers.formats import markup_elements as elements
 
-_EXCEL_NAMESPACE: Final = "{urn:schemas-microsoft-com:office:spreadsheet}"
-_EXCEL_COLUMNS: Final = 16_384
+_MAX_COLUMNS: Final = 16_384
 
 
 def read_rows(table: Any, cell_text: Callable[[Any], str]) -> list[list[grids.Cell]]:
-    """Return the cells of an HTML, CALS or Excel 2003 table; [] for other elements."""
+    """Return the cells of an HTML or CALS table; [] for other elements."""
     rows = [
         row
         for row in table.iter(etree.Element)
@@ -35,15 +34,12 @@ def read_rows(table: Any, cell_text: Callable[[Any], str]) -> list[list[grids.Ce
         for part in row:
             if elements.local_name(part) not in ("td", "th", "entry", "cell"):
                 continue
-            start = _excel_number(part, "Index") - 1
-            blank = [at for at in range(column, min(start, _EXCEL_COLUMNS)) if covered.get(at, 0) <= number]
-            column = max(column, start)
             while covered.get(column, 0) > number:
                 column += 1
             height, width = _row_span(part), _column_span(part, names)
-            cells += [*([("", 1, 1)] * len(blank)), (cell_text(part), height, width)]
+            cells.append((cell_text(part), height, width))
             if height > 1:
-                covered |= dict.fromkeys(range(column, column + min(width, _EXCEL_COLUMNS)), number + height)
+                covered |= dict.fromkeys(range(column, column + min(width, _MAX_COLUMNS)), number + height)
             column += width
         grid.append(cells)
     return [row for row in grid if row]
@@ -57,17 +53,11 @@ def _enclosing_table(row: Any) -> Any:
 
 
 def _row_span(cell: Any) -> int:
-    rows = blocks.whole_number(cell.get("rowspan"), 1) + blocks.whole_number(cell.get("morerows"))
-    return rows + _excel_number(cell, "MergeDown")
+    return blocks.whole_number(cell.get("rowspan"), 1) + blocks.whole_number(cell.get("morerows"))
 
 
 def _column_span(cell: Any, names: dict[str, int]) -> int:
     first, last = names.get(cell.get("namest", ""), 0), names.get(cell.get("nameend", ""), 0)
     if 0 < first < last:
         return last - first + 1
-    return blocks.whole_number(cell.get("colspan"), 1) + _excel_number(cell, "MergeAcross")
-
-
-def _excel_number(cell: Any, name: str) -> int:
-    """Return a number of an Excel 2003 cell; 0 if absent."""
-    return blocks.whole_number(cell.get(f"{_EXCEL_NAMESPACE}{name}"))
+    return blocks.whole_number(cell.get("colspan"), 1)

@@ -11,12 +11,12 @@ from xml.etree.ElementTree import Element
 
 from connectors.parsers import inline_forms, xml
 from connectors.parsers.formats import number_formats
-from connectors.parsers.formats.blocks import render_table, table_cell
+from connectors.parsers.formats.blocks import series_markdown
 from connectors.parsers.inline_forms import Form, write_forms
 
 # Returns the cell texts of a reference such as `Sales!$B$2:$B$9`.
 LookUp = Callable[[str], list[str]]
-MOST_POINTS = 100_000
+MAX_CHART_POINTS = 100_000
 _CHART_NS = "{http://schemas.openxmlformats.org/drawingml/2006/chart}"
 _TEXT_NS = "{http://schemas.openxmlformats.org/drawingml/2006/main}"
 
@@ -28,21 +28,13 @@ def unknown_values(_reference: str) -> list[str]:
 
 def chart_markdown(chart: Element, look_up: LookUp = unknown_values) -> str:
     """Return title and values of a chart as a table; `look_up` serves charts without cached values."""
-    lines = [f"Chart: {_title_text(chart.find(f'{_CHART_NS}chart/{_CHART_NS}title'), look_up)}".removesuffix(": ")]
-    lines += [f"Axis: {words}" for axis in _axis_titles(chart) if (words := _title_text(axis, look_up))]
-    tables: dict[tuple[str, ...], list[list[str]]] = {}
-    for number, series in enumerate(chart.iter(f"{_CHART_NS}ser"), 1):
-        name = " ".join(_read_points(series.find(f"{_CHART_NS}tx"), look_up)) or f"Series {number}"
-        labels = _read_points(_first_points(series, "cat", "xVal"), look_up)
-        values = _read_points(_first_points(series, "val", "yVal"), look_up)
-        labels += [str(at + 1) for at in range(len(labels), len(values))]
-        tables.setdefault(tuple(labels), []).append([name, *values])
-    blocks = ["\n".join(lines)]
-    for categories, columns in tables.items():
-        padded = [(column + [""] * (len(categories) + 1))[: len(categories) + 1] for column in columns]
-        header, *body = zip(("Category", *categories), *padded, strict=True)
-        blocks += [render_table([*map(table_cell, header)], [[*map(table_cell, row)] for row in body])] if body else []
-    return "\n\n".join(blocks)
+    axes = (_title_text(axis, look_up) for axis in _axis_titles(chart))
+    series = []
+    for node in chart.iter(f"{_CHART_NS}ser"):
+        labels = _read_points(_first_points(node, "cat", "xVal"), look_up)
+        values = _read_points(_first_points(node, "val", "yVal"), look_up)
+        series.append((" ".join(_read_points(node.find(f"{_CHART_NS}tx"), look_up)), labels, values))
+    return series_markdown(_title_text(chart.find(f"{_CHART_NS}chart/{_CHART_NS}title"), look_up), axes, series)
 
 
 def _axis_titles(chart: Element) -> Iterator[Element | None]:
@@ -83,7 +75,7 @@ def _cached_points(cache: Element, code: str) -> list[str]:
     points = {
         int(index): point for point in cache.iter(f"{_CHART_NS}pt") if (index := point.get("idx", "")).isdecimal()
     }
-    size = min(max(points, default=-1) + 1, MOST_POINTS)
+    size = min(max(points, default=-1) + 1, MAX_CHART_POINTS)
     return [_format_point(points.get(at), code) for at in range(size)]
 
 
@@ -198,6 +190,8 @@ class Package:
     def __init__(self, archive: zipfile.ZipFile) -> None:
         self._archive = archive
         self.names = frozenset(archive.namelist())
+        # Names of parts are the same in all cases of letters.
+        self._spellings = {name.lower(): name for name in self.names}
         self._relations: dict[str, Relations] = {}
 
     def require(self, name: str) -> Element:
@@ -217,7 +211,10 @@ class Package:
         folder, base = posixpath.split(name)
         root = self.root(f"{folder}/_rels/{base}.rels".lstrip("/"))
         self._relations[name] = {
-            relation.get("Id", ""): (relation.get("Type", "").rpartition("/")[2], _target_path(folder, relation))
+            relation.get("Id", ""): (
+                relation.get("Type", "").rpartition("/")[2],
+                self._spellings.get((target := _target_path(folder, relation)).lower(), target),
+            )
             for relation in (() if root is None else root)
         }
         return self._relations[name]
@@ -234,6 +231,12 @@ class Package:
                     if part.tag == _CHART_TAG
                     else "\n".join(paragraph_texts(root.iter(f"{A}p")))
                 )
+
+
+def picture_texts(node: Element) -> list[str]:
+    """Return the descriptions of pictures and shapes of a drawing."""
+    words = (part.get("descr") or part.get("alt") or "" for part in node.iter())
+    return list(dict.fromkeys(filter(None, map(inline_forms.picture, words))))
 
 
 def paragraph_texts(nodes: Iterable[Element]) -> list[str]:

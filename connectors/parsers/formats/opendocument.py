@@ -63,6 +63,8 @@ def read_document(kind: Kind, path: Path, _task: Task) -> Document:
     """Return the document as Markdown, one page per slide. Skippable if damaged."""
     try:
         with zipfile.ZipFile(path) as archive:
+            if "content.xml" not in archive.namelist() and "styles.xml" in archive.namelist():
+                return Document("")  # a template of styles only
             reader = _Reader(archive, styled=kind is detect.ODT)
             parts = [reader.text()] if kind is detect.ODT else reader.slides()
             about = xml.read_about(archive, "meta.xml")
@@ -115,8 +117,8 @@ class _Reader:
             blocks += [inline_forms.note(kind, _note_citation(note), words)] if words else []
         blocks += self._comment_blocks(body)
         styles = () if self._styles is None else self._styles.iter(f"{_STYLE_NS}master-page")
-        beside = (part for page in styles for part in page if part.tag in (f"{_STYLE_NS}header", f"{_STYLE_NS}footer"))
-        lines = (line for part in beside for line in self._line_texts(part) if any(map(str.isalpha, line)))
+        margins = (part for page in styles for part in page if part.tag in (f"{_STYLE_NS}header", f"{_STYLE_NS}footer"))
+        lines = (line for part in margins for line in self._line_texts(part) if any(map(str.isalpha, line)))
         return strip_invisible("\n\n".join([*blocks, *dict.fromkeys(lines)]))
 
     def slides(self) -> list[str]:
@@ -164,8 +166,8 @@ class _Reader:
                 yield from [(text, False)] if text else []
             elif part.tag == f"{_DRAW_NS}object":
                 yield from self._chart_markdown(part)
-            elif part.tag == f"{_SVG_NS}desc":
-                yield from [(words, False)] if (words := _collect_words(part, {})) else []
+            elif part.tag in (f"{_SVG_NS}title", f"{_SVG_NS}desc"):
+                yield from [(words, False)] if (words := inline_forms.picture(_collect_words(part, {}))) else []
             elif depth < _MAX_DEPTH and not _is_separate(part):
                 yield from self._child_blocks(part, depth + 1, in_cell=in_cell)
 
@@ -250,11 +252,16 @@ class _Reader:
         """Return a table; a box or a row within a cell as one line."""
         nested: dict[int, list[str]] = {}
         rows = [self._row_cells(row, nested.setdefault(at, [])) for at, row in enumerate(_row_nodes(table))]
+        if next(table.iter(f"{_TABLE_NS}covered-table-cell"), None) is None:
+            # Cells stand at their positions, also where a program writes cells below a tall one.
+            rows = [[(text, 1, width) for text, _, width in row] for row in rows]
         filled = [row for row in rows if any(text for text, _, _ in row)]
         if len(rows) == len(rows[0] if rows else ()) == 1 or (in_cell and len(filled) < 2):
             line = " ".join(text for row in filled for text, _, _ in row if text)
             return "\n\n".join(filter(None, [line, *(block for blocks in nested.values() for block in blocks)]))
-        return grids.grid_markdown(rows, {at: blocks for at, blocks in nested.items() if blocks})
+        header_rows = sum(1 for part in table.findall(f"{_TABLE_NS}table-header-rows") for _ in _row_nodes(part))
+        filled_nested = {at: blocks for at, blocks in nested.items() if blocks}
+        return grids.grid_markdown(rows, filled_nested, header_rows=header_rows)
 
     def _row_cells(self, row: Element, nested: list[str]) -> list[grids.Cell]:
         """Return the cells of a row; add the tables in its cells to `nested`, each after its name."""

@@ -14,6 +14,7 @@ from connectors.parsers.formats import blocks, grids
 from connectors.parsers.formats.blocks import Bounds
 from connectors.parsers.formats.containers.ledger import DAMAGE_ERRORS
 from connectors.parsers.messages import Task
+from retrieval.errors import Skippable
 
 _SLIDE_ATOM, _PERSIST_ATOM, _DRAWING_CONTAINER, _SLIDE_LIST = 1007, 1011, 1036, 4080
 _PLACEHOLDER_ATOM, _OUTLINE_REF, _TEXT_HEADER, _TEXT_CHARACTERS, _TEXT_BYTES, _FOOTERS, _STRING_ATOM, _TEXT_STYLE = (
@@ -47,6 +48,12 @@ _STYLE_FIELDS = (
     (0x400, 2), (_TABS_BEFORE, 2), (0x10000, 2), (0xE0000, 2), (0x200000, 2),
 )  # fmt: skip
 _MAX_DEPTH = 30
+# Storage with the slides of PowerPoint 97 in files which PowerPoint 95 opens too.
+_DUAL_STORAGE = "PP97_DUALSTORAGE/"
+_POWERPOINT_95 = (
+    "Presentations of PowerPoint 95 are not read. "
+    "Open it in PowerPoint or LibreOffice, save it as PPTX and upload that."
+)
 # Year of an unset date.
 _UNSET_YEAR = 1601
 
@@ -89,7 +96,13 @@ def read_document(kind: Kind, path: Path, _task: Task) -> Document:
 
     try:
         with olefile.OleFileIO(str(path)) as file:
-            with file.openstream("Current User") as user, file.openstream("PowerPoint Document") as stream:
+            folder = _DUAL_STORAGE if file.exists(f"{_DUAL_STORAGE}PowerPoint Document") else ""
+            if not folder and file.exists("Text_Content"):
+                raise Skippable(_POWERPOINT_95)
+            with (
+                file.openstream(f"{folder}Current User") as user,
+                file.openstream(f"{folder}PowerPoint Document") as stream,
+            ):
                 slides = list(_Deck(stream.read(), struct.unpack_from("<I", user.read(), 16)[0]).slides())
             about = file.get_metadata()
     except (*DAMAGE_ERRORS, StopIteration) as error:
@@ -110,7 +123,9 @@ def read_document(kind: Kind, path: Path, _task: Task) -> Document:
     )
 
 
-def _decode_property(value: bytes | None, code_page: int | None) -> str:
+def _decode_property(value: bytes | str | None, code_page: int | None) -> str:
+    if isinstance(value, str):
+        return value.strip("\0 ")
     codec = "utf-8" if code_page in (None, 65001) else f"cp{code_page & 0xFFFF}"
     try:
         return (value or b"").decode(codec, "replace").strip("\0 ")

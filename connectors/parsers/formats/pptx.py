@@ -148,6 +148,11 @@ class _SlideReader:
                 placeholder = _placeholder_of(shape)
                 if text := self._shape_text(shape, placeholder):
                     yield text, self._shape_position(shape, placeholder), placeholder[0] in _TITLE_PLACEHOLDERS
+                elif texts := ooxml.picture_texts(shape):
+                    yield texts[0], self._shape_position(shape, placeholder), False
+            elif shape.tag == f"{_SLIDE_NS}pic":
+                box = _frame_bounds(shape.find(f"{_SLIDE_NS}spPr/{A}xfrm")) or blocks.NOWHERE
+                yield from ((text, box, False) for text in ooxml.picture_texts(shape))
             elif shape.tag == f"{_SLIDE_NS}graphicFrame":
                 box = _frame_bounds(shape.find(f"{_SLIDE_NS}xfrm")) or blocks.NOWHERE
                 tables = [text for table in shape.iter(f"{A}tbl") if (text := grids.grid_markdown(_table_rows(table)))]

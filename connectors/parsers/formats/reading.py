@@ -1,4 +1,4 @@
-"""Read one file of any kind in a parser child: kind, text, and members."""
+"""Read a file in a child process: detect its kind, extract its text, list its members."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from connectors.parsers.formats import (
     docx,
     flat_packages,
     html_text,
+    lyx,
     mail_text,
     markup,
     notebooks,
@@ -92,7 +93,8 @@ _READERS_BY_KIND: dict[Kind, Reader] = {
     detect.RTF: rtf.read_document,
     detect.EPUB: html_text.read_epub,
     detect.HTML: html_text.read_html,
-    detect.XML: markup.read_xml,
+    **dict.fromkeys((detect.XML, detect.SVG, detect.MIND_MAP), markup.read_xml),
+    detect.LYX: lyx.read_document,
     detect.NOTEBOOK: notebooks.read_document,
     detect.SUBTITLES: subtitles.read_document,
     detect.EML: mail_text.read_mail,
@@ -173,7 +175,7 @@ def _read_without_library(kind: Kind, path: Path, task: Task) -> Reply:
     if kind is detect.PDF:
         return pdf.read_document(path, task)
     if kind in (detect.PLAIN, detect.MARKDOWN, detect.LOG, detect.JSONL):
-        return texts.read_verbatim(path.read_bytes(), kind, task.media_type)
+        return texts.read_verbatim(path.read_bytes(), kind, task.media_type, task.name)
     return texts.read_json(path, task.media_type)
 
 

@@ -13,7 +13,9 @@ from connectors.parsers import inline_forms
 from connectors.parsers.detect import Kind
 from connectors.parsers.document import Document, strip_invisible
 from connectors.parsers.formats.blocks import Block, join_blocks
+from connectors.parsers.formats.rtf_fonts import Fonts, field_sign
 from connectors.parsers.formats.rtf_tables import NestedTable, Row, table_markdown
+from connectors.parsers.formats.sheet_tables import link_cell
 from connectors.parsers.inline_forms import PLAIN, Form, write_forms
 from connectors.parsers.messages import Task
 
@@ -21,12 +23,6 @@ _TOKEN_PATTERN = re.compile(
     rb"\\([a-zA-Z]{1,32})(-?\d{1,10})? ?|\\'([0-9a-fA-F]{2})|\\([^a-zA-Z])|([{}])|[\r\n]+|([^\\{}\r\n]+)", re.DOTALL
 )
 
-# Code pages of font character sets.
-_FONT_CODE_PAGES = {
-    128: "cp932", 129: "cp949", 130: "johab", 134: "gbk", 136: "cp950", 161: "cp1253", 162: "cp1254", 163: "cp1258",
-    177: "cp1255", 178: "cp1256", 186: "cp1257", 204: "cp1251", 222: "cp874", 238: "cp1250", 77: "mac_roman",
-}  # fmt: skip
-_SYMBOL_CHARSET = 2
 _SIGN_TEXTS = {
     "tab": " ", "line": "\n", "emdash": "\u2014", "endash": "\u2013", "bullet": "\u2022", "lquote": "\u2018",
     "rquote": "\u2019", "ldblquote": "\u201c", "rdblquote": "\u201d", "emspace": " ", "enspace": " ", "qmspace": " ",
@@ -52,7 +48,9 @@ _SWITCH_WORDS = {"intbl": "in_table", "deleted": "deleted", "v": "hidden"}
 _SCRIPT_WORDS = {"super": 1, "sub": -1, "nosupersub": 0}
 _RAISE_WORDS = {"up": 1, "dn": -1}
 _STRIKE_WORDS = frozenset(("strike", "striked"))
-_BULLET_PATTERN = re.compile("^[\u2022\u00b7\u25aa\u25cf\u25cb\uf0b7\uf0a7o*-]\\s+")
+# A sign of any font, or the letter that Symbol and Wingdings show as a circle.
+_BULLET_PATTERN = re.compile(r"^(?:[^\w\s(\[]|o)\s+")
+_LINK_FIELD = re.compile(rb'HYPERLINK\s+"(https?:[^"\s]+)"')
 _NUMBER_PATTERN = re.compile(r"^\d+[.)] ")
 _MAX_TABLE_DEPTH = 6
 _HEADING_STYLE = re.compile(r"heading ([1-6])\b", re.IGNORECASE)
@@ -93,7 +91,7 @@ class _Reader:
         self._state = _State()
         self._stack: list[_State] = []
         self._code_page = "cp1252"
-        self._fonts: dict[int, int] = {}
+        self._fonts = Fonts()
         self._headings: dict[int, int] = {}
         self._letters: list[str] = []
         self._bytes = bytearray()
@@ -106,15 +104,20 @@ class _Reader:
         self._outer: list[tuple[int, str, list[str]]] = []
         self._merged = False
         self._note = 0
+        # Instruction of the current field; depth, first letter and address of open results.
+        self._field = bytearray()
+        self._links: list[tuple[int, int, str]] = []
         self.about: dict[str, str] = {}
         self._acts: dict[str, Callable[[int], None]] = {
             "par": self._end_paragraph, "sect": self._end_paragraph, "cell": self._end_cell, "row": self._end_row,
             "trowd": self._begin_row, "cellx": self._add_edge, "clvmrg": self._mark_merged,
             "pard": self._reset_paragraph,
-            "fcharset": self._set_charset, "ansicpg": self._set_code_page, "outlinelevel": self._set_outline,
+            "fcharset": self._set_charset, "ansicpg": self._set_code_page,
+            "mac": lambda _: self._set_codec("mac_roman"), "pc": lambda _: self._set_codec("cp437"),
+            "pca": lambda _: self._set_codec("cp850"), "outlinelevel": self._set_outline,
             "listtext": self._mark_list_item, "pntext": self._mark_list_item, "plain": self._reset_characters,
             "chftn": self._note_mark, "itap": self._set_table_depth, "nestcell": self._end_nested_cell,
-            "nestrow": self._end_nested_row,
+            "nestrow": self._end_nested_row, "fldrslt": self._begin_link,
         }  # fmt: skip
 
     def text(self) -> str:
@@ -135,6 +138,7 @@ class _Reader:
             elif text:
                 self._put_bytes(text)
         self._end_paragraph()
+        self._end_row(0)
         self._write_table()
         return "\n\n".join([*join_blocks(self._blocks), *dict.fromkeys(self._beside)]) + "\n"
 
@@ -145,6 +149,8 @@ class _Reader:
             return
         if self._stack:
             self._state = self._stack.pop()
+        if self._links and len(self._stack) < self._links[-1][0]:
+            self._end_link()
         if self._outer and len(self._stack) < self._outer[-1][0]:
             _, label, letters = self._outer.pop()
             words = " ".join(write_forms("".join(self._letters)).split())
@@ -159,7 +165,7 @@ class _Reader:
         if word == "u" and number is not None:
             self._flush_bytes()
             if not self._is_hidden():
-                self._letters.append(state.form.mark(chr(number & 0xFFFF)))
+                self._letters.append(state.form.mark(self._fonts.letter(state.font, number & 0xFFFF)))
             self._pending = state.fallback
             return
         self._flush_bytes()
@@ -185,6 +191,21 @@ class _Reader:
             self._acts[word](number or 0)
         if state.name == "*":
             state.name = word
+
+    def _begin_link(self, _number: int) -> None:
+        address = _LINK_FIELD.search(self._field)
+        if sign := field_sign(bytes(self._field)):
+            self._put_text(sign)
+            self._skip_group("fldrslt")  # the sign again, or nothing
+        self._links.append((len(self._stack), len(self._letters), address[1].decode("latin-1") if address else ""))
+        self._field.clear()
+
+    def _end_link(self) -> None:
+        """Write the result of a field with its address."""
+        _, start, address = self._links.pop()
+        words = "".join(self._letters[start:])
+        if address and words.strip():
+            self._letters[start:] = [link_cell(words.strip(), address)]
 
     def _skip_group(self, word: str) -> None:
         self._state.name = word
@@ -230,22 +251,21 @@ class _Reader:
             data = data[skipped:]
         if self._state.name in ("fonttbl", "stylesheet"):
             self._declare_style(data)
+        elif self._state.name == "fldinst":
+            self._field += data
         elif not self._is_hidden():
             self._bytes += data
 
     def _declare_style(self, data: bytes) -> None:
-        """Record the name of a style, for headings."""
-        if self._state.name == "stylesheet" and (heading := _HEADING_STYLE.match(data.decode("latin-1").strip())):
+        """Record the name of a font, or of a style for headings."""
+        if self._state.name == "fonttbl":
+            self._fonts.add_name(self._state.font, data)
+        elif self._state.name == "stylesheet" and (heading := _HEADING_STYLE.match(data.decode("latin-1").strip())):
             self._headings[self._state.style] = int(heading[1])
 
     def _flush_bytes(self) -> None:
         if self._bytes:
-            charset = self._fonts.get(self._state.font, 0)
-            if charset == _SYMBOL_CHARSET:
-                text = "".join("\u2022" if byte == 0xB7 else chr(byte) for byte in self._bytes)
-            else:
-                codec = _FONT_CODE_PAGES.get(charset, self._code_page)
-                text = self._bytes.decode(codec, "replace")
+            text = self._fonts.decode(self._state.font, bytes(self._bytes), self._code_page)
             self._letters.append(self._state.form.mark(text))
             self._bytes.clear()
 
@@ -348,11 +368,14 @@ class _Reader:
         self._state.heading = number + 1 if number < 6 else 0
 
     def _set_charset(self, number: int) -> None:
-        self._fonts[self._state.font] = number
+        self._fonts.set_charset(self._state.font, number)
 
     def _set_code_page(self, number: int) -> None:
         with suppress(LookupError):
-            self._code_page = codecs.lookup(f"cp{number}").name
+            self._set_codec(codecs.lookup(f"cp{number}").name)
+
+    def _set_codec(self, name: str) -> None:
+        self._code_page = name
 
     def _mark_list_item(self, _number: int) -> None:
         for state in (self._state, *self._stack[-2:]):

@@ -9,14 +9,15 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import count, takewhile
 
+from connectors.parsers import inline_forms
 from connectors.parsers.formats.blocks import render_table
-from retrieval.ingestion.chunking.row_values import is_number
+from connectors.parsers.formats.grids import MAX_HEADER_ROWS
+from retrieval.ingestion.chunking.row_values import is_count, is_number
 
 # Texts by column. Blank cells are absent; cells covered by a merged cell are "".
 SheetRow = dict[int, str]
 # First row, first column, last row, last column.
 CellRange = tuple[int, int, int, int]
-_MAX_HEADER_ROWS = 3
 # Rows of a block sampled for its layout.
 _SAMPLE_ROWS = 30
 # Minimum length of running text in a single column.
@@ -29,7 +30,6 @@ _UNIT_PATTERN = re.compile(
     r"[^\W\d_]{1,4}[\w.\u00b2\u00b3^()/*\u00b7\u00b0]{0,8}|[%\u2030\u00b0\u03a9\u00b5\u2126$\u20ac\u00a3\u2013-]\w{0,4}",
     re.DOTALL,
 )
-_YEAR_PATTERN = re.compile(r"(?:19|20)\d\d")
 
 
 @dataclass
@@ -40,7 +40,7 @@ class Sheet:
     rows: dict[int, SheetRow] = field(default_factory=dict)
     merged: list[CellRange] = field(default_factory=list)
     tables: list[CellRange] = field(default_factory=list)
-    beside: list[str] = field(default_factory=list)
+    outside_texts: list[str] = field(default_factory=list)
     # Formulas saved without a result.
     uncalculated: int = 0
 
@@ -71,7 +71,7 @@ def cell_reference(row: int, column: int) -> str:
 
 def sheets_to_markdown(sheets: Sequence[Sheet]) -> str:
     """Convert sheets to Markdown under their names, without blank sheets."""
-    texts = [(sheet.name, [*_format_blocks(sheet), *sheet.beside]) for sheet in sheets]
+    texts = [(sheet.name, [*_format_blocks(sheet), *sheet.outside_texts]) for sheet in sheets]
     return (
         "\n\n".join("\n\n".join([f"## {' '.join(name.split())}", *blocks]) for name, blocks in texts if blocks) + "\n"
     )
@@ -196,7 +196,7 @@ def _is_continuation(above: _CellBlock, block: _CellBlock) -> bool:
         return False
     last, first = above.rows[-1][1], block.rows[0][1]
     numbers = [column for column in block.columns if is_number(first.get(column, ""))]
-    is_header = all(_YEAR_PATTERN.fullmatch(first[column]) for column in numbers)
+    is_header = not any(is_count(first[column]) for column in numbers)
     return not is_header and any(is_number(last.get(column, "")) for column in numbers)
 
 
@@ -242,13 +242,8 @@ def _is_before_header(filled: Sequence[int], below: Sequence[SheetRow], columns:
     """Check for a line such as `As of | 2024`, followed by a row of names."""
     names = [[row.get(column, "") for column in columns] for row in below]
     return filled == list(columns[:2]) != list(columns) and any(
-        all(row) and not any(map(_is_count, row)) for row in names
+        all(row) and not any(map(is_count, row)) for row in names
     )
-
-
-def _is_count(text: str) -> bool:
-    """Check for a number other than a year, because years name columns."""
-    return is_number(text) and not _YEAR_PATTERN.fullmatch(text)
 
 
 def _format_line(row: SheetRow) -> str:
@@ -258,7 +253,7 @@ def _format_line(row: SheetRow) -> str:
 
 def _header_height(rows: Sequence[SheetRow], columns: Sequence[int]) -> int:
     height = 1
-    while height < min(_MAX_HEADER_ROWS, len(rows) - 1) and _is_group_header(rows[height - 1], rows[height], columns):
+    while height < min(MAX_HEADER_ROWS, len(rows) - 1) and _is_group_header(rows[height - 1], rows[height], columns):
         height += 1
     return height
 
@@ -266,7 +261,7 @@ def _header_height(rows: Sequence[SheetRow], columns: Sequence[int]) -> int:
 def _is_group_header(row: SheetRow, below: SheetRow, columns: Sequence[int]) -> bool:
     """Check that a row groups the columns named in the row below."""
     names = [below.get(column, "") for column in columns]
-    if any(map(_is_count, names)):
+    if any(map(is_count, names)):
         return False
     spanned = {at for at in columns if row.get(at) == "" or (row.get(at) and row.get(at + 1) == "")}
     if spanned:
@@ -275,7 +270,10 @@ def _is_group_header(row: SheetRow, below: SheetRow, columns: Sequence[int]) -> 
         groups = {_merged_column(row, at) for at in spanned}
         return not clash and any(below.get(at) for at in spanned) and (len(groups) > 1 or spanned != set(columns))
     upper = [row.get(column, "") for column in columns]
-    return all(names) and not upper[0] and 1 < sum(map(bool, upper)) < len(set(names)) < len(names)
+    if all(names) and not upper[0] and 1 < sum(map(bool, upper)) < len(set(names)) < len(names):
+        return True
+    pairs = list(zip(upper, names, strict=True))  # cells merged with the row below, next to a group that is not merged
+    return all(names) and any(name == text for text, name in pairs) and any(not text for text, _ in pairs)
 
 
 def _merged_column(row: SheetRow, column: int) -> int:
@@ -286,10 +284,10 @@ def _merged_column(row: SheetRow, column: int) -> int:
 
 
 def _column_names(header_rows: Sequence[SheetRow], columns: Sequence[int]) -> list[str]:
-    """Return the column names, as `Group / Name` for headers of several rows."""
+    """Return the column names, with their groups for headers of several rows."""
     levels = [[row.get(_merged_column(row, column), "") for column in columns] for row in header_rows]
     for level, row in zip(levels[:-1], header_rows[:-1], strict=True):
         if "" not in row.values():  # groups that are not merged reach to the next one
             for at in range(1, len(level)):
                 level[at] = level[at] or level[at - 1]
-    return [" / ".join(dict.fromkeys(filter(None, names))) for names in zip(*levels, strict=True)]
+    return [inline_forms.column_name(names) for names in zip(*levels, strict=True)]

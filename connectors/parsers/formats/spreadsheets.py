@@ -6,6 +6,7 @@ import csv
 import html
 import io
 import re
+import struct
 import zipfile
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -17,7 +18,7 @@ from typing import Any, Final, Literal
 from connectors.parsers import detect, document, inline_forms, xml
 from connectors.parsers.detect import Kind
 from connectors.parsers.document import Document, strip_invisible
-from connectors.parsers.formats import excel_xml, number_formats
+from connectors.parsers.formats import excel_binary, excel_charts, excel_xml, number_formats
 from connectors.parsers.formats.blocks import render_table, table_cell
 from connectors.parsers.formats.opendocument import style_forms
 from connectors.parsers.formats.sheet_tables import (
@@ -38,6 +39,7 @@ _TEXT_NS, _DRAW_NS, _TABLE_NS = (
     f"{{{_ODF_PREFIX}table:1.0}}",
 )
 _OFFICE_NS, _CHART_NS = f"{{{_ODF_PREFIX}office:1.0}}", f"{{{_ODF_PREFIX}chart:1.0}}"
+_SVG_NS: Final = f"{{{_ODF_PREFIX}svg-compatible:1.0}}"
 _LINK_ATTRIBUTE: Final = "{http://www.w3.org/1999/xlink}href"
 _VALUE_ATTRIBUTES: Final = ("string-value", "date-value", "time-value", "boolean-value", "value")
 _NAME_PATTERN: Final = re.compile(r'table:name="([^"]*)"')
@@ -118,7 +120,7 @@ def _sheets_by_parser(archive: zipfile.ZipFile, content: bytes) -> list[Sheet]:
                 sheets.append(Sheet(element.get(f"{_TABLE_NS}name", "")))
                 number = 1
         elif event == "end" and sheets:
-            sheets[-1].beside += _drawn_texts(archive, element)
+            sheets[-1].outside_texts += _drawn_texts(archive, element)
             if element.tag == f"{_TABLE_NS}table-row":
                 number = _read_row(element, sheets[-1], number, forms)
             xml.free_element(element)
@@ -147,7 +149,7 @@ def _read_row(element: Any, sheet: Sheet, number: int, forms: Mapping[str, Form]
                 sheet.merged.append((number, column, *last))
         for comment in node.iterchildren(f"{_OFFICE_NS}annotation") if len(node) > 1 else ():
             words = table_cell(" ".join(map(_collect_words, comment.iter(f"{_TEXT_NS}p"))))
-            sheet.beside += [f"Comment on {cell_reference(number, column)}: {words}"] if words else []
+            sheet.outside_texts += [f"Comment on {cell_reference(number, column)}: {words}"] if words else []
         column += times
     return _put_row(sheet, row, number, int(element.get(f"{_TABLE_NS}number-rows-repeated", 1)))
 
@@ -189,6 +191,8 @@ def _drawn_texts(archive: zipfile.ZipFile, element: Any) -> Iterator[str]:
             yield from filter(
                 None, ["\n".join(filter(None, (_collect_words(part).strip() for part in shape.iter(f"{_TEXT_NS}p"))))]
             )
+            described = (_collect_words(part) for part in shape.iter(f"{_SVG_NS}title", f"{_SVG_NS}desc"))
+            yield from filter(None, map(inline_forms.picture, described))
             for drawn in shape.iter(f"{_DRAW_NS}object"):
                 yield from _chart_markdown(archive, drawn.get(_LINK_ATTRIBUTE, ""))
 
@@ -237,9 +241,9 @@ def read_document(kind: Kind, path: Path, task: Task) -> Document:
                 return _sheets_document(open_document_sheets(archive), xml.read_about(archive, "meta.xml"))
             about = xml.read_about(archive, "docProps/core.xml")
             if "xl/workbook.bin" in archive.namelist():
-                return _sheets_document(_read_values(path), about)
+                return _sheets_document(excel_binary.read_sheets(archive), about)
             return _sheets_document(excel_xml.read_sheets(archive), about)
-    except (*xml.BROKEN, LookupError, ArithmeticError) as error:
+    except (*xml.BROKEN, LookupError, ArithmeticError, struct.error) as error:
         raise document.damaged_file(kind) from error
 
 
@@ -291,11 +295,25 @@ def _read_xls(path: Path) -> list[Sheet]:
     except Exception:  # noqa: BLE001 - for a damaged file the library raises any exception
         return _read_values(path)
     epoch = 1904 if book.datemode else 1900
-    codes = [book.format_map[style.format_key].format_str for style in book.xf_list]
+    codes = [book.format_map[style.format_key].format_str or "General" for style in book.xf_list]
     formats = [number_formats.of_code(code, epoch) for code in codes]
     fonts = [Form({1: 1, 2: -1}.get(font.escapement, 0), bool(font.struck_out)) for font in book.font_list]
     forms = [fonts[style.font_index] for style in book.xf_list]
-    return [_read_xls_sheet(sheet, formats, fonts, forms, xlrd) for sheet in book.sheets()]
+    sheets = {sheet.name: _read_xls_sheet(sheet, formats, fonts, forms, xlrd) for sheet in book.sheets()}
+    for name, charts in excel_charts.read_charts(_workbook_stream(path), excel_xml.look_up_in(sheets.values())).items():
+        sheets.setdefault(name, Sheet(name)).outside_texts += charts
+    return list(sheets.values())
+
+
+def _workbook_stream(path: Path) -> bytes:
+    """Return the records of an XLS with its charts; b"" of older files, which have none that are read."""
+    import olefile
+
+    if not olefile.isOleFile(str(path)):
+        return b""
+    with olefile.OleFileIO(str(path)) as file:
+        name = next((name for name in ("Workbook", "Book") if file.exists(name)), "")
+        return bytes(file.openstream(name).read()) if name else b""
 
 
 def _read_xls_sheet(
@@ -324,7 +342,7 @@ def _read_xls_sheet(
         sheet.rows[at + 1] = row
     sheet.merged = [(top + 1, left + 1, bottom, right) for top, bottom, left, right in source.merged_cells]
     notes = sorted(source.cell_note_map.items())
-    sheet.beside = [
+    sheet.outside_texts = [
         f"Comment on {cell_reference(at + 1, column + 1)}: {table_cell(note.text)}" for (at, column), note in notes
     ]
     return sheet
@@ -338,7 +356,7 @@ def _form_runs(text: str, runs: Sequence[tuple[int, int]], fonts: Sequence[Form]
 
 
 def _read_values(path: Path) -> list[Sheet]:
-    """Return sheets without number formats: XLSB, and damaged XLS."""
+    """Return the sheets of a damaged XLS, without number formats."""
     import python_calamine
 
     try:

@@ -1,10 +1,11 @@
-"""Convert subtitles and transcripts (SRT, WebVTT, SBV, SSA) to running text with a time about every minute."""
+"""Convert subtitles, lyrics and transcripts to running text with a time about every minute."""
 
 from __future__ import annotations
 
 import html
 import re
 from collections.abc import Iterator
+from itertools import zip_longest
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -20,6 +21,14 @@ _CUE_PATTERN: Final = re.compile(
 )
 _DIALOGUE_PATTERN: Final = re.compile(
     rf"^Dialogue:[^,\n]*,{_TIME_PATTERN},(?:[^,\n]*,){{2}}([^,\n]*),(?:[^,\n]*,){{4}}([^\n]*)", re.MULTILINE
+)
+# MicroDVD counts frames, MPL2 tenths of a second.
+_FRAME_PATTERN: Final = re.compile(r"^([{\[])(\d{1,7})[}\]][{\[]\d{0,7}[}\]]([^\n]*)", re.MULTILINE)
+_FRAME_CODES: Final = re.compile(r"\{[a-zA-Z]:[^{}\n]{0,80}\}|(?:^|(?<=\|))/")
+_DEFAULT_FRAME_RATE: Final = 23.976
+_LYRICS_PATTERN: Final = re.compile(r"^\[(\d{1,3}):(\d\d)(?:[.:]\d{1,3})?\]([^\n]*)", re.MULTILINE)
+_SYNC_PATTERN: Final = re.compile(
+    r"<SYNC\s{1,20}Start\s{0,20}=\s{0,20}[\"']?(\d{1,9})[^<>]{0,200}>((?:[^<]|<(?!SYNC|/BODY))*)", re.IGNORECASE
 )
 _VOICE_PATTERN: Final = re.compile(r"<v(?:\.[^\s<>]{0,200})?\s{1,20}([^<>]{1,200})>")
 _TAG_PATTERN: Final = re.compile(r"</?[A-Za-z][^<>]{0,200}>|<[\d:.]+>|\{\\[^{}]{0,200}\}")
@@ -37,7 +46,8 @@ class _Cue(NamedTuple):
 def read_document(kind: Kind, path: Path, task: Task) -> Document:  # noqa: ARG001 - the signature of a reader
     """Return the cues as sentences; a file without cues stays unchanged."""
     source = detect.text_of(path.read_bytes(), task.media_type)
-    cues = list(_read_dialogues(source) if "\nDialogue:" in source else _read_cues(source))
+    formats = (_read_cues, _read_dialogues, _read_frames, _read_syncs, _read_lyrics)
+    cues = next((cues for read_format in formats if (cues := list(read_format(source)))), [])
     if not cues:
         return Document(source)
     return Document(strip_invisible("\n\n".join(_join_paragraphs(cues)) + "\n"))
@@ -45,7 +55,7 @@ def read_document(kind: Kind, path: Path, task: Task) -> Document:  # noqa: ARG0
 
 def _read_cues(source: str) -> Iterator[_Cue]:
     starts = list(_CUE_PATTERN.finditer(source))
-    for match, following in zip(starts, [*starts[1:], None], strict=True):
+    for match, following in zip_longest(starts, starts[1:]):
         end = len(source) if following is None else following.start()
         lines = source[match.end() : end].strip("\n").split("\n\n")[0].split("\n")
         if (
@@ -71,6 +81,29 @@ def _read_dialogues(source: str) -> Iterator[_Cue]:
     for match in _DIALOGUE_PATTERN.finditer(source):
         if words := _plain_text(re.sub(r"\\[Nnh]", " ", match[5])):
             yield _Cue(_parse_seconds(match), detect.one_line(match[4]), words)
+
+
+def _read_frames(source: str) -> Iterator[_Cue]:
+    rate = _DEFAULT_FRAME_RATE
+    for number, match in enumerate(_FRAME_PATTERN.finditer(source)):
+        text = _FRAME_CODES.sub("", match[3])
+        if number == 0 and re.fullmatch(r"\d{2,3}(?:\.\d{1,4})?", text.strip()):
+            rate = float(text)
+        elif words := _plain_text(text.replace("|", "\n")):
+            yield _Cue(int(int(match[2]) / (10 if match[1] == "[" else rate)), "", words)
+
+
+def _read_syncs(source: str) -> Iterator[_Cue]:
+    """Read the cues of SAMI."""
+    for match in _SYNC_PATTERN.finditer(source):
+        if words := _plain_text(re.sub(r"<br\b[^<>]*>", "\n", match[2], flags=re.IGNORECASE)):
+            yield _Cue(int(match[1]) // 1000, "", words)
+
+
+def _read_lyrics(source: str) -> Iterator[_Cue]:
+    for match in _LYRICS_PATTERN.finditer(source):
+        if words := _plain_text(match[3]):
+            yield _Cue(int(match[1]) * 60 + int(match[2]), "", words)
 
 
 def _plain_text(text: str) -> str:

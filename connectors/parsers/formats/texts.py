@@ -17,7 +17,7 @@ from retrieval.errors import Skippable
 _EMBEDDED = re.compile(r"data:[\w.+-]{1,40}/[\w.+-]{1,80};base64,[A-Za-z0-9+/=%]*")
 
 
-def read_verbatim(data: bytes, kind: Kind, media_type: str = "") -> Reply:
+def read_verbatim(data: bytes, kind: Kind, media_type: str = "", name: str = "") -> Reply:
     """Return the text with normalised encoding and line endings, without NUL characters and inline pictures. Skippable
     if blank.
     """
@@ -27,7 +27,10 @@ def read_verbatim(data: bytes, kind: Kind, media_type: str = "") -> Reply:
     if not text.strip():
         raise Skippable("The file holds no text, only white space. Upload a file with text in it.")
     title = detect.first_heading(text) if kind is detect.MARKDOWN else ""
-    return Reply(text=text, title=title, properties={"mimeType": kind.media_type, "fileSize": len(data)})
+    properties: dict[str, str | int] = {"mimeType": kind.media_type, "fileSize": len(data)}
+    if kind is detect.PLAIN and name.lower().endswith(".doc"):
+        properties["notice"] = "The file is named like a Word document and is a plain text."
+    return Reply(text=text, title=title, properties=properties)
 
 
 _TERMINAL_CODES: Final = re.compile(

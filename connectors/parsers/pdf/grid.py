@@ -8,7 +8,16 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from statistics import median
 
-_NUMBER_PATTERN = re.compile(r"\W*\d\S*(\s\S+){0,3}$|[-\u2013\u2014:]$")
+from connectors.parsers.pdf import headers
+from connectors.parsers.pdf.placed_text import (
+    NUMBER_PATTERN,
+    Line,
+    PlacedText,
+    Range,
+    column_space,
+    is_in_column,
+)
+
 _LINE_END_HYPHEN = re.compile(r"(?<=[a-zß-öø-ÿ])-\s(?=[a-zß-öø-ÿ])")
 _CONTINUATION_START = re.compile(r"[a-zß-öø-ÿ]|\([^\W\d]")
 # Signs of the next text, at any distance.
@@ -25,38 +34,14 @@ _HEADER_DISTANCE, _SAME_SPACE = 0.9, 1.1
 _CELL_LINE_DISTANCE, _TITLE_DISTANCE = 0.85, 1.5
 # In heights of the text: minimum gap between cells of an outer row, and maximum distance to the table.
 _OUTER_CELL_GAP, _OUTER_ROW_DISTANCE = 1.0, 2.2
-# Minimum share of the narrower one.
-_MIN_OVERLAP = 0.1
+# In heights of the text: distance of a name from the numbers to its left.
+_NAME_OVERHANG = 3
 # In heights of the text: a taller band is prose.
 _TALL_BAND = 8
 # Minimum share of the region's width for a text of prose, and minimum number of them in a column.
 _LONG_TEXT_SHARE, _MIN_COLUMN_TEXTS = 0.25, 5
 # Maximum words of a cell in an outer column, and minimum share of rows, or of letters in long texts.
 _MAX_CELL_WORDS, _MAJORITY_SHARE = 4, 0.6
-
-Range = tuple[float, float]
-
-
-@dataclass(frozen=True, slots=True)
-class PlacedText:
-    """Words close together in one line, and their box on the page."""
-
-    left: float
-    right: float
-    top: float
-    bottom: float
-    text: str
-
-    @property
-    def height(self) -> float:
-        return max(self.bottom - self.top, 1.0)
-
-    @property
-    def middle(self) -> float:
-        return (self.top + self.bottom) / 2
-
-
-Line = Sequence[PlacedText]
 
 
 @dataclass(slots=True)
@@ -89,7 +74,7 @@ def find_tables(texts: Iterable[PlacedText], bands: Sequence[Range] = ()) -> Ite
         return
     for lines in _split_lines(group_lines(texts), bands):
         columns = _find_columns(lines)
-        rows = _make_rows(lines, columns, bands)
+        rows = _make_table_rows(lines, columns, bands)
         first, end = _find_body(rows, len(columns))
         while end - first > 2 and _is_split_header(rows[first : first + 3], rows[first + 2 : end]):
             rows[first : first + 2] = [_join_rows(rows[first], rows[first + 1])]
@@ -104,25 +89,32 @@ def find_tables(texts: Iterable[PlacedText], bands: Sequence[Range] = ()) -> Ite
         yield [[cell] for row in rows[end:] for cell in row.cells.values()]
 
 
+def _make_table_rows(lines: Sequence[Line], columns: Sequence[Range], bands: Sequence[Range]) -> list[Row]:
+    if not (header := headers.read_header(lines, columns)):
+        return _make_rows(lines, columns, bands)
+    above, below = (_make_rows(part, columns, bands) for part in (lines[: header.start], lines[header.end :]))
+    levels = [(header.groups, lines[header.start]), (header.names, lines[header.end - 1])]
+    return [*above, *(Row(names, set(), line, dict(names)) for names, line in levels), *below]
+
+
 def _is_split_header(rows: Sequence[Row], body: Sequence[Row]) -> bool:
     """Check that the first two rows are one header, above a body of numbers."""
     upper, lower, below = rows
-    if (
-        upper.spanned_columns
-        or lower.spanned_columns
-        or len(lower.cells) < 2
-        or not lower.cells.keys() <= {*upper.cells, 0}
-    ):
+    if upper.spanned_columns or lower.spanned_columns or len(lower.cells) < 2 or len(upper.cells) < 2:
         return False
-    if any(_NUMBER_PATTERN.match(cell) for row in (upper, lower) for cell in row.cells.values()):
+    if any(NUMBER_PATTERN.match(cell) for row in (upper, lower) for cell in row.cells.values()):
         return False
-    numeric = sum(any(_NUMBER_PATTERN.match(cell) for cell in row.cells.values()) for row in body)
+    numeric = sum(any(NUMBER_PATTERN.match(cell) for cell in row.cells.values()) for row in body)
     small = sum(bool(_CONTINUATION_START.match(cell)) for cell in lower.cells.values())
     near, far = _line_distance(upper.last_line, lower.last_line), _line_distance(lower.last_line, below.last_line)
     is_unnamed = (0 in upper.cells) != (0 in lower.cells) and near < _SAME_SPACE * far  # a row of the body has a name
-    return numeric > _MAJORITY_SHARE * len(body) and (
-        near < _HEADER_DISTANCE * far or is_unnamed or 2 * small > len(lower.cells)
-    )
+    is_near = near < _HEADER_DISTANCE * far
+    if added := lower.cells.keys() - upper.cells.keys() - {0}:
+        # Names of one line stand at the bottom, level with the last words of the others.
+        is_near = is_near and 3 * len(added) <= len(upper.cells)
+    else:
+        is_near = is_near or is_unnamed or 2 * small > len(lower.cells)
+    return is_near and numeric > _MAJORITY_SHARE * len(body)
 
 
 def _join_rows(upper: Row, lower: Row) -> Row:
@@ -173,15 +165,25 @@ def grow_table(table: Iterable[PlacedText], neighbours: Iterable[PlacedText]) ->
     for upwards in (True, False):
         lines = group_lines(texts)
         left, right = min(line[0].left for line in lines), max(line[-1].right for line in lines)
-        aligned = group_lines(
-            text for text in remaining - texts if left - text.height < text.left <= text.right < right + text.height
-        )
+        aligned = group_lines(text for text in remaining - texts if _is_within(text, left, right))
         top, bottom = lines[0][0].middle, lines[-1][0].middle
         if upwards:
-            texts |= _following_rows(lines, [line for line in reversed(aligned) if line[0].middle < top])
+            above = [line for line in reversed(aligned) if line[0].middle < top]
+            texts |= _following_rows(lines, above)
+            lines = group_lines(texts)
+            above = [line for line in above if line[0].middle < lines[0][0].middle]
+            texts |= {text for line in headers.lines_above(lines, above, _find_columns(lines)) for text in line}
         else:
             texts |= _following_rows(lines[::-1], [line for line in aligned if line[0].middle > bottom])
     return texts
+
+
+def _is_within(text: PlacedText, left: float, right: float) -> bool:
+    """Check that a text lies between the edges of a table; a name may pass the numbers below."""
+    if not left - text.height < text.left <= right + _NAME_OVERHANG * text.height:
+        return False
+    is_name = text.right - text.left < _LONG_TEXT_SHARE * (right - left) and not NUMBER_PATTERN.match(text.text)
+    return text.right < right + text.height or is_name
 
 
 def _following_rows(lines: Sequence[Line], following: Iterable[Line]) -> set[PlacedText]:
@@ -218,7 +220,7 @@ def _adjacent_columns(lines: Sequence[Line], neighbours: Iterable[PlacedText]) -
     texts = {text for line in column for text in line}
     if len(column) < _MAJORITY_SHARE * len(lines) or any(len(text.text.split()) > _MAX_CELL_WORDS for text in texts):
         return set()
-    numbers = sum(bool(_NUMBER_PATTERN.match(text.text)) for text in texts)
+    numbers = sum(bool(NUMBER_PATTERN.match(text.text)) for text in texts)
     return texts if len(texts) == len(column) or numbers > _MAJORITY_SHARE * len(texts) else set()
 
 
@@ -278,7 +280,7 @@ def _find_columns(lines: Sequence[Line]) -> list[Range]:
     columns: list[tuple[float, float, set[int]]] = []
     texts = [(text, number) for number, line in enumerate(lines) for text in line]
     for text, number in sorted(texts, key=lambda pair: pair[0].right - pair[0].left):
-        overlapping = [column for column in columns if _is_in_column(text, column[:2])]
+        overlapping = [column for column in columns if is_in_column(text, column[:2])]
         numbers = [number, *(line for column in overlapping for line in column[2])]
         if len(overlapping) < 2 or len(numbers) == len(set(numbers)):
             left, right = (
@@ -297,15 +299,6 @@ def _find_columns(lines: Sequence[Line]) -> list[Range]:
         else:
             index += 1
     return [(left, right) for left, right, _ in columns]
-
-
-def _column_space(text: PlacedText, column: Range) -> float:
-    """Return the space between a text and a column, negative if they overlap."""
-    return max(text.left, column[0]) - min(text.right, column[1])
-
-
-def _is_in_column(text: PlacedText, column: Range) -> bool:
-    return -_column_space(text, column) > _MIN_OVERLAP * min(text.right - text.left, column[1] - column[0])
 
 
 def _make_rows(lines: Sequence[Line], columns: Sequence[Range], bands: Sequence[Range]) -> list[Row]:
@@ -332,11 +325,11 @@ def _make_rows(lines: Sequence[Line], columns: Sequence[Range], bands: Sequence[
 def _make_row(line: Line, columns: Sequence[Range]) -> Row:
     row = Row({}, set(), line, {})
     for text in line:
-        overlapping = [number for number, column in enumerate(columns) if _is_in_column(text, column)]
+        overlapping = [number for number, column in enumerate(columns) if is_in_column(text, column)]
         column = (
             overlapping[0]
             if overlapping
-            else min(range(len(columns)), key=lambda number: _column_space(text, columns[number]))
+            else min(range(len(columns)), key=lambda number: column_space(text, columns[number]))
         )
         row.cells[column] = f"{row.cells.get(column, '')} {text.text}".strip()
         row.spanned_columns |= set(overlapping) if len(overlapping) > 1 else set()
@@ -347,17 +340,19 @@ def _make_row(line: Line, columns: Sequence[Range]) -> Row:
 def _is_continuation(last: Row, row: Row, bands: Sequence[Range], usual: float, *, capital: bool) -> bool:
     """Check that a line continues the row above. `capital`: rows of the table do not begin in lower case."""
     distance, height = _line_distance(last.last_line, row.last_line), row.last_line[0].height
-    numbers = {column for column, cell in row.cells.items() if _NUMBER_PATTERN.match(cell)}
-    if any(_NUMBER_PATTERN.match(last.last_texts.get(column, "")) for column in numbers):
+    numbers = {column for column, cell in row.cells.items() if NUMBER_PATTERN.match(cell)}
+    if any(NUMBER_PATTERN.match(last.last_texts.get(column, "")) for column in numbers):
         return False
     new = row.cells.keys() - last.cells.keys()
-    beside = distance < _SAME_ROW * height and (len(row.cells) == 1 or len(new) == len(row.cells))
-    if beside or any(top <= last.last_line[0].middle and row.last_line[0].middle <= bottom for top, bottom in bands):
+    is_same_line = distance < _SAME_ROW * height and (len(row.cells) == 1 or len(new) == len(row.cells))
+    if is_same_line or any(
+        top <= last.last_line[0].middle and row.last_line[0].middle <= bottom for top, bottom in bands
+    ):
         return True
     if distance > _MAX_ROW_DISTANCE * height:
         return False
     small = capital and all(map(_CONTINUATION_START.match, row.cells.values()))
     if list(last.cells) == [0] and 0 in row.cells:
         return capital and bool(_CONTINUATION_START.match(row.cells[0]))
-    alone = not new and (0 not in row.cells or small)
-    return alone or (not numbers and distance < _CELL_LINE_DISTANCE * usual and len(new) < 2)
+    adds_no_column = not new and (0 not in row.cells or small)
+    return adds_no_column or (not numbers and distance < _CELL_LINE_DISTANCE * usual and len(new) < 2)

@@ -127,7 +127,7 @@ def _damaged_image_error() -> Skippable:
     return Skippable("The image is damaged or incomplete and cannot be read. Save it again and upload that.")
 
 
-# Pixels per PDF point, unless the page would exceed LONGEST_SIDE.
+# Pixels per PDF point, unless the page would exceed MAX_PAGE_SIDE.
 PIXELS_PER_POINT = 1.6
 # Maximum in pixels for any page size.
 MAX_PAGE_SIDE = 2000

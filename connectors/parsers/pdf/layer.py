@@ -6,16 +6,19 @@ import ctypes
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
 
 from connectors.parsers import detect, trust
+from connectors.parsers.pdf.formulas import write_formulas
+from connectors.parsers.pdf.leaders import read_contents, shorten_leaders
 from connectors.parsers.pdf.scripts import Script, find_scripts, mark_scripts
 from connectors.parsers.pdf.sideways import SidewaysText, find_sideways
 from connectors.parsers.pdf.spacing import join_torn_lines, join_torn_words
 from connectors.parsers.pdf.strikes import find_struck
+from connectors.parsers.pdf.tex_letters import read_letters, replace_words
 from retrieval.ports import PageQuality
 
 _SOFT_HYPHEN = re.compile("[\ufffe\x02][ \t]*\r?\n?")
@@ -51,6 +54,8 @@ class TextLayer:
     needs_ocr: bool
     scripts: tuple[Script, ...] = ()
     sideways: tuple[SidewaysText, ...] = ()
+    # Words with true letters by their words in Markdown.
+    changed_words: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def right_to_left(self) -> float:
@@ -63,7 +68,8 @@ def read_layer(document: Any, number: int) -> TextLayer:
     page = document[number - 1]
     words = page.get_textpage()
     try:
-        text = join_torn_lines(_clean_text(words), words)
+        true_text, changed_words = read_letters(words)
+        text = shorten_leaders(join_torn_lines(_clean_text(words, true_text), words))
         quality = trust.judge_page(number, text, unmapped=_unmapped_share(words))
         scripts = () if quality.unread else (*find_scripts(words), *find_struck(page, words))
         sideways = find_sideways(page, words)
@@ -76,12 +82,18 @@ def read_layer(document: Any, number: int) -> TextLayer:
     if not text.strip() and shows_more:
         quality = trust.unreadable_page(number, trust.PICTURES_ONLY)
     return TextLayer(
-        detect.make_storable(text).strip(), added, quality, shows_more or quality.unread, scripts, sideways
+        detect.make_storable(text).strip(),
+        added,
+        quality,
+        shows_more or quality.unread,
+        scripts,
+        sideways,
+        changed_words,
     )
 
 
-def _clean_text(words: Any) -> str:
-    text = str(words.get_text_bounded())
+def _clean_text(words: Any, true_text: str) -> str:
+    text = true_text or str(words.get_text_bounded())
     if _LAM_ALEF.search(text):
         text = _fix_ligatures(words)
     text = _DIRECTION_CHANGE.sub(" ", _TRAILING_SPACES.sub("\n", _SOFT_HYPHEN.sub("", text).replace("\r\n", "\n")))
@@ -171,16 +183,34 @@ _HEADING_LINE = re.compile(r"^(#+ )(.+)$", re.MULTILINE)
 
 def verified_page(markdown: str, layer: TextLayer) -> str:
     """Return the page's Markdown if it agrees with PDFium's text, else that text, with text added to the page."""
-    if layer.right_to_left > _RIGHT_TO_LEFT_SHARE:
-        text = _mark_headings(layer.text, markdown)
+    markdown = write_formulas(replace_words(shorten_leaders(markdown), layer.changed_words), layer.text)
+    contents = read_contents(layer.text)
+    if contents or layer.right_to_left > _RIGHT_TO_LEFT_SHARE:
+        text = _mark_headings(contents or layer.text, markdown)
     else:
         markdown = join_torn_words(markdown, layer.text)
         text = _add_missing_lines(
             _reorder_right_to_left(markdown, layer) if layer.right_to_left else markdown, layer.text
         )
-    solid_text = _solid_text(text)
-    fresh = [line for line in layer.added_texts if _solid_text(line) and _solid_text(line) not in solid_text]
+    text, fresh = _add_texts(text, layer)
     return "\n\n".join(filter(None, [mark_scripts(text, layer.scripts).strip("\n"), *fresh]))
+
+
+def _add_texts(text: str, layer: TextLayer) -> tuple[str, list[str]]:
+    """Return the page's text with a name before each drawn value of a form field, and the texts that it lacks."""
+    fresh = []
+    solid_page, page_lines = _solid_text(layer.text), set(layer.text.split("\n"))
+    for line in layer.added_texts:
+        value = line.partition(": ")[2]
+        if not _solid_text(line) or _solid_text(line) in _solid_text(text):
+            continue
+        # liteparse draws the values of fields; PDFium's text is without them.
+        drawn = [part for part in text.split("\n") if part == value] if value not in page_lines else []
+        if value and drawn:
+            text = "\n".join(line if part == value else part for part in text.split("\n"))
+        elif not value or _solid_text(text).count(_solid_text(value)) <= solid_page.count(_solid_text(value)):
+            fresh.append(line)
+    return text, fresh
 
 
 def _add_missing_lines(markdown: str, text: str) -> str:

@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from connectors.parsers.document import tidy_markdown
-from connectors.parsers.pdf import grid, sideways
-from connectors.parsers.pdf.grid import PlacedText
+from connectors.parsers.pdf import grid, running_text, sideways
+from connectors.parsers.pdf.placed_text import PlacedText, Range
+from connectors.parsers.pdf.running_text import RunningFont
 from connectors.parsers.pdf.sideways import SidewaysText
 
 if TYPE_CHECKING:
@@ -51,7 +52,8 @@ def convert_pages(
         pages = _load_parser(f"{first}-{last}").parse(path.read_bytes()).pages  # a path needs the ending `.pdf`
     except ParseError:
         return {}
-    return {page.page_num: _convert_page(page, turned.get(page.page_num, ())) for page in pages}
+    font = running_text.find_running_font(pages)
+    return {page.page_num: _convert_page(page, turned.get(page.page_num, ()), font) for page in pages}
 
 
 @lru_cache(maxsize=1)
@@ -71,10 +73,10 @@ def _load_parser(pages: str) -> LiteParse:
     )
 
 
-def _convert_page(page: ParsedPage, turned_texts: Sequence[SidewaysText]) -> PageMarkdown:
+def _convert_page(page: ParsedPage, turned_texts: Sequence[SidewaysText], font: RunningFont) -> PageMarkdown:
     places = _sideways_texts(page)
     turned = (turned_texts or places) if places else []  # liteparse tears sideways words apart
-    blocks = page.blocks or ()
+    blocks = running_text.correct_blocks(page, font)
     texts = _upright_texts(page) if turned or any(block.kind == "table" for block in blocks) else set()
     headers = sideways.find_headers(turned, texts) if turned else {}
     header_lines = {line for lines in headers.values() for line in lines}
@@ -103,9 +105,9 @@ def _upright_parts(
             waiting -= above
             regions[number] = grid.grow_table(region, texts - region)
             texts -= regions[number]
-            beside = {text for text in texts if above and _is_beside(text, above, regions[number])}
-            texts -= beside
-            regions[number] |= above | beside
+            side_texts = {text for text in texts if above and _is_side_text(text, above, regions[number])}
+            texts -= side_texts
+            regions[number] |= above | side_texts
     if waiting and (region := sideways.table_below(waiting, texts)):
         first = next(number for number, block in enumerate(blocks) if any(_contains(block, text) for text in region))
         regions.setdefault(first, set()).update(region | waiting)
@@ -125,7 +127,7 @@ def _upright_parts(
             yield text, block.kind == "list_item"
 
 
-def _is_beside(text: PlacedText, headers: Iterable[PlacedText], region: Iterable[PlacedText]) -> bool:
+def _is_side_text(text: PlacedText, headers: Iterable[PlacedText], region: Iterable[PlacedText]) -> bool:
     """Check that a text is level with vertical headers and above a column of the table."""
     in_line = any(abs(text.bottom - header.bottom) < header.height for header in headers)
     return in_line and any(text.left < word.right and word.left < text.right for word in region)
@@ -176,7 +178,7 @@ def _contains(block: LayoutBlock, text: PlacedText) -> bool:
     return -1 <= x <= box.width + 1 and -1 <= y <= box.height + 1
 
 
-def _ruled_bands(rows: Iterable[Sequence[AnnotationRect]]) -> list[grid.Range]:
+def _ruled_bands(rows: Iterable[Sequence[AnnotationRect]]) -> list[Range]:
     """Return the vertical ranges of rows without gaps between cells, as in ruled tables."""
     return [
         (row[0].y, row[0].y + row[0].height)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import math
 import re
 import unicodedata
 from collections.abc import Iterable, Sequence
@@ -10,7 +11,7 @@ from dataclasses import dataclass
 from itertools import takewhile
 from typing import Any
 
-from connectors.parsers.inline_forms import LOWERED, RAISED, Form, write_forms
+from connectors.parsers.inline_forms import LOWERED, RAISED, Form, is_marked, write_forms
 
 # In heights of the letter: maximum height of a script, and maximum difference within it.
 _MAX_SCRIPT_HEIGHT, _MAX_DIFFERENCE = 0.88, 0.06
@@ -22,6 +23,15 @@ _RAISED_RANGE, _LOWERED_RANGE = (0.12, 0.75), (-0.45, -0.05)
 _MAX_SCRIPT_LENGTH, _MAX_RAISED_LETTERS = 24, 3
 # Letters and digits on each side that locate a script in the Markdown.
 _CONTEXT_LENGTH = 24
+# Minimum of them that locate a script after a sign.
+_MIN_CONTEXT = 6
+# Maximum font size of a script, in sizes of the base.
+_MAX_SCRIPT_SIZE = 0.93
+_MONOSPACED_NAME = re.compile(
+    r"mono|cour|cmtt|cmsltt|cmitt|sftt|ectt|lmtt|txtt|typewriter|consol|menlo|inconsolata", re.IGNORECASE
+)
+_MAX_FONT_NAME = 128
+_CODE_PATTERN = re.compile(r"^```.*?^```|`[^`\n]+`", re.MULTILINE | re.DOTALL)
 # In radians.
 _MAX_ANGLE = 0.1
 # Search position of the base: in heights of the letter, and tolerance in points.
@@ -39,6 +49,13 @@ class Script:
     base: str
     prefix: str
     suffix: str
+    # A letter or digit follows without a space.
+    is_continued: bool = False
+
+    @property
+    def context_length(self) -> int:
+        """Number of letters and digits around."""
+        return len(self.prefix) + len(self.suffix)
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,20 +114,37 @@ class _ScriptFinder:
         is_raised = first.baseline > self._letter_bounds(base).baseline
         is_word = is_raised and not any(map(str.isdigit, text)) and sum(map(str.isalpha, text)) > _MAX_RAISED_LETTERS
         following = base + 1 if is_apart else end
-        return (
-            None
-            if is_word or end - start > _MAX_SCRIPT_LENGTH
-            else self._make_script(base, text, following, is_raised=is_raised)
-        )
+        is_script = not is_word and end - start <= _MAX_SCRIPT_LENGTH and self._is_smaller_font(base, start)
+        return self._make_script(base, text, following, is_raised=is_raised) if is_script else None
+
+    def _is_smaller_font(self, base: int, start: int) -> bool:
+        """Check for a smaller font than the base's, as opposed to a lower letter or accent, and for no code."""
+        if self._font_size(start) >= _MAX_SCRIPT_SIZE * self._font_size(base):
+            return False
+        return not all(_MONOSPACED_NAME.search(self._font_name(index)) for index in (base, start))
+
+    def _font_size(self, index: int) -> float:
+        import pypdfium2.raw as pdfium
+
+        matrix = pdfium.FS_MATRIX()
+        pdfium.FPDFText_GetMatrix(self._page, index, matrix)
+        return float(pdfium.FPDFText_GetFontSize(self._page, index) * math.hypot(matrix.c, matrix.d))
+
+    def _font_name(self, index: int) -> str:
+        import pypdfium2.raw as pdfium
+
+        name = ctypes.create_string_buffer(_MAX_FONT_NAME)
+        pdfium.FPDFText_GetFontInfo(self._page, index, name, _MAX_FONT_NAME, None)
+        return name.value.decode("latin-1")
 
     def _is_base_of(self, base: int, start: int, first: _LetterBounds) -> bool:
         """Check for a larger letter to the left of a script, with at most another script between."""
         if self._is_blank(base):
             return False
         full = self._letter_bounds(base)
-        beside = self._letter_bounds(start - 1) if start - 1 > base and self._heights[start - 1] > 0 else full
+        neighbor = self._letter_bounds(start - 1) if start - 1 > base and self._heights[start - 1] > 0 else full
         rise = (first.baseline - full.baseline) / full.height
-        is_near = -_MAX_LETTER_GAP * full.height < first.start - beside.end < _MAX_LETTER_GAP * full.height
+        is_near = -_MAX_LETTER_GAP * full.height < first.start - neighbor.end < _MAX_LETTER_GAP * full.height
         is_off = _RAISED_RANGE[0] < rise < _RAISED_RANGE[1] or _LOWERED_RANGE[0] < rise < _LOWERED_RANGE[1]
         return is_near and is_off and first.height < _MAX_SCRIPT_HEIGHT * full.height
 
@@ -124,6 +158,7 @@ class _ScriptFinder:
             word,
             _solid_text(prefix[: len(prefix) - len(word)])[-_CONTEXT_LENGTH:],
             _solid_text(suffix)[:_CONTEXT_LENGTH],
+            suffix[:1].isalnum(),
         )
 
     def _last_index(self, start: int, first: _LetterBounds) -> int:
@@ -164,32 +199,36 @@ class _ScriptFinder:
 def make_script(words: Any, start: int, end: int, form: Form) -> Script | None:
     """Return the whole words between two indexes of a text page; None within a word or without letters."""
     count = words.count_chars()
-    before = words.get_text_range(max(0, start - 3 * _CONTEXT_LENGTH), min(start, 3 * _CONTEXT_LENGTH)) if start else ""
-    after = words.get_text_range(end, min(3 * _CONTEXT_LENGTH, count - end)) if end < count else ""
+    preceding = (
+        words.get_text_range(max(0, start - 3 * _CONTEXT_LENGTH), min(start, 3 * _CONTEXT_LENGTH)) if start else ""
+    )
+    following = words.get_text_range(end, min(3 * _CONTEXT_LENGTH, count - end)) if end < count else ""
     text = words.get_text_range(start, end - start)
-    is_torn = (before[-1:].isalnum() and text[:1].isalnum()) or (after[:1].isalnum() and text[-1:].isalnum())
+    is_torn = (preceding[-1:].isalnum() and text[:1].isalnum()) or (following[:1].isalnum() and text[-1:].isalnum())
     if is_torn or not _solid_text(text):
         return None
-    return Script(text, form, "", _solid_text(before)[-_CONTEXT_LENGTH:], _solid_text(after)[:_CONTEXT_LENGTH])
+    return Script(text, form, "", _solid_text(preceding)[-_CONTEXT_LENGTH:], _solid_text(following)[:_CONTEXT_LENGTH])
 
 
 def mark_scripts(text: str, scripts: Sequence[Script]) -> str:
     """Return the text with its scripts marked, each at the position with the most similar context."""
     if not scripts:
-        return text
+        return write_forms(text)
     solid, offsets = index_letters(text)
+    code = [match.span() for match in _CODE_PATTERN.finditer(text)]
     marked: dict[int, tuple[int, str]] = {}
     for script in scripts:
         needle = _solid_text(script.base) + _solid_text(script.text)
         if not _solid_text(script.text):
             continue
-        spans = [_script_span(text, offsets, position, script) for position in find_offsets(solid, needle)]
+        positions = [at for at in find_offsets(solid, needle) if _is_whole(text, offsets, at, len(needle), script)]
+        spans = [_script_span(text, offsets, position, script) for position in positions]
         candidates = [
             (_context_similarity(solid, position, needle, script), -position, span)
-            for position, span in zip(find_offsets(solid, needle), spans, strict=True)
-            if span and span[0] not in marked
+            for position, span in zip(positions, spans, strict=True)
+            if span and span[0] not in marked and not any(start <= span[0] < end for start, end in code)
         ]
-        if candidates:
+        if candidates and (_solid_text(script.base) or max(candidates)[0] >= min(_MIN_CONTEXT, script.context_length)):
             start, end, words = max(candidates)[2]
             marked[start] = end, words
     pieces, position = list[str](), 0
@@ -200,6 +239,13 @@ def mark_scripts(text: str, scripts: Sequence[Script]) -> str:
     return write_forms("".join([*pieces, text[position:]]))
 
 
+def _is_whole(text: str, offsets: Sequence[int], at: int, length: int, script: Script) -> bool:
+    """Check that a base begins and its script ends a word of the text, as on the page."""
+    first, following = offsets[at], text[offsets[at + length - 1] + 1 :][:1]
+    begins = not script.base[:1].isalnum() or not text[first - 1 : first].isalnum()
+    return begins and (script.is_continued or not following.isalnum())
+
+
 def _script_span(text: str, offsets: Sequence[int], at: int, script: Script) -> tuple[int, int, str] | None:
     """Return start, end and replacement of a script with its preceding space; None across cells or lines."""
     base, inner = _solid_text(script.base), _solid_text(script.text)
@@ -208,6 +254,8 @@ def _script_span(text: str, offsets: Sequence[int], at: int, script: Script) -> 
     between, signs, ending = text[start:first], _LEADING_SIGNS.match(script.text), _TRAILING_SIGNS.search(script.text)
     if "|" in text[start:last] or "\n\n" in text[start:last]:
         return None
+    if is_marked(text[start:first]):  # by liteparse
+        return start, start, ""
     sign = between.rstrip()[-1:]
     sign = sign if signs and sign in (_DASH_SIGNS if _DASH_SIGNS & {*signs[0]} else {*signs[0]}) else ""
     signs_between = between.rstrip().removesuffix(sign).split()

@@ -11,7 +11,7 @@ from statistics import median
 from typing import Any
 
 from connectors.parsers.pdf import grid
-from connectors.parsers.pdf.grid import PlacedText
+from connectors.parsers.pdf.placed_text import Line, PlacedText
 
 # In line thicknesses: maximum space between lines of a header.
 _MAX_LINE_SPACE = 0.45
@@ -165,7 +165,7 @@ def table_below(headers: Iterable[PlacedText], upright: Iterable[PlacedText]) ->
 def sideways_tables(texts: set[PlacedText]) -> list[list[list[str]]]:
     """Return the tables and prose of texts turned upright, split at vertical gaps."""
     regions: list[set[PlacedText]] = []
-    last: grid.Line | None = None
+    last: Line | None = None
     for line in grid.group_lines(texts):
         if last is None or line[0].top - last[0].bottom > 2.5 * median(text.height for text in line):
             regions.append(set())

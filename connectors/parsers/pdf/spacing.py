@@ -78,8 +78,8 @@ def join_torn_words(markdown: str, text: str) -> str:
     """Replace torn lines of Markdown by the same lines of the text layer."""
     if not any(map(is_torn, markdown.split("\n"))):
         return markdown
+    solid, offsets = index_letters(markdown)
     for line in text.split("\n"):
-        solid, offsets = index_letters(markdown)
         letters, inner = index_letters(line)
         if len(letters) < _MIN_LINE_WORDS or is_torn(line):
             continue
@@ -88,4 +88,5 @@ def join_torn_words(markdown: str, text: str) -> str:
             torn = markdown[start:end]
             if is_torn(torn) and "|" not in torn and "\n\n" not in torn:
                 markdown = f"{markdown[:start]}{line[inner[0] : inner[-1] + 1]}{markdown[end:]}"
+                solid, offsets = index_letters(markdown)
     return markdown

@@ -6,10 +6,10 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cached_property
+from functools import lru_cache
 from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -21,6 +21,17 @@ import structlog
 from connectors.http import responses, sessions
 from connectors.http.responses import Cursors, connection_error, reached_by_requests, transient_error, unreadable_answer
 from connectors.http.retries import RateLimited, ServicePolicy, TransientError, Unauthorized, retry_after
+from connectors.sources.box.answers import (
+    BoxItem,
+    Collaboration,
+    Collaborations,
+    Events,
+    FolderPage,
+    NamedEntity,
+    Person,
+    PersonPage,
+    SharedItem,
+)
 from retrieval.errors import Fatal, Retryable, Skippable
 from retrieval.ports import TokenSource
 from retrieval.setting_values import Endpoint
@@ -28,110 +39,6 @@ from retrieval.setting_values import Endpoint
 if TYPE_CHECKING:
     import requests
     from box_sdk_gen import BoxClient, NetworkSession
-
-
-class NamedEntity(msgspec.Struct, frozen=True):
-    """Folder of a path, or person."""
-
-    id: str
-    name: str | None = None
-    login: str | None = None
-
-
-class PathCollection(msgspec.Struct, frozen=True):
-    entries: Sequence[NamedEntity] = ()
-
-
-class Watermark(msgspec.Struct, frozen=True):
-    is_watermarked: bool | None = None
-
-
-class BoxItem(msgspec.Struct, frozen=True):
-    """File, folder or web link, as listed or requested."""
-
-    type: str
-    id: str
-    name: str | None = None
-    size: int | None = None
-    sha1: str | None = None
-    etag: str | None = None
-    item_status: str | None = None
-    path_collection: PathCollection | None = None
-    owned_by: NamedEntity | None = None
-    created_at: str | None = None
-    modified_at: str | None = None
-    content_created_at: str | None = None
-    content_modified_at: str | None = None
-    watermark_info: Watermark | None = None
-
-
-class SharedLink(msgspec.Struct, frozen=True):
-    """Shared link. `effective_access` includes rules of folders and of the enterprise: open, company or
-    collaborators. `effective_permission`: rights of a holder, or `no_access`; `unshared_at`: end of the link."""
-
-    effective_access: str | None = None
-    effective_permission: str | None = None
-    is_password_enabled: bool | None = None
-    unshared_at: str | None = None
-
-
-class SharedItem(msgspec.Struct, frozen=True):
-    """Sharing state of a file. `is_externally_owned`: the owner is outside of the account's enterprise."""
-
-    id: str
-    owned_by: NamedEntity | None = None
-    is_externally_owned: bool | None = None
-    path_collection: PathCollection | None = None
-    shared_link: SharedLink | None = None
-
-
-class Collaborator(msgspec.Struct, frozen=True):
-    """A user or a group."""
-
-    type: str
-    id: str
-    login: str | None = None
-
-
-class Collaboration(msgspec.Struct, frozen=True):
-    """Collaboration. `accessible_by` is null for an invited person without an account; `expires_at`: end."""
-
-    role: str | None = None
-    status: str | None = None
-    expires_at: str | None = None
-    accessible_by: Collaborator | None = None
-
-    @classmethod
-    def parse(cls, entry: Any) -> Collaboration:
-        """Parse an entry; an undocumented form grants nothing."""
-        try:
-            return msgspec.convert(entry, cls)
-        except msgspec.ValidationError:
-            return cls()
-
-
-class Collaborations(msgspec.Struct, frozen=True):
-    entries: Sequence[Any]
-    next_marker: str | None = None
-
-
-class FolderPage(msgspec.Struct, frozen=True):
-    """Page of a folder; `next_marker` is empty on the last one."""
-
-    entries: Sequence[BoxItem]
-    next_marker: str | None = None
-
-
-class Event(msgspec.Struct, frozen=True):
-    """Event; `source` is the changed item, in one of several forms."""
-
-    event_type: str | None = None
-    source: Mapping[str, Any] | None = None
-
-
-class Events(msgspec.Struct, frozen=True):
-    entries: Sequence[Event]
-    next_stream_position: str | int | None = None
 
 
 logger = structlog.get_logger(__name__)
@@ -142,6 +49,7 @@ SERVICE_POLICY = ServicePolicy("Box", per_minute=900, burst=20)
 # Box's largest pages.
 MAX_PAGE_ENTRIES, MAX_PAGE_EVENTS = 1000, 500
 ITEM_FIELDS = ",".join(BoxItem.__struct_fields__)
+PERSON_FIELDS = ",".join(Person.__struct_fields__)
 CONNECT_SECONDS, READ_SECONDS, DOWNLOAD_SECONDS = 10, 60, 1800
 MAX_REDIRECTS = 5
 
@@ -173,13 +81,20 @@ class Download:
     media_type: str
 
 
+@dataclass(frozen=True, slots=True)
 class BoxSession:
-    """Shared connections to Box, without cookies, with a token for each request. Thread-safe."""
+    """Shared connections to Box, without cookies, with a token for each request. Thread-safe.
 
-    def __init__(self, endpoint: Endpoint | None, max_file_bytes: int) -> None:
-        self.max_file_bytes = max_file_bytes
-        self._base = sessions.base_url(endpoint, BASE_URL)
-        self._endpoint = endpoint
+    `user_id`: the user that the token's account acts for, itself by default.
+    """
+
+    endpoint: Endpoint | None
+    max_file_bytes: int
+    user_id: str = ""
+
+    @property
+    def _base(self) -> str:
+        return sessions.base_url(self.endpoint, BASE_URL)
 
     def list_folder(self, tokens: TokenSource, folder_id: str, marker: str) -> FolderPage:
         """Return a page of a folder's entries."""
@@ -223,7 +138,22 @@ class BoxSession:
     def list_events(self, tokens: TokenSource, position: str) -> Events:
         """List events after a position; `now` returns only the current position."""
         params = {"stream_type": "changes", "stream_position": position, "limit": str(MAX_PAGE_EVENTS)}
-        return self._request(tokens, "events", params, Events, (CursorExpired,))
+        return self._request(tokens, "events", params, Events, (CursorExpired, NotFound, Forbidden))
+
+    def list_people(self, tokens: TokenSource, marker: str) -> PersonPage:
+        """Return a page of the enterprise's managed users."""
+        params = {
+            "fields": PERSON_FIELDS,
+            "user_type": "managed",
+            "usemarker": "true",
+            "limit": str(MAX_PAGE_ENTRIES),
+            **({"marker": marker} if marker else {}),
+        }
+        return self._request(tokens, "users", params, PersonPage, (Forbidden, NotFound))
+
+    def read_person(self, tokens: TokenSource, user_id: str) -> Person:
+        """Return a user; one of another enterprise has no status."""
+        return self._request(tokens, f"users/{user_id}", {"fields": PERSON_FIELDS}, Person, (Forbidden, NotFound))
 
     def download(self, tokens: TokenSource, file_id: str, to: Path) -> Download:
         """Download a file's content."""
@@ -235,7 +165,8 @@ class BoxSession:
         # A person waits for this answer.
         from box_sdk_gen.networking.timeout_config import TimeoutConfig
 
-        soon = self._network.with_timeout_config(TimeoutConfig(connection_timeout_ms=5000, read_timeout_ms=5000))
+        _, network = _open_network(self.endpoint)
+        soon = network.with_timeout_config(TimeoutConfig(connection_timeout_ms=5000, read_timeout_ms=5000))
         try:
             return self._send(self._make_client(token, soon), "users/me", {"fields": "id"}, NamedEntity, ()).id
         except (Unauthorized, RateLimited, TransientError, Fatal) as error:
@@ -298,7 +229,8 @@ class BoxSession:
         for _ in range(MAX_REDIRECTS):
             if not url.startswith(("https:", self._base.partition("//")[0])):
                 raise unreadable_answer("Box")
-            with self._http_session.get(
+            http_session, _ = _open_network(self.endpoint)
+            with http_session.get(
                 url, stream=True, timeout=(CONNECT_SECONDS, READ_SECONDS), allow_redirects=False
             ) as answer:
                 if answer.status_code == 200:
@@ -322,26 +254,26 @@ class BoxSession:
         """Return a client for a token, in about 0.3 ms; clients share connections."""
         from box_sdk_gen import BoxClient, BoxDeveloperTokenAuth
 
-        return BoxClient(auth=BoxDeveloperTokenAuth(token=token), network_session=network or self._network)
+        auth = BoxDeveloperTokenAuth(token=token)
+        client = BoxClient(auth=auth, network_session=network or _open_network(self.endpoint)[1])
+        return client.with_as_user_header(self.user_id) if self.user_id else client
 
-    @cached_property
-    def _http_session(self) -> requests.Session:
-        session = sessions.requests_session(self._endpoint, "BOX")
-        session.hooks["response"].append(_buffer_body)
-        return session
 
-    @cached_property
-    def _network(self) -> NetworkSession:
-        from box_sdk_gen import BaseUrls, BoxNetworkClient, BoxRetryStrategy, NetworkSession
-        from box_sdk_gen.networking.timeout_config import TimeoutConfig
+@lru_cache(maxsize=8)
+def _open_network(endpoint: Endpoint | None) -> tuple[requests.Session, NetworkSession]:
+    """Return the connections of a process."""
+    from box_sdk_gen import BaseUrls, BoxNetworkClient, BoxRetryStrategy, NetworkSession
+    from box_sdk_gen.networking.timeout_config import TimeoutConfig
 
-        timeouts = TimeoutConfig(connection_timeout_ms=CONNECT_SECONDS * 1000, read_timeout_ms=READ_SECONDS * 1000)
-        return NetworkSession(
-            network_client=BoxNetworkClient(self._http_session),
-            base_urls=BaseUrls(base_url=self._base, upload_url=self._base, oauth_2_url=self._base),
-            retry_strategy=BoxRetryStrategy(max_attempts=1, max_retries_on_exception=0),
-            timeout_config=timeouts,
-        )
+    session, base = sessions.requests_session(endpoint, "BOX"), sessions.base_url(endpoint, BASE_URL)
+    session.hooks["response"].append(_buffer_body)
+    network = NetworkSession(
+        network_client=BoxNetworkClient(session),
+        base_urls=BaseUrls(base_url=base, upload_url=base, oauth_2_url=base),
+        retry_strategy=BoxRetryStrategy(max_attempts=1, max_retries_on_exception=0),
+        timeout_config=TimeoutConfig(connection_timeout_ms=CONNECT_SECONDS * 1000, read_timeout_ms=READ_SECONDS * 1000),
+    )
+    return session, network
 
 
 def _buffer_body(answer: requests.Response, **_: Any) -> None:

@@ -11,10 +11,11 @@ from typing import Any, Final
 from connectors.http import oauth
 from connectors.http.oauth import Auth, OAuth, Service
 from connectors.sources.box import INFO, files, sharing
-from connectors.sources.box.client import BoxItem, BoxSession, CursorExpired, Forbidden, NotFound
+from connectors.sources.box.answers import BoxItem
+from connectors.sources.box.client import BoxSession, CursorExpired, Forbidden, NotFound
 from connectors.sources.box.listing import BoxListing
 from retrieval.errors import Skippable
-from retrieval.ports import FolderEntry, FolderPage, Page, RawContent, SourceAccess, SourceItem, TokenSource
+from retrieval.ports import Authorizer, FolderEntry, FolderPage, Page, RawContent, SourceAccess, SourceItem, TokenSource
 from retrieval.settings import Settings
 
 ROOT_FOLDER_ID: Final = "0"
@@ -29,7 +30,7 @@ def list_folder(client: BoxSession, tokens: TokenSource, parent: str | None, cur
         page = client.list_folder(tokens, parent or ROOT_FOLDER_ID, cursor or "")
     except (NotFound, Forbidden, CursorExpired) as error:
         raise Skippable(FOLDER_MISSING_MESSAGE) from error
-    entries = [_entry(item) for item in page.entries if item.type in {"file", "folder"} and not files.is_gone(item)]
+    entries = [_entry(item) for item in page.entries if item.type in {"file", "folder"} and not files.is_trashed(item)]
     return FolderPage(entries, page.next_marker or None)
 
 
@@ -95,7 +96,7 @@ def _send(client: BoxSession, flow: OAuth, url: str, content: dict[str, str], *,
 class Box:
     """`Connector` of Box. An item is a file, by Box's id; web links are only counted."""
 
-    authorizer: OAuth
+    authorizer: Authorizer
     client: BoxSession
     # Cache of folders' collaborations.
     folders: sharing.FolderCollaborations = field(default_factory=dict)
@@ -122,6 +123,6 @@ class Box:
 
     def is_deleted(self, tokens: TokenSource, external_id: str) -> bool:
         try:
-            return files.is_gone(self.client.read_file(tokens, external_id))
+            return files.is_trashed(self.client.read_file(tokens, external_id))
         except (NotFound, Forbidden):
             return True

@@ -12,13 +12,16 @@ from typing import Any, Final
 import msgspec
 
 from connectors.http import responses
-from connectors.sources.box.client import BoxItem, BoxSession, Download, Forbidden, NotFound
+from connectors.sources.box.answers import BoxItem
+from connectors.sources.box.client import BoxSession, Download, Forbidden, NotFound
 from retrieval.errors import ItemMissing, Retryable, Skippable
 from retrieval.ports import RawContent, SourceItem, TokenSource
 
 _LIST_TYPES = frozenset({"bullet_list", "ordered_list", "check_list"})
 _MARK_SIGNS = {"strong": "**", "em": "*", "strikethrough": "~~", "code": "`"}
-_UNREADABLE_NOTE = "This Box Note cannot be read: open it in Box and save it as a Word document or a PDF beside it."
+_UNREADABLE_NOTE = (
+    "This Box Note cannot be read: open it in Box and save it as a Word document or a PDF in the same folder."
+)
 
 Node = Mapping[str, Any]
 
@@ -136,7 +139,7 @@ _GONE_MESSAGE = "The file is no longer in Box, or no longer shared with this acc
 def as_source_item(entry: BoxItem) -> SourceItem:
     """Convert a listed file to a source item."""
     # The version is the hash of the content: a new name or folder is no new content.
-    if is_gone(entry):
+    if is_trashed(entry):
         return SourceItem(entry.id, entry.name or "", deleted=True)
     kind = "text/markdown" if _is_note(entry) else ""
     above = tuple(folder.id for folder in entry.path_collection.entries) if entry.path_collection else ()
@@ -145,8 +148,13 @@ def as_source_item(entry: BoxItem) -> SourceItem:
     )
 
 
-def is_gone(entry: BoxItem) -> bool:
+def is_trashed(entry: BoxItem) -> bool:
     return entry.item_status not in (None, "active")
+
+
+def is_owned(entry: BoxItem, owner_id: str | None) -> bool:
+    """Return True for an item of this owner; None stands for any."""
+    return owner_id is None or (entry.owned_by is not None and entry.owned_by.id == owner_id)
 
 
 def read_properties(entry: BoxItem) -> dict[str, str | int]:
@@ -190,7 +198,7 @@ def _download_consistent(client: BoxSession, tokens: TokenSource, file_id: str, 
     """Download a file; repeat after a change during the download."""
     for _ in range(MAX_DOWNLOADS):
         entry = client.read_file(tokens, file_id)
-        if is_gone(entry):
+        if is_trashed(entry):
             raise Skippable(_GONE_MESSAGE)
         if (entry.size or 0) > client.max_file_bytes:
             raise responses.too_large(client.max_file_bytes)

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 import time
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal
@@ -18,7 +19,8 @@ from typing import Any, Literal
 import structlog
 
 from connectors.sources.box import files as box_files
-from connectors.sources.box.client import BoxSession, CursorExpired, Event, Forbidden, NotFound
+from connectors.sources.box.answers import Event
+from connectors.sources.box.client import BoxSession, CursorExpired, Forbidden, NotFound
 from retrieval.errors import Fatal, Retryable
 from retrieval.ports import Page, SourceItem, TokenSource
 
@@ -42,11 +44,19 @@ _IGNORED_EVENTS = (
 _CREATION_EVENTS = frozenset({"ITEM_CREATE", "ITEM_UPLOAD", "ITEM_COPY"})
 # Events that explain a missing file.
 _REMOVAL_EVENTS = frozenset({"ITEM_TRASH", "ITEM_MOVE"})
-_STUCK_MESSAGE = "Box does not go on with the pages of a folder: ingest again, which begins anew."
+OUTSIDE_OWNER = "file or folder that an account outside of the enterprise owns"
+_STUCK_MESSAGE = "Box does not return the next page of a folder: ingest again, and the listing starts over."
 
 
 class FullListingRequired(Exception):
     """Changes are incomplete: list everything."""
+
+
+class AccountClosed(Fatal):
+    """Box does not show the account's files."""
+
+    def __init__(self) -> None:
+        super().__init__("Box does not show this account's files to the app: check the app's scopes.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,10 +93,11 @@ class BoxCursor:
 
 @dataclass(frozen=True, slots=True)
 class BoxListing:
-    """Listing for one connection."""
+    """Listing for one connection. `owner_id`: list only what this user owns."""
 
     client: BoxSession
     tokens: TokenSource
+    owner_id: str | None = None
     # Visited pages: folder and marker.
     visited_pages: set[tuple[str, str]] = field(default_factory=set)
 
@@ -119,6 +130,8 @@ class BoxListing:
             at = _parse_position(self.client.list_events(self.tokens, "now").next_stream_position)
         except CursorExpired as error:
             raise Fatal("Box does not report changes for this account (400): try another account.") from error
+        except (NotFound, Forbidden) as error:
+            raise AccountClosed from error
         if at is None:
             raise Retryable("Box returned no position in its events.")
         return BoxCursor(at, since, "walk", whole=True, waiting=((ROOT_FOLDER_ID, ""),))
@@ -131,6 +144,8 @@ class BoxListing:
             events = self.client.list_events(self.tokens, cursor.at)
         except CursorExpired as error:
             raise FullListingRequired from error
+        except (NotFound, Forbidden) as error:
+            raise AccountClosed from error
         at = _parse_position(events.next_stream_position)
         files, folders = _changed_items(events.entries, (folder for folder, _ in cursor.waiting))
         waiting = dict.fromkeys([*cursor.waiting, *((folder, "") for folder in folders)])
@@ -146,12 +161,14 @@ class BoxListing:
     def _read_file(self, file_id: str, *, is_removed: bool) -> SourceItem:
         """Return a file named by events. FullListingRequired if it is missing without a removal."""
         try:
-            return box_files.as_source_item(self.client.read_file(self.tokens, file_id))
+            entry = self.client.read_file(self.tokens, file_id)
+            if box_files.is_owned(entry, self.owner_id):
+                return box_files.as_source_item(entry)
         except (NotFound, Forbidden) as error:
             if isinstance(error, NotFound) and not is_removed:
                 # The file's folder was deleted, or Box no longer answers for files: a full listing shows which.
                 raise FullListingRequired from error
-            return SourceItem(file_id, "", deleted=True)
+        return SourceItem(file_id, "", deleted=True)
 
     def _list_folder(self, cursor: BoxCursor) -> Page[SourceItem]:
         (folder, marker), waiting = cursor.waiting[-1], cursor.waiting[:-1]
@@ -166,22 +183,23 @@ class BoxListing:
         if page.next_marker and (folder, page.next_marker) in self.visited_pages:
             raise Fatal(_STUCK_MESSAGE)
         further_pages = ((folder, page.next_marker),) if page.next_marker else ()
-        below = tuple((entry.id, "") for entry in page.entries if entry.type == "folder")
+        entries = [entry for entry in page.entries if box_files.is_owned(entry, self.owner_id)]
+        below = tuple((entry.id, "") for entry in entries if entry.type == "folder")
         next_position = replace(next_position, waiting=(*waiting, *further_pages, *below))
         if len(next_position.waiting) > MAX_WAITING_PAGES or next_position.asked > MAX_REQUESTS:
             raise Fatal("The Box account has too many folders to be listed: share those that are wanted with another.")
-        items = [box_files.as_source_item(entry) for entry in page.entries if entry.type == "file"]
-        links = sum(entry.type == "web_link" for entry in page.entries)
-        return self._make_page(
-            items, next_position, is_end=not next_position.waiting, skipped={"web link": links} if links else {}
-        )
+        items = [box_files.as_source_item(entry) for entry in entries if entry.type == "file"]
+        skipped = Counter("web link" for entry in entries if entry.type == "web_link")
+        if self.owner_id is not None:
+            skipped[OUTSIDE_OWNER] += sum(entry.is_externally_owned is True for entry in page.entries)
+        return self._make_page(items, next_position, is_end=not next_position.waiting, skipped=dict(+skipped))
 
     def _skip_folder(self, folder: str, cursor: BoxCursor, error: Exception) -> Page[SourceItem]:
         """Handle a folder that disappeared while it waited: list everything if an event named it."""
         if not cursor.whole:
             raise FullListingRequired from error
         if folder == ROOT_FOLDER_ID:
-            raise Fatal("Box does not show this account's files to the app: check the app's scopes.") from error
+            raise AccountClosed from error
         closed = {"folder without access": 1} if isinstance(error, Forbidden) else {}
         return self._make_page([], cursor, is_end=not cursor.waiting, skipped=closed)
 

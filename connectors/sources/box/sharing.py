@@ -8,14 +8,15 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Final
 
-from connectors.sources.box.client import BoxSession, Collaboration, Forbidden, NotFound, SharedLink, Unreadable
+from connectors.sources.box.answers import Collaboration, SharedLink
+from connectors.sources.box.client import BoxSession, Forbidden, NotFound, Unreadable
 from retrieval.errors import ItemMissing, Skippable
 from retrieval.ports import SourceAccess, TokenSource
 
 ACCESS_CLOSED_MESSAGE: Final = (
-    "Box does not tell the connected account who may see this file: connect an account that may invite people."
+    "Box does not show the connected account who may see this file: connect an account that may invite people."
 )
-ACCESS_UNREADABLE_MESSAGE: Final = "Box's answer does not tell who may see this file."
+ACCESS_UNREADABLE_MESSAGE: Final = "Box's answer does not contain who may see this file."
 # Group of a link for the account's whole enterprise. A file of another enterprise is open to unknown people there.
 COMPANY_GROUP: Final = "box:company"
 # Roles that show a file; `uploader` does not, and an unknown role grants nothing.

@@ -10,15 +10,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from connectors.http import responses
-from connectors.http.no_authorizer import NoAuthorizer
 from connectors.http.retries import ServicePolicy
+from connectors.sources.described.attachments import PACKED_TYPE, Attachment, Packer
+from connectors.sources.described.authorization import DescribedAuthorizer, start_grant
 from connectors.sources.described.content import MISSING, ContentReader, split_groups
 from connectors.sources.described.description import Description, Stream, read_description
+from connectors.sources.described.editions import CLIENT_NAMES, Edition
 from connectors.sources.described.endpoints import MAX_KNOWN_ITEMS, EndpointCheck
 from connectors.sources.described.fields import fill_address, has_field, is_kept, read_value
 from connectors.sources.described.items import ItemMaker, digest
 from connectors.sources.described.listing import Listing
 from connectors.sources.described.names import NameReader
+from connectors.sources.described.parents import ParentReader
 from connectors.sources.described.permissions import AccessReader, Answers, share_answers
 from connectors.sources.described.service import Service, Site, check_address, open_site
 from retrieval.errors import Fatal, Skippable
@@ -46,7 +49,8 @@ def make_described(name: str, settings: Settings) -> Described:
 def make_connector(name: str, about: Description, settings: Settings) -> Described:
     """Create the connector of a description."""
     policy = ServicePolicy(about.title, per_minute=about.rate.per_minute, burst=about.rate.burst)
-    return Described(about, Service(name, about, settings, policy), settings.max_file_bytes)
+    authorizer = DescribedAuthorizer(lambda _url: (name, about), settings)
+    return Described(about, Service(name, about, settings, policy), settings.max_file_bytes, authorizer)
 
 
 def read_config(name: str, config: Mapping[str, Any], settings: Settings) -> Tokens:
@@ -63,14 +67,29 @@ def check_config(name: str, about: Description, config: Mapping[str, Any], setti
         raise ValueError("url", str(error)) from None
     if (site := open_site(name, about, url, settings)) is None:
         raise ValueError("url", f"must be the address of what to read, such as {about.example}")
-    if unknown := config.keys() - {"url", "credentials"}:
+    if unknown := config.keys() - {"url", "credentials", "fullListingMinutes"}:
         raise ValueError(min(unknown), "is not for this connector")
     needed, names = site.edition.credentials, set(config.get("credentials") or {})
-    if names != needed and (names or not site.edition.public):
-        raise ValueError("credentials", f"must hold {' and '.join(sorted(needed))}, and nothing else")
+    grant = start_grant(name, site, config, settings) if names in (set(), CLIENT_NAMES) else None
+    if grant is None and names != needed and (names or not site.edition.public):
+        raise ValueError("credentials", _explain_credentials(name, site.edition))
     check_address(site, settings)
+    if grant is not None:
+        return grant
     url = site.location["url"]
     return Tokens(json.dumps({**config, "url": url}), account=url)
+
+
+def _explain_credentials(name: str, edition: Edition) -> str:
+    names = " and ".join(sorted(edition.credentials))
+    if edition.oauth2 is None:
+        return f"must hold {names}, and nothing else"
+    if "authorization_code" not in edition.oauth2.grants:
+        return f"must hold {names}, or clientId and clientSecret of an app"
+    return (
+        f"must hold {names}, or clientId and clientSecret of an app; none of them needs the operator's app of {name} in"
+        " RETRIEVAL_OAUTH_APPS, for an address of the service's own host"
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,13 +99,13 @@ class Described:
     about: Description
     service: Service
     max_bytes: int
-    authorizer: Authorizer = field(default_factory=NoAuthorizer)
+    authorizer: Authorizer
     choice: SyncFilter = SYNC_EVERYTHING
     answers: Answers = field(default_factory=share_answers)
 
     def iter_changes(self, tokens: TokenSource, cursor: str | None) -> Iterator[Page[SourceItem]]:
-        site = self.service.find_site(tokens.token())
         self.answers.forget(tokens.connection_id)
+        site = self._open(tokens, is_listing=True)
         with tempfile.TemporaryDirectory(prefix="listed-") as folder:
             yield from self._list(tokens, site, Path(folder)).iter_pages(cursor)
 
@@ -96,8 +115,9 @@ class Described:
 
     def browse(self, tokens: TokenSource, parent: str | None, cursor: str | None) -> FolderPage:
         """List parents and lists as folders, or the items of a folder, by page."""
-        listing = self._list(tokens, self.service.find_site(tokens.token()))
-        targets = {target.parent or target.stream.name: target for target in listing.find_targets()}
+        listing = self._list(tokens, self._open(tokens, is_listing=True))
+        targets_to_show = [target for target in listing.find_targets() if not target.stream.only_changes]
+        targets = {target.parent or target.stream.name: target for target in targets_to_show}
         if parent is None:
             folders = [
                 FolderEntry(key, target.path or key, is_folder=True, path=target.path or key, has_children=True)
@@ -118,11 +138,15 @@ class Described:
         if answer.status_code in self.about.missing:
             self._check_endpoint(tokens, site, stream).require(content.get, values, answer)
             raise Skippable(MISSING)
-        data = ContentReader(self._names(tokens, site)).read_answer(stream, values, answer)
+        attachments, media_type = list[Attachment](), item.media_type or content.media_type
+        data = ContentReader(self._names(tokens, site), attachments).read_answer(stream, values, answer)
         if len(data) > self.max_bytes:
             raise responses.too_large(self.max_bytes)
+        if attachments:
+            data = Packer(self.service, tokens, site, self.max_bytes).pack(data, media_type, attachments)
+            media_type = PACKED_TYPE
         to.write_bytes(data)
-        return RawContent(to, item.name, item.media_type or content.media_type, len(data))
+        return RawContent(to, item.name, media_type, len(data))
 
     def is_deleted(self, tokens: TokenSource, external_id: str) -> bool:
         try:
@@ -210,6 +234,17 @@ class Described:
 
         return EndpointCheck(self.service, tokens, site, stream, self.answers, list_known)
 
+    def _open(self, tokens: TokenSource, *, is_listing: bool = False) -> Site:
+        """Return the site of a connection, with the names of fields to request, for a listing those of lists."""
+        site = self.service.find_site(tokens.token())
+        names, templates = self._names(tokens, site), [text for item in self.about.streams for text in item.templates]
+        fields = {
+            name: names.join_fields(about)
+            for name, about in self.about.field_names.items()
+            if not is_listing or any(f"{{{name}}}" in text for text in templates)
+        }
+        return replace(site, location={**site.location, **fields})
+
     def _names(self, tokens: TokenSource, site: Site) -> NameReader:
         return NameReader(self.service, tokens, site, self.answers)
 
@@ -217,7 +252,7 @@ class Described:
         streams = [stream for stream in self.about.streams if stream.edition in {"", site.edition.name}]
         names = self._names(tokens, site)
         items = ItemMaker(ContentReader(names), folder)
-        return Listing(names, items, streams, self._choose(streams), self.choice)
+        return Listing(names, items, streams, self._choose(streams), self.choice, ParentReader(names))
 
     def _choose(self, streams: Sequence[Stream]) -> list[Stream]:
         """Return the streams within the choice, or all."""
@@ -227,7 +262,7 @@ class Described:
         return [stream for stream in streams if stream.name in chosen] or list(streams)
 
     def _find(self, tokens: TokenSource, external_id: str) -> tuple[Site, Stream, dict[str, str]]:
-        site = self.service.find_site(tokens.token())
+        site = self._open(tokens)
         streams = self._choose([item for item in self.about.streams if item.edition in {"", site.edition.name}])
         parsed = [(stream, stream.parse_id(external_id, site.location)) for stream in streams]
         fitting = [(stream, values) for stream, values in parsed if values is not None]

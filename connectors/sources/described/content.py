@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import html
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, Final
 
 from connectors.http.responses import Cursors
 from connectors.sources.described import templates
+from connectors.sources.described.attachments import Attachment, find_attachments
 from connectors.sources.described.description import Comments, Content, Stream
 from connectors.sources.described.fields import fill_address, has_field, is_kept, read_field, read_value
 from connectors.sources.described.names import NameReader
@@ -25,9 +26,10 @@ MISSING: Final = "It is no longer there, or may not be read with these credentia
 
 @dataclass(frozen=True, slots=True)
 class ContentReader:
-    """Reader of texts of a connection."""
+    """Reader of texts of a connection; `attachments`: collects the files of the items that are read."""
 
     names: NameReader
+    attachments: list[Attachment] | None = None
 
     def read_answer(self, stream: Stream, values: Mapping[str, str], answer: httpx.Response) -> bytes:
         """Return the text of an item from the answer to a request. Skippable for a missing item."""
@@ -57,6 +59,8 @@ class ContentReader:
             return self._join(stream, values, entries[0], None)
         ordered = list(reversed(entries)) if stream.group.newest_first else entries
         template = stream.content.comments.text if stream.content.comments else ""
+        for entry in ordered:
+            self._collect(stream.content, entry, values)
         parts = [self.render(template, entry, values) for entry in ordered]
         return "\n\n".join(filter(None, [self.render(stream.content.text, ordered[0], values), *parts])).encode()
 
@@ -91,6 +95,7 @@ class ContentReader:
     ) -> Iterator[str]:
         """Yield title, body and comments, each below its author."""
         is_html = content.media_type == "text/html"
+        self._collect(content, entry, values)
         if content.title:
             if not has_field(entry, content.title):
                 raise self.names.service.unreadable()
@@ -108,7 +113,8 @@ class ContentReader:
             )
             yield b"\n\n".join(self._read_pages(answer, content.pages)).decode("utf-8", "replace")
         for comments in content.comment_lists:
-            for comment in self._comments(comments, values, entry, answer):
+            for comment in self._sort_comments(comments, values, entry, answer):
+                self._collect(content, comment, values)
                 if comments.author:
                     yield _heading(2, str(read_field(comment, comments.author)), is_html=is_html)
                 yield (
@@ -122,6 +128,21 @@ class ContentReader:
         return content.in_list and not any(
             _find_listed(comments, entry) is None for comments in content.comment_lists if comments.get
         )
+
+    def find_attachments(self, content: Content, entry: Any, values: Mapping[str, str]) -> list[Attachment]:
+        return list(find_attachments(content, entry, values, self.names.site.base))
+
+    def _collect(self, content: Content, entry: Any, values: Mapping[str, str]) -> None:
+        if self.attachments is not None:
+            self.attachments.extend(self.find_attachments(content, entry, values))
+
+    def _sort_comments(
+        self, comments: Comments, values: Mapping[str, str], entry: Any, answer: httpx.Response | None
+    ) -> Iterable[dict[str, Any]]:
+        """Return the comments in the order of the text."""
+        listed = self._comments(comments, values, entry, answer)
+        order = comments.order
+        return sorted(listed, key=lambda comment: str(read_field(comment, order))) if order else listed
 
     def _comments(
         self, comments: Comments, values: Mapping[str, str], entry: Any, answer: httpx.Response | None
@@ -149,9 +170,9 @@ class ContentReader:
             answer = service.get(self.names.tokens, following)
 
     def render(self, text: str, entry: Any, values: Mapping[str, str]) -> str:
-        """Fill a template with the fields of an entry, and `item` with the values of the stream."""
+        """Fill a template with the fields of an entry, also as `entry`, and `item` with the values of the stream."""
         look_ups = tuple(self.names.service.about.look_ups)
-        fields = {**entry, "item": values} if isinstance(entry, Mapping) else {"item": values}
+        fields = {"entry": entry, **(entry if isinstance(entry, Mapping) else {}), "item": values}
         try:
             return templates.render(text, fields, self.names.find_name, look_ups)
         except templates.TemplateFault as error:

@@ -5,13 +5,15 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from connectors.http.no_authorizer import NoAuthorizer
 from connectors.info import ConnectorInfo
+from connectors.sources.described.authorization import DescribedAuthorizer
 from connectors.sources.described.connector import Described, check_config, make_connector
 from connectors.sources.described.description import Description, parse_description
+from connectors.sources.described.editions import CLIENT_NAMES
 from connectors.sources.described.syntax import check_syntax
 from retrieval.errors import Fatal
 from retrieval.ports import FolderPage, Page, RawContent, SourceAccess, SourceItem, Tokens, TokenSource
@@ -26,14 +28,14 @@ INFO = ConnectorInfo(
     account="A service that the operator describes",
     documents="Documents of a service that the operator describes",
     example="https://notes.example.com/handbook",
-    credentials=frozenset({"token", "user"}),
+    credentials=frozenset({"token", "user"}) | CLIENT_NAMES,
     shares=True,
 )
 
 
 def make(_app: Mapping[str, Any], settings: Settings) -> Custom:
     """Create the connector of all connections to services that the operator describes."""
-    return Custom(settings)
+    return Custom(settings, DescribedAuthorizer(partial(find_description, settings=settings), settings))
 
 
 def read_config(config: Mapping[str, Any], settings: Settings) -> Tokens:
@@ -81,7 +83,7 @@ class Custom:
     """A `Connector` that leaves a connection to the connector of the description that its address fits."""
 
     settings: Settings
-    authorizer: Authorizer = field(default_factory=NoAuthorizer)
+    authorizer: Authorizer
     choice: SyncFilter = SYNC_EVERYTHING
     made: dict[str, Described] = field(default_factory=dict, repr=False)
 

@@ -12,54 +12,10 @@ from urllib.parse import unquote
 import msgspec
 
 from connectors.info import ConnectorInfo
+from connectors.sources.described.editions import Edition, Rate
 from connectors.sources.described.fields import find_names, quote_value, read_value, split_template
+from connectors.sources.described.look_ups import FieldNames, LookUp
 from connectors.sources.described.permission_layers import Paging, Permissions
-
-
-class Limit(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Answer to requests beyond a quota, besides 429."""
-
-    status: int
-    # Header whose value matches the pattern `value`.
-    header: str = ""
-    value: str = ".*"
-    # Pattern of the text.
-    body: str = ""
-    # Header or field with the seconds to wait, after Retry-After.
-    seconds: str = ""
-    # Header with the end of the wait, as Unix time or ISO 8601.
-    until: str = ""
-
-
-class Rate(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Requests per minute and at once, and the service's answers to more."""
-
-    per_minute: float = 600
-    burst: int = 10
-    limits: tuple[Limit, ...] = ()
-
-
-class Edition(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Edition of a service, such as its cloud."""
-
-    # Pattern of a connection's URL; its groups are names in templates.
-    url: str
-    # Base of all requests; the fetch guard checks a host from a group.
-    api: str
-    name: str = ""
-    # Credentials of each request, by header.
-    headers: Mapping[str, str] = {}
-    # Text of basic authentication, before encoding.
-    basic: str = ""
-    # Readable without credentials too.
-    public: bool = False
-    # Pattern of the rest of an address in a browser.
-    rest: str = "[/?#].*"
-
-    @property
-    def credentials(self) -> set[str]:
-        """Names of the credentials that a connection sends."""
-        return set[str]().union(*map(find_names, (self.basic, *self.headers.values())))
 
 
 class Comments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -78,6 +34,25 @@ class Comments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     count: str = ""
     keep: Mapping[str, str] = {}
     paging: Paging = Paging()
+    # Field by which the comments are sorted; without it they keep the order of the list.
+    order: str = ""
+
+
+class Attachments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Files of an item and of its comments, as members of its document."""
+
+    # Field or expression with the list of files.
+    each: str
+    # Template names and fields of a file, such as its `name`.
+    fields: Mapping[str, str]
+    # Address of a file, also of another host, which gets no credentials.
+    get: str = "{url}"
+    keep: Mapping[str, str] = {}
+    # Further addresses of the service, such as `https://files.example.com`.
+    hosts: tuple[str, ...] = ()
+    # The answer is no file, but JSON with the file's address in this field, and its name in the expression `named`.
+    address: str = ""
+    named: str = ""
 
 
 class Content(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -104,6 +79,7 @@ class Content(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     comments: Comments | None = None
     # Further lists of comments.
     more: tuple[Comments, ...] = ()
+    attachments: tuple[Attachments, ...] = ()
     # The answer is a file of the type in `type_field`, possibly at another host after a redirect.
     file: bool = False
     type_field: str = ""
@@ -138,22 +114,8 @@ class Parents(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     left_out: str = ""
     # List of services without `list`.
     otherwise: str = ""
-
-
-class LookUp(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Names by id, a filter of templates."""
-
-    # Expression of a name.
-    value: str
-    # All names, in `items` by `key`.
-    list: str = ""
-    items: str = ""
-    key: str = "id"
-    paging: Paging = Paging()
-    # Request for a name by {id}, in the field `entry`; `gets`: requests by edition.
-    get: str = ""
-    gets: Mapping[str, str] = {}
-    entry: str = ""
+    # Parents with such a list each.
+    parents: str = ""
 
 
 class Group(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -189,6 +151,8 @@ class Recent(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     # Field with a time within the last `days`.
     time: str
     days: float
+    # Older items are read once in so many days; 0 for never.
+    again: float = 0
 
 
 class Stream(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -216,6 +180,8 @@ class Stream(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     reread_by: Mapping[str, str] = {}
     # A list for changes only.
     only_changes: bool = False
+    # A list of deleted items, with the ids of another stream.
+    gone: bool = False
     # Only parents with this field later than `changed_lag` minutes before the last listing.
     changed: str = ""
     changed_lag: int = 0
@@ -240,8 +206,12 @@ class Stream(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     paging: Paging = Paging()
     # Field of an answer without all items.
     incomplete: str = ""
+    # Expression over the answer of a list of changes: more than the service lists, so everything is listed.
+    too_many: str = ""
     # Statuses of a list without items.
     empty: tuple[int, ...] = ()
+    # Patterns of the fields of such an answer; others are errors.
+    empty_if: Mapping[str, str] = {}
     # Statuses of an expired page.
     expired: tuple[int, ...] = (404, 410, 422)
     # Patterns of the fields of accepted items.
@@ -255,6 +225,12 @@ class Stream(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     def is_whole(self) -> bool:
         """Every run lists all items."""
         return not (self.since or self.since_list or self.newest or self.changes or self.changed)
+
+    @property
+    def templates(self) -> tuple[str, ...]:
+        """Templates of requests of a listing."""
+        is_read = not self.version or self.recent or self.reread
+        return (self.list, self.since_list, *self.query.values(), self.content.get if is_read else "")
 
     def find_unnamed(self, entry: Mapping[str, Any]) -> str | None:
         """Return a missing or invalid field of the id; None for a complete item."""
@@ -292,6 +268,8 @@ class Errors(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     missing: tuple[str, ...] = ()
     retired: tuple[str, ...] = ()
     busy: tuple[str, ...] = ()
+    # Errors of an expired page of a list.
+    expired: tuple[str, ...] = ()
 
 
 class Description(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -313,6 +291,10 @@ class Description(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     missing: tuple[int, ...] = (404, 410)
     parents: Mapping[str, Parents] = {}
     look_ups: Mapping[str, LookUp] = {}
+    # Names in templates of addresses.
+    field_names: Mapping[str, FieldNames] = {}
+    # Texts of GraphQL, names in the bodies of requests.
+    queries: Mapping[str, str] = {}
     # End of all versions; a new revision reads everything again.
     revision: str = ""
     # Sentence after an error, by name or status.
@@ -352,8 +334,10 @@ def parse_description(text: str) -> Description:
 
 def _check_names(about: Description, stream: Stream) -> None:
     """Raise ValueError for a template name absent from fields and URL, and for an unknown list."""
-    for name, known in ((stream.parents, set(about.parents)), (stream.within, {item.name for item in about.streams})):
-        if name and name not in known:
+    outer = [(parents.parents, set(about.parents) - {name}) for name, parents in about.parents.items()]
+    within = stream.within, {item.name for item in about.streams}
+    for name, known_names in ((stream.parents, set(about.parents)), within, *outer):
+        if name and name not in known_names:
             raise ValueError(f"{about.title}: {stream.name} names {name}, which is not described.")
     content, exists = stream.content, stream.exists
     templates = [
@@ -369,12 +353,22 @@ def _check_names(about: Description, stream: Stream) -> None:
     layers = stream.permissions.layers if stream.permissions else ()
     templates += [text.get for layer in layers for text in (layer, layer.open, layer.above) if text]
     names = set[str]().union(*map(find_names, (*templates, stream.list)))
-    names -= {name for layer in layers for name in layer.fields}
-    if stream.parents:
-        names -= about.parents[stream.parents].fields.keys()
+    names -= {name for layer in layers for name in layer.fields} | about.field_names.keys()
+    for files in content.attachments:
+        names |= set[str]().union(*map(find_names, (files.get, *files.hosts))) - files.fields.keys()
+    above, visited = stream.parents, list[str]()
+    while above:
+        if above in visited:
+            raise ValueError(f"{about.title}: {above} has parents that have {above} as parents.")
+        visited.append(above)
+        names -= about.parents[above].fields.keys()
+        above = about.parents[above].parents
     for edition in about.editions:
+        known_names = {*re.compile(edition.url).groupindex, "url"}
+        if unknown := edition.oauth2.names - known_names if edition.oauth2 else set():
+            raise ValueError(f"{about.title}: oauth2 names {min(unknown)}, which the URL lacks.")
         if stream.edition in {"", edition.name}:
-            unknown = names - stream.fields.keys() - re.compile(edition.url).groupindex.keys() - {"url"}
+            unknown = names - stream.fields.keys() - known_names
             if unknown:
                 raise ValueError(f"{about.title}: {stream.name} has no field {min(unknown)}, nor has its URL.")
 
@@ -387,6 +381,7 @@ def read_info(name: str) -> ConnectorInfo:
         account=about.account,
         documents=about.documents,
         example=about.example,
-        credentials=frozenset().union(*(edition.credentials for edition in about.editions)),
+        credentials=frozenset().union(*(edition.config_names for edition in about.editions)),
+        localhost=any(edition.oauth2 and edition.oauth2.localhost for edition in about.editions),
         shares=any(stream.permissions for stream in about.streams),
     )

@@ -35,8 +35,8 @@ class EndpointCheck:
 
     def require(self, template: str, values: Mapping[str, str], missing: Refused | httpx.Response) -> None:
         """Raise Retired where the address of a missing item is missing for every known item too."""
-        others = [known for known in self._known() if known != values]
-        if others and all(self._is_missing(template, known) for known in others[:MAX_KNOWN_ITEMS]):
+        other_items = [known for known in self._known() if known != values]
+        if other_items and all(self._is_missing(template, known) for known in other_items[:MAX_KNOWN_ITEMS]):
             raise missing.retire() if isinstance(missing, Refused) else self.service.refusal(missing).retire()
 
     def _known(self) -> Sequence[Mapping[str, str]]:

@@ -34,6 +34,8 @@ def fill_text(template: str, values: Mapping[str, str]) -> str:
 
 def read_field(item: Any, name: str) -> Any:
     """Return a field by its dotted name, in which a number is a place in a list; "" where there is none."""
+    if isinstance(item, Mapping) and name in item:  # such as `@odata.nextLink`
+        return "" if item[name] is None else item[name]
     for part in name.split(".") if name else ():
         if isinstance(item, list) and part.isdecimal():
             item = item[int(part)] if int(part) < len(item) else None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import html
 import json
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
@@ -49,6 +50,8 @@ class ItemMaker:
             return SourceItem(listed_id, name[:MAX_NAME_LENGTH] or stream.name, error=reason)
         values = {**values, **{name: str(read_value(entry, path)) for name, path in stream.fields.items()}}
         external_id, path = fill_address(stream.id, values), fill_text(stream.path, values)
+        if stream.gone:
+            return SourceItem(external_id, name[:MAX_NAME_LENGTH] or path, deleted=True)
         about = {key: value for key, source in stream.properties.items() if (value := read_value(entry, source))}
         name = " ".join(name.split())
         name = name.rpartition("/")[2] if name == path else name
@@ -86,7 +89,10 @@ class ItemMaker:
             return replace(item, error=str(error))
         if data is not None and (not stream.version or stream.recent):
             version = digest(data.decode())
-        if data is None or self.folder is None:
+        elif stream.recent and stream.recent.again:
+            version += f"/{_count_periods(item.external_id, stream.recent.again)}"
+        has_files = any(self.content.find_attachments(stream.content, entry, values) for entry in entries)
+        if data is None or self.folder is None or has_files:
             return replace(item, version=version)
         file = self.folder / digest(item.external_id)
         file.write_bytes(data)
@@ -108,6 +114,12 @@ def _version(stream: Stream, entry: Any) -> str:
     if "{{" in stream.version:
         return digest(templates.render(stream.version, entry))
     return str(read_value(entry, stream.version)) if stream.version else digest(entry)
+
+
+def _count_periods(external_id: str, days: float) -> int:
+    """Return the number of periods of so many days that an item has seen; those of items end at different times."""
+    offset = int(digest(external_id)[:8], 16) / 16**8
+    return int(time.time() / 86400 / days + offset)
 
 
 def _is_read_anew(stream: Stream, entry: Any) -> bool:

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any, Final
 from connectors.http.responses import Cursors
 from connectors.sources.described import templates
 from connectors.sources.described.content import split_groups
-from connectors.sources.described.description import Parents, Stream
+from connectors.sources.described.description import Stream
 from connectors.sources.described.fields import fill_address, fill_known, fill_text, is_kept, read_field, read_value
 from connectors.sources.described.items import ItemMaker
+from connectors.sources.described.parents import ParentReader
 from connectors.sources.described.position import Position, Target
 from connectors.sources.described.service import Refused, Site
 from retrieval.errors import Fatal, Skippable
@@ -31,7 +32,7 @@ MAX_PATTERNS: Final = 500
 
 
 class ExpiredPage(Exception):
-    """The page of the cursor has expired at the service."""
+    """The page of the cursor has expired at the service, or there are more changes than it lists."""
 
 
 @dataclass(slots=True)
@@ -52,8 +53,7 @@ class Listing:
     streams: Sequence[Stream]
     chosen: Sequence[Stream]
     choice: SyncFilter
-    left_out: dict[str, int] = field(default_factory=dict)
-    fallbacks: set[str] = field(default_factory=set)
+    parents: ParentReader
 
     @property
     def site(self) -> Site:
@@ -62,15 +62,16 @@ class Listing:
 
     def iter_pages(self, cursor: str | None) -> Iterator[Page[SourceItem]]:
         """List pages from a cursor, or everything after an expired page."""
-        position = Position.read_cursor(cursor, self.site.location["url"], len(self.streams)).begin()
+        longest = self.site.full_listing
+        position = Position.read_cursor(cursor, self.site.location["url"], len(self.streams)).begin(longest)
         try:
             yield from self._iter_pages(position)
         except ExpiredPage:
-            yield from self._iter_pages(Position(position.url).begin())
+            yield from self._iter_pages(Position(position.url).begin(longest))
 
     def find_targets(self) -> list[Target]:
         """Return the lists of the chosen streams: one for each chosen parent, in the order of their ids."""
-        self.left_out.clear()
+        self.parents.left_out.clear()
         return [
             target
             for number, stream in enumerate(self.streams)
@@ -88,16 +89,16 @@ class Listing:
 
     def has_parent(self, stream: Stream, values: Mapping[str, str]) -> bool:
         """Check if the service lists the parent of an item, chosen or not."""
-        parents = self.names.service.about.parents[stream.parents]
-        name, field_name = next(iter(parents.fields.items()))
-        entries = self._parent_entries(stream, parents)
-        return any(str(read_value(entry, field_name)) == values[name] for entry in entries)
+        name = next(iter(self.names.service.about.parents[stream.parents].fields))
+        return any(
+            above[name] == values[name] for _, above in self.parents.iter_parents(stream.parents, all_entries=True)
+        )
 
     def list_page(self, target: Target, url: str = "") -> tuple[list[SourceItem], str]:
         """Return the items on a page of a list, the first one without `url`, and the address of the next page."""
         stream = target.stream
         answer = self._request(stream, url or self.list_url(target, None))
-        entries = [] if answer.status_code in stream.empty else self._entries(stream, answer)
+        entries = [] if self._is_empty(stream, answer) else self._entries(stream, answer)
         items = [
             self.items.make_item(part, target.values, group)
             for part in self._parts(stream)
@@ -136,8 +137,9 @@ class Listing:
         items: list[SourceItem] = []
         for target, following in zip(remaining, [*remaining[1:], None], strict=False):
             for items, reached in self._iter_list(target, position.enter(target), whole=whole):
-                is_counted = not reached.next and target.stream.count and not target.parent
-                position = reached.count(target, self._count(target)) if is_counted else reached
+                position = reached
+                if not reached.next and (list_to_count := self._find_counted(target, following, full=position.full)):
+                    position = reached.count(list_to_count, self._count(list_to_count))
                 if position.next or following:
                     at = position.enter(following) if following and not position.next else position
                     yield Page(items, str(at), done=False)
@@ -152,7 +154,7 @@ class Listing:
             done=True,
             whole=whole,
             whole_pattern="" if whole else "|".join(position.patterns),
-            skipped=dict(self.left_out),
+            skipped=dict(self.parents.left_out),
         )
 
     def _select(self, targets: Sequence[Target], position: Position) -> Iterator[Target]:
@@ -164,7 +166,7 @@ class Listing:
                 continue
             if since is None or not target.parent or target.mark not in position.parents:
                 yield target
-            elif stream.changes and stream.parents not in self.fallbacks:
+            elif stream.changes and stream.parents not in self.parents.fallbacks:
                 if stream.name not in selected:
                     values = {item.parent: item.values for item in targets if item.stream == stream}
                     yield Target(target.number, stream, self.site.location, parents=values)
@@ -190,10 +192,13 @@ class Listing:
             if answer.status_code == NOT_MODIFIED:
                 yield [], replace(position, next="", skip="")
                 return
-            if answer.status_code in expired and answer.status_code not in stream.empty:
+            is_empty = self._is_empty(stream, answer)
+            if (answer.status_code in expired and not is_empty) or (
+                changed_after and self._has_too_many(stream, answer)
+            ):
                 raise ExpiredPage
             expired = ()
-            entries = [] if answer.status_code in stream.empty else self._entries(stream, answer)
+            entries = [] if is_empty else self._entries(stream, answer)
             following = service.next_page(stream.paging, self.site, answer, entries)
             if stream.conditional:
                 kept_tag = answer.headers.get("etag", "") if not following else ""
@@ -232,6 +237,14 @@ class Listing:
             yield items, replace(position, next=pending.url or following, skip=pending.key)
             url = following
 
+    def _is_empty(self, stream: Stream, answer: httpx.Response) -> bool:
+        service, is_listed = self.names.service, answer.status_code in stream.empty
+        return is_listed and (not stream.empty_if or is_kept(service.read_json(answer), stream.empty_if, {}))
+
+    def _has_too_many(self, stream: Stream, answer: httpx.Response) -> bool:
+        document = self.names.service.read_json(answer) if stream.too_many else None
+        return bool(document and templates.evaluate(stream.too_many, document))
+
     def _reread(self, stream: Stream, target: Target, entries: Sequence[Any]) -> list[Any]:
         fields = stream.reread_by or stream.fields
         ids = {str(read_value(entry, next(iter(fields.values())))): entry for entry in entries}
@@ -250,6 +263,13 @@ class Listing:
                 for entry in entries:
                     values = {name: str(read_value(entry, path)) for name, path in stream.fields.items()}
                     yield part.find_ids({**_values(target, entry), **values})
+
+    def _find_counted(self, target: Target, following: Target | None, *, full: bool) -> Target | None:
+        """Return the finished list with a number of items: one of a parent, or of all with a list of all changes."""
+        is_last = following is None or following.stream is not target.stream
+        if not target.stream.count or (target.parent and target.stream.changes and not (full and is_last)):
+            return None
+        return replace(target, parent="", values=self.site.location) if target.stream.changes else target
 
     def _count(self, target: Target) -> int | None:
         """Return the number of items of a list; None without permission to read the number."""
@@ -285,38 +305,24 @@ class Listing:
         if not stream.parents:
             yield Target(number, stream, location)
             return
-        parents, targets = about.parents[stream.parents], list[Target]()
-        for entry in self._parent_entries(stream, parents):
-            if not is_kept(entry, parents.keep, location):
-                if parents.left_out:
-                    self.left_out[parents.left_out] = self.left_out.get(parents.left_out, 0) + 1
-                continue
-            values = {**location, **{name: str(read_value(entry, path)) for name, path in parents.fields.items()}}
-            key = values[next(iter(parents.fields))]
-            changed_at = str(read_value(entry, stream.changed)) if stream.changed else ""
-            targets.append(Target(number, stream, values, key, fill_text(parents.path, values), changed_at))
+        parents = about.parents[stream.parents]
+        targets = [
+            Target(
+                number,
+                stream,
+                values,
+                values[next(iter(parents.fields))],
+                fill_text(parents.path, values),
+                str(read_value(entry, stream.changed)) if stream.changed else "",
+            )
+            for entry, values in self.parents.iter_parents(stream.parents)
+        ]
         known_ids = {target.parent for target in targets} | {item.name for item in self.streams}
         has_other_ids = not {entry["id"] for entry in self.choice.include if "id" in entry} <= known_ids
         for target in sorted(targets, key=lambda target: target.parent):
             subject = SyncItem(target.parent, target.path, above=(stream.name,))
             if not self.choice or self.choice.may_hold(subject, ids=has_other_ids):
                 yield target
-
-    def _parent_entries(self, stream: Stream, parents: Parents) -> list[Any]:
-        import httpx
-
-        location = self.site.location
-        query = {name: fill_known(text, location) for name, text in parents.query.items()}
-        address = self.site.base + fill_address(parents.list, location)
-        url = str(httpx.URL(address, params=query)) if query else address
-        try:
-            return self.names.list_entries(url, parents.items, parents.paging)
-        except Refused as error:
-            if not parents.otherwise or error.status not in self.names.service.about.missing:
-                raise
-        self.fallbacks.add(stream.parents)
-        address = url.replace(fill_address(parents.list, location), fill_address(parents.otherwise, location), 1)
-        return self.names.list_entries(address, parents.items, parents.paging)
 
     def _companions(self, stream: Stream) -> set[str]:
         return {stream.name, *(item.name for item in self.streams if item.within == stream.name)}
@@ -343,6 +349,8 @@ class Listing:
 
     def _entries(self, stream: Stream, answer: httpx.Response) -> list[Any]:
         service = self.names.service
+        if answer.status_code in stream.empty:
+            raise service.refusal(answer)
         if stream.incomplete and read_field(service.read_json(answer), stream.incomplete):
             raise Fatal(f"{service.about.title} does not list all {stream.name}: there are too many.")
         return service.read_list(answer, stream.items)

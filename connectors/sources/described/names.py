@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from connectors.http.responses import Cursors
 from connectors.sources.described import templates
-from connectors.sources.described.description import LookUp
-from connectors.sources.described.fields import fill_address, read_field
+from connectors.sources.described.fields import fill_address, is_kept, read_field, read_value
+from connectors.sources.described.look_ups import FieldNames, LookUp
 from connectors.sources.described.permission_layers import Paging
 from connectors.sources.described.permissions import Answers
 from connectors.sources.described.service import Refused
@@ -44,6 +44,16 @@ class NameReader:
         except Skippable:
             return key
 
+    def join_fields(self, about: FieldNames) -> str:
+        """Return the joined names of fields to request."""
+        entries = self.list_entries(
+            self.site.base + fill_address(about.list, self.site.location), about.items, about.paging
+        )
+        chosen_entries = (entry for entry in entries if is_kept(entry, about.keep, self.site.location))
+        return about.separator.join(
+            dict.fromkeys((*about.always, *(_read_name(about, entry) for entry in chosen_entries)))
+        )
+
     def list_entries(self, url: str, items: str, paging: Paging) -> list[Any]:
         """Return the entries of all pages of a list, which is requested once a run."""
         entries: list[Any] = self.answers.keep(
@@ -59,10 +69,16 @@ class NameReader:
                 entries = self.list_entries(url, about.items, about.paging)
             except Refused as error:
                 raise Skippable(str(error)) from error
-            names = {str(read_field(entry, about.key)): _read_name(about, entry) for entry in entries}
+            if about.each:
+                entries = [
+                    {**part, "above": entry} for entry in entries for part in read_field(entry, about.each) or ()
+                ]
+            names = {str(read_value(entry, about.key)): _read_name(about, entry) for entry in entries}
             return {key: name for key, name in names.items() if name}
 
-        names: Mapping[str, str] = self.answers.keep(self.tokens.connection_id, f"names {url} {about.value}", load)
+        names: Mapping[str, str] = self.answers.keep(
+            self.tokens.connection_id, f"names {url} {about.each} {about.value}", load
+        )
         return names
 
     def _request_name(self, about: LookUp, get: str, key: str) -> str:
@@ -91,5 +107,5 @@ class NameReader:
             pages.follow(url, brought=bool(entries))
 
 
-def _read_name(about: LookUp, entry: Any) -> str:
+def _read_name(about: LookUp | FieldNames, entry: Any) -> str:
     return str(templates.evaluate(about.value, entry)) if isinstance(entry, Mapping) else ""

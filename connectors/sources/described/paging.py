@@ -36,13 +36,18 @@ def next_address(
         return _set_cursor(answer, paging.parameter, cursor) if cursor else ""
     if is_last or not entries:
         return ""
-    number = int(url.params.get(paging.parameter, str(paging.first)))
+    is_get = answer.request.method == "GET"
+    page_number = (
+        url.params.get(paging.parameter) if is_get else read_field(json.loads(answer.request.content), paging.parameter)
+    )
+    number = int(page_number or paging.first)
     total = read_field(document, paging.total) if paging.total else ""
     following = number + (len(entries) if paging.offset else 1)
-    return "" if total != "" and following >= int(total) else str(url.copy_set_param(paging.parameter, str(following)))
+    is_end = total != "" and following - paging.first >= int(total)
+    return "" if is_end else _set_cursor(answer, paging.parameter, str(following) if is_get else following)
 
 
-def _set_cursor(answer: httpx.Response, name: str, value: str) -> str:
+def _set_cursor(answer: httpx.Response, name: str, value: str | int) -> str:
     """Return the request of an answer with a cursor in its query, or in the field of its body with this dotted name."""
     if answer.request.method == "GET":
         return str(answer.url.copy_set_param(name, value))

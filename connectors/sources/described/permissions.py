@@ -227,7 +227,7 @@ class AccessReader:
 
     def _untold(self) -> Skippable:
         return Skippable(
-            f"{self.service.about.title} does not tell the connection's credentials who may see this: they need"
+            f"{self.service.about.title} does not show the connection's credentials who may see this: they need"
             f" {self.about.needs}."
         )
 

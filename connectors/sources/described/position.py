@@ -15,7 +15,6 @@ from connectors.sources.described.description import Stream
 
 OVERLAP: Final = timedelta(minutes=5)
 """Changes are listed from this long before the last listing began: clocks differ, and lists lag behind."""
-FULL_LISTING: Final = timedelta(days=1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,12 +53,12 @@ class Position:
             return cls(url)
         return position if position.url == url and position.stream < streams and position.is_valid else cls(url)
 
-    def begin(self) -> Position:
-        """Return the start of the next listing, or this position of an unfinished listing."""
+    def begin(self, full_listing: timedelta) -> Position:
+        """Return the start of the next listing, a full one after `full_listing`; or this position within a listing."""
         if self.began:
             return self
         began = datetime.now(UTC).isoformat()
-        full = not self.full_at or datetime.fromisoformat(self.full_at) < datetime.now(UTC) - FULL_LISTING
+        full = not self.full_at or datetime.fromisoformat(self.full_at) < datetime.now(UTC) - full_listing
         return replace(self, began=began, full_at=began if full else self.full_at, stream=0, next="", full=full)
 
     def end(self, parents: Sequence[str]) -> Position:

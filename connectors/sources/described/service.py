@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import base64
+import hashlib
 import json
 import re
 import time
 import weakref
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from datetime import datetime
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 from connectors.http import responses, retries, sessions
 from connectors.http.retries import RateLimited, ServicePolicy, TransientError, Unauthorized
-from connectors.sources.described.description import Description, Edition, Limit, Rate
+from connectors.sources.described.description import Description
+from connectors.sources.described.editions import Edition, Limit, Rate
 from connectors.sources.described.fields import fill_address, fill_text, read_field
 from connectors.sources.described.paging import next_address
 from connectors.sources.described.permission_layers import Paging
@@ -30,7 +32,16 @@ if TYPE_CHECKING:
 REQUEST_TIMEOUT_SECONDS: Final = 60.0
 MAX_WORDS: Final = 200
 """Characters of a vendor's reason in an error message."""
-_REASONS: Final = ("message", "errorMessages.0", "errors.0.detail", "errors.0.title", "errors.0", "error")
+_REASONS: Final = (
+    "message",
+    "errorMessages.0",
+    "errors.0.detail",
+    "errors.0.title",
+    "errors.0",
+    "error.message",
+    "error",
+    "0.errorCode",
+)
 """Fields in which services explain a refusal."""
 _SURROGATE: Final = re.compile(rb"\\u[dD][89a-fA-F]|\xed[\xa0-\xbf]")
 BUSY_SECONDS: Final = 60.0
@@ -65,6 +76,8 @@ class Site:
     location: dict[str, str]
     base: str
     guarded: bool
+    # Longest time between listings of everything.
+    full_listing: timedelta = timedelta(days=1)
 
 
 @dataclass(frozen=True, slots=True, weakref_slot=True)
@@ -79,10 +92,11 @@ class Service:
 
     def find_site(self, token: str) -> Site:
         """Return the site of a connection. Fatal for an unreadable URL."""
-        url = json.loads(token)["url"]
-        if (site := open_site(self.name, self.about, url, self.settings)) is None:
+        config = json.loads(token)
+        if (site := open_site(self.name, self.about, config["url"], self.settings)) is None:
             raise Fatal("The connection's URL cannot be read: send its config again.")
-        return site
+        minutes = config.get("fullListingMinutes")
+        return replace(site, full_listing=timedelta(minutes=minutes)) if minutes else site
 
     def get(
         self,
@@ -109,7 +123,7 @@ class Service:
                     if secrets and _is_refused(self.about, answer):
                         raise Unauthorized
                     if is_file and answer.has_redirect_location:
-                        return self._download(answer)
+                        return self._download(str(answer.url.join(answer.headers["location"])))
             except responses.AnswerTooLarge as error:
                 most = f"{responses.MAX_BODY_BYTES / 2**20:,.1f} MiB".replace(".0 ", " ")
                 raise Skippable(
@@ -120,9 +134,18 @@ class Service:
             return self._read_error(answer) if self.about.errors and not is_file else answer
 
         codes = frozenset(passing)
-        answer = self.policy.call(tokens, ask)
+        answer = self.policy.call(tokens, ask, _find_budget(json.loads(tokens.token())))
         if answer.status_code != 200 and answer.status_code not in codes:
             raise self.refusal(answer)
+        return answer
+
+    def download(self, tokens: TokenSource, site: Site, url: str, hosts: Sequence[str] = ()) -> httpx.Response:
+        """Request a file; only the service and `hosts` get the credentials. Skippable for a refusal."""
+        if not url.startswith(tuple(f"{host}/" for host in (site.base, *hosts))):
+            return self._download(url)
+        answer = self.get(tokens, url, passing=(400, 403, 404, 410, 422), is_file=True)
+        if answer.status_code != 200:
+            raise Skippable(f"{self.about.title} answers {answer.status_code}.")
         return answer
 
     def refusal(self, answer: httpx.Response) -> Refused:
@@ -131,7 +154,8 @@ class Service:
         words = _read_words(answer)
         reason = f" It says: {words}" if status == 410 and words else ""
         if remedy := self.about.remedies.get(words) or self.about.remedies.get(str(status)):
-            message = f"{title} refuses the request: {words or status}. {remedy}"
+            reason = words if words in self.about.remedies else f"{status} {words}".strip()
+            message = f"{title} refuses the request: {reason.rstrip('.')}. {remedy}"
             return Refused(message, title=title, status=status, words=words)
         message = f"{title} answers {status}: the address does not exist, or the credentials may not read it.{reason}"
         return Refused(message, title=title, status=status, words=words)
@@ -173,21 +197,20 @@ class Service:
         """Return the error for an unexpected answer."""
         return Retryable(str(responses.unreadable_answer(self.about.title)))
 
-    def _download(self, answer: httpx.Response) -> httpx.Response:
-        """Request a file at its redirected address without credentials. Skippable for a refusal."""
+    def _download(self, url: str) -> httpx.Response:
+        """Request a file at another address without credentials. Skippable for a refusal."""
         import httpx
 
         try:
-            url = answer.url.join(answer.headers["location"])
-            if url.scheme not in {"https", "http"}:
-                raise Skippable(f"{self.about.title} redirects the file to an address that is not requested.")
+            if not url.startswith(("https://", "http://")):
+                raise Skippable(f"{self.about.title} has the file at an address that is not requested.")
             file = self._client_of(guarded=True).get(url)
         except (fetch_guard.BlockedAddress, httpx.InvalidURL) as error:
-            raise Skippable(f"{self.about.title} redirects the file to an address that is not requested.") from error
+            raise Skippable(f"{self.about.title} has the file at an address that is not requested.") from error
         if trouble := responses.transient_error(self.about.title, file.status_code, file.headers):
             raise trouble
         if file.status_code != 200:  # another host says nothing about the credentials
-            raise Skippable(f"The address to which {self.about.title} redirects the file answers {file.status_code}.")
+            raise Skippable(f"The address at which {self.about.title} has the file answers {file.status_code}.")
         return file
 
     def _client(self, site: Site) -> httpx.Client:
@@ -229,8 +252,9 @@ class Service:
             raise RateLimited(BUSY_SECONDS)
         if error in names.retired:
             raise Refused("", title=title, status=answer.status_code, words=error).retire()
-        if error in names.missing:
-            return httpx.Response(404, request=answer.request, json={"error": error})
+        if error in (*names.missing, *names.expired):
+            status = 404 if error in names.missing else 410
+            return httpx.Response(status, request=answer.request, json={"error": error})
         reason = error if error.isidentifier() else "it names no reason"
         message = f"{title} refuses the request: {reason}. {self.about.remedies.get(error, '')}".rstrip()
         raise Refused(message, title=title, words=error)
@@ -243,6 +267,13 @@ class Service:
             raise RateLimited(seconds)
         if error := responses.transient_error(self.about.title, status, answer.headers):
             raise error
+
+
+def _find_budget(config: Mapping[str, Any]) -> str:
+    """Return the name of a credential's rate budget; "" for a connection's own."""
+    # Vendors count requests by credential; the tokens of a person's authorization change.
+    credentials = {} if "grant" in config else config.get("credentials") or {}
+    return hashlib.sha256(json.dumps(credentials, sort_keys=True).encode()).hexdigest() if credentials else ""
 
 
 def _is_refused(about: Description, answer: httpx.Response) -> bool:
@@ -301,7 +332,7 @@ def open_site(name: str, about: Description, url: str, settings: Settings) -> Si
     """Read a connection's URL; None for no edition of the service."""
     if (parsed := about.find_edition(url)) is None:
         return None
-    edition, location = parsed
+    edition, location = parsed[0], {**about.queries, **parsed[1]}
     base, endpoint = fill_address(edition.api, location), settings.endpoints.get(name)
     configured = sessions.base_url(endpoint, "")
     if edition.api.startswith("{"):

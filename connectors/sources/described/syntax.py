@@ -15,7 +15,7 @@ from connectors.sources.described.description import Description
 _PATTERNS: Final = {"keep", "when", "active", "patterns"}
 """Fields with patterns, or with mappings to patterns."""
 _EXPRESSIONS: Final = {"fields", "properties", "reread_by", "by", "created", "parent", "time", "item_name", "version"}
-"""Fields with expressions, or with mappings to expressions, where a `|` tells them from names."""
+"""Fields with expressions, or with mappings to expressions, where a `|` distinguishes them from names."""
 
 
 def check_syntax(about: Description) -> None:

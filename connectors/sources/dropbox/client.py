@@ -38,10 +38,29 @@ MAX_ERROR_BYTES = 16 * 1024
 
 
 @dataclass(frozen=True, slots=True)
+class TeamSpace:
+    """Namespace of a team, read as one of its members or as an administrator. `is_shared`: a folder of several."""
+
+    namespace_id: str
+    member_id: str
+    team_id: str
+    is_admin: bool
+    is_shared: bool
+
+    def select(self, team: Any) -> Any:
+        """Return the SDK's client of the member, at the namespace's root."""
+        from dropbox.common import PathRoot
+
+        client = (team.as_admin if self.is_admin else team.as_user)(self.member_id)
+        return client.with_path_root(PathRoot.namespace_id(self.namespace_id))
+
+
+@dataclass(frozen=True, slots=True)
 class DropboxSession:
-    """Dropbox for the connections of one app. Thread-safe."""
+    """Dropbox for the connections of one app, or for a namespace of a team. Thread-safe."""
 
     endpoint: Endpoint | None
+    space: TeamSpace | None = None
     _roots: dict[str, str | None] = field(default_factory=dict)
     _teams: dict[str, str | None] = field(default_factory=dict)
     _lock: Lock = field(default_factory=Lock)
@@ -51,25 +70,47 @@ class DropboxSession:
         # A 409 reaches `request` as the SDK's ApiError.
         return SERVICE_POLICY.call(tokens, lambda token: self._call_once(tokens.connection_id, token, request))
 
+    def call_team(self, tokens: TokenSource, request: Callable[[Any], ResultT]) -> ResultT:
+        """Call `request` with the SDK's client of a team."""
+
+        def call(token: str) -> ResultT:
+            with _translated_errors():
+                return request(self._open(token, is_team=True))
+
+        return SERVICE_POLICY.call(tokens, call)
+
     def team_id(self, tokens: TokenSource) -> str | None:
         """Return the id of the account's team, None without one; known after the first request."""
-        return self._teams.get(tokens.connection_id)
+        return self.space.team_id if self.space else self._teams.get(tokens.connection_id)
 
-    def _call_once(self, connection_id: str, token: str, request: Callable[[Any], ResultT]) -> ResultT:
+    def holds(self, metadata: Any) -> bool:
+        """Return True for a file of the namespace; its folders of several people are namespaces themselves."""
+        if self.space is None:
+            return True
+        shared_id = metadata.sharing_info.parent_shared_folder_id if metadata.sharing_info else None
+        return bool(shared_id == (self.space.namespace_id if self.space.is_shared else None))
+
+    def _open(self, token: str, *, is_team: bool = False) -> Any:
         import dropbox
-        from dropbox.exceptions import PathRootError
 
-        client = dropbox.Dropbox(
+        return (dropbox.DropboxTeam if is_team else dropbox.Dropbox)(
             token,
             max_retries_on_error=0,
             max_retries_on_rate_limit=0,
             session=_session(self.endpoint),
             timeout=READ_SECONDS,
         )
+
+    def _call_once(self, connection_id: str, token: str, request: Callable[[Any], ResultT]) -> ResultT:
+        from dropbox.exceptions import PathRootError
+
+        client = self._open(token, is_team=self.space is not None)
         with _translated_errors():
             try:
-                return request(self._with_root(connection_id, client))
+                return request(self.space.select(client) if self.space else self._with_root(connection_id, client))
             except PathRootError as error:
+                if self.space:
+                    raise SpaceClosed from error
                 self._roots[connection_id] = _current_root(error.error)
             return request(self._with_root(connection_id, client))
 
@@ -146,6 +187,8 @@ def _read_error(answer: requests.Response) -> bytes:
 def _error_of_status(status: int, headers: Mapping[str, str], body: bytes) -> Exception:
     if status == 401 and b"missing_scope" in body:
         return MissingScope(_PERMISSIONS_MESSAGE)
+    if (status == 401 and any(tag in body for tag in _SELECTION_TAGS)) or (status == 400 and b"select_" in body):
+        return SpaceClosed()
     if status == 401 or (status == 400 and b"access token" in body):
         return Unauthorized()
     if status == 400 and b"cursor" in body:
@@ -158,13 +201,24 @@ def _error_of_status(status: int, headers: Mapping[str, str], body: bytes) -> Ex
 
 
 _PERMISSIONS_MESSAGE = (
-    f"{SERVICE_TITLE} does not take the request: allow account_info.read, files.metadata.read and files.content.read"
+    f"{SERVICE_TITLE} does not accept the request: allow account_info.read, files.metadata.read and files.content.read"
     " among the app's permissions there, and authorize the connection again."
 )
 
 
 class MissingScope(Fatal):
     """The authorization lacks a permission of a route."""
+
+
+class SpaceClosed(Skippable):
+    """Dropbox does not let the app act for the member, or read the namespace."""
+
+    def __init__(self) -> None:
+        super().__init__(f"{SERVICE_TITLE} does not open this folder of the team now.")
+
+
+# The token is good, the selected member is not.
+_SELECTION_TAGS = (b"invalid_select_user", b"invalid_select_admin", b"user_suspended")
 
 
 class CursorExpired(Exception):

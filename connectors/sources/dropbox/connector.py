@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any, Final
 
 from connectors.http import oauth
-from connectors.http.oauth import Auth, OAuth, Service
+from connectors.http.oauth import Auth, Service
 from connectors.sources.dropbox import INFO, files, listing, sharing
 from connectors.sources.dropbox.client import DropboxSession
 from retrieval.errors import Skippable
-from retrieval.ports import FolderEntry, FolderPage, Page, RawContent, SourceAccess, SourceItem, TokenSource
+from retrieval.ports import Authorizer, FolderEntry, FolderPage, Page, RawContent, SourceAccess, SourceItem, TokenSource
 from retrieval.settings import Settings
 from retrieval.sync_filter import SYNC_EVERYTHING, SyncFilter
 
@@ -31,16 +31,17 @@ def list_folder(client: DropboxSession, tokens: TokenSource, parent: str | None,
         try:
             if cursor is not None:
                 return sdk.files_list_folder_continue(cursor)
-            return sdk.files_list_folder(parent or "", include_mounted_folders=True, limit=FOLDER_PAGE_SIZE)
+            has_mounts = client.space is None
+            return sdk.files_list_folder(parent or "", include_mounted_folders=has_mounts, limit=FOLDER_PAGE_SIZE)
         except (ApiError, ValidationError) as error:
             raise Skippable(FOLDER_MISSING_MESSAGE) from error
 
     answer = client.call(tokens, request)
-    entries = [entry for metadata in answer.entries if (entry := _entry(metadata)) is not None]
+    entries = [entry for metadata in answer.entries if (entry := _folder_entry(metadata)) is not None]
     return FolderPage(entries, answer.cursor if answer.has_more else None)
 
 
-def _entry(metadata: Any) -> FolderEntry | None:
+def _folder_entry(metadata: Any) -> FolderEntry | None:
     """Convert metadata to an entry; None for deleted or unsupported items."""
     # Dropbox does not report whether a folder is empty.
     from dropbox.files import FileMetadata, FolderMetadata
@@ -111,7 +112,7 @@ def make(app: Mapping[str, Any], settings: Settings) -> Dropbox:
 class Dropbox:
     """`Connector` of Dropbox."""
 
-    authorizer: OAuth
+    authorizer: Authorizer
     client: DropboxSession
     max_file_bytes: int
     choice: SyncFilter = SYNC_EVERYTHING
@@ -136,4 +137,4 @@ class Dropbox:
         return files.current_version(self.client, tokens, external_id)
 
     def is_deleted(self, tokens: TokenSource, external_id: str) -> bool:
-        return files.is_gone(self.client, tokens, external_id)
+        return files.is_deleted(self.client, tokens, external_id)

@@ -84,14 +84,15 @@ def current_version(client: DropboxSession, tokens: TokenSource, external_id: st
     return client.call(tokens, request)
 
 
-def is_gone(client: DropboxSession, tokens: TokenSource, external_id: str) -> bool:
+def is_deleted(client: DropboxSession, tokens: TokenSource, external_id: str) -> bool:
     """Return True for a file that is deleted or in a left shared folder."""
 
     def request(sdk: Any) -> bool:
         from dropbox.exceptions import ApiError
 
         try:
-            return bool(sdk.files_get_metadata(external_id).path_lower is None)
+            metadata = sdk.files_get_metadata(external_id)
+            return metadata.path_lower is None or not client.holds(metadata)
         except ApiError as error:
             return _lookup_reason(error.error) == "not_found"
 

@@ -65,6 +65,10 @@ class DropboxCursor:
         return json.dumps(asdict(self))
 
 
+class ListingRefused(Fatal):
+    """Dropbox does not list the files."""
+
+
 def list_changes(client: DropboxSession, tokens: TokenSource, cursor: str | None) -> Iterator[Page[SourceItem]]:
     """Implement `Connector.iter_changes`."""
     position, starts, empty, seen_cursors = DropboxCursor.parse(cursor), 0, 0, set[str]()
@@ -92,7 +96,7 @@ def _read_page(
     """Return the next page and position; None if a full listing is necessary."""
     since = time.time() if cursor.at is None else cursor.since
     try:
-        answer = client.call(tokens, lambda sdk: _request_page(sdk, cursor))
+        answer = client.call(tokens, lambda sdk: _request_page(sdk, cursor, has_mounts=client.space is None))
     except CursorExpired:
         return None
     paths = _changed_paths(answer.entries, cursor)
@@ -109,17 +113,17 @@ def _read_page(
     return replace(page, cursor=str(saved), done=done, whole=done and cursor.whole), next_position
 
 
-def _request_page(sdk: Any, cursor: DropboxCursor) -> Any:
+def _request_page(sdk: Any, cursor: DropboxCursor, *, has_mounts: bool) -> Any:
     from dropbox.exceptions import ApiError
 
     try:
         if cursor.at is not None:
             return sdk.files_list_folder_continue(cursor.at)
-        return sdk.files_list_folder("", recursive=True, include_mounted_folders=True, limit=ENTRIES_PER_PAGE)
+        return sdk.files_list_folder("", recursive=True, include_mounted_folders=has_mounts, limit=ENTRIES_PER_PAGE)
     except ApiError as error:
         if cursor.at is not None and error.error.is_reset():
             raise CursorExpired from error
-        raise Fatal("Dropbox refuses to list this account's files.") from error
+        raise ListingRefused("Dropbox refuses to list this account's files.") from error
 
 
 def _make_page(entries: Sequence[Any], deleted_ids: set[str]) -> Page[SourceItem]:
@@ -156,8 +160,8 @@ def _deleted_ids(client: DropboxSession, tokens: TokenSource, paths: Mapping[str
     def ids_at(path: str) -> set[str]:
         return client.call(tokens, lambda sdk: _file_ids_at(sdk, path))
 
-    def is_gone(external_id: str) -> bool:
-        return files.is_gone(client, tokens, external_id)
+    def is_deleted(external_id: str) -> bool:
+        return files.is_deleted(client, tokens, external_id)
 
     if not paths:
         return set()
@@ -169,7 +173,7 @@ def _deleted_ids(client: DropboxSession, tokens: TokenSource, paths: Mapping[str
             set().union(*(ids - {current_id} for ids, current_id in zip(ids_by_path, paths.values(), strict=True)))
         )
         return {
-            file_id for file_id, is_deleted in zip(former_ids, pool.map(is_gone, former_ids), strict=True) if is_deleted
+            file_id for file_id, deleted in zip(former_ids, pool.map(is_deleted, former_ids), strict=True) if deleted
         }
 
 

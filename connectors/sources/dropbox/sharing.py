@@ -18,14 +18,14 @@ if TYPE_CHECKING:
     from retrieval.ports import TokenSource
 
 SHARING_SCOPE: Final = "sharing.read"
-ACCESS_CLOSED_MESSAGE: Final = "Dropbox does not tell the connected account who may see this file."
+ACCESS_CLOSED_MESSAGE: Final = "Dropbox does not show the connected account who may see this file."
 SCOPE_MISSING_MESSAGE: Final = (
-    f"Dropbox does not tell who may see this file: allow {SHARING_SCOPE} among the app's permissions there, and"
+    f"Dropbox does not show who may see this file: allow {SHARING_SCOPE} among the app's permissions there, and"
     " authorize the connection again."
 )
 # Group of a link for the account's whole team. A file of another team is open to unknown people there.
 TEAM_GROUP: Final = "dropbox:team"
-ACCESS_UNREADABLE_MESSAGE: Final = "Dropbox's answer does not tell who may see this file."
+ACCESS_UNREADABLE_MESSAGE: Final = "Dropbox's answer does not contain who may see this file."
 MEMBERS_PER_PAGE: Final = 300
 # The SDK's tests for access levels that show a file; `traverse`, `no_access` and unknown levels do not.
 _READER_TESTS: Final = ("is_owner", "is_editor", "is_viewer", "is_viewer_no_comment")

@@ -42,10 +42,19 @@ class Drive:
     pool: HttpPool
     tokens: TokenSource
 
-    def list_shared_drives(self) -> dict[str, str]:
-        """Return names by id of the account's shared drives."""
-        answers = iterate_pages(self._list_drives_page)
+    def list_shared_drives(self, *, admin: bool = False) -> dict[str, str]:
+        """Return names by id of the account's shared drives; `admin`: of all in the organization."""
+        answers = iterate_pages(lambda page: self._list_drives_page(page, admin=admin))
         return {shared_drive["id"]: shared_drive["name"] for answer in answers for shared_drive in answer["drives"]}
+
+    def read_shared_drive(self, drive_id: str) -> str:
+        """Return the name of a shared drive, for an administrator. NotFound if it is missing."""
+
+        def send(token: str) -> str:
+            request = {"driveId": drive_id, "useDomainAdminAccess": True, "fields": "id,name"}
+            return str(self.pool.send(token, lambda drive: drive.drives.get(**request)).get("name"))
+
+        return SERVICE_POLICY.call(self.tokens, send)
 
     def read_start_token(self, log: str) -> str:
         """Return the token for future changes of a shared drive, or for "" of the account."""
@@ -103,14 +112,19 @@ class Drive:
 
         return SERVICE_POLICY.call(self.tokens, send)
 
-    def list_permissions(self, file_id: str, page: str | None) -> Answer:
-        """Return a page of a file's permissions, including inherited ones."""
+    def list_permissions(self, file_id: str, page: str | None, *, admin: bool = False) -> Answer:
+        """Return a page of a file's permissions, including inherited ones; `admin`: of any shared drive."""
         permission_fields = "id,type,emailAddress,domain,role,deleted,view,expirationTime,inheritedPermissionsDisabled"
         fields = f"nextPageToken,permissions({permission_fields},permissionDetails(inherited))"
         return self._list(
             "permissions",
             lambda drive: drive.permissions.list(
-                fileId=file_id, pageSize=100, pageToken=page, supportsAllDrives=True, fields=fields
+                fileId=file_id,
+                pageSize=100,
+                pageToken=page,
+                supportsAllDrives=True,
+                useDomainAdminAccess=admin or None,
+                fields=fields,
             ),
             part=True,
         )
@@ -148,11 +162,10 @@ class Drive:
 
         SERVICE_POLICY.call(self.tokens, send)
 
-    def _list_drives_page(self, page: str | None) -> Answer:
-        fields = "nextPageToken,drives(id,name)"
-        return self._list(
-            "drives", lambda drive: drive.drives.list(pageSize=DRIVES_PER_PAGE, pageToken=page, fields=fields)
-        )
+    def _list_drives_page(self, page: str | None, *, admin: bool) -> Answer:
+        request = {"pageSize": DRIVES_PER_PAGE, "pageToken": page, "fields": "nextPageToken,drives(id,name)"}
+        request |= {"useDomainAdminAccess": True} if admin else {}
+        return self._list("drives", lambda drive: drive.drives.list(**request), part=admin)
 
     def _list(self, collection: str, build_request: RequestBuilder, *, part: bool = False) -> Answer:
         """Return a page of a collection. CursorExpired for an unknown token or drive; Forbidden for a `part`, a

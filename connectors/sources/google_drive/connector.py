@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from connectors.http import oauth
 from connectors.http.oauth import OAuth, Service
+from connectors.organization import PartUnavailable
 from connectors.sources.google_drive import INFO, transport
 from connectors.sources.google_drive.client import Drive, iterate_pages
 from retrieval.errors import ItemMissing, Skippable
@@ -23,14 +24,16 @@ from retrieval.ports import FolderPage, Page, RawContent, SourceAccess, SourceIt
 from retrieval.settings import Settings
 
 if TYPE_CHECKING:
+    from connectors.sources.google_drive.listing import DrivePart
     from connectors.sources.google_drive.transport import HttpPool
+    from retrieval.ports import Authorizer
 
 
 ACCESS_CLOSED_MESSAGE: Final = (
-    "Google Drive does not tell the connected account who may see this file: let it share the file (Editor), or connect"
+    "Google Drive does not show the connected account who may see this file: let it share the file (Editor), or connect"
     " an account that may."
 )
-ACCESS_UNREADABLE_MESSAGE: Final = "Google Drive's answer does not tell who may see this file."
+ACCESS_UNREADABLE_MESSAGE: Final = "Google Drive's answer does not contain who may see this file."
 # Roles that show a file; an unknown role grants nothing.
 _READER_ROLES: Final = frozenset({"owner", "organizer", "fileOrganizer", "writer", "commenter", "reader"})
 # Roles that show a file despite `inheritedPermissionsDisabled`.
@@ -155,32 +158,51 @@ def _id_token_subject(answer: Mapping[str, Any]) -> str | None:
 class GoogleDrive:
     """`Connector` of Google Drive. The SDK is loaded with the first request."""
 
-    def __init__(self, authorizer: OAuth, settings: Settings) -> None:
+    def __init__(
+        self,
+        authorizer: Authorizer,
+        settings: Settings,
+        part: DrivePart | None = None,
+        pool: HttpPool | None = None,
+    ) -> None:
         self.authorizer = authorizer
         self._settings = settings
-        self._pool: HttpPool | None = None
+        self._part = part
+        self._pool = pool
         self._lock = Lock()
+
+    def with_part(self, part: DrivePart) -> GoogleDrive:
+        """Return the connector of a part of an organization, over the same clients."""
+        return GoogleDrive(self.authorizer, self._settings, part, self._open_pool())
 
     def iter_changes(self, tokens: TokenSource, cursor: str | None) -> Iterator[Page[SourceItem]]:
         from connectors.sources.google_drive.listing import DriveListing
 
-        return DriveListing(self._make_drive(tokens)).pages(cursor)
+        listing = DriveListing(self.make_drive(tokens), self._part)
+        try:
+            yield from listing.pages(cursor)
+        except transport.AppsForbidden as error:
+            if self._part is None:
+                raise
+            raise PartUnavailable from error
 
     def browse(self, tokens: TokenSource, parent: str | None, cursor: str | None) -> FolderPage:
         from connectors.sources.google_drive import files
 
-        return files.list_folder(self._make_drive(tokens), parent, cursor)
+        if self._part is not None:
+            parent = parent or self._part.log or "root"
+        return files.list_folder(self.make_drive(tokens), parent, cursor)
 
     def access(self, tokens: TokenSource, external_id: str) -> SourceAccess:
 
-        return read_access(self._make_drive(tokens), external_id)
+        return read_access(self.make_drive(tokens), external_id)
 
     def version(self, tokens: TokenSource, external_id: str) -> str:
         from connectors.sources.google_drive import files
 
         try:
             return files.file_version(
-                self._make_drive(tokens).read_file(external_id, "id,md5Checksum,headRevisionId,modifiedTime")
+                self.make_drive(tokens).read_file(external_id, "id,md5Checksum,headRevisionId,modifiedTime")
             )
         except Skippable:
             return ""
@@ -188,23 +210,29 @@ class GoogleDrive:
     def fetch(self, tokens: TokenSource, item: SourceItem, to: Path) -> RawContent | None:
         from connectors.sources.google_drive import files
 
-        return files.fetch_content(self._make_drive(tokens), item.external_id, to, self._settings.max_file_bytes)
+        return files.fetch_content(self.make_drive(tokens), item.external_id, to, self._settings.max_file_bytes)
 
     def is_deleted(self, tokens: TokenSource, external_id: str) -> bool:
         from connectors.sources.google_drive.transport import NotFound
 
         try:
-            return bool(self._make_drive(tokens).read_file(external_id, "id,trashed").get("trashed"))
+            file = self.make_drive(tokens).read_file(external_id, "id,trashed,driveId,ownedByMe")
+            return bool(file.get("trashed")) or (self._part is not None and not self._part.holds(file))
         except NotFound:
             return True
         except Skippable:
             return False
 
-    def _make_drive(self, tokens: TokenSource) -> Drive:
+    def make_drive(self, tokens: TokenSource) -> Drive:
+        """Return the requests of an account."""
         from connectors.sources.google_drive.client import Drive
+
+        return Drive(self._open_pool(), tokens)
+
+    def _open_pool(self) -> HttpPool:
         from connectors.sources.google_drive.transport import HttpPool
 
         with self._lock:
             if self._pool is None:
                 self._pool = HttpPool(self._settings.endpoints.get("GOOGLE_DRIVE"))
-        return Drive(self._pool, tokens)
+            return self._pool

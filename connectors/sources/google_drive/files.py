@@ -177,7 +177,7 @@ class Folders:
         self._root: str | None = None
         self._single_requests = 0
         self.foreign: dict[str, None] = {}
-        """Folders of somebody else, in the order in which they were told of."""
+        """Folders of other owners, in the order of their first mention."""
 
     @property
     def root_id(self) -> str:

@@ -95,6 +95,7 @@ class DriveCursor:
 
 
 FILES_QUERY: Final = f"trashed = false and mimeType != '{files.FOLDER_TYPE}'"
+OWN_FILES_QUERY: Final = f"{FILES_QUERY} and 'me' in owners"
 # Age of the last full listing, in days, after which everything is listed again.
 FULL_LISTING_DAYS: Final = 7
 # Consecutive empty pages before a listing counts as endless.
@@ -115,11 +116,24 @@ class ListedPage:
         self.items.append(SourceItem(file_id, "", deleted=True))
 
 
-class DriveListing:
-    """One listing, for one thread."""
+@dataclass(frozen=True, slots=True)
+class DrivePart:
+    """Part of an organization: the shared drive `log`, or for "" the files that an account owns."""
 
-    def __init__(self, drive: Drive) -> None:
+    log: str
+    name: str = ""
+
+    def holds(self, file: Mapping[str, Any]) -> bool:
+        """Check for a file of this part, by its `driveId` and `ownedByMe`."""
+        return file.get("driveId") == self.log if self.log else file.get("ownedByMe") is True
+
+
+class DriveListing:
+    """One listing, for one thread; of everything that the account sees, or of a `part`."""
+
+    def __init__(self, drive: Drive, part: DrivePart | None = None) -> None:
         self._drive = drive
+        self._part = part
         self._shared_drives: dict[str, str] = {}
         self._folders = Folders(drive, self._shared_drives)
         self._shortcut_targets: dict[str, Answer | None] = {}
@@ -180,7 +194,7 @@ class DriveListing:
     def _start(self, state: DriveCursor | None) -> DriveCursor:
         if state is None:
             return self._start_full()
-        self._shared_drives.update(self._drive.list_shared_drives())
+        self._shared_drives.update(self._list_shared_drives())
         if state.steps:
             return state
         if state.tokens.keys() - {""} - self._shared_drives.keys() or _today() - state.day >= FULL_LISTING_DAYS:
@@ -196,9 +210,18 @@ class DriveListing:
         self._seen_pages.clear()
         self._shared_drives.clear()
         self._skipped.clear()
-        self._shared_drives.update(self._drive.list_shared_drives())
-        tokens = self._start_tokens(["", *self._shared_drives])
+        self._shared_drives.update(self._list_shared_drives())
+        tokens = self._start_tokens(["", *self._shared_drives] if self._part is None else [self._part.log])
         return DriveCursor(tokens, [Step("files", log) for log in tokens], _today(), whole=not self._skipped)
+
+    def _list_shared_drives(self) -> dict[str, str]:
+        if self._part is None:
+            return self._drive.list_shared_drives()
+        return {self._part.log: self._part.name} if self._part.log else {}
+
+    def _is_elsewhere(self, file: Mapping[str, Any]) -> bool:
+        """Check for a file of another part."""
+        return self._part is not None and not self._part.holds(file)
 
     def _start_tokens(self, logs: Sequence[str]) -> dict[str, str]:
         """Read the start tokens of the logs; the next listing retries a shared drive without one."""
@@ -216,13 +239,14 @@ class DriveListing:
 
     def _list_files(self, state: DriveCursor, step: Step) -> ListedPage:
         self._folders.load_all(step.log)
-        answer = self._drive.list_files(FILES_QUERY, step.log, state.page)
+        query = OWN_FILES_QUERY if self._part is not None and not step.log else FILES_QUERY
+        answer = self._drive.list_files(query, step.log, state.page)
         page = ListedPage(answer.get("nextPageToken") or None)
         for file in answer["files"]:
             if step.log or file.get("driveId") not in self._shared_drives:  # a shared drive lists its own
                 self._listed_ids.add(file["id"])
                 self._add_item(state, file, page)
-        if not step.log and page.next is None:
+        if not step.log and page.next is None and self._part is None:
             for folder in self._folders.foreign:
                 self._queue_foreign_folder(state, folder, page)
         return page
@@ -256,7 +280,7 @@ class DriveListing:
                 self._queue_folder(state, file, "trash" if is_gone else step.kind, page)
             elif is_gone:
                 page.add_deleted(file["id"])
-            elif file["id"] not in self._listed_ids:
+            elif file["id"] not in self._listed_ids and not self._is_elsewhere(file):
                 self._add_item(state, file, page)
         return page
 
@@ -289,7 +313,7 @@ class DriveListing:
         """Handle a change; without a file, or in the trash, the item is deleted."""
         if file and file["mimeType"] == files.FOLDER_TYPE:
             self._add_folder_change(state, file, page)
-        elif not file or file.get("trashed"):
+        elif not file or file.get("trashed") or self._is_elsewhere(file):
             page.add_deleted(file_id)
         else:
             self._add_item(state, file, page)
@@ -304,7 +328,8 @@ class DriveListing:
             if not state.update_mark(folder["id"], mark):
                 return
             if self._folders.is_foreign(folder):
-                self._queue_foreign_folder(state, folder["id"], page)
+                if self._part is None:
+                    self._queue_foreign_folder(state, folder["id"], page)
             else:
                 self._queue_folder(state, folder, "folder", page)
 
@@ -316,9 +341,11 @@ class DriveListing:
 
     def _add_item(self, state: DriveCursor, file: Mapping[str, Any], page: ListedPage) -> None:
         """Add an item, or a count of a skipped one, to the page."""
-        # Folders are neither; a shortcut stands for its target.
+        # Folders are neither; a shortcut stands for its target, which an organization lists in its own part.
         target: Mapping[str, Any] | None = file
         reason = ""
+        if file["mimeType"] == files.SHORTCUT_TYPE and self._part is not None:
+            return
         if file["mimeType"] == files.SHORTCUT_TYPE:
             target, reason = self._read_target(file)
             if target is not None and self._folders.is_foreign(target) and target["mimeType"] == files.FOLDER_TYPE:

@@ -56,6 +56,10 @@ class TooLarge(Skippable):
     """Document beyond the 10 MB of a direct export."""
 
 
+class AppsForbidden(Fatal):
+    """Apps may not read the account's files."""
+
+
 class Unsupported(Skippable):
     """The request cannot be served: an unavailable export format, or an invalid token."""
 
@@ -112,7 +116,7 @@ def _error_of_reason(status: int, reason: str) -> Exception:
     if reason == _TOO_LARGE_REASON:
         return TooLarge("Google exports at most 10 MB of a document: split it into smaller ones.")
     if reason in _FATAL_MESSAGES:
-        return Fatal(_FATAL_MESSAGES[reason])
+        return (AppsForbidden if reason == "domainPolicy" else Fatal)(_FATAL_MESSAGES[reason])
     if reason in _SKIPPABLE_MESSAGES:
         return Skippable(_SKIPPABLE_MESSAGES[reason])
     if status == 403:
@@ -134,6 +138,7 @@ def _error_reason(content: bytes) -> str | None:
 
 
 BASE_URL: Final = "https://www.googleapis.com"
+DIRECTORY_URL: Final = "https://admin.googleapis.com"
 SERVICE_PATH: Final = "/drive/v3/"
 # Longest pause between two bytes of an answer.
 READ_SECONDS: Final = 60.0
@@ -155,17 +160,26 @@ class Service:
     permissions: Any
 
 
-# Builder of one of the SDK's requests.
-RequestBuilder = Callable[[Service], Any]
+# Builder of one of the SDK's requests, from a Service or Directory.
+RequestBuilder = Callable[[Any], Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Directory:
+    """The SDK's resources of a Google Workspace."""
+
+    users: Any
+    members: Any
 
 
 class HttpPool:
-    """Pool of HTTP clients to one address. Fatal for unreadable certificates."""
+    """Pool of HTTP clients to one address, of Drive or of the `directory`. Fatal for unreadable certificates."""
 
-    def __init__(self, endpoint: Endpoint | None) -> None:
-        root = sessions.base_url(endpoint, BASE_URL)
+    def __init__(self, endpoint: Endpoint | None, *, directory: bool = False) -> None:
+        root = sessions.base_url(endpoint, DIRECTORY_URL if directory else BASE_URL)
         self.origin = root.removesuffix(SERVICE_PATH.rstrip("/"))
-        self._base = self.origin + SERVICE_PATH
+        self._base = self.origin + ("/" if directory else SERVICE_PATH)
+        self._build = _build_directory if directory else _build_service
         self._endpoint = endpoint
         self._bundle = sessions.bundle_of(endpoint, "GOOGLE_DRIVE")
         self._idle: list[_PooledConnection] = []
@@ -178,7 +192,7 @@ class HttpPool:
     def send(self, token: str, build_request: RequestBuilder) -> dict[str, Any]:
         """Send the request and return the JSON object."""
         with self._borrow(token) as connection:
-            answer = build_request(_build_service(self._base)).execute(http=connection)
+            answer = build_request(self._build(self._base)).execute(http=connection)
             if not isinstance(answer, dict):
                 raise senseless_answer()
             return answer
@@ -311,10 +325,20 @@ class _PooledConnection(httplib2.Http):  # type: ignore[misc]
 @lru_cache(maxsize=8)
 def _build_service(base: str) -> Service:
     """Build the SDK's service from the description in its package."""
+    service = _build_api("drive", "v3", base)
+    return Service(service.files(), service.changes(), service.drives(), service.permissions())
+
+
+@lru_cache(maxsize=8)
+def _build_directory(base: str) -> Directory:
+    service = _build_api("admin", "directory_v1", base)
+    return Directory(service.users(), service.members())
+
+
+def _build_api(name: str, version: str, base: str) -> Any:
     logging.getLogger("googleapiclient").setLevel(logging.CRITICAL)  # it would log what the vendor says
     options = {"api_endpoint": base}
-    service = discovery.build("drive", "v3", http=httplib2.Http(), client_options=options, cache_discovery=False)
-    return Service(service.files(), service.changes(), service.drives(), service.permissions())
+    return discovery.build(name, version, http=httplib2.Http(), client_options=options, cache_discovery=False)
 
 
 def _close_all(connections: list[_PooledConnection]) -> None:

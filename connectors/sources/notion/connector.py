@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, ClassVar, Final, Literal
 
 from connectors.http import oauth
 from connectors.http.oauth import Auth, OAuth, Service
@@ -161,14 +161,14 @@ def _next_cursor(answer: Answer) -> str | None:
 
 
 ACCESS_CLOSED_MESSAGE: Final = (
-    "Notion does not tell the integration who is in the workspace: give it the capability to read users with their"
+    "Notion does not show the integration who is in the workspace: give it the capability to read users with their"
     " email addresses."
 )
 RETIRED_MESSAGE: Final = (
     "Notion no longer answers for items that it lists: its list of users is missing (404). Nothing was removed or"
     " hidden. Update the retrieval service."
 )
-ACCESS_UNREADABLE_MESSAGE: Final = "Notion's answer does not tell who is in the workspace."
+ACCESS_UNREADABLE_MESSAGE: Final = "Notion's answer does not contain who is in the workspace."
 
 
 def read_access(send: RequestSender) -> SourceAccess:
@@ -235,6 +235,7 @@ class Notion:
 
     # Notion has no list of changes: each listing names everything, and the time of edit is the version.
 
+    has_one_access_list: ClassVar[Literal[True]] = True
     authorizer: OAuth
     wire: NotionClient
     paths: Paths = field(default_factory=Paths)

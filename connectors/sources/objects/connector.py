@@ -60,6 +60,8 @@ def make(_app: Mapping[str, Any], settings: Settings) -> Objects:
 
 def read_config(config: Mapping[str, Any], settings: Settings) -> Tokens:
     """Check and return the `config` of a connection. ValueError as in `parse_location`."""
+    if "fullListingMinutes" in config:
+        raise ValueError("fullListingMinutes", "is not for storages: each listing of a storage is full")
     location = parse_location(config, settings)
     return Tokens(json.dumps(dict(config)), account=location.root + location.prefix)
 

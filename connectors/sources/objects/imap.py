@@ -1,6 +1,6 @@
 """Mailboxes over IMAP (RFC 3501): folders are listed by UID, and mails, which never change, are read in parts."""
 
-# A mail's key is its folder, the folder's UIDVALIDITY and its UID. CONDSTORE would add changes of flags alone;
+# A mail's key is its folder, the folder's UIDVALIDITY and its UID. CONDSTORE would only add changes of flags;
 # a listing, three requests for 1,000 mails, finds new and removed mails without it.
 
 from __future__ import annotations

@@ -193,7 +193,7 @@ class Sites:
         if answer.status == 200:
             return answer.body
         if answer.status not in GONE_STATUSES:
-            raise Retryable(f"{self.graph.title} does not say whether a site is there (status {answer.status}).")
+            raise Retryable(f"{self.graph.title} did not report whether a site exists (status {answer.status}).")
         return None
 
 

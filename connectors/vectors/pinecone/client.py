@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 # Limit of each step of a request.
 REQUEST_TIMEOUT_SECONDS = 30.0
 # Limit of an answer.
-MOST_BYTES = 64 * 2**20
+MAX_ANSWER_BYTES = 64 * 2**20
 
 
 class NotThere(Fatal):
@@ -85,7 +85,7 @@ class PineconeClient:
 
         sessions.quiet_loggers("pinecone")
         certificates = sessions.trusted_certificates(self._endpoint, "PINECONE")
-        route = Route(self._url, self._guard, verify=certificates, seconds=seconds, max_bytes=MOST_BYTES)
+        route = Route(self._url, self._guard, verify=certificates, seconds=seconds, max_bytes=MAX_ANSWER_BYTES)
         weakref.finalize(self, route.close)
         try:
             index = Index(host=route.url, api_key=self._key, additional_headers=route.headers, timeout=LIBRARY_SECONDS)

@@ -7,6 +7,7 @@ import re
 import ssl
 import threading
 import time
+import weakref
 import zlib
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -135,6 +136,7 @@ MAX_ATTEMPTS = 3
 SHORT_WAIT = 10.0
 _LATER = frozenset({408, 421, 425, 429})
 _MOVED = frozenset({301, 302, 303, 307, 308})
+_TEMPORARILY_MOVED = frozenset({302, 303, 307})
 # Characters that some redirects leave unencoded.
 _UNWRITTEN = re.compile(r"[\x00-\x20\x7f]")
 MAX_COOKIES = 50
@@ -152,11 +154,19 @@ class Fetched:
     headers: Mapping[str, str]
     size: int
     cut: bool = False
+    # After a redirect that may end (302, 303, 307).
+    is_temporary: bool = False
 
     @property
     def media_type(self) -> str:
         """Return the Content-Type with parameters."""
         return self.headers.get("content-type", "").strip()
+
+
+@dataclass(frozen=True, slots=True)
+class _Redirect:
+    status: int
+    target: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,6 +202,7 @@ class WebClient:
         self._manners = manners
         self._bounds = bounds
         self._transport = Transport(guarded)
+        weakref.finalize(self, self._transport.close)
 
     def get(self, url: str, into: BinaryIO, wish: FetchRequest | None = None) -> Fetched:
         """Fetch `url` into an empty file. Skippable for a permanent, Retryable for a temporary failure."""
@@ -216,6 +227,7 @@ class WebClient:
         if wish.cookies is None:
             wish = replace(wish, cookies=CookieJar())
         ends = time.monotonic() + bounds.seconds
+        is_temporary = False
         for _ in range(bounds.redirects + 1):
             url = _tidy(url)
             if wish.check:
@@ -224,16 +236,17 @@ class WebClient:
                 ends += waited
                 answer = self._one(url, into, wish, bounds.bytes, ends - time.monotonic())
             if isinstance(answer, Fetched):
-                return answer
-            url = _joined_url(url, answer)
+                return replace(answer, is_temporary=is_temporary)
+            is_temporary = is_temporary or answer.status in _TEMPORARILY_MOVED
+            url = _joined_url(url, answer.target)
         raise Skippable(f"The address leads to more than {bounds.redirects} redirects.")
 
-    def _one(self, url: str, into: BinaryIO, wish: FetchRequest, most: int, seconds: float) -> Fetched | str:
-        """Return the answer, or the target of a redirect."""
+    def _one(self, url: str, into: BinaryIO, wish: FetchRequest, most: int, seconds: float) -> Fetched | _Redirect:
+        """Return the answer, or a redirect."""
         with _explained(), self._answer(url, wish, seconds) as answer:
             headers = _joined(answer)
             if answer.status_code in _MOVED and "location" in headers:
-                return headers["location"]
+                return _Redirect(answer.status_code, headers["location"])
             self._refuse(answer.status_code, headers, urls.site_of(url))
             if answer.status_code in _NO_REST:
                 return Fetched(url, answer.status_code, headers, 0)

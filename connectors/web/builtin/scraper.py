@@ -91,7 +91,16 @@ def make_content(found: Fetched, url: str, options: ScrapeOptions, at: Path, *, 
         raise Skippable(f"The site answers {found.status} without a page.")
     media_type = detect_media_type(at, found.media_type)
     page = ScrapeOptions(options.include, options.exclude) if html.is_html(media_type) else None
-    return RawContent(at, url, media_type, found.size, version=content_version(found, url), page=page, url=found.url)
+    return RawContent(
+        at,
+        url,
+        media_type,
+        found.size,
+        version=content_version(found, url),
+        page=page,
+        url=found.url,
+        is_temporary=found.is_temporary,
+    )
 
 
 def detect_media_type(at: Path, named: str) -> str:

@@ -20,36 +20,39 @@ MAX_HOSTS = 256
 
 
 def probe_missing(scraper: Scraper, options: ScrapeOptions, url: str, to: Path) -> str:
-    """Fetch a missing page next to `url`; return `PageText.missing`, or "" for an error status."""
+    """Fetch a missing page next to `url`; return `PageText.masked`, or "" for an error status."""
     address = urljoin(url, f"{secrets.token_hex(8)}{PurePosixPath(urlsplit(url).path).suffix}")
     try:
         raw = scraper.fetch(address, options, to)
     except (Skippable, Retryable):
         return ""
     page = read_content(raw, page_key(raw.url or address)) if raw else None
-    return page.text.missing if page else ""
+    return page.text.masked if page else ""
 
 
 class ListedGates:
-    """Refuse the gates of listed pages; thread-safe, with one probe per host."""
+    """Refuse the gates of listed pages and mark their texts; thread-safe, with one probe per host."""
 
     def __init__(self, scraper: Scraper) -> None:
         self._scraper = scraper
         self._missing_by_host: dict[str, str] = {}
         self._lock = threading.Lock()
 
-    def refuse_gate(self, raw: RawContent | None, url: str, options: ScrapeOptions) -> RawContent | None:
-        """Return the content. Skippable for a sign-in page, or for the site's page for missing pages."""
+    def mark_text(self, raw: RawContent | None, url: str, options: ScrapeOptions) -> RawContent | None:
+        """Return the content with its main text's digest. Skippable for a sign-in page or an error page."""
         final = page_key(raw.url or url) if raw else ""
         page = read_content(raw, final) if raw else None
-        if page is None:
+        if raw is None or page is None:
             return raw
         text = page.text
         if text.signs_in and (text.certainly or final != page_key(url)):
             raise Skippable(web_pages.SIGN_IN_REASON)
-        if text.missing and text.missing == self._read_missing(final, options):
+        if text.says_missing and text.masked == self._read_missing(final, options):
             raise Skippable(web_pages.MISSING_REASON)
-        return raw
+        # Selectors may leave out what differs.
+        digest = "" if options.include else text.digest
+        marks = {web_pages.MAIN_TEXT_PROPERTY: digest, "canonicalUrl": page_key(page.about.canonical)}
+        return replace(raw, properties={**raw.properties, **{name: mark for name, mark in marks.items() if mark}})
 
     def _read_missing(self, url: str, options: ScrapeOptions) -> str:
         host = host_of(url)

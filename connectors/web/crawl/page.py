@@ -68,7 +68,7 @@ class Rules:
     def included(self, url: str) -> bool:
         return not self.include or any(part in url for part in self.include)
 
-    def by_robots(self, url: str) -> bool:
+    def allowed_by_robots(self, url: str) -> bool:
         """Check robots.txt. Retryable while robots.txt is unreadable."""
         return self.robots is None or self.robots.rules(url).allowed(url)
 
@@ -88,7 +88,7 @@ class Rules:
     def _require(self, reason: str, url: str) -> None:
         if reason not in ("", NOT_INCLUDED):
             raise Skippable(reason)
-        if not self.by_robots(url):
+        if not self.allowed_by_robots(url):
             raise Skippable(ROBOTS)
 
 
@@ -172,6 +172,6 @@ class FetchedPage:
 
     def mark(self) -> str:
         """Return the digest of the main text, or else of the bytes."""
-        if self.text.digest:
+        if self.text.digest and not (self.raw.page and self.raw.page.include):
             return f"text {self.text.digest}"
         return f"sha256 {hashlib.sha256(self.raw.path.read_bytes()).hexdigest()}"

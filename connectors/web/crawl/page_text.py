@@ -6,7 +6,7 @@ import hashlib
 import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
-from urllib.parse import unquote, urlsplit
+from urllib.parse import parse_qsl, unquote, unquote_plus, urlsplit
 
 from connectors.http import html
 
@@ -21,12 +21,24 @@ _UNREAD: Final = (
 _MAIN: Final = "main, [role=main]"
 # Most letters of a sign-in or error page, without forms.
 SHORT_LETTERS: Final = 400
+# With the words in its title or heading.
+TITLED_LETTERS: Final = 4000
+_SIGN_IN_FORM: Final = (
+    'input[type="password" i], input[autocomplete="username" i], form[action*="login" i], form[action*="signin" i],'
+    ' form[action*="sign-in" i], form[action*="sign_in" i]'
+)
 # Words of a title or heading.
 _SIGN_IN: Final = re.compile(
     r"\b(sign(ed)?[ -]?in|log(ged)?[ -]?[io]n|log into|authenticat\w+|password|anmeld\w+|einloggen"
     r"|passwort|connexion|connectez|identifi\w+"
     r"|iniciar sesi[oó]n|acceder|accedi|accesso|entrar|inloggen|logowanie|вход|войти)\b"
     r"|登录|ログイン|로그인",
+    re.IGNORECASE,
+)
+# Words of a text.
+_DEMAND: Final = re.compile(
+    r"\b(sign|log)(ged)?[ -]?in (to|before|first)\b|\b(please|must|(need|have) to) (be )?(sign|log)(ged)?[ -]?in\b"
+    r"|melden sie sich an|bitte (einloggen|anmelden)|connectez-vous|inicia sesi[oó]n|(accedi|entre) per|members only",
     re.IGNORECASE,
 )
 _MISSING: Final = re.compile(
@@ -55,20 +67,27 @@ _UNSTAMPED_LETTERS: Final = 40
 class PageText:
     """Digest of the main text, and signs of a sign-in or error page."""
 
-    # `certainly`: password field and sign-in words; `missing`: digest of an error page without the address.
-
     digest: str = ""
+    # Digest without the address, parts of it and numbers: equal for a gate at several addresses.
+    masked: str = ""
     signs_in: bool = False
+    # A form and words of a sign-in.
     certainly: bool = False
-    missing: str = ""
+    # Weaker signs, that count for a gate at several addresses.
+    demands_sign_in: bool = False
+    says_missing: bool = False
     is_titled_missing: bool = False
+    # Only frames, whose pages are read by themselves.
+    is_frameset: bool = False
 
 
 def read_text(parsed: LexborHTMLParser, title: str, url: str) -> PageText:
     """Read the main text of a page; removes other elements of `parsed`."""
     heading = " ".join([title, *(node.text() for node in parsed.css("h1"))])
+    has_frames = parsed.css_first("frameset frame[src]") is not None
     _drop(parsed, _AROUND)
-    password = parsed.css_first('input[type="password" i]') is not None
+    has_form = parsed.css_first(_SIGN_IN_FORM) is not None
+    has_password = parsed.css_first('input[type="password" i]') is not None
     _drop(parsed, _UNREAD)
     main = [node for node in html.select_elements(parsed, [_MAIN]) if _lines(node)]
     lines = [line for node in main or ([parsed.body] if parsed.body else []) for line in _lines(node)]
@@ -76,13 +95,17 @@ def read_text(parsed: LexborHTMLParser, title: str, url: str) -> PageText:
     letters = sum(map(str.isalnum, text))
     is_short = letters <= SHORT_LETTERS
     has_words = bool(_SIGN_IN.search(heading))
-    is_error = is_short and (says_missing(heading) or says_missing(text))
+    is_titled = letters <= TITLED_LETTERS
     return PageText(
         _digest(_without_stamps(lines)) if letters else "",
-        signs_in=is_short and (password or has_words),
-        certainly=is_short and password and (has_words or bool(_SIGN_IN.search(text))),
-        missing=_digest(_without_address(lines, url)) if is_error else "",
-        is_titled_missing=is_error and says_missing(heading),
+        _digest(_without_address(lines, url)) if letters else "",
+        signs_in=is_short and (has_password or has_words),
+        certainly=is_short and ((has_form and has_words) or (has_password and bool(_SIGN_IN.search(text)))),
+        demands_sign_in=(is_short and (has_words or bool(_DEMAND.search(text))))
+        or (is_titled and has_form and has_words),
+        says_missing=(is_short and says_missing(text)) or (is_titled and says_missing(heading)),
+        is_titled_missing=is_titled and says_missing(heading),
+        is_frameset=has_frames and not letters,
     )
 
 
@@ -119,11 +142,12 @@ def _is_stamp(lines: list[str], number: int, pattern: re.Pattern[str]) -> bool:
 def _without_address(lines: list[str], url: str) -> list[str]:
     """Mask the page's address, parts of the address and numbers."""
     parts = urlsplit(url)
-    path, query = unquote(parts.path), unquote(parts.query)
-    names = {url, parts.path, f"{parts.path}?{parts.query}", path, f"{path}?{query}", query, *path.split("/")}
-    masked = "\n".join(lines)
-    for name in sorted((name for name in names if len(name) > 1), key=len, reverse=True):
-        masked = masked.replace(name, "#")
+    path, query = unquote(parts.path), unquote_plus(parts.query)
+    names = {url, unquote(url), parts.path, f"{parts.path}?{parts.query}", path, f"{path}?{query}", query}
+    names |= {path.strip("/"), path.rstrip("/"), *path.split("/"), *(value for _, value in parse_qsl(parts.query))}
+    masked = "\n".join(lines).casefold()
+    for name in sorted((name.casefold() for name in names if len(name) > 1), key=len, reverse=True):
+        masked = re.sub(rf"(?<!\w){re.escape(name)}(?!\w)", "#", masked)
     return re.sub(r"\d+", "#", masked).split("\n")
 
 

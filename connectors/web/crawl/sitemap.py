@@ -37,7 +37,7 @@ log = structlog.get_logger(__name__)
 # Unpacked; the protocol's limit is 50 MB.
 MAX_BYTES = 64 * 1024 * 1024
 _READ_CHUNK_BYTES = 64 * 1024
-_MOST_TEXT = 4096
+_MAX_ELEMENT_CHARACTERS = 4096
 _LISTED = re.compile(r"https?://", re.IGNORECASE)
 _ROOTS = ("urlset", "sitemapindex")
 
@@ -68,7 +68,7 @@ class _Reader:
 
     def data(self, data: str) -> None:
         if len(self.path) > 1 and self.path[-1] in ("loc", "lastmod") and self.path[-2] in ("url", "sitemap"):
-            self.text[self.path[-1]] = (self.text.get(self.path[-1], "") + data)[:_MOST_TEXT]
+            self.text[self.path[-1]] = (self.text.get(self.path[-1], "") + data)[:_MAX_ELEMENT_CHARACTERS]
 
     def end(self, _name: str) -> None:
         ended = self.path.pop()
@@ -103,13 +103,13 @@ def _lines(pieces: Iterable[str]) -> Iterator[SitemapEntry]:
     remainder = ""
     for piece in pieces:
         *lines, remainder = (remainder + piece).replace("\r", "\n").split("\n")
-        remainder = remainder[:_MOST_TEXT]
+        remainder = remainder[:_MAX_ELEMENT_CHARACTERS]
         yield from _listed(lines)
     yield from _listed([remainder])
 
 
 def _listed(lines: Iterable[str]) -> Iterator[SitemapEntry]:
-    addresses = (line.strip()[:_MOST_TEXT] for line in lines)
+    addresses = (line.strip()[:_MAX_ELEMENT_CHARACTERS] for line in lines)
     return (SitemapEntry(address, "", index=False) for address in addresses if address)
 
 
@@ -156,7 +156,7 @@ def _pieces(file: Path) -> Iterator[bytes]:
 
 
 PIECE_ENTRIES = 500
-MOST_FILES = 1000
+MAX_SITEMAP_FILES = 1000
 BOUNDS = Bounds(bytes=MAX_BYTES, seconds=120)
 OTHER_SITEMAP = "ingest the sitemap of that host."
 MALFORMED = "Its address cannot be read."
@@ -229,16 +229,18 @@ class Sitemap:
         """Fetch a page; None if unchanged."""
         rules = Rules.of(request.config, self._robots)
         rules.widen(item.external_id)
-        if not rules.by_robots(item.external_id):
+        if not rules.allowed_by_robots(item.external_id):
             raise Skippable(ROBOTS)
         options = replace(ScrapeOptions.of(request.config), check=rules.check)
         raw = self._scraper.fetch(item.external_id, options, to, known_version=item.version)
-        return self._gates.refuse_gate(raw, item.external_id, options)
+        return self._gates.mark_text(raw, item.external_id, options)
 
     def iter_pages(self, start: str, rules: Rules) -> Iterator[str]:
         """Yield the addresses of pages; "" for an unreadable sitemap."""
+        # A sitemap may lie on another host; the pages of that host are not the site's.
+        sitemap_rules = replace(rules, hosts=set(rules.hosts))
         try:
-            for entry, error in self._entries(start, rules):
+            for entry, error in self._entries(start, sitemap_rules):
                 if error or not _refusal(rules, page_key(entry.url)):
                     yield "" if error else page_key(entry.url)
         except (Skippable, Retryable) as error:
@@ -257,7 +259,7 @@ class Sitemap:
                         yield entry, ""
                         continue
                     key = page_key(entry.url)
-                    if key not in seen_keys and len(seen_keys) < MOST_FILES:
+                    if key not in seen_keys and len(seen_keys) < MAX_SITEMAP_FILES:
                         seen_keys.add(key)
                         queue.append(key)
             except Skippable as error:
@@ -295,7 +297,7 @@ def _sort(found: _Found, entry: SitemapEntry, url: str, *, error: str, reason: s
 def _refusal(rules: Rules, url: str) -> str:
     if not url.startswith(("http://", "https://")):
         return MALFORMED
-    return rules.refusal(url) or ("" if rules.by_robots(url) else ROBOTS)
+    return rules.refusal(url) or ("" if rules.allowed_by_robots(url) else ROBOTS)
 
 
 def make_url_list(scraper: Scraper, _files: FileStore, _db: Database) -> UrlList:
@@ -317,4 +319,4 @@ class UrlList:
         """Fetch a page; None if unchanged."""
         options = ScrapeOptions.of(request.config)
         raw = self._scraper.fetch(item.external_id, options, to, known_version=item.version)
-        return self._gates.refuse_gate(raw, item.external_id, options)
+        return self._gates.mark_text(raw, item.external_id, options)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from connectors.web.crawl.page import NOT_INCLUDED, FetchedPage, Rules, read_content
@@ -17,7 +17,7 @@ from retrieval.jobs import web_pages
 from retrieval.network.page_identity import page_key
 from retrieval.ports import RawContent, SourceItem
 
-DUPLICATE = "It is the same page as another one."
+FRAMESET = "It only holds frames, which are pages of their own."
 NOT_INDEXED = "The page asks machines not to keep it (robots meta tag or X-Robots-Tag)."
 MAX_PAGE_TRIES = 3
 # Prefix of the mark of a host that the start page redirects to.
@@ -84,7 +84,7 @@ class Walk:
         self._known_queue = deque[str]()
         self._beyond = set[str]()
         self._documents = dict[str, str]()
-        self._missing_pages = dict[str, str]()
+        self._masked_pages = dict[str, str]()
         self._probe = probe
         self._parameters = IdleParameters()
         self._is_partial = bool({_UNREAD_MARK, _DEEPER_MARK} & self._done)
@@ -148,10 +148,14 @@ class Walk:
 
     def learn(self, url: str, raw: RawContent, piece: Piece, *, same: bool = False) -> None:
         """Store or skip a fetched page, and queue its links. `same`: the stored content is unchanged."""
-        final = self._parameters.strip(page_key(raw.url or url))
+        final = page_key(raw.url or url)
         if url == self.start and (host := self._rules.widen(final)):
             piece.change.new_pages.append(FrontierPage(_HOST_PREFIX + host, 0, done=True))
         fetched = FetchedPage(url, final, raw, same, read_content(raw, final))
+        # A fetched page with a text of its own is one, whatever was learned of its parameters.
+        if (stripped := self._parameters.strip(final)) not in self._done or fetched.mark() in self._done:
+            fetched = replace(fetched, final=stripped)
+            final = stripped
         self._follow(fetched.links, url, piece)
         if self.is_unlinked_known(url) and final == url and not self._names.get(fetched.mark()):
             self._learn_unlinked(fetched, piece)
@@ -206,6 +210,8 @@ class Walk:
             is_new_copy = reason == web_pages.COPY_REASON and final == url
             if url in self._known_pages and (is_new_copy or reason == web_pages.MISSING_REASON):
                 piece.change.missed[url] = reason
+            elif url in self._known_pages and final != url and raw.is_temporary:
+                piece.change.missed[url] = web_pages.MOVED_REASON
             if reason == web_pages.SIGN_IN_REASON:
                 self._lose_links(url, piece)
         else:
@@ -230,26 +236,35 @@ class Walk:
     def _refusal(self, fetched: FetchedPage, mark: str) -> str:
         if fetched.is_forbidden:
             return NOT_INDEXED
+        if fetched.text.is_frameset:
+            return FRAMESET
         document = self._names.get(mark, "")
         if gate := self._gate(fetched, is_repeated=bool(document)):
             return gate
         self._parameters.observe(fetched.final, mark)
         if {fetched.final, fetched.url} & self._done:
-            return DUPLICATE
+            return web_pages.DUPLICATE_REASON
         if mark in self._done:
             # A canonical address or other parameters name the same page; other addresses may be a fault of the site.
             paths = {address.partition("?")[0] for address in (document, fetched.final)}
-            return DUPLICATE if document == fetched.canonical or len(paths) == 1 else web_pages.COPY_REASON
+            return (
+                web_pages.DUPLICATE_REASON
+                if document == fetched.canonical or len(paths) == 1
+                else web_pages.COPY_REASON
+            )
         return "" if self._rules.included(fetched.final) else NOT_INCLUDED
 
     def _gate(self, fetched: FetchedPage, *, is_repeated: bool) -> str:
         """Return the reason for a sign-in or error page; "" otherwise."""
         text = fetched.text
-        if text.signs_in and (text.certainly or is_repeated or fetched.final != fetched.url):
+        first = self._masked_pages.setdefault(text.masked, fetched.final) if text.masked else fetched.final
+        is_elsewhere = first != fetched.final
+        if text.certainly or (text.signs_in and fetched.final != fetched.url):
             return web_pages.SIGN_IN_REASON
-        if text.missing:
-            first = self._missing_pages.setdefault(text.missing, fetched.final)
-            if first != fetched.final or self._probe(fetched.final) == text.missing:
+        if text.demands_sign_in and (is_repeated or is_elsewhere):
+            return web_pages.SIGN_IN_REASON
+        if text.says_missing:
+            if is_elsewhere or self._probe(fetched.final) == text.masked:
                 return web_pages.MISSING_REASON
             known_page = self._known_pages.get(fetched.url)
             if known_page and known_page.title and text.is_titled_missing and not says_missing(known_page.title):

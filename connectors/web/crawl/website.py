@@ -54,7 +54,7 @@ class PreviousVersions:
             return raw, False
         # The stored file of an unchanged page, because the crawl follows its links.
         try:
-            return self._bring(stored, url, to), True
+            return self._copy_stored(stored, url, to), True
         except Skippable:  # its file was lost
             return scraper.fetch(url, options, to), False
 
@@ -72,7 +72,7 @@ class PreviousVersions:
             {"namespace": self._scope.namespace, "tenant": self._scope.tenant, "url": url},
         )
 
-    def _bring(self, stored: Stored, url: str, to: Path) -> RawContent:
+    def _copy_stored(self, stored: Stored, url: str, to: Path) -> RawContent:
         with self._files.open(stored.raw_key) as source, to.open("wb") as into:
             shutil.copyfileobj(source, into)
         return RawContent(to, url, stored.media_type, to.stat().st_size, version=stored.version, url=url)
@@ -84,9 +84,9 @@ MAX_PROBES = 3
 PIECE_PAGES = 32
 PIECE_SECONDS = 2.0
 # Waiting pages per fetch; results keep the order of the walk.
-AHEAD = 2
+PREFETCH_FACTOR = 2
 # Consecutive failures before a pause until the next try.
-SILENT = 10
+MAX_CONSECUTIVE_FAILURES = 10
 
 
 def make(scraper: Scraper, files: FileStore, db: Database) -> Website:
@@ -125,8 +125,8 @@ class Website:
             with closing(crawl.pieces()) as pieces:
                 for piece in pieces:
                     yield _page(piece, request.job_run_id, str(next(numbers)))
-        if crawl.later:
-            raise crawl.later
+        if crawl.retry_error:
+            raise crawl.retry_error
         yield Page((), str(next(numbers)), done=True)
 
     def _listed(self, config: Mapping[str, Any], rules: Rules, limit: int) -> Iterator[str]:
@@ -162,19 +162,21 @@ class Fetching:
     folder: Path
     # Pages of the site's sitemaps.
     listed: Iterable[str] = ()
-    probes: list[str] = field(default_factory=list)
+    # Digests of error pages by folder of the site.
+    probes: dict[str, str] = field(default_factory=dict)
 
     def probe(self, url: str) -> str:
-        """Fetch a missing page next to `url`; return `PageText.missing`, or "" for an error status."""
-        if len(self.probes) == MAX_PROBES:
-            return ""
-        self.probes.append(url)
-        return probe_missing(self.scraper, self.options, url, self.folder / f"probe-{len(self.probes)}")
+        """Fetch a missing page next to `url`, once per folder; return `PageText.masked`, or "" for an error status."""
+        folder = url.partition("?")[0].rpartition("/")[0]
+        if folder not in self.probes and len(self.probes) < MAX_PROBES:
+            to = self.folder / f"probe-{len(self.probes)}"
+            self.probes[folder] = probe_missing(self.scraper, self.options, url, to)
+        return self.probes.get(folder, "")
 
 
 class _Crawl:
     def __init__(self, walk: Walk, rules: Rules, fetching: Fetching, at_once: int) -> None:
-        self.later: Retryable | None = None
+        self.retry_error: Retryable | None = None
         self._walk = walk
         self._rules = rules
         self._with = fetching
@@ -187,16 +189,16 @@ class _Crawl:
         pool = ThreadPoolExecutor(self._at_once, thread_name_prefix="crawl")
         try:
             yield from self._fetched(pool, self._first())
-            if not self.later:
+            if not self.retry_error:
                 piece = Piece()
                 self._walk.add_listed(self._with.listed, piece)
                 yield from self._fetched(pool, piece)
-            if not self.later:
+            if not self.retry_error:
                 piece = Piece()
                 self._walk.release(piece)
                 self._walk.queue_known_pages()
                 yield from self._fetched(pool, piece)
-            if not self.later:
+            if not self.retry_error:
                 piece = Piece()
                 self._walk.report_limits(piece)
                 yield piece
@@ -205,7 +207,7 @@ class _Crawl:
 
     def _fetched(self, pool: ThreadPoolExecutor, piece: Piece) -> Generator[Piece, None, None]:
         begun = time.monotonic()
-        while self._ask(pool):
+        while self._submit_pages(pool):
             page, future = self._coming.popleft()
             self._take(page, future, piece)
             if len(piece.change.ended) >= PIECE_PAGES or time.monotonic() - begun > PIECE_SECONDS:
@@ -221,9 +223,9 @@ class _Crawl:
             piece.change.new_pages.append(self._walk.fresh)
         return piece
 
-    def _ask(self, pool: ThreadPoolExecutor) -> bool:
+    def _submit_pages(self, pool: ThreadPoolExecutor) -> bool:
         """Submit fetches for free threads; return False without pending fetches."""
-        while len(self._coming) < self._at_once * (1 + AHEAD) and self._silent < SILENT:
+        while len(self._coming) < self._at_once * (1 + PREFETCH_FACTOR) and self._silent < MAX_CONSECUTIVE_FAILURES:
             page = self._walk.next(len(self._coming))
             if page is None:
                 break
@@ -231,7 +233,7 @@ class _Crawl:
         return bool(self._coming)
 
     def _fetch(self, url: str, to: Path) -> tuple[RawContent | None, bool]:
-        if not self._rules.by_robots(url):
+        if not self._rules.allowed_by_robots(url):
             raise Skippable(ROBOTS)
         start, options = url == self._walk.start, self._with.options
         fetch_options = replace(options, check=self._rules.check_start) if start else options
@@ -249,8 +251,8 @@ class _Crawl:
         except Retryable as error:
             self._silent += 1
             fails_later = self._walk.fail(page.key, str(error), piece, later=True)
-            if fails_later or (self._silent >= SILENT and not self._walk.is_unlinked_known(page.key)):
-                self.later = error
+            if fails_later or (self._silent >= MAX_CONSECUTIVE_FAILURES and not self._walk.is_unlinked_known(page.key)):
+                self.retry_error = error
         else:
             self._silent = 0
             self._walk.learn(page.key, raw, piece, same=same)

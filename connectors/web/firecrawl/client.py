@@ -65,8 +65,8 @@ def _page(page: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _error(told: dict[str, Any]) -> dict[str, Any]:
-    url, code = told.get("url"), told.get("code")
+def _error(answer: dict[str, Any]) -> dict[str, Any]:
+    url, code = answer.get("url"), answer.get("code")
     fields = {"url": url if isinstance(url, str) else "", "code": code if isinstance(code, str) else None}
     return fields | {"id": "", "error": ""}
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from connectors.http import html
 from connectors.web import scraping_api
 from connectors.web.crawl.page import NOT_INCLUDED, ROBOTS, Rules
-from connectors.web.crawl.walk import DUPLICATE, NOT_INDEXED, Limits, Piece
+from connectors.web.crawl.walk import NOT_INDEXED, Limits, Piece
 from connectors.web.firecrawl.client import FIRECRAWL_TITLE, FirecrawlSession, failure_reason
 from connectors.web.scraping_api import KEY_FIELD, key_of, require_allowed, site_said
 from retrieval.errors import Fatal, Skippable
@@ -51,7 +51,7 @@ class Firecrawl:
     def check(self) -> None:
         """Check the account's credit, free of charge."""
         if self.client.credit() <= 0:
-            raise Fatal(f"The account at {FIRECRAWL_TITLE} has no credit left: add some there.", field=KEY_FIELD)
+            raise Fatal(f"The account at {FIRECRAWL_TITLE} has no credit left: add credit.", field=KEY_FIELD)
 
 
 def make_content(page: Document, name: str, to: Path, max_bytes: int, final: str) -> RawContent:
@@ -155,7 +155,7 @@ class Pages:
         if set((metadata.robots or "").lower().replace(",", " ").split()) & {"noindex", "none"}:
             piece.skip(NOT_INDEXED)
         elif final in self._done:
-            piece.skip(DUPLICATE)
+            piece.skip(web_pages.DUPLICATE_REASON)
         elif mark in self._done:
             piece.skip(web_pages.COPY_REASON)
         elif not self.rules.included(final):

@@ -7,16 +7,20 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any, LiteralString
 
+import sqlalchemy as sa
 from psycopg.errors import UniqueViolation
+from sqlalchemy.dialects.postgresql import insert
 
 from retrieval import ids
 from retrieval.access import groups
 from retrieval.database import partitions
+from retrieval.database.compiling import SCOPE_ID, columns_of, compile_statement, equals, equals_if_given, parameters
 from retrieval.database.database import Database
+from retrieval.database.schema import content
 from retrieval.errors import ErrorCode, ServiceError
 from retrieval.ports import Scope
 
@@ -63,69 +67,73 @@ class PushedResource:
     resource: Mapping[str, Any]
 
     def values(self) -> dict[str, Any]:
-        return {
-            "kind": self.kind,
-            "name": self.name,
-            "external_id": self.external_id,
-            "active": self.active,
-            "resource": json.dumps(self.resource),
-        }
+        return asdict(self) | {"resource": json.dumps(self.resource)}
 
 
-_RESOURCE_COLUMNS: LiteralString = "id, kind, name, external_id, active, resource, created_at, updated_at"
-_IN_SCOPE: LiteralString = """
-    partition_id = (
-        select p.id from partitions p
-        join namespaces n on n.id = p.namespace_id and n.organization_id = %(organization)s and n.deleted_at is null
-        where p.namespace_id = %(namespace)s and p.tenant = %(tenant)s
-    )
-"""
-_INSERT_RESOURCE: LiteralString = (
-    "insert into directory_resources (partition_id, id, kind, name, external_id, active, resource) values"
-    " (%(partition)s, %(id)s, %(kind)s, %(name)s, %(external_id)s, %(active)s, %(resource)s)"
-    f" on conflict do nothing returning {_RESOURCE_COLUMNS}"
-)
-_GET_RESOURCE: LiteralString = (
-    f"select {_RESOURCE_COLUMNS} from directory_resources where {_IN_SCOPE} and kind = %(kind)s and id = %(id)s"
-)
 # Serialize changes of a directory, so groups see each member change and rename.
 _LOCK_DIRECTORY: LiteralString = """
     select pg_advisory_xact_lock(hashtextextended(
         'directory/' || %(organization)s || '/' || %(namespace)s || '/' || %(tenant)s, 0
     ))
 """
-_FROM_MATCHING: LiteralString = (
-    f" from directory_resources where {_IN_SCOPE} and kind = %(kind)s"
-    " and (%(match_id)s::text is null or id = %(match_id)s)"
-    " and (%(match_name)s::text is null or lower(name) = lower(%(match_name)s))"
-    " and (%(match_external_id)s::text is null or external_id = %(match_external_id)s)"
+_table: Any = content.DirectoryResource
+_columns = columns_of(_table, DirectoryResource)
+_in_scope = _table.partition_id == SCOPE_ID
+_is_resource = sa.and_(_in_scope, equals(_table.kind), equals(_table.id))
+_member_id = sa.bindparam("id", type_=sa.Text)
+_membership = sa.func.jsonb_build_object("value", _member_id)
+_has_member = sa.and_(
+    _in_scope,
+    _table.kind == GROUP_KIND,
+    _table.resource.contains(sa.func.jsonb_build_object("members", sa.func.jsonb_build_array(_membership))),
 )
-_COUNT_RESOURCES: LiteralString = "select count(*)" + _FROM_MATCHING
-_LIST_RESOURCES: LiteralString = (
-    f"select {_RESOURCE_COLUMNS}{_FROM_MATCHING} order by created_at, id offset %(offset)s limit %(limit)s"
+_match_name = sa.bindparam("match_name", type_=sa.Text)
+_matches = sa.and_(
+    _in_scope,
+    equals(_table.kind),
+    equals_if_given(_table.id, "match_id"),
+    sa.or_(_match_name.is_(None), sa.func.lower(_table.name) == sa.func.lower(_match_name)),
+    equals_if_given(_table.external_id, "match_external_id"),
 )
-_UPDATE_RESOURCE: LiteralString = (
-    "update directory_resources set name = %(name)s, external_id = %(external_id)s, active = %(active)s,"
-    f" resource = %(resource)s, updated_at = clock_timestamp() where {_IN_SCOPE} and kind = %(kind)s and id = %(id)s"
-    f" returning {_RESOURCE_COLUMNS}"
+_CHANGEABLE_COLUMNS = ("name", "external_id", "active", "resource")
+_INSERT_RESOURCE = compile_statement(
+    insert(_table)
+    .values(**parameters("partition_id", "id", "kind", *_CHANGEABLE_COLUMNS))
+    .on_conflict_do_nothing()
+    .returning(*_columns)
 )
-_DELETE_RESOURCE: LiteralString = (
-    f"delete from directory_resources where {_IN_SCOPE} and kind = %(kind)s and id = %(id)s"
+_GET_RESOURCE = compile_statement(sa.select(*_columns).where(_is_resource))
+_COUNT_RESOURCES = compile_statement(sa.select(sa.func.count()).where(_matches))
+_LIST_RESOURCES = compile_statement(
+    sa.select(*_columns)
+    .where(_matches)
+    .order_by(_table.created_at, _table.id)
+    .offset(sa.bindparam("offset", type_=sa.BigInteger))
+    .limit(sa.bindparam("limit", type_=sa.BigInteger))
 )
-_WITH_MEMBER: LiteralString = (
-    f"{_IN_SCOPE} and kind = 'Group'"
-    " and resource @> jsonb_build_object('members', jsonb_build_array(jsonb_build_object('value', %(id)s::text)))"
+_UPDATE_RESOURCE = compile_statement(
+    sa.update(_table)
+    .where(_is_resource)
+    .values(updated_at=sa.func.clock_timestamp(), **parameters(*_CHANGEABLE_COLUMNS))
+    .returning(*_columns)
 )
-_LIST_WITH_MEMBER: LiteralString = (
-    f"select {_RESOURCE_COLUMNS} from directory_resources where {_WITH_MEMBER} order by id"
+_DELETE_RESOURCE = compile_statement(sa.delete(_table).where(_is_resource))
+_LIST_WITH_MEMBER = compile_statement(sa.select(*_columns).where(_has_member).order_by(_table.id))
+_member = sa.func.jsonb_array_elements(_table.resource["members"]).column_valued("member")
+_other_members = sa.select(sa.func.jsonb_agg(_member)).where(_member.op("->>")("value") != _member_id).scalar_subquery()
+_REMOVE_MEMBER = compile_statement(
+    sa.update(_table)
+    .where(_has_member)
+    .values(
+        resource=sa.func.jsonb_set(
+            _table.resource, sa.text("'{members}'"), sa.func.coalesce(_other_members, sa.text("'[]'"))
+        )
+    )
+    .returning(*_columns)
 )
-_REMOVE_MEMBER: LiteralString = (
-    "update directory_resources set resource = jsonb_set(resource, '{members}', coalesce((select jsonb_agg(member)"
-    " from jsonb_array_elements(resource->'members') member where member->>'value' <> %(id)s), '[]'))"
-    f" where {_WITH_MEMBER} returning {_RESOURCE_COLUMNS}"
-)
-_FIND_MEMBERS: LiteralString = (
-    f"select id, kind, name, active from directory_resources where {_IN_SCOPE} and id = any(%(ids)s)"
+_ids = sa.bindparam("ids", type_=sa.ARRAY(sa.Text))
+_FIND_MEMBERS = compile_statement(
+    sa.select(*columns_of(_table, DirectoryMember)).where(_in_scope, _table.id == sa.any_(_ids))
 )
 
 
@@ -136,7 +144,7 @@ async def create_resource(db: Database, scope: Scope, pushed: PushedResource) ->
         raise ServiceError(ErrorCode.NAMESPACE_NOT_FOUND, "There is no such namespace.", field="namespaceId")
     async with db.async_together():
         await db.async_execute(_LOCK_DIRECTORY, partitions.scope_params(scope))
-        values = {**pushed.values(), "partition": partition, "id": ids.directory_id()}
+        values = {**pushed.values(), "partition_id": partition, "id": ids.directory_id()}
         created = await db.async_fetch_one(DirectoryResource, _INSERT_RESOURCE, values)
         if created is None:
             raise _conflict(pushed.kind)

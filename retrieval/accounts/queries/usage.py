@@ -71,6 +71,17 @@ class UsageGroup:
         return sum(model.tokens for model in self.models)
 
 
+@dataclass(frozen=True, slots=True)
+class DailyTokens:
+    """Embedded tokens of a namespace on a day (ISO 8601), by model."""
+
+    day: str
+    namespace: str
+    provider: str
+    model: str
+    tokens: int
+
+
 class UsageDimension(StrEnum):
     """Dimension of a usage report."""
 
@@ -108,6 +119,13 @@ _FROM_TOKENS: LiteralString = """
 """
 
 
+_DAILY_TOKENS: LiteralString = """
+    select day::text as day, namespace_id as namespace, provider, model, sum(tokens)::bigint as tokens
+    from token_usage where organization_id = %(organization)s and day between %(start)s and %(end)s
+    group by 1, 2, 3, 4 order by 1, 2, 3, 4
+"""
+
+
 def record_tokens(db: Executor, scope: Scope, provider: str, model: str, tokens: int) -> None:
     """Count embedded tokens of a scope for today (UTC)."""
     values = {**partitions.scope_params(scope), "provider": provider, "model": model, "tokens": tokens}
@@ -128,3 +146,8 @@ async def report_usage(db: Database, organization: str, by: UsageDimension, star
     for tokens in await db.async_fetch(ModelTokens, "select " + usage_row + _FROM_TOKENS, values):
         groups.setdefault(tokens.key, UsageGroup(tokens.key)).models.append(tokens)
     return [groups[key] for key in sorted(groups)]
+
+
+async def list_daily_tokens(db: Database, organization: str, start: date, end: date) -> list[DailyTokens]:
+    """Return embedded tokens by day, namespace and model; both days are included."""
+    return await db.async_fetch(DailyTokens, _DAILY_TOKENS, {"organization": organization, "start": start, "end": end})

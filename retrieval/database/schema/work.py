@@ -67,7 +67,7 @@ class Batch(SQLModel, table=True):
     released: bool = Field(sa_column_kwargs={"server_default": "false"})
     # Document, or job run in listing, processed without others.
     at_work: str | None = text_column(nullable=True)
-    # Crashes of flow runs attributed to the row (`poison_detection`).
+    # Crashes of flow runs attributed to the row (`crash_isolation`).
     blame: int = Field(sa_column_kwargs={"server_default": "0"})
     flow_run_id: str | None = text_column(nullable=True)
     created_at: datetime = time_column()

@@ -41,14 +41,6 @@ HIDDEN_EXTENT: LiteralString = f"""
 """
 
 
-def hides_chunk(hidden: LiteralString, content: LiteralString) -> LiteralString:
-    """Return the condition that the column `hidden` of a document hides a chunk with `content`."""
-    return (
-        f"{hidden} @> jsonb_build_array(jsonb_build_object("
-        f"'contentHash', encode(sha256(convert_to({content}, 'UTF8')), 'hex')))"
-    )
-
-
 _IN_SCOPE: LiteralString = """
     from documents d
     join partitions p on p.id = d.partition_id and p.namespace_id = %(namespace)s and p.tenant = %(tenant)s
@@ -94,6 +86,25 @@ def replace_entries(
 
 def _entry_params(document_id: str, entries: Sequence[Mapping[str, Any]], texts: Mapping[str, str]) -> dict[str, str]:
     return {"document": document_id, "hidden": json.dumps(list(entries)), "texts": json.dumps(dict(texts))}
+
+
+def note_unmatched(connection: Executor, document_id: str, passages: Sequence[str]) -> None:
+    """Add an event for webhooks: hidden passages that the searchable version does not have."""
+    statement: LiteralString = """
+        insert into webhook_outbox (partition_id, type, lane, data)
+        select partition_id, 'HIDDEN_PASSAGES_UNMATCHED', id, jsonb_build_object(
+            'documentId', id, 'externalId', external_id, 'hiddenPassageIds', %(passages)s::text[])
+        from documents where id = %(document)s and webhooks_hear(partition_id, 'HIDDEN_PASSAGES_UNMATCHED')
+    """
+    connection.execute(statement, {"document": document_id, "passages": list(passages)})
+
+
+async def count_unmatched(db: AsyncExecutor, scope: Scope) -> int:
+    """Count the documents with a hidden passage that their searchable version does not have."""
+    statement: LiteralString = f"""
+        select count(*) {_IN_SCOPE} and d.hidden <> '[]' and d.hidden @> '[{{"isUnmatched": true}}]'
+    """
+    return await db.async_fetch_one(int, statement, partitions.scope_params(scope)) or 0
 
 
 def list_hiding_documents(connection: Executor, documents: Sequence[str]) -> list[HidingDocument]:

@@ -129,7 +129,7 @@ _SHORTEN_EXPIRY = compile_statement(
 _DELETE_EXPIRED = compile_statement(delete(_table).where(_table.expires_at < func.now()))
 
 
-def _list_uploads(*, oldest_first: bool) -> LiteralString:
+def _list_uploads(*, oldest_first: bool) -> Any:
     # Ids sort by age, so a list continues after a deleted upload.
     after = bindparam("after", type_=Text)
     following = or_(after.is_(None), _table.id > after if oldest_first else _table.id < after)

@@ -16,6 +16,7 @@ _NUMBER_PATTERN: Final = re.compile(
     r"[-+\u2212(]?\s*(?:[$€£¥]|[A-Z]{3}\b)?\s*[-+\u2212]?(?P<digits>\d[\d.,'\u00a0\u202f ]{0,40})"
     r"\s*(?:[$€£¥%]|[A-Z]{3}\b)?\s*\)?"
 )
+_YEAR_PATTERN: Final = re.compile(r"(?:19|20)\d\d")
 _LEADING_ZERO_PATTERN: Final = re.compile(r"[-+]?0\d")
 _GROUPED_DIGITS: Final = re.compile(r"\d{1,3}(?:[.,]\d{3})+")
 _TWO_MARKS_PATTERN: Final = re.compile(r"\d+[.,]\d*[.,]")
@@ -26,6 +27,11 @@ _GROUPED_NUMERAL: Final = re.compile(r"\d{1,3}(?:\.\d{3})+(?:,\d*)?|\d{1,3}(?:,\
 def is_number(cell: str) -> bool:
     """Return whether a cell is a number, with or without a currency or percent sign."""
     return _NUMBER_PATTERN.fullmatch(cell) is not None
+
+
+def is_count(cell: str) -> bool:
+    """Return whether a cell is a number other than a year, because years name columns."""
+    return is_number(cell) and not _YEAR_PATTERN.fullmatch(cell)
 
 
 def typed_rows(names: Sequence[str], rows: Sequence[Sequence[str]]) -> list[dict[str, Any]]:

@@ -164,7 +164,9 @@ def _parse_table(text: str, lines: Sequence[Range]) -> Iterator[Table]:
     if len(names) > 1 and len(body) > 1:
         second, third = (row_cells(text[slice(*line)]) for line in body[:2])
         has_names = len(second) == len(names) and not any(map(row_values.is_number, second))
-        if has_names and sum(map(bool, names)) <= 1 and all(second):
+        if groups := _join_groups(names, second, third):
+            names, body = groups, body[1:]
+        elif has_names and sum(map(bool, names)) <= 1 and all(second):
             title, names, body = next(filter(None, names), ""), second, body[1:]
         elif has_names and sum(map(bool, names)) < sum(map(bool, second)) and any(map(row_values.is_number, third)):
             title = " | ".join(filter(None, names))
@@ -172,6 +174,22 @@ def _parse_table(text: str, lines: Sequence[Range]) -> Iterator[Table]:
     if any(names):
         header = " | ".join(names)[:_MAX_HEADER_CHARACTERS]
         yield Table(tuple(names), f"{title}\n{header}" if title else header, body, text)
+
+
+def _join_groups(names: Sequence[str], second: Sequence[str], third: Sequence[str]) -> list[str]:
+    """Return names of columns with the name of their group before them; [] without groups of several columns."""
+    # A group stands at its first column; a name without a group has no name below.
+    if len(second) != len(names) or any(map(row_values.is_count, second)) or not any(map(row_values.is_count, third)):
+        return []
+    joined: list[str] = []
+    group, group_count = "", 0
+    for at, (name, below) in enumerate(zip(names, second, strict=True)):
+        is_wide = bool(name and below and second[at + 1 : at + 2] != [""] and names[at + 1 : at + 2] == [""])
+        group_count += is_wide
+        group = name if name or not below else group
+        joined.append(f"{group} \u2013 {below}" if group and below and (is_wide or not name) else below or name)
+    is_complete = all(below or name for name, below in zip(names, second, strict=True) if name or below)
+    return joined if group_count > 1 and is_complete and all(joined[1:]) else []
 
 
 def _find_json_lines(text: str) -> Records:

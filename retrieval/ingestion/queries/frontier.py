@@ -8,7 +8,7 @@ from typing import Any, LiteralString
 
 from retrieval.database.database import Database
 from retrieval.database.rows import Executor
-from retrieval.ingestion.queries import page_removals
+from retrieval.ingestion.queries import page_aliases, page_removals
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +59,7 @@ def save_change(connection: Executor, job_run_id: str, change: FrontierChange) -
         """,
         {"run": job_run_id, **_page_columns(change.new_pages)},
     )
-    page_removals.record_aliases(connection, job_run_id, change.aliases)
+    page_aliases.record_aliases(connection, job_run_id, change.aliases)
     page_removals.record_misses(connection, job_run_id, change.missed)
     connection.execute(
         """

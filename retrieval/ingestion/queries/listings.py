@@ -10,7 +10,7 @@ from typing import Any, LiteralString, NamedTuple
 from retrieval import job_config
 from retrieval.access.queries import lists
 from retrieval.database.database import Database
-from retrieval.database.rows import Params
+from retrieval.database.rows import Executor, Params
 from retrieval.database.sessions import ThreadConnection
 from retrieval.job_config import JobConfig
 from retrieval.jobs.queries.batches import Lease
@@ -170,7 +170,7 @@ def record_items(connection: ThreadConnection, values: Params) -> None:
     connection.execute(_RECORD_REFUSED_STATEMENT, values)
 
 
-def count_skipped(connection: ThreadConnection, job_run_id: str, skipped: Mapping[str, int]) -> None:
+def count_skipped(connection: Executor, job_run_id: str, skipped: Mapping[str, int]) -> None:
     """Add the skipped pages of a listing, by reason."""
     connection.execute(
         """

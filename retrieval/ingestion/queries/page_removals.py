@@ -17,6 +17,7 @@ from retrieval.database.database import Database
 from retrieval.database.rows import Executor
 from retrieval.documents.queries import deletion
 from retrieval.failure_causes import GONE_PAGE, MISSING_PAGE
+from retrieval.ingestion.queries import page_aliases
 from retrieval.jobs import web_pages
 
 # Consecutive runs that miss a page before removal.
@@ -84,31 +85,6 @@ def record_misses(connection: Executor, job_run_id: str, reasons: dict[str, str]
         )
 
 
-def record_aliases(connection: Executor, job_run_id: str, aliases: Sequence[tuple[str, str, str]]) -> None:
-    """Record further addresses of documents: document address, alias, version mark of the response."""
-    if not aliases:
-        return
-    rows = list({address: (document, address, version) for document, address, version in aliases}.values())
-    connection.execute(
-        """
-        insert into document_aliases (partition_id, source, address, document_id, version, job_run_id)
-        select d.partition_id, d.source, w.address, d.id, w.version, r.id
-        from unnest(%(kept)s::text[], %(addresses)s::text[], %(versions)s::text[]) as w (kept, address, version)
-        join job_runs r on r.id = %(run)s
-        join documents d on d.partition_id = r.partition_id and d.source = r.source and d.external_id = w.kept
-            and d.deleted_at is null
-        order by w.address on conflict (partition_id, source, address) do update
-            set document_id = excluded.document_id, version = excluded.version, job_run_id = excluded.job_run_id
-        """,
-        {
-            "run": job_run_id,
-            "kept": [document for document, _, _ in rows],
-            "addresses": [address for _, address, _ in rows],
-            "versions": [version for _, _, version in rows],
-        },
-    )
-
-
 def miss_unlisted(connection: Executor, job_run_id: str, refused: Sequence[str]) -> None:
     """Record a miss for pages that the run did not list, without refused addresses."""
     connection.execute(_RECORD_UNLISTED_STATEMENT, {"run": job_run_id, "refused": list(refused)})
@@ -116,9 +92,19 @@ def miss_unlisted(connection: Executor, job_run_id: str, refused: Sequence[str])
 
 def settle_removals(connection: Executor, job_run_id: str) -> None:
     """Remove or hold missing pages, as the last step of a run."""
-    values = {"run": job_run_id, "missing": [GONE_PAGE, MISSING_PAGE, *web_pages.GATE_REASONS], "gone": GONE_PAGE}
-    connection.execute(_CLEAR_REACHED_STATEMENT, values)
-    for statement in (_RECORD_FAILED_STATEMENT, _RECORD_MOVED_STATEMENT):
+    values = {
+        "run": job_run_id,
+        "runs": [job_run_id],
+        "missing": [GONE_PAGE, MISSING_PAGE, *web_pages.GATE_REASONS],
+        "gone": GONE_PAGE,
+    }
+    page_aliases.drop_outdated_aliases(connection, job_run_id)
+    for statement in (
+        _CLEAR_REACHED_STATEMENT,
+        _RECORD_COPIES_STATEMENT,
+        _RECORD_FAILED_STATEMENT,
+        _RECORD_MOVED_STATEMENT,
+    ):
         connection.execute(statement, values)
     documents = (
         connection.fetch_one(
@@ -132,6 +118,7 @@ def settle_removals(connection: Executor, job_run_id: str) -> None:
         connection.execute("update page_misses set held = true where document_id = any(%(ids)s)", {"ids": ids})
         leaving = []
     elif leaving:
+        page_aliases.keep_addresses(connection, job_run_id, ids)
         deletion.delete_documents(connection, ids)
     connection.execute(
         """
@@ -175,10 +162,16 @@ _ON_REPEATED_MISS: LiteralString = """
     set misses = page_misses.misses + (page_misses.job_run_id <> excluded.job_run_id)::int,
         job_run_id = excluded.job_run_id, reason = excluded.reason, final = page_misses.final or excluded.final
 """
-_CLEAR_REACHED_STATEMENT: LiteralString = """
+_CLEAR_REACHED_STATEMENT: LiteralString = f"""
     delete from page_misses g using run_documents m
     where m.job_run_id = %(run)s and m.document_id = g.document_id and m.status = 'SUCCESS'
+      and g.document_id not in (select id from ({page_aliases.COPIES_QUERY}) copies)
 """
+_RECORD_COPIES_STATEMENT: LiteralString = (
+    _INSERT_MISS
+    + f"select d.id, d.job_run_id, '{web_pages.COPY_REASON}', false from ({page_aliases.COPIES_QUERY}) d where true"
+    + _ON_REPEATED_MISS
+)
 # Pages for which the site reports a missing page.
 _RECORD_FAILED_STATEMENT: LiteralString = (
     _INSERT_MISS

@@ -9,7 +9,7 @@ from retrieval.database.rows import AsyncExecutor, Executor, Params
 from retrieval.ingestion.items import ISOLATION_BLAME
 from retrieval.jobs.queries import batches
 from retrieval.jobs.queries.batches import Lease
-from retrieval.namespaces import namespaces
+from retrieval.namespaces.queries import NAMESPACE_COLUMNS, NamespaceRow
 from retrieval.statuses import Stage, stage_names
 
 # Of a document `d`; a changed mark requires a new shadow.
@@ -18,13 +18,13 @@ _BEGIN_STATEMENT: LiteralString = """
     update namespaces set name = %(name)s, config = %(config)s, secrets = %(secrets)s, dimensions = %(dimensions)s,
         keyword_language = %(keyword_language)s, pending = %(pending)s, pending_run = %(run)s,
         updated_at = greatest(now(), updated_at + interval '1 microsecond')
-    where id = %(id)s and organization_id = %(organization)s and deleted_at is null and updated_at = %(seen)s returning
-"""
+    where id = %(id)s and organization_id = %(organization_id)s and deleted_at is null and updated_at = %(seen)s
+    returning """
 # `to_discover` stays true, so that the run is not complete before the swap.
 _INSERT_RUN_STATEMENT: LiteralString = """
     with job as (
         insert into jobs (id, organization_id, partition_id, source, config)
-        values (%(job)s, %(organization)s, %(partition)s, %(source)s, '{}') returning id
+        values (%(job)s, %(organization_id)s, %(partition)s, %(source)s, '{}') returning id
     )
     insert into job_runs (id, job_id, partition_id, source, to_discover, request_id, traceparent)
     select %(run)s, id, %(partition)s, %(source)s, true, %(request_id)s, %(traceparent)s from job
@@ -69,13 +69,13 @@ class PendingRun(NamedTuple):
 
 
 class OpenDocument(NamedTuple):
-    """Unfinished document of the run. `alone`: it may have crashed a process."""
+    """Unfinished document of the run. `is_suspect`: it may have crashed a process."""
 
     job_run_id: str
     document_id: str
     partition_id: int
     tenant: str
-    alone: bool
+    is_suspect: bool
 
 
 class SealedConfigs(NamedTuple):
@@ -94,11 +94,9 @@ async def lock_pending_run(connection: AsyncExecutor, namespace: str) -> str | N
     return await connection.async_fetch_one(str, statement, {"id": namespace})
 
 
-async def set_pending(connection: AsyncExecutor, values: Params) -> namespaces.NamespaceRow | None:
+async def set_pending(connection: AsyncExecutor, values: Params) -> NamespaceRow | None:
     """Store the current and the sealed next configuration; None if the namespace changed after the read."""
-    return await connection.async_fetch_one(
-        namespaces.NamespaceRow, _BEGIN_STATEMENT + namespaces.NAMESPACE_COLUMNS, values
-    )
+    return await connection.async_fetch_one(NamespaceRow, _BEGIN_STATEMENT + NAMESPACE_COLUMNS, values)
 
 
 async def insert_run(connection: AsyncExecutor, values: Params) -> None:
@@ -130,12 +128,12 @@ def list_open_documents(db: Executor, lease: Lease) -> list[OpenDocument]:
     return db.fetch(
         OpenDocument,
         """
-        select d.job_run_id, d.document_id, d.partition_id, p.tenant, d.blame >= %(alone)s as alone from run_documents d
-        join job_runs r on r.id = d.job_run_id join partitions p on p.id = d.partition_id
+        select d.job_run_id, d.document_id, d.partition_id, p.tenant, d.blame >= %(isolation_blame)s as is_suspect
+        from run_documents d join job_runs r on r.id = d.job_run_id join partitions p on p.id = d.partition_id
         where r.batch_id = %(batch)s and d.status in ('QUEUED', 'PROCESSING') and d.stage <> %(upserted)s
-        order by alone, d.partition_id, d.position
+        order by is_suspect, d.partition_id, d.position
         """,
-        {"batch": lease.batch_id, "alone": ISOLATION_BLAME, "upserted": Stage.UPSERTED},
+        {"batch": lease.batch_id, "isolation_blame": ISOLATION_BLAME, "upserted": Stage.UPSERTED},
     )
 
 

@@ -23,6 +23,7 @@ from retrieval.jobs.queries.batches import Lease
 from retrieval.keywords import postings
 from retrieval.namespaces import namespaces
 from retrieval.namespaces.namespaces import EMBEDDING_MODEL, VECTOR_STORAGE, NamespaceConfig
+from retrieval.namespaces.queries import NAMESPACE_COLUMNS, NamespaceRow
 from retrieval.security.secrets import KeyRing
 from retrieval.statuses import Stage, stage_names
 
@@ -85,9 +86,7 @@ def swap_generations(
     with db.transaction() as connection:
         connection.execute(UNLIMITED_TRANSACTION)
         batches.guard_lease(connection, lease)
-        row = connection.fetch_one(
-            namespaces.NamespaceRow, _HOLD_PREFIX + namespaces.NAMESPACE_COLUMNS + _HOLD_SUFFIX, values
-        )
+        row = connection.fetch_one(NamespaceRow, _HOLD_PREFIX + NAMESPACE_COLUMNS + _HOLD_SUFFIX, values)
         if row is None or not connection.fetch_one(bool, _OPEN_RUN_QUERY, values):
             return False
         connection.execute(_LOCK_DOCUMENTS_STATEMENT, values)

@@ -57,8 +57,8 @@ def list_windows(
     db: Database, lease: Lease, *, documents: int, size: int, updates: int | None = None
 ) -> list[list[DocumentKey]]:
     """Group unfinished documents in order of arrival, at most `documents` and about `size` bytes each."""
-    # Suspects run alone. Both kinds of windows fill in parallel, so that alternating new documents and updates do not
-    # end a window each time.
+    # A suspect has a window of its own. Both kinds of windows fill in parallel, so that alternating new documents and
+    # updates do not end a window each time.
     arrivals = db.fetch(
         _Arrival,
         """
@@ -67,10 +67,10 @@ def list_windows(
                as is_update
         from run_documents d join job_runs r on r.id = d.job_run_id
         left join inbox i on i.job_run_id = d.job_run_id and i.document_id = d.document_id
-        where r.batch_id = %(batch)s and d.status in ('QUEUED', 'PROCESSING') and d.blame < %(alone)s
+        where r.batch_id = %(batch)s and d.status in ('QUEUED', 'PROCESSING') and d.blame < %(isolation_blame)s
         order by r.number, d.position
         """,
-        {"batch": lease.batch_id, "alone": ISOLATION_BLAME, "apart": updates is not None},
+        {"batch": lease.batch_id, "isolation_blame": ISOLATION_BLAME, "apart": updates is not None},
     )
     windows: list[list[DocumentKey]] = []
     open_windows: dict[bool, tuple[list[DocumentKey], int]] = {}

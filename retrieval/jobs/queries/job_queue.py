@@ -10,8 +10,8 @@ from typing import LiteralString
 
 from retrieval import ids, job_config
 from retrieval.accounts.queries.organizations import WORKER_SHARES, Plan
+from retrieval.database.blocked_runs import NOT_BLOCKED
 from retrieval.database.database import Database
-from retrieval.database.held import NOT_BLOCKED
 from retrieval.database.sessions import ThreadConnection
 from retrieval.jobs import levers, names
 from retrieval.jobs.fair_queue import JOIN_WAIT_SECONDS, MAX_SHORT_BYTES, MAX_SHORT_RUNS, OpenBatchCounts, QueueGroup

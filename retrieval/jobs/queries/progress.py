@@ -9,10 +9,13 @@ from retrieval.database.database import Database
 from retrieval.jobs import web_pages
 from retrieval.statuses import Stage, stage_names, stages_since
 
-# Causes and numbers of failed documents of job run `r`, most frequent first.
+# Causes and numbers of failed documents of job run `r`, most frequent first, and of those without a later job run.
 FAILURE_CAUSES_QUERY: LiteralString = f"""
-    (select coalesce(jsonb_agg(jsonb_build_array(f.cause, f.documents) order by f.documents desc, f.cause), '[]')
-     from (select {failure_causes.cause_sql("m.error")} as cause, count(*) as documents from run_documents m
+    (select coalesce(jsonb_agg(jsonb_build_array(f.cause, f.documents, f.open) order by f.documents desc, f.cause),
+                     '[]')
+     from (select {failure_causes.cause_sql("m.error")} as cause, count(*) as documents,
+                  count(*) filter (where (d.job_run_id <> m.job_run_id) is not true) as open
+           from run_documents m left join documents d on d.id = m.document_id
            where m.job_run_id = r.id and m.status = 'FAILED' and m.error is not null group by 1) f)
 """
 # Documents with a language, and non-English ones, of job run `r` in a namespace with a chosen model.
@@ -60,6 +63,14 @@ COUNTED_DOCUMENTS: LiteralString = (
     + stage_names(Stage.UPSERTED)
     + """),
                    'failed', count(*) filter (where status = 'FAILED'),
+                   'indexed', count(*) filter (where status = 'SUCCESS' and stage <> """
+    + stage_names(Stage.UNCHANGED)
+    + """),
+                   'unchanged', count(*) filter (where status = 'SUCCESS' and stage = """
+    + stage_names(Stage.UNCHANGED)
+    + """),
+                   'cancelled', count(*) filter (where status = 'CANCELLED'),
+                   'open', count(*) filter (where status not in ('SUCCESS', 'FAILED', 'CANCELLED')),
                    'webPages', ("""
     + web_pages.PAGE_COUNTS_QUERY
     + """),

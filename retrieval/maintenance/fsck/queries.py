@@ -254,7 +254,7 @@ ROW_REPAIRS: Mapping[str, tuple[LiteralString, LiteralString]] = {
         select limit_access(array[id]) from listed
         """,
     ),
-    # Differences are added, not set: what is written meanwhile counts as well.
+    # Differences are added, not set: concurrent writes count as well.
     "WRONG_TERM_COUNT": (
         WRONG_TERM_COUNTS,
         "insert into term_counts (partition_id, term, chunks) values (%(partition_id)s, %(term)s, %(difference)s)",

@@ -101,6 +101,7 @@ def shaped() -> list[Row]:
         {"expand": {"unit": "WORD"}},
         {"expand": {"unit": "PAGE", "maxTokens": 8001}},
         {"recency": {"halfLifeDays": 0, "weight": 0.5}},
+        {"rerank": True},
         {"rerank": {"candidates": 201}},
         {"rerank": {"budgetMs": 49}},
         {"rerankConfig": {"provider": "COHERE"}},
@@ -226,6 +227,19 @@ ROWS: dict[str, list[Row]] = {
             for missing in EMBEDDED
         ),
         body(EMBEDDED, 400, NAMESPACE),
+    ],
+    "POST /v1/namespaces/test": [
+        *unreadable(NAMESPACE),
+        *(
+            body(bad, 400, NAMESPACE)
+            for bad in (
+                {"vectorStorageConfig": {"provider": "PINECONE", "apiKey": "k"}},
+                {"embeddingModelConfig": {"provider": "LOCAL", "model": "no-such-model"}},
+                {"webScraperConfig": {"provider": "FIRECRAWL"}},
+                {"boxConfig": {"clientId": "c", "clientSecret": "••••1234"}},
+            )
+        ),
+        body({"namespaceId": "ns_0"}, 404, "NAMESPACE_NOT_FOUND"),
     ],
     "GET /v1/namespaces": [WRONG_KEY],
     "GET /v1/namespaces/{namespace_id}": [UNKNOWN],
@@ -676,6 +690,7 @@ ROWS: dict[str, list[Row]] = {
         ({}, 400, REQUEST),
         ({"params": {"namespaceId": "ns_0"}}, 404, "NAMESPACE_NOT_FOUND"),
     ],
+    "GET /v1/problems": [({"params": {"namespaceId": "ns_0"}}, 404, "NAMESPACE_NOT_FOUND")],
     "GET /v1/activity": [
         ({}, 400, REQUEST),
         ({"params": {"namespaceId": ""}}, 404, "NAMESPACE_NOT_FOUND"),

@@ -56,7 +56,7 @@ KINDS = {
 }
 
 # Names with the ending of an id, without reference to an existing object.
-NO_REFERENCE = {"externalId", "tenantId", "clientId", "accessKeyId", "id", "parentId"}
+NO_REFERENCE = {"externalId", "tenantId", "clientId", "accessKeyId", "enterpriseId", "id", "parentId"}
 
 # Path parameters without ids.
 NO_ID = {"connector", "model", "page", "resource_type"}

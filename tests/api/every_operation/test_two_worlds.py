@@ -275,7 +275,7 @@ def test_headers_and_bound_keys_give_a_user_the_same_answers(world):
         assert not wrong, f"{bound}: {wrong[0]}:\n{actual[wrong[0]]}\n{expected[wrong[0]]}"
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (1, 2))])
 def test_requests_without_access_never_show_a_user_more(world, seed):
     # Ingestions without a list, resyncs, retries, deletions and requests of the user, in random order.
     rng = random.Random(seed)

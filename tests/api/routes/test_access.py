@@ -238,8 +238,8 @@ def test_a_note_on_stop_words_tells_nothing_of_the_languages_of_hidden_documents
     assert "note" not in first_answer[1]
     for headers in ({}, {"X-On-Behalf-Of": "ada"}):
         message, data = search_words(headers)
-        assert "stop words alone" in message
-        assert "stop words alone" in data["note"]
+        assert "only stop words" in message
+        assert "only stop words" in data["note"]
 
 
 @pytest.fixture

@@ -16,15 +16,6 @@ def activity(org, space, **headers):
     return answer.json()["data"]
 
 
-def test_an_empty_namespace_has_nothing_going_on(org):
-    summary = activity(org, org.namespace())
-    assert summary["runs"] == {"queued": 0, "preProcessing": 0, "processing": 0, "oldestQueuedAt": None}
-    hours = summary["searches"].pop("hours")
-    assert [(hour["count"], hour["p50"]) for hour in hours] == [(0, None)] * 24
-    assert summary["searches"] == {"count": 0, "p50": None, "p95": None, "times": []}
-    assert (summary["documentsFailedLastDay"], summary["tokens"]) == (0, 0)
-
-
 def test_runs_and_failures_are_counted(org):
     space = org.namespace()
     org.text(space, "waits")

@@ -36,16 +36,6 @@ def test_chunks_come_in_their_order_page_by_page(org, space, library):
     assert (second["hasNextPage"], second["nextCursor"]) == (False, None)
 
 
-def test_a_listing_may_begin_with_any_chunk(org, space, library):
-    document = library.put(CHUNK_TEXTS)
-    listing = ask(org, space, document, firstIndex=1, pageSize=1).json()["data"]
-    assert [chunk["index"] for chunk in listing["chunks"]] == [1]
-    second = ask(org, space, document, firstIndex=0, cursor=listing["nextCursor"]).json()["data"]
-    assert [chunk["index"] for chunk in second["chunks"]] == [2]
-    assert ask(org, space, document, firstIndex=3).json()["data"]["chunks"] == []
-    assert_error(ask(org, space, document, firstIndex=-1), 400, "INVALID_FILTER_CONFIG")
-
-
 def test_only_the_visible_chunks_are_listed(org, space, library):
     document = library.put(CHUNK_TEXTS)
     library.put(["newer"], generation=2, document_id=document, visible=False)

@@ -90,19 +90,6 @@ def test_difys_conditions_are_those_of_a_search(org, space, name, operator, valu
     assert {record["title"] for record in records} == titles
 
 
-def test_difys_conditions_are_joined(org, space):
-    parts = [
-        {"name": ["topic"], "comparison_operator": "is", "value": "birds"},
-        {"name": ["year"], "comparison_operator": "=", "value": 2020},
-    ]
-    both = retrieved(org, space, metadata_condition={"logical_operator": "and", "conditions": parts})
-    either = retrieved(org, space, metadata_condition={"logical_operator": "or", "conditions": parts})
-    assert both == []
-    assert {record["title"] for record in either} == {"owls.md", "mice.md"}
-    assert len(retrieved(org, space, metadata_condition={"logical_operator": "and", "conditions": []})) == 4
-    assert len(retrieved(org, space, metadata_condition=None)) == 4
-
-
 def test_dify_is_told_errors_by_its_numbers(org, space, anonymous, organization):
     body = {"knowledge_id": "ns_none", "query": "owls"}
     unknown = assert_error(org.client.post(DIFY, json=body), 404, "NAMESPACE_NOT_FOUND")

@@ -14,6 +14,7 @@ from retrieval.ports import Scope
 from retrieval.setting_values import OAuthEndpoints
 from tests.api.support import assert_error, client_of, serve
 from tests.library import Library
+from tests.standins.google_workspace import GoogleWorkspace, make_key
 from tests.standins.oauth_server import Vendor, serving
 
 APP = {"clientId": "client", "clientSecret": "canary-client-secret"}
@@ -39,7 +40,7 @@ def endpoint():
 def vendor(endpoint):
     """Content service without injected faults."""
     endpoint.trouble = endpoint.hold = endpoint.account = None
-    endpoint.asked.clear()
+    endpoint.calls.clear()
     endpoint.revoked.clear()
     return endpoint
 
@@ -281,16 +282,6 @@ def test_a_failed_connection_can_be_authorized_again(org, space, vendor):
     assert after_decline["config"] == active["config"]
 
 
-def test_invalid_changes_are_refused(org, space):
-    bare = org.namespace()
-    body = {"namespaceId": bare, "name": "Drive", "connector": "BOX"}
-    error = assert_error(org.client.post("/v1/connections", json=body), 400, "INVALID_REQUEST")
-    assert "boxConfig" in error["message"]
-    connection, _ = create(org, space)
-    assert revoke(org, space, connection).status_code == 200
-    assert_error(change(org, space, connection, name="x"), 400, "INVALID_REQUEST")
-
-
 def test_revoking_wipes_tells_the_vendor_and_is_final(org, space, vendor):
     tellers = {"GOOGLE_DRIVE": ["refresh"], "DROPBOX": ["access"], "BOX": ["refresh"], "NOTION": ["access"]}
     for connector in NAMES:
@@ -309,6 +300,33 @@ def test_revoking_wipes_tells_the_vendor_and_is_final(org, space, vendor):
         assert row["credentials"] is None
         assert revoke(org, space, connection).json()["data"]["connection"] == revoked
         assert len(vendor.revoked) == (connector in tellers)
+
+
+def test_an_organizations_credentials_are_sealed_and_in_no_answer(org, vendor):
+    space, secret = org.namespace(), make_key()[0].splitlines()[1]
+    config = GoogleWorkspace().config
+    connection, url = create(org, space, permissions="SOURCE", config=config)
+    active = read(org, connection)
+    assert (url, active["status"], active["permissions"]) == (None, "ACTIVE", "SOURCE")
+    account = {"authType": "CONFIG", "credentials": None, "url": "https://drive.google.com/a/example.com"}
+    assert active["config"] == account
+    changed = change(org, space, connection, name="All drives")
+    assert changed.json()["data"]["authorizationUrl"] is None
+    assert change(org, space, connection, config=config).status_code == 200
+    vendor.revoked.clear()
+    revoked = revoke(org, space, connection)
+    assert vendor.revoked == []
+    rows = org.db.rows("select * from connections where id = %(id)s", {"id": connection})
+    assert not any(secret in str(text) for text in (active, changed.text, revoked.text, rows))
+    assert revoked.json()["data"]["connection"]["config"] == account
+
+
+def test_a_persons_connection_takes_no_credentials_of_an_organization(org, space, vendor):
+    connection = connect(org, space, vendor)
+    answer = change(org, space, connection, config=GoogleWorkspace().config)
+    assert_error(answer, 400, "INVALID_REQUEST")
+    assert "authorize it instead" in answer.text
+    assert vendor.revoked == []
 
 
 @pytest.mark.parametrize(
@@ -381,7 +399,13 @@ def test_a_revocation_during_the_exchange_wins(org, space, vendor):
     assert len(vendor.revoked) == 1
 
 
-def test_listing_and_reading(org, space):
+def test_changes_of_a_revoked_connection_are_refused(org, space):
+    connection, _ = create(org, space)
+    assert revoke(org, space, connection).status_code == 200
+    assert_error(change(org, space, connection, name="x"), 400, "INVALID_REQUEST")
+
+
+def test_a_listing_filters_by_connector_and_a_connection_stays_in_its_namespace(org, space):
     connections = [create(org, space, connector)[0] for connector in ("BOX", "NOTION", "BOX")]
     other_space = org.namespace(**APPS)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import time
 import zipfile
-from concurrent.futures import ThreadPoolExecutor
 
 import httpx
 import pytest
@@ -27,7 +26,7 @@ def pdf(line):
     return file.getvalue()
 
 
-def packed(**members):
+def zip_of(**members):
     file = io.BytesIO()
     with zipfile.ZipFile(file, "w") as archive:
         for name, content in members.items():
@@ -35,31 +34,31 @@ def packed(**members):
     return file.getvalue()
 
 
-def converted(client, name, content, **fields):
+def convert_file(client, name, content, **fields):
     answer = client.post("/v1/convert/file", files={"file": (name, content)}, data=fields)
     assert answer.status_code == 200, answer.text
     return answer.json()["data"]["documents"]
 
 
 def test_a_file_becomes_markdown(org):
-    assert converted(org.client, "a.md", b"# Owls\n\nThey hunt.\n") == [
+    assert convert_file(org.client, "a.md", b"# Owls\n\nThey hunt.\n") == [
         {"filename": "a.md", "markdown": "# Owls\n\nThey hunt.\n"}
     ]
-    (page,) = converted(org.client, "a.pdf", pdf("Owls hunt at night."), ocrConfig='{"strategy": "STANDARD_OCR"}')
+    (page,) = convert_file(org.client, "a.pdf", pdf("Owls hunt at night."), ocrConfig='{"strategy": "STANDARD_OCR"}')
     assert "Owls hunt at night." in page["markdown"]
-    (table,) = converted(org.client, "a.html", b"<h1>Owls</h1><ul><li>mice</li></ul>", ocrConfig="null")
+    (table,) = convert_file(org.client, "a.html", b"<h1>Owls</h1><ul><li>mice</li></ul>", ocrConfig="null")
     assert "# Owls" in table["markdown"]
     counted = org.db.row("select count(*) as jobs from jobs where organization_id = %(id)s", {"id": org.id})
     assert counted["jobs"] == 0
 
 
-def test_members_of_archives_come_with_their_paths(org):
-    inner = packed(deep_md=b"# Deep")
-    files = converted(org.client, "all.zip", packed(a_md=b"# A", b_pdf=b"%PDF-1.4 broken", c_zip=inner))
+def test_archive_members_are_named_by_their_paths(org):
+    inner = zip_of(deep_md=b"# Deep")
+    files = convert_file(org.client, "all.zip", zip_of(a_md=b"# A", b_pdf=b"%PDF-1.4 broken", c_zip=inner))
     by_name = {file["filename"]: file for file in files}
     members = {"all.zip/a.md", "all.zip/b.pdf", "all.zip/c.zip", "all.zip/c.zip/deep.md"}
     assert set(by_name) == {"all.zip", *members}
-    assert files[0]["filename"] == "all.zip", "an archive's text is what it lists"
+    assert files[0]["filename"] == "all.zip", "an archive comes before its members"
     assert by_name["all.zip/a.md"] == {"filename": "all.zip/a.md", "markdown": "# A"}
     assert by_name["all.zip/c.zip/deep.md"]["markdown"] == "# Deep"
     assert by_name["all.zip/b.pdf"]["markdown"] == ""
@@ -69,7 +68,7 @@ def test_members_of_archives_come_with_their_paths(org):
 @pytest.mark.parametrize(
     ("name", "content"), [("a.pdf", b"%PDF-1.4 broken"), ("a.bin", bytes(range(256)) * 9), ("a.zip", b"PK\3\4 broken")]
 )
-def test_what_cannot_be_read_is_refused_with_the_reason(org, name, content):
+def test_an_unreadable_file_is_refused_with_the_reason(org, name, content):
     answer = org.client.post("/v1/convert/file", files={"file": (name, content)})
     error = assert_error(answer, 400, "INVALID_INGEST_CONFIG")["error"]
     assert error["details"] == {"reason": "unreadable", "field": "file"}
@@ -110,18 +109,7 @@ def scan(pages: int) -> bytes:
 OCR_FORM = {"ocrConfig": '{"strategy": "STANDARD_OCR"}'}
 
 
-@pytest.mark.slow
-def test_files_with_text_do_not_wait_for_scans(org):
-    with ThreadPoolExecutor(2) as pool:
-        scans = [pool.submit(converted, org.client, "scan.pdf", scan(4), **OCR_FORM) for _ in range(2)]
-        time.sleep(0.5)
-        mail = b"From: a@example.org\nSubject: Owls\nMIME-Version: 1.0\n\nThey hunt.\n"
-        assert "They hunt." in converted(org.client, "a.eml", mail, **OCR_FORM)[0]["markdown"]
-        assert not any(answer.done() for answer in scans)
-        assert all("Owls hunt" in answer.result()[0]["markdown"] for answer in scans)
-
-
-def test_recognition_stops_once_nobody_needs_it(tmp_path):
+def test_recognition_stops_when_its_result_is_not_needed(tmp_path):
     (tmp_path / "raw").write_bytes(data := scan(8))
     raw = RawContent(tmp_path / "raw", "scan.pdf", "", len(data))
     deadline = time.monotonic() + 1
@@ -132,7 +120,7 @@ def test_recognition_stops_once_nobody_needs_it(tmp_path):
 
 
 @pytest.mark.slow
-def test_work_of_a_client_that_left_is_stopped(org):
+def test_the_conversion_stops_when_the_client_disconnects(org):
     with pytest.raises(httpx.TimeoutException):
         org.client.post("/v1/convert/file", files={"file": ("a.pdf", scan(60))}, data=OCR_FORM, timeout=1)
     answer = org.client.post("/v1/convert/file", files={"file": ("b.pdf", scan(1))}, data=OCR_FORM, timeout=30)

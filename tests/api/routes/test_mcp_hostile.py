@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import re
 
 import httpx
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
-from api.mcp.calls import single_line
 from retrieval.ports import Scope
 from tests.api.routes.test_mcp import KEYWORDS_ONLY, rpc
 from tests.api.support import assert_error
@@ -56,13 +52,6 @@ def test_names_take_one_line_in_every_tool(org, tool):
         arguments = {"namespaceId": space} | ({"documentId": document} if tool == "read_document" else {})
         result = rpc(org.client, "tools/call", {"name": tool, "arguments": arguments}).json()["result"]
         assert len(result["content"][0]["text"].splitlines()) == 1
-
-
-@settings(max_examples=200, suppress_health_check=list(HealthCheck))
-@given(st.text())
-def test_any_name_is_shown_on_one_line(name):
-    assert len(single_line(name).splitlines()) == 1
-    assert json.loads(single_line(name)) == name, "nothing of it is lost, and no quotation mark ends it early"
 
 
 FOREIGN = [

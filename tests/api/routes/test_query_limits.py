@@ -43,7 +43,7 @@ def documents_locked(database):
         yield
 
 
-def refused(answer, field, *parts):
+def assert_timed_out(answer, field, *parts):
     assert answer.status_code == 503, answer.text
     error = answer.json()["error"]
     assert (error["code"], error["details"]["reason"]) == ("SERVICE_UNAVAILABLE", "took_too_long")
@@ -53,24 +53,24 @@ def refused(answer, field, *parts):
 
 
 @pytest.mark.parametrize("path", ["/v1/search/hybrid", "/v1/search/why"])
-def test_a_search_that_is_too_dear_names_its_conditions(client, space, api_database, path):
+def test_a_search_beyond_the_limit_names_its_conditions(client, space, api_database, path):
     body = {"namespaceId": space, "query": "owls", "hybridConfig": KEYWORDS_ONLY}
     if path.endswith("why"):
         body["externalId"] = "none"
     with documents_locked(api_database):
-        refused(
+        assert_timed_out(
             client.post(path, json={**body, "filter": {"where": SLOW_CONDITION}}), "filter", "7 conditions", "fewer"
         )
-        refused(client.post(path, json=body), None, "Try again")
+        assert_timed_out(client.post(path, json=body), None, "Try again")
     assert client.post("/v1/search/hybrid", json={**body, "filter": {"where": SLOW_CONDITION}}).status_code == 200
 
 
-def test_a_list_with_conditions_or_facets_ends_in_time(client, space, api_database):
+def test_a_list_beyond_the_limit_names_its_facets_or_conditions(client, space, api_database):
     body = {"namespaceId": space, "filterConfig": {}, "facets": ["metadata.text", "document.type"]}
     condition_body = {**body, "facets": [], "filterConfig": {"where": SLOW_CONDITION}}
     with documents_locked(api_database):
-        refused(client.post("/v1/documents", json=body), "facets", "2 facets", "fewer")
-        refused(client.post("/v1/documents", json=condition_body), "filterConfig", "7 conditions")
+        assert_timed_out(client.post("/v1/documents", json=body), "facets", "2 facets", "fewer")
+        assert_timed_out(client.post("/v1/documents", json=condition_body), "filterConfig", "7 conditions")
     assert len(client.post("/v1/documents", json=condition_body).json()["data"]["documents"]) == 1
     counted = client.post("/v1/documents", json=body).json()["data"]["facets"]["metadata.text"]
     assert counted == [{"value": "3 seals", "count": 1}]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 
 import pytest
 
@@ -42,13 +42,3 @@ def test_places_count_only_the_own_queue(org):
         f"/v1/ingest-job-runs/{alice}", params={"namespaceId": space}, headers={"x-tenant-id": "alice"}
     )
     assert answer.json()["data"]["queuePosition"] == 1
-
-
-def test_the_start_is_estimated_by_recent_throughput(org):
-    space = org.namespace()
-    waiting = [run_of(org.text(space, f"text {number}")) for number in range(21)]
-    begun(org, waiting[0], size=60, ago=60)
-    current_time = datetime.now(UTC)
-    first, last = (queue_place(org, space, run)[1] for run in (waiting[0], waiting[-1]))
-    assert current_time - timedelta(seconds=1) < first < current_time + timedelta(seconds=4)
-    assert current_time + timedelta(seconds=15) < last < current_time + timedelta(seconds=25)

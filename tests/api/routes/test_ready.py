@@ -82,7 +82,7 @@ def test_a_full_or_foreign_folder_of_files_is_not_ready(at, own_db):
     assert ask().status_code == 200
     marker = configured.files / files_folder.MARKER_NAME
     marker.write_text("files_of_another_service\n")
-    assert "is not the one that this service's files are in" in reason(ask())
+    assert "is not the files folder of this service" in reason(ask())
     marker.unlink()
     assert f"echo {own_db.row('select id from files_folder')['id']} >" in reason(ask(**{"for": "requests"}))
     huge = configured.model_copy(update={"max_file_bytes": 1 << 60})
@@ -123,7 +123,7 @@ def test_a_role_does_not_start_with_another_folder(own_db, tmp_path, ring, monke
         api_port=process.free_port(),
     )
     for role in ("worker", "dispatcher", "api"):
-        with pytest.raises(LocalError, match="is not the one that this service's files are in"):
+        with pytest.raises(LocalError, match="is not the files folder of this service"):
             run_role.run(Namespace(command=role), settings)
 
 

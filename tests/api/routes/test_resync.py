@@ -144,7 +144,7 @@ def test_failures_are_counted_by_cause_and_retried_with_text_recognition(org, sp
     assert {document["failureCause"] for document in data["documents"]} == {"NO_TEXT", "UNREADABLE"}
     run = next(document["ingestJobRun"]["id"] for document in data["documents"] if document["id"] == scans[0])
     read = org.client.get(f"/v1/ingest-job-runs/{run}", params={"namespaceId": space}).json()["data"]
-    assert read["failures"] == [{"cause": "NO_TEXT", "count": 1}]
+    assert read["failures"] == [{"cause": "NO_TEXT", "count": 1, "open": 1}]
 
     refused = org.client.post(
         f"/v1/ingest-job-runs/{run}/retry", json={"namespaceId": space, "failureCauses": ["PASSWORD"]}

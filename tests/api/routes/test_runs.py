@@ -253,6 +253,38 @@ def sent_file(org, space, name, content):
     return run_of(org.client.post("/v1/ingest/file", data={"namespaceId": space}, files=files).json())
 
 
+def test_the_parts_of_a_run_sum_up_to_what_it_found(org):
+    space = org.namespace(webScraperConfig={"provider": "BUILTIN"})
+    urls = [f"https://docs.example.com/{number}" for number in range(5)]
+    body = {"source": "URLS_LIST", "config": {"urls": urls}}
+    run = run_of(org.client.post("/v1/ingest/urls", json={"namespaceId": space, "ingestConfig": body}).json())
+    states = ["SUCCESS upserted", "SUCCESS unchanged", "SUCCESS unchanged", "FAILED fetched", "PROCESSING fetched"]
+    for key, state in zip(keys_of(org, run), states, strict=True):
+        status, stage = state.split()
+        values = {"id": key.document_id, "status": status, "stage": stage}
+        org.db.rows(
+            "update run_documents set status = %(status)s, stage = %(stage)s where document_id = %(id)s", values
+        )
+    counts = '{"skipped": {"An older copy.": 3}, "removed": 4}'
+    org.db.rows("update job_runs set progress = %(counts)s::jsonb where id = %(run)s", {"run": run, "counts": counts})
+    progress = get(org, space, run)["progress"]
+    parts = {"indexed": 1, "unchanged": 2, "failed": 1, "cancelled": 0, "open": 1, "skipped": 3, "removed": 4}
+    assert {name: progress[name] for name in parts} == parts
+
+
+def test_a_failed_document_names_the_later_run_that_took_it(org):
+    space = org.namespace()
+    run = run_of(org.text(space, "Torn.", name="torn"))
+    failed(org, run)
+    before = get(org, space, run)
+    assert before["failures"] == [{"cause": "UNREADABLE", "count": 1, "open": 1}]
+    assert "retriedIn" not in before["documents"]["failed"][0]
+    retry = act(org, space, run, "retry").json()["data"]["id"]
+    after = get(org, space, run)
+    assert after["failures"] == [{"cause": "UNREADABLE", "count": 1, "open": 0}]
+    assert after["documents"]["failed"][0]["retriedIn"] == retry
+
+
 def test_what_failed_is_run_again_read_and_cut_in_another_way(org):
     # The new run has a new job, repeated by later resyncs; the former job stays.
     space = org.namespace()

@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 
+import psycopg
+
+from retrieval.database.database import Database
+from retrieval.ports import Scope
 from retrieval.search import queries_weak
+from retrieval.search.weak_searches import WeakSearches
+from tests.library import Library
 
 KEYWORDS_ONLY = {"semanticWeight": 0.0, "keywordWeight": 1.0}
 
@@ -30,3 +37,25 @@ def test_queries_without_good_results_are_listed_and_deleted(org, library):
     assert len(list_weak(org, library)["weakSearches"]) == 1
     queries_weak.delete_old_searches(org.db, 0)
     assert list_weak(org, library) == {"weakSearches": [], "retentionDays": 30}
+
+
+def test_queries_of_a_namespace_that_is_being_removed_stop_no_recording(org, library, api_database):
+    other = Library(org.db, Scope(org.id, org.namespace(), ""), None)
+
+    async def record():
+        db = Database(api_database, size=1)
+        searches = WeakSearches(db)
+        searches.note_search(library.scope, "gone", None, 0.0)
+        searches.note_search(other.scope, "zebra", None, 0.0)
+        with psycopg.connect(api_database) as removing:
+            removing.execute("delete from partitions where id = %s", [library.partition])
+            writing = asyncio.create_task(searches.write_pending())
+            await asyncio.sleep(0.3)
+            removing.commit()
+        try:
+            await writing
+        finally:
+            await db.async_close()
+
+    asyncio.run(record())
+    assert [search["query"] for search in list_weak(org, other)["weakSearches"]] == ["zebra"]

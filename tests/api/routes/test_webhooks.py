@@ -17,6 +17,8 @@ FIELDS = {
     "statusReason",
     "createdAt",
     "health",
+    "deliveredLastDay",
+    "failedLastDay",
 }
 
 

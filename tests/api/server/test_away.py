@@ -44,7 +44,7 @@ def test_the_api_recovers_after_a_database_outage(cluster, api_settings, ring):
     url = postgres.start(cluster)
     revisions.upgrade_schema(url)
     db = Database(url)
-    installation = bootstrap.ensure_installation(db, ring)
+    installation = bootstrap.ensure_installation(db, ring, api_settings)
     db.close()
     with serve(api_settings, url, ring) as base:
         headers = {"Authorization": f"Bearer {installation.api_key}"}

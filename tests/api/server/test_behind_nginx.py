@@ -47,7 +47,7 @@ pytestmark = pytest.mark.skipif(NGINX is None, reason="nginx is not installed; c
 
 def block() -> str:
     """Return the documented server block, with the locations below a path."""
-    documentation = (PROJECT / "docs" / "operations.md").read_text()
+    documentation = (PROJECT / "docs" / "operations" / "proxy.md").read_text()
     server, below_a_path = re.findall(r"```nginx\n(.*?)```", documentation, re.DOTALL)
     return str(server).rstrip().removesuffix("}") + str(below_a_path) + "}\n"
 

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import base64
 import os
 import re
 import signal
-import subprocess
-import sys
 import time
 from pathlib import Path
 
@@ -16,7 +13,7 @@ import pytest
 
 from retrieval.accounts import api_keys
 from retrieval.accounts.queries import organizations
-from tests.api.process import PROJECT, environment, running
+from tests.api.process import running
 from tests.api.support import Organization, client_of
 
 # With the templates of described services.
@@ -93,20 +90,6 @@ def test_a_signal_ends_the_server_orderly(number, processes, api_database, ring,
         started.send_signal(number)
         assert started.wait(60) == 0
         assert "Traceback" not in log.read_text(), log.read_text()
-
-
-@pytest.mark.slow
-def test_an_occupied_port_gives_a_clear_error(process, api_database, ring, tmp_path):
-    address, _, _ = process
-    key = "1:" + base64.b64encode(b"k" * 32).decode()
-    variables = {"RETRIEVAL_DATABASE_URL": api_database, "RETRIEVAL_SECRET_KEY": key}
-    mine = environment(tmp_path, RETRIEVAL_API_PORT=address.rpartition(":")[2], **variables)
-    ended = subprocess.run(
-        [sys.executable, "-m", "api"], cwd=PROJECT, env=mine, capture_output=True, text=True, timeout=60, check=False
-    )
-    assert ended.returncode != 0
-    assert "address already in use" in ended.stderr
-    assert "Traceback" not in ended.stderr
 
 
 def state(pid: int) -> str:

@@ -34,7 +34,8 @@ frontend clients
 
 def configuration(front: int, first: int, second: int) -> str:
     """Return the documented HAProxy block with the ports of this test."""
-    (block,) = re.findall(r"```haproxy\n(.*?)```", (PROJECT / "docs" / "operations.md").read_text(), re.DOTALL)
+    documentation = (PROJECT / "docs" / "operations" / "monitoring.md").read_text()
+    (block,) = re.findall(r"```haproxy\n(.*?)```", documentation, re.DOTALL)
     return FRONT.format(port=front) + block.replace(":8001", f":{first}").replace(":8002", f":{second}")
 
 

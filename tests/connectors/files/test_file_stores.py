@@ -54,11 +54,6 @@ def test_what_was_put_is_read_back(files):
     assert read(files, "ns_1/_/doc_1/7/raw") == b"two pieces"
 
 
-def test_an_empty_file_is_a_file(files):
-    assert files.put("ns_1/empty", []) == 0
-    assert read(files, "ns_1/empty") == b""
-
-
 def test_the_same_key_again_replaces(files):
     files.put("a/b", [b"first, and longer"])
     files.put("a/b", [b"second"])
@@ -107,10 +102,6 @@ def test_deleting_twice_is_no_error(files):
     assert read(files, "a/two") == b"2"
     with pytest.raises(Skippable):
         read(files, "a/one")
-
-
-def test_a_store_that_works_passes_its_check(files):
-    files.check()
 
 
 def test_an_interrupted_put_leaves_what_was_there(files):

@@ -10,6 +10,7 @@ import pytest
 
 from connectors.parsers import detect
 from retrieval.errors import Skippable
+from tests.connectors.parsers.conftest import Read
 
 SENTENCES: dict[str, tuple[str, str]] = {
     "Russian": ("Корабль вышел из гавани на рассвете.", "В журнале отмечены груз и фамилия капитана."),
@@ -79,3 +80,9 @@ def test_bytes_of_no_text_are_refused() -> None:
             detect.kind_of(data, "a.bin", "")
         with pytest.raises(Skippable, match=r"named \.csv, but its content is of another kind"):
             detect.kind_of(data, "a.csv", "")
+
+
+def test_a_text_named_like_a_word_document_is_a_text_with_a_notice(read: Read) -> None:
+    parsed = read("readme.doc", b"Read the manual before you start the pump.\n")
+    assert parsed.text == "Read the manual before you start the pump.\n"
+    assert parsed.properties["notice"] == "The file is named like a Word document and is a plain text."

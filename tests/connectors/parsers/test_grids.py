@@ -1,10 +1,13 @@
 """Tables with fine grids, merged cells and nested tables keep their visible columns and rows."""
 
+# ruff: noqa: RUF001 - column names of several header rows
+
 from __future__ import annotations
 
 import pytest
 
 from tests.connectors.parsers.conftest import Read
+from tests.connectors.parsers.test_nested_tables import odt
 from tests.connectors.parsers.test_word import word
 
 
@@ -42,7 +45,7 @@ SPANS = (9, 5, 8, 8)
             ["| Work | Unit | Amount |", "| --- | --- | --- |", "| Pile | m3 | 17 200 |", "| Wall | m2 | 900 |"],
         ),
         (
-            [  # a group header is repeated, a merged cell of the body is not
+            [  # columns have the names of both header rows, a merged cell of the body is not repeated
                 cell("Berth") + cell("Summer", 2),
                 cell("") + cell("day") + cell("week"),
                 cell("North") + cell("closed", 2),
@@ -50,11 +53,32 @@ SPANS = (9, 5, 8, 8)
             ],
             (),
             [
-                "| Berth | Summer | Summer |",
+                "| Berth | Summer – day | Summer – week |",
                 "| --- | --- | --- |",
-                "|  | day | week |",
                 "| North | closed |  |",
                 "| South | 12 | 70 |",
+            ],
+        ),
+        (
+            [  # the second row is a record
+                cell("Name", 2) + cell("Age"),
+                cell("Anna") + cell("Smith") + cell("41"),
+                cell("Ben") + cell("Jones") + cell("37"),
+            ],
+            (),
+            ["| Name | Name | Age |", "| --- | --- | --- |", "| Anna | Smith | 41 |", "| Ben | Jones | 37 |"],
+        ),
+        (
+            [  # two pairs of labels and values
+                cell("Project", 2) + cell("Contact", 2),
+                cell("Name") + cell("Alpha") + cell("Leader") + cell("Smith"),
+                cell("City") + cell("Bonn") + cell("Deputy") + cell("Jones"),
+            ],
+            (),
+            [
+                "| Project | Project | Contact | Contact |",
+                "| --- | --- | --- | --- |",
+                "| Name | Alpha | Leader | Smith |",
             ],
         ),
     ],
@@ -62,6 +86,25 @@ SPANS = (9, 5, 8, 8)
 def test_the_columns_of_a_fine_grid(read: Read, rows: list[str], widths: tuple[int, ...], lines: list[str]) -> None:
     text = read("a.docx", word(table(rows, widths))).text
     assert "\n".join(lines) in text
+
+
+def test_a_header_of_two_rows_of_web_pages_and_opendocument_names_each_column(read: Read) -> None:
+    page = (
+        "<html><body><table><thead><tr><th rowspan=2>Berth<th colspan=2>Summer<th>Power</tr>"
+        "<tr><th>day<th>week<th>kW</tr></thead><tr><td>North<td>free<td>closed<td>5</tr></table></body></html>"
+    )
+    header = "| Berth | Summer – day | Summer – week | Power – kW |\n| --- | --- | --- | --- |"
+    assert f"{header}\n| North | free | closed | 5 |" in read("a.html", page.encode()).text
+    rows = (("Berth", "Summer", "Winter"), ("", "from May", "from October"), ("North", "free", "closed"))
+    header, second, body = (
+        "<table:table-row>"
+        + "".join(f"<table:table-cell><text:p>{words}</text:p></table:table-cell>" for words in row)
+        + "</table:table-row>"
+        for row in rows
+    )
+    table = f"<table:table><table:table-header-rows>{header}{second}</table:table-header-rows>{body}</table:table>"
+    text = read("a.odt", odt(table)).text
+    assert "| Berth | Summer – from May | Winter – from October |\n| --- | --- | --- |\n| North" in text
 
 
 def plain(*rows: tuple[str, ...]) -> str:

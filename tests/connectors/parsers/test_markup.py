@@ -273,3 +273,62 @@ def test_cells_of_excel_2003_keep_their_columns(read):
 def test_text_after_a_list_within_an_item_is_kept(read):
     text = read("a.xml", xml("<a><ul><li>Close the valve<ul><li>by hand</li></ul>before noon.</li></ul></a>")).text
     assert "- Close the valve before noon.\n  - by hand\n" in text
+
+
+def test_sections_of_tei_have_headings_and_forms(read):
+    body = (
+        "<p>Held in May.</p><div><head>1. Welcome</head><p>Area: 12 km<hi rendition='simple:superscript'>2</hi>, "
+        "CO<hi rend='sub'>2</hi>: <hi rend='line-through'>30 t</hi> 28 t.</p></div>"
+        "<div><head>2. Resolutions</head><list type='ordered:arabic'><item><p>The fence.</p></item></list></div>"
+    )
+    text = read("a.xml", xml(f"<TEI><text><body>{body}</body></text></TEI>")).text
+    assert text == (
+        "# TEI\n\nHeld in May.\n\n## 1. Welcome\n\nArea: 12 km^(2), CO_(2): ~~30 t~~ 28 t.\n\n"
+        "## 2. Resolutions\n\n1. The fence.\n"
+    )
+
+
+def test_text_between_sections_keeps_their_headings(read):
+    sections = "<section><title><p>Fees</p></title>What does it cost?<p>Nothing.</p></section> \u00a9 Town library"
+    text = read(
+        "a.fb2",
+        xml(
+            f"<FictionBook><body>Preface<section><title><p>Hours</p></title><p>Daily.</p></section>{sections}</body></FictionBook>"
+        ),
+    ).text
+    assert text == (
+        "# FictionBook\n\nPreface\n\n## Hours\n\nDaily.\n\n## Fees\n\nWhat does it cost?\n\nNothing.\n\n\u00a9 Town library\n"
+    )
+
+
+@pytest.mark.parametrize("name", ["strike", "strikethrough", "del"])
+def test_struck_text_of_xml_is_marked(read, name):
+    assert (
+        "Due in ~~two~~ three weeks."
+        in read("a.xml", xml(f"<a><p>Due in <{name}>two</{name}> three weeks.</p></a>")).text
+    )
+
+
+def test_references_without_text_and_entities_without_declaration_keep_their_name(read):
+    text = read(
+        "manual.xml",
+        xml(
+            '<book><title>Pumps</title><chapter id="v"><title>Valves</title><para>See <xref linkend="v"/> and'
+            ' <xref linkend="w"/> of &app;, 5&nbsp;bar.</para><screen><![CDATA[a &app; b]]></screen></chapter></book>'
+        ),
+    ).text
+    assert "See Valves and w of &app;, 5 bar." in text
+    assert "a &app; b" in text
+
+
+def test_a_book_is_read_without_data_about_its_file(read):
+    text = read(
+        "a.fb2",
+        xml(
+            '<FictionBook xmlns="http://www.gribuser.ru/xml/fictionbook/2.0"><description><title-info><genre>sf</genre>'
+            "<book-title>Tides</book-title><lang>en</lang></title-info><document-info><program-used>x</program-used>"
+            "</document-info></description><body><section><a>Home</a> <a>FAQ</a></section><section><p>\u2022 Rope</p>"
+            "<p>\u2022 \u2022 Hemp</p></section></body></FictionBook>"
+        ),
+    ).text
+    assert text == "# Tides\n\nHome\n\nFAQ\n\n- Rope\n\n  - Hemp\n"

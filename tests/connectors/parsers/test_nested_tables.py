@@ -23,6 +23,7 @@ def odt(body: str) -> bytes:
     with zipfile.ZipFile(file, "w") as archive:
         archive.writestr("mimetype", "application/vnd.oasis.opendocument.text")
         head = "".join(f' xmlns:{name}="{_NAMES}:{name}:1.0"' for name in ("office", "text", "table"))
+        head += f' xmlns:draw="{_NAMES}:drawing:1.0" xmlns:svg="{_NAMES}:svg-compatible:1.0"'
         content = f"<office:body><office:text>{body}</office:text></office:body>"
         archive.writestr("content.xml", f"<office:document-content{head}>{content}</office:document-content>")
     return file.getvalue()
@@ -76,3 +77,15 @@ def test_a_single_row_in_a_cell_is_text_of_the_cell(read: Read) -> None:
     assert "| Pump | 12 pieces |" in read("a.odt", odt(odt_table(["Item", "Stock"], ["Pump", inner]))).text
     rows = rtf_row("Item", "Stock") + rtf_row("Pump", rtf_inner_row(["12", "pieces"]))
     assert "| Pump | 12 pieces |" in read("a.rtf", (r"{\rtf1\ansi " + rows + "}").encode()).text
+
+
+def test_cells_below_a_tall_cell_of_opendocument_stay_in_their_columns(read: Read) -> None:
+    tall = '<table:table-cell table:number-rows-spanned="2"><text:p>Group</text:p></table:table-cell>'
+    cells = [f"<table:table-cell><text:p>{word}</text:p></table:table-cell>" for word in ("Fee", "Adults", "18")]
+    table = (
+        f"<table:table-row>{tall}{cells[0]}</table:table-row><table:table-row>{cells[1]}{cells[2]}</table:table-row>"
+    )
+    assert (
+        "| Group | Fee |\n| --- | --- |\n| Adults | 18 |"
+        in read("a.odt", odt(f"<table:table>{table}</table:table>")).text
+    )

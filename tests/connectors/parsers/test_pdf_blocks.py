@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import io
+from typing import Any
+
 import pytest
 from reportlab.pdfgen.canvas import Canvas
+from reportlab.platypus import Paragraph, SimpleDocTemplate, Table
 
 from tests.connectors.parsers.conftest import Read
 from tests.connectors.parsers.test_sideways import drawn
@@ -45,6 +49,41 @@ def test_a_row_of_words_is_no_second_line_of_the_header(read: Read) -> None:
                 canvas.drawString(72 + 100 * column, 740 - 16 * at, text)
 
     assert "| Bay | none | Free | Unknown |" in read("a.pdf", drawn(draw)).text
+
+
+# Rules of a table: all borders, those above and below the header, none.
+GRID = [("GRID", (0, 0), (-1, -1), 0.5, "black")]
+BOOK = [("LINEABOVE", (0, 0), (-1, 0), 1, "black"), ("LINEBELOW", (0, 1), (-1, 1), 0.5, "black")]
+GROUPS = (
+    (("Harbour", "Ships", "", "Price", ""), ("", "2024", "2025", "Berth", "Quay"), [("SPAN", (0, 0), (0, 1))]),
+    (("", "Summer", "", "Winter", ""), ("Harbour", "Ships", "Crews", "Ships", "Crews"), []),
+)
+
+
+@pytest.mark.parametrize("width", [90, None])
+@pytest.mark.parametrize("rules", [GRID, BOOK, []])
+@pytest.mark.parametrize(("upper", "lower", "spans"), GROUPS)
+def test_groups_stand_above_their_first_column(
+    read: Read, upper: tuple[str, ...], lower: tuple[str, ...], spans: list[Any], rules: list[Any], width: int | None
+) -> None:
+    spans = [*spans, ("SPAN", (1, 0), (2, 0)), ("SPAN", (3, 0), (4, 0)), ("ALIGN", (1, 0), (-1, 1), "CENTER")]
+    rows = [upper, lower, *((*row, "11") for row in BODY)]
+    prose = Paragraph("The following table lists the harbours of the coast and their ships in summer. " * 3)
+    file = io.BytesIO()
+    table = Table(rows, colWidths=width and [width] * 5, style=[*spans, *rules, ("VALIGN", (0, 0), (0, 1), "MIDDLE")])
+    SimpleDocTemplate(file).build([prose, table])
+    lines = read("a.pdf", file.getvalue()).text.split("\n")
+    start = next(number for number, line in enumerate(lines) if line.startswith("|"))
+    assert lines[start] == f"| {' | '.join(upper)} |"
+    assert lines[start + 2 : start + 4] == [f"| {' | '.join(lower)} |", "| North | 12 | 340 | 7.5 | 11 |"]
+
+
+def test_a_name_of_one_line_stands_next_to_names_of_two_lines(read: Read) -> None:
+    words = ("Harbour", "Number of ships in port", "Number of ships at sea", "Average price per berth", "Quay")
+    file = io.BytesIO()
+    cells = [Paragraph(name) for name in words]
+    SimpleDocTemplate(file).build([Table([cells, *((*row, "11") for row in BODY)], colWidths=[90] * 5, style=BOOK[:1])])
+    assert f"| {' | '.join(words)} |" in read("a.pdf", file.getvalue()).text
 
 
 def test_values_of_a_form_are_no_code(read: Read) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import struct
 import zipfile
 from collections.abc import Callable
 from datetime import datetime
@@ -15,6 +16,7 @@ from openpyxl.worksheet.table import Table
 
 from bench.parse import cases
 from bench.parse.measures import read_tables
+from connectors.parsers.formats import excel_charts
 from retrieval.errors import Skippable
 from retrieval.ingestion.chunking import structure
 from tests.connectors.parsers import workbooks
@@ -213,6 +215,32 @@ def test_a_binary_workbook_is_read_with_its_days(read: Read) -> None:
     assert "| Minerva | Kaffee und Größe | 12 | 2024-03-05 |" in text
 
 
+def test_charts_of_old_workbooks_have_titles_axes_and_values_as_shown(read: Read) -> None:
+    text = read("catch.xls", (OFFICE / "catch.xls").read_bytes()).text
+    assert (
+        "Chart: Catch of the year\nAxis: Month of landing\nAxis: Tonnes\n\n| Category | North | South |\n"
+        "| --- | --- | --- |\n| Jan | 12.3% | 1,200.50 € |\n| Feb | 20.0% | 1,300.00 € |\n| Mar | 30.0% |  |"
+    ) in text
+    assert "## Graph\n\nChart: Share\n\n| Category | North |\n| --- | --- |\n| Jan | 12.3% |" in text
+
+
+def test_parts_of_a_workbook_are_found_by_names_in_other_letter_case(read: Read) -> None:
+    file = io.BytesIO()
+    with zipfile.ZipFile(OFFICE / "harbour.xlsb") as source, zipfile.ZipFile(file, "w") as archive:
+        for name in source.namelist():
+            archive.writestr(name.replace("sharedStrings", "SharedStrings"), source.read(name))
+    assert "| Minerva | Kaffee und Größe | 12 |" in read("harbour.xlsb", file.getvalue()).text
+
+
+def test_a_binary_workbook_shows_numbers_comments_links_and_charts_as_excel_does(read: Read) -> None:
+    text = read("various.xlsb", (OFFICE / "various.xlsb").read_bytes()).text
+    lines = {"currency: $3.03", "percent: 20%", "date: 2017-03-09", "fraction: 1/4", "longer int: 1.23457E+15"}
+    assert lines <= set(text.split("\n"))
+    assert "hyperlink: [tika_link](http://tika.apache.org/)" in text
+    assert "Comment on B11: Allison, Timothy B.: test comment" in text
+    assert "Chart: myChartTitle\n\n| Category | merchant1 | merchant2 |\n| --- | --- | --- |\n| March | 1 | 2 |" in text
+
+
 @pytest.mark.parametrize(
     ("data", "rows"),
     [
@@ -231,7 +259,7 @@ def test_a_sheet_that_declares_entities_is_refused(read: Read) -> None:
     book.active.append(["Ada", "Ben"])
     bomb = '<!DOCTYPE x [<!ENTITY a "haha">]>'
     data = rewritten(saved(book), lambda name, text: bomb + text if name.endswith("sheet1.xml") else text)
-    with pytest.raises(Skippable, match="damaged or incomplete"):
+    with pytest.raises(Skippable, match="declares entities"):
         read("a.xlsx", data)
 
 
@@ -303,3 +331,25 @@ def test_a_cell_that_links_to_a_web_page_has_its_address(tmp_path: Path, read: R
     workbooks.write_ods(tmp_path / "a.ods", f'<table:table table:name="S">{row}</table:table>')
     text = read("a.ods", (tmp_path / "a.ods").read_bytes()).text
     assert "See [Manual](https://example.com/manual) first." in text
+
+
+def test_a_chart_of_an_older_workbook_ends_with_its_data() -> None:
+    def record(kind: int, data: bytes) -> bytes:
+        return struct.pack("<HH", kind, len(data)) + data
+
+    def source(part: int, column: int) -> bytes:
+        return record(0x1051, bytes([part, 0]) + bytes(6) + b"\x3b" + struct.pack("<HHHHH", 0, 0, 98, column, column))
+
+    def cached(cache: int, point: int) -> bytes:
+        return record(0x1065, struct.pack("<H", cache)) + record(0x0203, struct.pack("<HHHd", point, 0, 0, 0.0))
+
+    sheet = record(0x0085, struct.pack("<IH", 9999, 0) + b"\x05\x00Ships")
+    series = record(0x1003, b"") + record(0x1033, b"") + source(1, 1) + source(2, 0) + record(0x1034, b"")
+    globals_ = record(0x0809, struct.pack("<HH", 0x0600, 5)) + sheet + record(0x0017, struct.pack("<HHHH", 1, 0, 0, 0))
+    chart = record(0x0809, struct.pack("<HH", 0x0600, 0x20)) + series + cached(2, 10) + cached(1, 10)
+    cells = {"'Ships'!A1:A99": ["Ada", "Eva"], "'Ships'!B1:B99": ["3", "5"]}
+    charts = excel_charts.read_charts(
+        globals_ + record(0x000A, b"") + chart + record(0x000A, b""),
+        lambda reference: cells[reference] + [""] * 97 if reference else [],
+    )
+    assert charts == {"": ["Chart\n\n| Category | Series 1 |\n| --- | --- |\n| Ada | 3 |\n| Eva | 5 |"]}

@@ -1,5 +1,7 @@
 """Workbooks of known content: one layout as XLSX, XLS and ODS."""
 
+# ruff: noqa: RUF001 - column names of several header rows
+
 from __future__ import annotations
 
 import zipfile
@@ -65,12 +67,29 @@ LAYOUTS = {
         ],
         [
             [
-                ["Berth", "Summer / Days", "Summer / Price", "Winter / Days", "Winter / Price"],
+                ["Berth", "Summer – Days", "Summer – Price", "Winter – Days", "Winter – Price"],
                 ["N1", "12", "340", "3", "90"],
             ]
         ],
-        ("| Berth | Summer / Days | Summer / Price | Winter / Days | Winter / Price |",),
+        ("| Berth | Summer – Days | Summer – Price | Winter – Days | Winter – Price |",),
         ((0, 0, 1, 0), (0, 1, 0, 2), (0, 3, 0, 4)),
+    ),
+    "two-level-header-not-merged": Layout(
+        [
+            ["Ship", "Cargo", "Stretch", None, None],
+            [None, None, "Measured", "Expected", "Limit"],
+            ["Ada", "Rope", "0.70", "0.77", "1"],
+            ["Eva", "Tar", "0.65", "0.75", "1"],
+        ],
+        [
+            [
+                ["Ship", "Cargo", "Stretch – Measured", "Stretch – Expected", "Stretch – Limit"],
+                ["Ada", "Rope", "0.70", "0.77", "1"],
+                ["Eva", "Tar", "0.65", "0.75", "1"],
+            ]
+        ],
+        ("| Ship | Cargo | Stretch – Measured | Stretch – Expected | Stretch – Limit |",),
+        ((0, 0, 1, 0), (0, 1, 1, 1)),
     ),
     "blank-row-within": Layout(
         [*PRICES, [None], ["Rum", "3", "120"], ["Salt", "40", "12"]],

@@ -12,7 +12,6 @@ import pytest
 
 from connectors.rerankers import cohere, endpoint, jina, local
 from retrieval.errors import Fatal, Retryable
-from retrieval.ports import AdditiveReranker
 from retrieval.setting_values import Endpoint
 from retrieval.settings import Settings
 from tests.standins import cross_encoder, faults, rerank_server
@@ -86,24 +85,12 @@ def test_scores_come_in_the_order_of_the_texts(reranker: Reranker) -> None:
     assert reranker.rerank(QUERY, [], seconds=10) == []
 
 
-def test_a_hundred_and_fifty_texts_are_all_scored(reranker: Reranker) -> None:
-    texts = [f"text {number}" + (" open the cover" if number == 137 else "") for number in range(150)]
-    scores = reranker.rerank(QUERY, texts, seconds=20)
-    assert len(scores) == 150
-    assert isinstance(reranker, AdditiveReranker) == isinstance(reranker, local.LateInteraction)
-    assert max(range(150), key=lambda at: scores[at]) == 137
-
-
 def test_a_candidate_that_a_server_cannot_score_is_last_and_the_others_are_scored(server: Place) -> None:
     texts = [f"text {number}" + (" open the cover" if number == 37 else "") for number in range(50)]
     texts[20] = f"how do I open the cover, {UNSCORABLE}"
     scores = make_reranker(server).rerank(QUERY, texts, seconds=10)
     assert max(range(50), key=lambda at: scores[at]) == 37
     assert scores[20] == min(scores)
-
-
-def test_a_check_passes(reranker: Reranker) -> None:
-    reranker.check()
 
 
 def test_a_wrong_key_is_reported_without_the_vendors_words(server: Place) -> None:
@@ -173,14 +160,6 @@ def test_a_server_that_drips_is_left_in_time(server: Place) -> None:
     with pytest.raises(Retryable, match="did not answer within 1 s"):
         make_reranker(server).rerank(QUERY, TEXTS, seconds=1)
     assert time.monotonic() - started < 2.9
-
-
-@pytest.mark.parametrize("name", ["TEI", "VLLM"])
-def test_logits_become_probabilities(name: str) -> None:
-    with rerank_server.running(name, logits=True) as server:
-        scores = make_reranker(server).rerank(QUERY, TEXTS, seconds=5)
-    assert all(0 < score < 1 for score in scores)
-    assert max(range(len(TEXTS)), key=lambda at: scores[at]) == 1
 
 
 def test_a_server_of_the_other_form_is_found_out() -> None:

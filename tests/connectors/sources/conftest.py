@@ -8,6 +8,7 @@ import pytest
 
 from connectors import registry
 from connectors.http import retries
+from retrieval.errors import Fatal
 from tests.standins.account import Served
 from tests.standins.account import serving as served
 from tests.standins.place import APP, TestTokens
@@ -21,6 +22,24 @@ def walk(connector, tokens, cursor=None):
     for page in pages:
         skipped.update(page.skipped)
     return {item.external_id: item for page in pages for item in page.items}, dict(skipped), pages[-1]
+
+
+class ConfigTokens:
+    """`TokenSource` of a connection with a config, that of the account by default."""
+
+    def __init__(self, account, **changes):
+        self.connection_id = f"conn_{id(self)}"
+        self.failed = ""
+        config = {**account.config, **changes}
+        self._token = registry.read_config(account.connector, config, account.settings).access_token
+
+    def token(self):
+        return self._token
+
+    def end_authorization(self, reason, refused):
+        assert refused == self._token
+        self.failed = reason
+        return Fatal(reason)
 
 
 @pytest.fixture

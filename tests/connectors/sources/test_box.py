@@ -71,14 +71,6 @@ def test_an_account_that_shows_nothing_at_all_is_no_empty_account(account, conne
         list_items(connector, tokens)
 
 
-def test_web_links_are_counted_and_left_out(account, connector, tokens):
-    account.link("Our website")
-    file_id = account.put("a.txt", "x")
-    pages = list(connector.iter_changes(tokens, None))
-    assert [item.external_id for page in pages for item in page.items] == [file_id]
-    assert dict(pages[-1].skipped) == {"web link": 1}
-
-
 # Events
 
 
@@ -175,20 +167,6 @@ def test_a_tls_connection_refuses_a_download_without_tls(account, tmp_path):
     assert not account.requests
 
 
-def test_a_file_that_changes_while_it_is_fetched_comes_whole(account, connector, tokens, tmp_path):
-    file_id = account.put("a.txt", "before")
-    items, _ = list_items(connector, tokens)
-
-    def fault(request):
-        if "/dl/" in request and not account.nodes[file_id].content.startswith(b"after"):
-            account.change(file_id, "after the change")
-
-    account.fault = fault
-    raw = connector.fetch(tokens, items[file_id], tmp_path / "raw")
-    assert raw.path.read_text() == "after the change"
-    assert raw.version == box.whole(account.nodes[file_id])["sha1"]
-
-
 def test_a_file_over_the_limit_is_left_where_it_is(account, tokens, tmp_path):
     account.put("a.txt", "x" * 2000)
     connector = registry.make_connector("BOX", APP, account.settings.model_copy(update={"max_file_bytes": 1000}))
@@ -204,15 +182,6 @@ def test_a_file_that_may_only_be_previewed_is_left_out_with_its_reason(account, 
     account.close(file_id)
     with pytest.raises(Skippable, match="preview"):
         connector.fetch(tokens, items[file_id], tmp_path / "raw")
-
-
-def test_a_failing_download_host_is_retried(account, connector, tokens, tmp_path):
-    file_id = account.put("a.txt", "words")
-    items, _ = list_items(connector, tokens)
-    faults_left = [faults.status(503), faults.status(429, Retry_After="0"), faults.reset, faults.cut]
-    account.fault = lambda request: faults_left.pop(0) if faults_left and "/dl/" in request else None
-    assert connector.fetch(tokens, items[file_id], tmp_path / "raw").path.read_text() == "words"
-    assert not faults_left
 
 
 def test_a_missing_scope_of_the_app_is_reported(account, connector, tokens):

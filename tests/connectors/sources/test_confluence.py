@@ -8,8 +8,7 @@ import pytest
 
 from connectors.http import retries
 from connectors.sources.described.filters import storage
-from retrieval.sync_filter import SyncFilter, SyncItem
-from tests.connectors.sources.test_described import listed, opened
+from tests.connectors.sources.test_described import list_items, open_connector
 from tests.connectors.sources.test_slack import texts
 from tests.standins import described_services
 
@@ -46,16 +45,16 @@ def test_a_page_has_space_ancestors_labels_people_macros_and_comments(wiki, tmp_
 def test_a_comment_is_in_the_next_listing_and_one_that_is_deleted_is_not(wiki, tmp_path):
     keys = [wiki.put(f"Page {number}", "text") for number in range(3)]
     wiki.put_comment(keys[1], "901", "Bob", "First.")
-    before, last = listed(wiki)
+    before, last = list_items(wiki)
     for item in wiki.items.values():
         item.updated = item.created
     wiki.put_comment(keys[2], "902", "Bob", "Second.")
-    items, last = listed(wiki, last.cursor)
+    items, last = list_items(wiki, last.cursor)
     assert items[wiki.locate(keys[2])].version != before[wiki.locate(keys[2])].version
     assert items[wiki.locate(keys[2])].properties["path"] == before[wiki.locate(keys[2])].properties["path"]
     assert "Second." in texts(wiki, tmp_path)[wiki.locate(keys[2])]
     del wiki.comments[keys[2]]
-    items, last = listed(wiki, last.cursor)
+    items, last = list_items(wiki, last.cursor)
     assert last.whole
     assert items[wiki.locate(keys[2])].version == before[wiki.locate(keys[2])].version
 
@@ -71,28 +70,16 @@ def test_more_comments_than_a_list_has_are_requested(wiki, tmp_path):
 def test_an_attachment_is_a_document_and_its_new_address_gets_no_credentials(wiki, tmp_path):
     key = wiki.put("Page", "text")
     wiki.attach(key, "att7", "plan ü.txt", "text/plain", b"The plan.")
-    items, last = listed(wiki)
+    items, last = list_items(wiki)
     (plan,) = [item for item in items.values() if item.name == "plan ü.txt"]
     assert plan.media_type == "text/plain"
-    connector, tokens = opened(wiki)
+    connector, tokens = open_connector(wiki)
     assert connector.fetch(tokens, plan, tmp_path / "plan").path.read_bytes() == b"The plan."
     wiki.attach(key, "att7", "plan ü.txt", "text/plain", b"Another.")
-    assert listed(wiki, last.cursor)[0][plan.external_id].version != plan.version
+    assert list_items(wiki, last.cursor)[0][plan.external_id].version != plan.version
     wiki.files.clear()
-    assert listed(wiki, last.cursor)[1].whole
+    assert list_items(wiki, last.cursor)[1].whole
     assert connector.is_deleted(tokens, plan.external_id)
-
-
-def test_spaces_of_a_site_are_chosen_by_a_pattern():
-    with described_services.serving("CONFLUENCE_SITE") as account:
-        home, other = account.put("Home", "a"), account.put("Notes", "b")
-        account.spaces[other] = "ENG"
-        account.parents[other] = home
-        choice = SyncFilter(include=({"path": "E*/Home"},))
-        items = [item for page in opened(account)[0].iter_changes(opened(account)[1], None) for item in page.items]
-        paths = {str(item.properties["path"]) for item in items}
-        assert paths == {"HAND/Home", "ENG/Home/Notes"}
-        assert [path for path in paths if choice.takes(SyncItem("", path))] == ["ENG/Home/Notes"]
 
 
 def macro(name, body="", title=""):

@@ -7,8 +7,7 @@ import json
 import pytest
 
 from connectors.http import retries
-from connectors.http.retries import ServicePolicy
-from connectors.sources.described import connector, description, service
+from connectors.sources.described import connector, description
 from retrieval.errors import Fatal
 from retrieval.ports import SourceItem
 from retrieval.settings import Settings
@@ -126,8 +125,7 @@ def tracker(monkeypatch):
 def opened(account):
     about = description.parse_description(TRACKER)
     settings = Settings(_env_file=None, fetch_allow="127.0.0.0/8")
-    made = connector.Described(about, service.Service("TRACKER", about, settings, ServicePolicy("Tracker")), 10**6)
-    return made, Tokens(account)
+    return connector.make_connector("TRACKER", about, settings), Tokens(account)
 
 
 def test_lists_content_and_existence_are_read_by_post(tracker, tmp_path):

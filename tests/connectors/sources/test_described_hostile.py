@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import time
 
+import httpx
 import pytest
 
 from connectors import registry
 from connectors.http import retries
 from connectors.sources.described import custom, description, syntax
 from connectors.sources.described.filters import adf, chat, storage
-from retrieval.errors import Fatal, Skippable
+from connectors.sources.described.permission_layers import Paging
+from connectors.sources.described.service import Service, open_site
+from retrieval.errors import Fatal, Retryable, Skippable
 from retrieval.ports import SourceItem
 from retrieval.settings import Settings
 from retrieval.sources import DESCRIBED_SOURCES
 from retrieval.sync_filter import SyncFilter
-from tests.connectors.sources.test_described import Tokens, listed, opened, pages
+from tests.connectors.sources.test_described import Tokens, list_items, list_pages, open_connector
 from tests.connectors.sources.test_described_custom import NOTES
 from tests.standins import described_services
 from tests.standins.slack import Channel, days_ago
@@ -37,17 +40,17 @@ def test_messages_stay_when_the_list_of_channels_names_none(account):
     account.channels["C0ENGINE"] = Channel("eng-search")
     day = account.post("New day", days_ago(2), channel="C0ENGINE")
     thread = account.put("Shall we?", "Yes.")
-    ids = list(listed(account)[0])
-    assert any(day.partition(".")[0] in listed(account)[0][name].properties["url"] for name in ids)
+    ids = list(list_items(account)[0])
+    assert any(day.partition(".")[0] in list_items(account)[0][name].properties["url"] for name in ids)
     list_channels, account.list_channels = account.list_channels, lambda _query: {"channels": []}
-    items, last = listed(account)
+    items, last = list_items(account)
     assert (items, last.whole) == ({}, True)
-    connector, tokens = opened(account)
+    connector, tokens = open_connector(account)
     assert [connector.is_deleted(tokens, name) for name in ids] == [False] * len(ids)
     account.delete(thread)
     assert connector.is_deleted(tokens, account.locate(thread))
     account.list_channels = list_channels
-    listed(account)
+    list_items(account)
     chosen = connector.with_choice(SyncFilter(exclude=({"path": "eng-search"},)))
     assert {chosen.is_deleted(tokens, name) for name in ids if "C0ENGINE" in name} == {True}
 
@@ -56,11 +59,11 @@ def test_messages_stay_when_the_list_of_channels_names_none(account):
 def test_issues_of_a_project_are_deleted_only_when_the_service_does_not_find_them(account):
     for path in ("acme/handbook", "acme/search"):
         account.add(path).put("Owls", "They hunt at night.")
-    listed(account)
+    list_items(account)
     projects = account.projects
     account.listed_projects = {"acme/search"}
-    listed(account)
-    connector, tokens = opened(account)
+    list_items(account)
+    connector, tokens = open_connector(account)
     issue = f"{account.base}/acme/handbook/-/issues/1"
     assert not connector.is_deleted(tokens, issue)
     account.fault = lambda request: redirect if "acme%2Fhandbook" in request else None
@@ -79,19 +82,19 @@ def redirect(handler):
 def test_changes_are_listed_after_a_crash_within_the_list_of_a_new_project(account):
     old = account.add("acme/handbook")
     old.put("Owls", "They hunt at night.")
-    _, last = listed(account)
+    _, last = list_items(account)
     new = account.add("acme/added")
     for number in range(4):
         new.put(f"Issue {number}", "text")
     old.change("1", "They sleep by day.")
     account.page = 2
-    expected = set(listed(account, last.cursor)[0])
+    expected = set(list_items(account, last.cursor)[0])
     assert f"{account.base}/acme/handbook/-/issues/1" in expected
-    cursors = [last.cursor, *(page.cursor for page in pages(account, last.cursor))][:-1]
+    cursors = [last.cursor, *(page.cursor for page in list_pages(account, last.cursor))][:-1]
     for number in range(1, len(cursors)):
-        before = pages(account, last.cursor)[:number]
+        before = list_pages(account, last.cursor)[:number]
         items = {item.external_id for page in before for item in page.items}
-        items |= set(listed(account, before[-1].cursor)[0])
+        items |= set(list_items(account, before[-1].cursor)[0])
         assert items == expected
 
 
@@ -101,9 +104,9 @@ def test_an_expired_token_is_refused_although_lists_answer_anonymously(name, mon
     monkeypatch.setattr(retries, "FIRST_PAUSE_SECONDS", 0.01)
     with described_services.serving(name) as account:
         key = account.put("Owls", "They hunt at night.")
-        listed(account)
+        list_items(account)
         account.fault = lambda _request: answer_anonymously
-        connector, tokens = opened(account)
+        connector, tokens = open_connector(account)
         with pytest.raises(Fatal):
             list(connector.iter_changes(tokens, None))
         assert tokens.failed
@@ -126,6 +129,13 @@ def test_markup_of_a_page_is_read_in_linear_time(text):
     assert time.monotonic() - began < 4
 
 
+CIRCLE = """
+parents:
+  boards: {list: /boards, fields: {board: id}, path: x, parents: teams}
+  teams: {list: /teams, fields: {team: id}, path: x, parents: boards}
+"""
+
+
 @pytest.mark.parametrize(
     ("old", "new"),
     [
@@ -139,6 +149,12 @@ def test_markup_of_a_page_is_read_in_linear_time(text):
         ("{{ title }}: {{ text }}", "{{ title | colour }}"),
         ("item_name: title", "item_name: 'title | | lower'"),
         ("    fields: {id: id}", "    fields: {id: id}\n    within: boards"),
+        ("streams:", "    oauth2: {token_url: 'https://{tenant}.example.com/token'}\nstreams:"),
+        ("streams:\n  - name: notes", f"{CIRCLE}streams:\n  - name: notes\n    parents: boards"),
+        (
+            "      media_type",
+            "      attachments: [{each: files, fields: {name: name}, get: '/files/{key}'}]\n      media_type",
+        ),
     ],
 )
 def test_a_malformed_description_is_refused_with_the_problem(old, new, tmp_path):
@@ -151,6 +167,20 @@ def test_a_malformed_description_is_refused_with_the_problem(old, new, tmp_path)
 @pytest.mark.parametrize("name", DESCRIBED_SOURCES)
 def test_patterns_and_templates_of_every_description_can_be_read(name):
     syntax.check_syntax(description.read_description(name))
+
+
+@pytest.mark.parametrize("name", DESCRIBED_SOURCES)
+def test_the_next_page_of_a_list_is_at_the_service_itself(name):
+    about = description.read_description(name)
+    policy = retries.ServicePolicy(about.title, per_minute=60, burst=1)
+    settings = Settings(_env_file=None)
+    service, site = Service(name, about, settings, policy), open_site(name, about, about.example, settings)
+    request = httpx.Request("GET", f"{site.base}/list")
+    for link in ("https://evil.example/x", f"{site.base}.evil.example/x", f"{site.base}@evil.example/x"):
+        answer = httpx.Response(200, request=request, json={"next": link}, headers={"Link": f'<{link}>; rel="next"'})
+        for paging in (Paging(address="next"), Paging(link=True)):
+            with pytest.raises(Retryable, match="leads to another address"):
+                service.next_page(paging, site, answer, [{}])
 
 
 @pytest.mark.parametrize(

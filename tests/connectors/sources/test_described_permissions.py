@@ -8,7 +8,7 @@ from connectors.http import retries
 from connectors.sources.described import permissions
 from retrieval.connections.connected_source import read_access
 from retrieval.ports import SourceAccess
-from tests.connectors.sources.test_described import opened
+from tests.connectors.sources.test_described import open_connector
 from tests.standins import faults, github
 from tests.standins.accounts import serving_account
 
@@ -39,13 +39,13 @@ def answers():
 
 def read(account, external_id=None):
     """Of a run that begins now."""
-    connector, tokens = opened(account)
+    connector, tokens = open_connector(account)
     connector.answers.forget(tokens.connection_id)
     return read_access(connector, tokens, external_id or account.locate(next(iter(account.items))))
 
 
 def read_repository(hub):
-    connector, tokens = opened(hub)
+    connector, tokens = open_connector(hub)
     issue, file = hub.locate("1"), f"https://github.com/{github.REPOSITORY}/blob/HEAD/README.md"
     access = read_access(connector, tokens, issue)
     requests = len(hub.requests)
@@ -63,7 +63,7 @@ def test_a_public_repository_of_an_enterprise_server_is_for_the_users_of_that_se
     """Private mode of GitHub Enterprise Server: who has no account may read none of its repositories."""
     hub.visibility = "public"
     hub.config["url"] = f"{hub.base}/{github.REPOSITORY}"
-    connector, tokens = opened(hub)
+    connector, tokens = open_connector(hub)
     access = read_access(connector, tokens, f"{hub.base}/{github.REPOSITORY}/issues/1")
     assert access == SourceAccess(groups=(f"github:{hub.base.removeprefix('http://')}",))
 
@@ -103,10 +103,10 @@ def test_a_collaborator_whose_account_is_suspended_or_not_there_is_nobody(hub):
 
 
 def test_collaborators_are_requested_once_for_the_windows_of_a_run_and_again_by_the_next_listing(hub, monkeypatch):
-    connector, tokens = opened(hub)
+    connector, tokens = open_connector(hub)
     assert read_access(connector, tokens, hub.locate("1")).users == (ADA,)
     hub.show_to("1", BOB)
-    connector, _ = opened(hub)
+    connector, _ = open_connector(hub)
     requests = len(hub.requests)
     assert read_access(connector, tokens, hub.locate("1")).users == (ADA,)
     assert len(hub.requests) == requests
@@ -118,7 +118,7 @@ def test_collaborators_are_requested_once_for_the_windows_of_a_run_and_again_by_
 
 
 def test_another_version_is_known_without_a_listing(hub):
-    connector, tokens = opened(hub)
+    connector, tokens = open_connector(hub)
     items = {item.external_id: item.version for page in connector.iter_changes(tokens, None) for item in page.items}
     assert len(items) == 2
     assert {name: connector.version(tokens, name) for name in items} == items
@@ -292,7 +292,7 @@ def test_an_issue_of_data_center_is_nobodys(account):
 @pytest.mark.parametrize("account", ["JIRA", "JIRA_DATA_CENTER"], indirect=True)
 def test_comments_that_not_all_readers_of_an_issue_see_are_left_out(account, tmp_path):
     key = account.put("Issue", "text")
-    connector, tokens = opened(account)
+    connector, tokens = open_connector(account)
     (item,) = [item for page in connector.iter_changes(tokens, None) for item in page.items]
     assert item.external_id == account.locate(key)
     text = connector.fetch(tokens, item, tmp_path / "a").path.read_text()
@@ -303,6 +303,6 @@ def test_comments_that_not_all_readers_of_an_issue_see_are_left_out(account, tmp
 @pytest.mark.parametrize("account", ["JIRA", "CONFLUENCE", "CONFLUENCE_DATA_CENTER", "SLACK"], indirect=True)
 def test_the_version_of_an_item_is_known_without_a_listing(account):
     account.put("Item", "text")
-    connector, tokens = opened(account)
+    connector, tokens = open_connector(account)
     (item,) = [item for page in connector.iter_changes(tokens, None) for item in page.items]
     assert connector.version(tokens, item.external_id) == item.version

@@ -8,7 +8,7 @@ import pytest
 
 from connectors import registry
 from connectors.sources.dropbox import client, files
-from retrieval.errors import Fatal, Retryable, Skippable
+from retrieval.errors import Retryable, Skippable
 from retrieval.settings import Settings
 from tests.connectors.sources.conftest import walk as list_items
 from tests.standins import dropbox, faults
@@ -118,14 +118,6 @@ def test_a_paper_document_is_exported_as_markdown(account, connector, tokens, tm
     assert changes[paper].version != items[paper].version
 
 
-def test_a_google_document_is_exported_as_the_office_file_that_dropbox_offers(account, connector, tokens, tmp_path):
-    sheet = account.put_document("Budget.gsheet", {"xlsx": "PK sheet"}, default="xlsx")
-    items, _, _ = list_items(connector, tokens)
-    raw = connector.fetch(tokens, items[sheet], tmp_path / "raw")
-    assert raw.name == items[sheet].name == "Budget.xlsx"
-    assert raw.path.read_bytes() == b"PK sheet"
-
-
 def test_what_can_be_neither_sent_nor_exported_and_links_are_counted_by_their_reason(account, connector, tokens):
     account.put_document("Board.canvas", {"svg": "<svg/>"})
     account.put("link.txt", "", symlink_info={"target": "/other.txt"})
@@ -195,18 +187,6 @@ def test_team_folders_and_a_members_own_are_listed(account, connector, tokens, t
 
 
 # Refusals
-
-
-def test_a_missing_permission_is_named_and_fails_no_connection(account, connector, tokens):
-    error = {"error_summary": "SECRET", "error": {".tag": "missing_scope", "required_scope": "files.metadata.read"}}
-    failing(account, "list_folder", saying(401, error))
-    with pytest.raises(Fatal, match=r"files\.metadata\.read") as raised:
-        list_items(connector, tokens)
-    assert "SECRET" not in str(raised.value)
-    assert not tokens.failed
-    failing(account, "list_folder", saying(400, b"SECRET: the app misses a scope", Content_Type="text/plain"))
-    with pytest.raises(Fatal, match=r"files\.metadata\.read"):
-        list_items(connector, tokens)
 
 
 def test_a_token_that_dropbox_calls_malformed_is_renewed(account, connector, tokens):

@@ -9,7 +9,7 @@ import pytest
 
 from connectors.http import retries
 from retrieval.sync_filter import SyncFilter
-from tests.connectors.sources.test_described import listed, opened
+from tests.connectors.sources.test_described import list_items, open_connector
 from tests.connectors.sources.test_slack import texts
 from tests.standins import github
 
@@ -63,9 +63,9 @@ def test_a_deleted_issue_makes_the_next_listing_a_whole_one():
     with github.serving() as hub:
         for number in range(3):
             hub.put_issue(f"Issue {number}", "text")
-        _, last = listed(hub)
+        _, last = list_items(hub)
         del hub.issues[2]
-        items, last = listed(hub, last.cursor)
+        items, last = list_items(hub, last.cursor)
         assert (len(items), last.whole) == (2, True)
 
 
@@ -74,18 +74,18 @@ def test_an_organization_is_listed_and_asked_only_for_what_changed(organization,
     assert len(read) == 3 * 5
     assert read[f"{SITE}/search/issues/2"].endswith("text of search 2")
     assert read[f"{SITE}/site/blob/HEAD/docs/notes.txt"] == "Plain *text*."
-    items, last = listed(organization)
+    items, last = list_items(organization)
     assert items[f"{SITE}/search/issues/2"].properties["path"] == "search/issues/2"
     assert items[f"{SITE}/site/blob/HEAD/docs/notes.txt"].media_type == "text/plain"
     organization.requests.clear()
-    assert listed(organization, last.cursor)[0] == {}
-    assert organization.requests == ["GET /orgs/octo-org/repos", "GET /orgs/octo-org/issues"]
+    assert list_items(organization, last.cursor)[0] == {}
+    assert organization.requests == ["GET /orgs/octo-org/repos", "GET /orgs/octo-org/issues", "GET /search/issues"]
     organization.repositories["search"].change_issue(2, body="other")
     organization.repositories["site"].files = {"README.md": "# New"}
     organization.pushed["site"] = datetime.now(UTC)
     new = organization.add("new")
     new.put_issue("Old issue of a repository that was moved here", "text")
-    items, last = listed(organization, last.cursor)
+    items, last = list_items(organization, last.cursor)
     assert set(items) == {
         f"{SITE}/search/issues/2",
         f"{SITE}/site/blob/HEAD/README.md",
@@ -95,14 +95,24 @@ def test_an_organization_is_listed_and_asked_only_for_what_changed(organization,
     for other in (f"{SITE}/search/issues/1", f"{SITE}/search/blob/HEAD/README.md"):
         assert not re.fullmatch(last.whole_pattern, other)
     del organization.repositories["new"]
-    items, last = listed(organization, last.cursor)
+    items, last = list_items(organization, last.cursor)
     assert last.whole
-    connector, tokens = opened(organization)
+    connector, tokens = open_connector(organization)
     assert connector.is_deleted(tokens, f"{SITE}/new/issues/1")
 
 
+def test_a_deleted_issue_of_an_organization_makes_the_next_listing_a_whole_one(organization):
+    _, last = list_items(organization)
+    del organization.repositories["search"].issues[2]
+    items, last = list_items(organization, last.cursor)
+    assert (f"{SITE}/search/issues/2" in items, len(items), last.whole) == (False, 14, True)
+    organization.repositories["site"].put_issue("New", "text")
+    organization.repositories["site"].change_issue(4, created_at=datetime.now(UTC).isoformat())
+    assert not list_items(organization, last.cursor)[1].whole
+
+
 def test_repositories_are_chosen_by_a_pattern_and_others_are_not_requested(organization):
-    connector, tokens = opened(organization)
+    connector, tokens = open_connector(organization)
     chosen = connector.with_choice(SyncFilter(include=({"path": "s*"},), exclude=({"id": "site"},)))
     items = {item.external_id for page in chosen.iter_changes(tokens, None) for item in page.items}
     assert items == {
@@ -111,25 +121,3 @@ def test_repositories_are_chosen_by_a_pattern_and_others_are_not_requested(organ
     }
     assert not [request for request in organization.requests if "handbook" in request]
     assert {entry.path for entry in connector.browse(tokens, None, None).entries} == {"handbook", "search", "site"}
-
-
-def test_the_repositories_of_a_person_are_listed(organization, tmp_path):
-    organization.is_user = True
-    assert len(texts(organization, tmp_path)) == 15
-    _, last = listed(organization)
-    organization.repositories["search"].change_issue(2, body="other")
-    organization.requests.clear()
-    assert set(listed(organization, last.cursor)[0]) == {f"{SITE}/search/issues/2"}
-
-
-def test_a_tree_that_did_not_change_is_not_sent_again():
-    with github.serving() as hub:
-        hub.put_issue("Issue", "text")
-        hub.files = {"README.md": "# Handbook", "a.md": "a"}
-        _, last = listed(hub)
-        items, last = listed(hub, last.cursor)
-        assert (items, last.whole_pattern) == ({}, "")
-        del hub.files["a.md"]
-        items, last = listed(hub, last.cursor)
-        assert set(items) == {f"{SITE}/handbook/blob/HEAD/README.md"}
-        assert re.fullmatch(last.whole_pattern, f"{SITE}/handbook/blob/HEAD/a.md")

@@ -39,7 +39,7 @@ def list_files(connector, tokens):
 
 
 def queries_of(account, name):
-    return [query for method, query in account.asked if method == name]
+    return [query for method, query in account.calls if method == name]
 
 
 # Content
@@ -76,12 +76,6 @@ def test_what_cannot_be_exported_in_one_format_comes_in_the_next(account, fetch,
     two = account.put_native("Talk", "presentation", {PPTX: refusal, "text/plain": b"Slide 1"})
     assert fetch(file_id).media_type == DOCX
     assert fetch(two).path.read_bytes() == b"Slide 1"
-
-
-def test_what_is_too_large_to_be_exported_says_so(account, fetch):
-    file_id = account.put_native("Numbers", "spreadsheet", {XLSX: TOO_LARGE})
-    with pytest.raises(Skippable, match="10 MB"):
-        fetch(file_id)
 
 
 def test_what_is_too_large_to_be_exported_comes_by_its_link(account, tokens, tmp_path):
@@ -271,18 +265,6 @@ def test_a_folder_takes_its_files_into_the_trash_and_back(account, list_files, l
     assert kept_id not in changes
 
 
-def test_files_of_a_renamed_or_moved_folder_have_a_new_path_and_the_same_version(account, list_files):
-    file_id = account.put("old/deep/one.txt", "x")
-    initial, _, page = list_files()
-    account.rename(account.folder("old"), "new")
-    changes, _, page = list_files(page.cursor)
-    assert changes[file_id].properties["path"] == "new/deep/one.txt"
-    assert changes[file_id].version == initial[file_id].version
-    account.move(account.folder("new/deep"), "else/where")
-    changes, _, _ = list_files(page.cursor)
-    assert changes[file_id].properties["path"] == "else/where/deep/one.txt"
-
-
 def test_what_was_deleted_for_ever_is_gone(account, list_files, connector, tokens):
     file_id = account.put("one.txt", "x")
     _, _, page = list_files()
@@ -292,27 +274,7 @@ def test_what_was_deleted_for_ever_is_gone(account, list_files, connector, token
     assert connector.is_deleted(tokens, file_id)
 
 
-def test_a_page_token_that_is_refused_in_the_middle_starts_everything_anew(account, connector, tokens, list_files):
-    account.page = 1
-    ids = {account.put(f"{number}.txt", "x") for number in range(4)}
-    cursor = next(iter(connector.iter_changes(tokens, None))).cursor
-    account.forget_cursors()
-    items, _, page = list_files(cursor)
-    assert set(items) == ids
-    assert page.whole
-
-
 # Refusals
-
-
-def test_a_full_rate_that_google_calls_forbidden_is_waited_for(account, list_files, fetch):
-    file_id = account.put("one.txt", "x")
-    account.trouble = {"drive.files.list": Refusal(403, "userRateLimitExceeded")}
-    items, _, _ = list_files()
-    assert set(items) == {file_id}
-    account.trouble = {"drive.files.get": Refusal(403, "rateLimitExceeded")}
-    assert fetch(file_id).size == 1
-    assert not account.trouble
 
 
 @pytest.mark.parametrize(

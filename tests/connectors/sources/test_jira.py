@@ -6,8 +6,6 @@ import pytest
 
 from connectors.http import retries
 from connectors.sources.described.filters import adf
-from retrieval.sync_filter import SyncFilter, SyncItem
-from tests.connectors.sources.test_described import opened
 from tests.connectors.sources.test_slack import texts
 from tests.standins import described_services
 from tests.standins.jira import paragraph
@@ -78,19 +76,6 @@ def test_more_comments_than_a_search_has_are_requested(jira, tmp_path):
         jira.put_comment(key, "Bob", f"Comment {number}.")
     read = texts(jira, tmp_path)[f"{SITE}/browse/{key}"]
     assert all(f"Comment {number}." in read for number in range(5))
-
-
-def test_projects_of_a_site_are_chosen_by_a_pattern(tmp_path):
-    with described_services.serving("JIRA_SITE") as account:
-        fill(account, 2)
-        account.items["PLAN-1"] = account.items.pop("HAND-2")
-        choice = SyncFilter(include=({"path": "PL*"},))
-        connector, tokens = opened(account)
-        items = [item for page in connector.with_choice(choice).iter_changes(tokens, None) for item in page.items]
-        taken = [
-            item.external_id for item in items if choice.takes(SyncItem(item.external_id, str(item.properties["path"])))
-        ]
-        assert taken == [f"{SITE}/browse/PLAN-1"]
 
 
 def node(kind, *content, **attrs):

@@ -143,10 +143,3 @@ def test_refusals_end_the_listing_without_secrets(mailbox, monkeypatch):
     mailbox.settings = Settings(_env_file=None)
     with pytest.raises(Fatal, match="RETRIEVAL_FETCH_ALLOW"):
         list_items(mailbox)
-
-
-@pytest.mark.timeout(600)
-def test_ten_thousand_mails_are_listed_by_a_thousand(mailbox):
-    for number in range(10_000):
-        mailbox.put(f"Mail {number}", "x")
-    assert len(list_items(mailbox)[0]) == 10_000

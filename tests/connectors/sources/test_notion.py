@@ -253,18 +253,6 @@ def test_a_page_beyond_the_limit_of_a_file_is_skipped_with_words(account, tokens
             connector.fetch(tokens, item, tmp_path / "raw")
 
 
-def test_addresses_of_files_are_the_same_at_each_fetch(account, fetched):
-    page = account.add("Picture")
-    texts = []
-    for signature in "ab":
-        address = f"https://files.example/x/plan.png?X-Amz-Date=1&X-Amz-Signature={signature}"
-        account.things[page].text = f'![plan]({address})\n<file src="{address}">Plan</file>'
-        texts.append(fetched(page)[0])
-    assert texts[0] == texts[1]
-    assert "![plan](https://files.example/x/plan.png)" in texts[0]
-    assert "[Plan](https://files.example/x/plan.png)" in texts[0]
-
-
 def test_a_forbidden_page_is_skipped(account, fetched):
     page = account.add("Closed")
     account.refuses[f"/v1/pages/{page}/markdown"] = (403, "restricted_resource")

@@ -43,16 +43,6 @@ def test_pages_that_search_leaves_out_are_found_in_their_page_and_stay(account, 
     assert set(list_items(last.cursor)[0]) == {top, child, aside}
 
 
-def test_a_database_within_a_page_is_found_with_its_rows(account, list_items):
-    top = account.add("Top")
-    _, source_id = account.add_database("Rows", inside(top))
-    row = account.add("Row", "x", source_id, is_searchable=False)
-    items, _, last = list_items()
-    assert set(items) == {top, row}
-    later = account.add("Later", "x", source_id, is_searchable=False)
-    assert set(list_items(last.cursor)[0]) == {top, row, later}
-
-
 def test_files_that_notion_keeps_are_documents_and_no_address_is_stored(
     account, connector, tokens, list_items, tmp_path, caplog
 ):
@@ -125,18 +115,6 @@ def test_a_listing_goes_on_within_pages_that_are_looked_into(account, connector,
             break
     assert listed_ids == ids
     assert page.whole
-
-
-def test_an_oversized_or_removed_file_is_skipped(account, tokens, list_items, connector, tmp_path):
-    top = account.add("Top")
-    large, removed_id = account.attach(top, "large.txt", "x" * 2000), account.attach(top, "gone.txt", "x")
-    items, _, _ = list_items()
-    small = registry.make_connector("NOTION", APP, account.settings.model_copy(update={"max_file_bytes": 1000}))
-    with pytest.raises(Skippable, match="larger than"):
-        small.fetch(tokens, items[f"{top}/{large}"], tmp_path / "raw")
-    account.things[removed_id].is_out = True
-    with pytest.raises(Skippable, match="not in Notion any more"):
-        connector.fetch(tokens, items[f"{top}/{removed_id}"], tmp_path / "raw")
 
 
 def test_an_address_that_grew_old_or_is_not_https_is_not_the_file(

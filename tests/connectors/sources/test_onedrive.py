@@ -123,15 +123,6 @@ def test_an_oversized_file_is_not_requested(account, tokens, tmp_path):
     assert not any("/signed/" in request or request.endswith("/content") for request in account.requests)
 
 
-def test_paths_are_made_of_the_folders_that_the_feed_names(account, connector, tokens, tmp_path):
-    file_id = account.put("Pläne & mehr/100 %/launch.txt", "x")
-    file_item = items(pages(connector, tokens))[file_id]
-    assert file_item.properties["path"] == "Pläne & mehr/100 %/launch.txt"
-    assert file_item.properties["owner"] == "Ada Example"
-    assert connector.fetch(tokens, file_item, tmp_path / "raw").properties == file_item.properties
-    assert account.requests[1:] == [f"GET /v1.0/me/drive/items/{file_id}", f"GET /signed/{file_id}"]
-
-
 def test_a_deleted_folder_has_everything_listed_again(account, connector, tokens):
     # The feed names only the folder; the whole listing lacks its files.
     kept_id, inside = account.put("kept.txt", "x"), account.put("folder/deep/inside.txt", "x")
@@ -196,15 +187,6 @@ def test_a_file_of_another_drive_is_fetched_there_and_leaves_by_its_entry_here(a
     account.delete(shared)
     assert items(pages(connector, tokens, first_pages[-1].cursor))[shared].deleted
     assert connector.is_deleted(tokens, shared)
-
-
-@pytest.mark.parametrize("refused", [400, 403, 404])
-def test_an_account_without_a_drive_is_reported(account, connector, tokens, refused):
-    account.fault = lambda _request: faults.status(refused)
-    with pytest.raises(Fatal, match="no OneDrive") as raised:
-        pages(connector, tokens)
-    assert "SECRET" not in str(raised.value)
-    assert not tokens.failed
 
 
 @pytest.mark.parametrize("broken", [{}, {"value": {}}, {"value": None}])

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from urllib.parse import unquote
-
 import pytest
 
 from connectors import registry
 from retrieval.errors import Fatal
 from retrieval.sync_filter import SyncFilter
-from tests.standins import faults, sharepoint
+from tests.standins import sharepoint
 from tests.standins.place import APP
 from tests.standins.sharepoint import HOME, HOST, SITE_PATH
 
@@ -129,27 +127,6 @@ def test_chosen_sites_and_libraries_are_listed_followed_or_not(account, tokens, 
     assert listing[-1].whole
 
 
-def test_a_library_in_which_nothing_is_chosen_is_not_even_listed(account, tokens, choose):
-    account.follow(OTHER)
-    account.add_library(OTHER, f"{OTHER}/Plans")
-    account.put("home.txt", "x")
-    account.put("shared.txt", "x", OTHERS)
-    plans = account.put("a/plans.txt", "x", f"{OTHER}/Plans")
-    for include, exclude in (
-        ([{"path": f"{OTHER}/Plans/a"}], []),
-        ([{"id": f"{account.libraries[f'{OTHER}/Plans'].drive}/x"}], []),
-        ([{"path": f"{OTHER}/pl*"}], []),
-        ([], [{"path": "sites/team"}, {"path": "**/Shared Documents"}]),
-        ([], [{"id": account.site_id("sites/team")}, {"id": account.libraries[OTHERS].drive}]),
-    ):
-        account.requests.clear()
-        chosen = choose(*include, exclude=exclude)
-        assert set(items(pages(chosen, tokens))) == {plans}, (include, exclude)
-        feeds = {unquote(request).split("/")[3] for request in account.requests if request.endswith("/delta")}
-        assert feeds == {account.libraries[f"{OTHER}/Plans"].drive}
-        assert chosen.is_deleted(tokens, account.put("home2.txt", "x")) or include
-
-
 def test_another_choice_starts_a_whole_listing_and_deletes_the_rest(account, connector, tokens, choose):
     account.follow(OTHER)
     file_id, two = account.put("one.txt", "x"), account.put("two.txt", "x", OTHERS)
@@ -172,13 +149,6 @@ def test_a_choice_that_leads_nowhere_is_counted_and_takes_nothing_away(account, 
         assert items(listing) == {}
         assert skipped(listing) == {"chosen site or library that the account does not see": 1}
         assert not chosen.is_deleted(tokens, file_id)
-
-
-def test_an_account_without_sharepoint_is_reported(account, connector, tokens):
-    account.fault = lambda _request: faults.status(403)
-    with pytest.raises(Fatal, match="account of work or school") as raised:
-        pages(connector, tokens)
-    assert "SECRET" not in str(raised.value)
 
 
 def test_a_link_of_a_site_listing_leads_to_no_other_server(account, connector, tokens):

@@ -8,7 +8,7 @@ from connectors.http import retries
 from connectors.sources.described.filters import chat
 from retrieval.errors import Fatal
 from retrieval.sync_filter import SyncFilter
-from tests.connectors.sources.test_described import listed, opened, pages
+from tests.connectors.sources.test_described import list_items, list_pages, open_connector
 from tests.standins import described_services
 from tests.standins.slack import Channel, at
 
@@ -26,7 +26,7 @@ def slack(monkeypatch):
 
 def texts(account, tmp_path, choice=None, cursor=None):
     """Text of each listed item by its external id, with the content that the list has or a request fetches."""
-    connector, tokens = opened(account)
+    connector, tokens = open_connector(account)
     connector = connector.with_choice(choice) if choice else connector
     read = {}
     for page in connector.iter_changes(tokens, cursor):
@@ -56,7 +56,7 @@ def test_a_thread_is_a_document_and_other_messages_are_grouped_by_channel_and_da
         "Ada Berg, 14 May 12:00: Lunch & cake\n\nBob Lund, 14 May 13:01: Keys are at the desk",
         f"{ARCHIVE}/{ENGINE}/days/2026-05-16": "# #eng-search, 16 May 2026\n\nAda Berg, 16 May 09:00: New day",
     }
-    items, last = listed(slack)
+    items, last = list_items(slack)
     assert last.whole
     day = items[f"{ARCHIVE}/{GENERAL}/days/2026-05-14"]
     assert (day.name, day.properties["path"]) == ("#general, 14 May 2026", "general/2026-05-14")
@@ -73,25 +73,25 @@ def test_a_day_that_is_cut_by_pages_is_whole_and_a_listing_goes_on_at_any_page(s
     for size in (1, 2, 3, 5):
         slack.page = size
         assert texts(slack, tmp_path) == whole
-        for page in pages(slack)[:-1]:
+        for page in list_pages(slack)[:-1]:
             rest = texts(slack, tmp_path, cursor=page.cursor)
             assert rest.items() <= whole.items()
             assert {item.external_id for item in page.items} | rest.keys() >= whole.keys() - {
-                item.external_id for earlier in pages(slack) for item in earlier.items
+                item.external_id for earlier in list_pages(slack) for item in earlier.items
             }
 
 
 def test_a_channel_that_is_found_anew_is_listed_and_one_without_the_app_is_counted(slack, tmp_path):
     fill(slack)
-    _, last = listed(slack)
+    _, last = list_items(slack)
     slack.channels["C0NEW"] = Channel("eng-new")
     slack.channels["C0OTHER"] = Channel("random", is_member=False)
     slack.post("Hello", at("2026-05-17", "09:00"), channel="C0NEW")
     slack.channels[ENGINE].is_member = False
-    items, later = listed(slack, last.cursor)
+    items, later = list_items(slack, last.cursor)
     assert f"{ARCHIVE}/C0NEW/days/2026-05-17" in items
     assert later.skipped == {"channels without the app, which has to be invited": 2}
-    connector, tokens = opened(slack)
+    connector, tokens = open_connector(slack)
     assert connector.is_deleted(tokens, f"{ARCHIVE}/{ENGINE}/days/2026-05-16")
 
 
@@ -105,18 +105,12 @@ def test_channels_are_chosen_by_a_pattern_and_others_are_not_requested(slack, tm
         slack.requests.clear()
         assert set(texts(slack, tmp_path, choice)) == {f"{ARCHIVE}/{ENGINE}/days/2026-05-16"}
         assert slack.requests.count("GET /conversations.history") == 1
-        connector, tokens = opened(slack)
+        connector, tokens = open_connector(slack)
         assert connector.with_choice(choice).is_deleted(tokens, f"{ARCHIVE}/{GENERAL}/days/2026-05-14")
     level = connector.browse(tokens, None, None)
     assert {(entry.id, entry.path) for entry in level.entries} == {(GENERAL, "general"), (ENGINE, "eng-search")}
     (day,) = connector.browse(tokens, ENGINE, None).entries
     assert (day.path, day.is_folder) == ("eng-search/2026-05-16", False)
-
-
-def test_an_error_names_the_remedy(slack):
-    slack.scopes.discard("groups:read")
-    with pytest.raises(Fatal, match=r"missing_scope\. Add the scopes .*groups:read"):
-        pages(slack)
 
 
 def test_a_channel_without_the_app_names_the_remedy_and_one_without_names_shows_ids(tmp_path):
@@ -127,7 +121,7 @@ def test_a_channel_without_the_app_names_the_remedy_and_one_without_names_shows_
         account.channels[GENERAL].is_private = False
         account.channels[GENERAL].is_member = False
         with pytest.raises(Fatal, match=r"not_in_channel\. Invite the app to the channel"):
-            pages(account)
+            list_pages(account)
 
 
 def rich(kind, *elements, **options):

@@ -143,10 +143,6 @@ def test_dropping_a_scope_leaves_the_others(store_case):
     assert len(list(store.ids(tenant, ""))) == 2
 
 
-def test_a_ready_store_passes_its_check(store_case):
-    store_case[0].check()
-
-
 @pytest.fixture
 def store(db, new_scope):
     scope = new_scope()
@@ -179,23 +175,6 @@ def test_pgvector_changes_its_dimensions_next_to_an_index(store, db, monkeypatch
     assert len(pg_store.query(scope, [1.0] * DIMENSIONS, 50)) == 20
     pg_store.drop_index(scope)
     assert len(pg_store.query(scope, [1.0] * DIMENSIONS, 50)) == 20
-
-
-def test_an_index_that_is_not_built_in_time_is_taken_away_and_built_later(store, db, monkeypatch):
-    monkeypatch.setattr(pgvector, "INDEX_MIN_ROWS", 1)
-    monkeypatch.setattr(pgvector, "DROP_SECONDS", 1)
-    pg_store, scope = store
-    pg_store.upsert(scope, some_vectors(20))
-    with psycopg.connect(db.url) as older:
-        older.execute("set transaction isolation level repeatable read")
-        older.execute("select 1 from vectors limit 1")
-        began = time.monotonic()
-        with pytest.raises(Retryable):
-            pg_store.maintain(scope, seconds=1)
-        assert time.monotonic() - began < 5
-    pg_store.maintain(scope, seconds=60)
-    assert not pg_store.ensure_index(scope)
-    assert len(pg_store.query(scope, [1.0] * DIMENSIONS, 20)) == 20
 
 
 def test_who_is_dropped_does_not_wait_for_an_index_of_another(store, db, monkeypatch):

@@ -101,10 +101,6 @@ def test_what_a_page_hides_is_not_its_text(parse):
         assert "members of the club" not in visible_text
 
 
-def test_a_short_page_is_taken_as_a_whole(parse):
-    assert parse("<p>Closed on Mondays.").text.strip() == "Closed on Mondays."
-
-
 MENU = "".join(f'<li><a href="/p{number}">Menu entry {number}</a></li>' for number in range(40))
 MENUS = {
     "nav": f"<nav><ul>{MENU}</ul></nav>",
@@ -154,11 +150,6 @@ def test_all_articles_of_a_page_are_taken(menu, parse):
 def test_a_page_that_is_a_list_of_links_keeps_them(parse):
     for page in (f"<ul>{MENU}</ul>", f"<main><h1>Index</h1><ul>{MENU}</ul></main>"):
         assert "Menu entry 39" in parse(f"<body>{page}</body>").text
-
-
-def test_a_page_about_cookies_keeps_its_text(parse):
-    page = '<main class="cookie-policy"><h1>Cookies</h1><p>We set one cookie.</p><button>Change</button></main>'
-    assert "We set one cookie." in parse(f"<body>{page}</body>").text
 
 
 def test_a_page_leads_where_its_links_lead():

@@ -38,14 +38,14 @@ def test_a_secret_that_is_left_with_tab_is_saved(browser: Browser, base: str, ad
     page.get_by_role("option", name="FIRECRAWL").click()
     typed(page.get_by_label("Name", exact=True), "Secrets")
     typed(page.get_by_label("API key", exact=True).first, "fc-first-secret-1111")
-    page.get_by_role("button", name="Test and save").click()
+    page.get_by_role("button", name="Create namespace").click()
     expect(page.get_by_role("heading", name="Secrets").first).to_be_visible()
     space = org.client.get("/v1/namespaces").json()["data"]["namespaces"][0]
     assert _scraper_key(org, space["id"]) == "fc-first-secret-1111"
 
     page.get_by_role("tab", name="Edit").click()
     typed(page.get_by_placeholder("stored; type a new one").first, "fc-second-secret-2222")
-    page.get_by_role("button", name="Test and save").press("Enter")
+    page.get_by_role("button", name="Save").press("Enter")
     expect(page.get_by_text("Saved.").first).to_be_visible()
     assert _scraper_key(org, space["id"]) == "fc-second-secret-2222"
 

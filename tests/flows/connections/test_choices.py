@@ -57,7 +57,7 @@ def fetched(account):
     if account.connector == "DROPBOX":
         return {argument["path"] for name, argument in account.arguments if name in {"download", "export"}}
     if account.connector == "GOOGLE_DRIVE":
-        return {query["fileId"] for _, query in account.asked if query.get("alt") == "media"}
+        return {query["fileId"] for _, query in account.calls if query.get("alt") == "media"}
     pattern = {
         "BOX": r"GET /2\.0/files/(\d+)/content",
         "NOTION": r"GET /v1/(?:pages|blocks)/([0-9a-f-]+)/(?:markdown|children)",

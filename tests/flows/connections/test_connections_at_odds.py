@@ -160,21 +160,5 @@ def test_a_connection_that_is_revoked_in_the_middle_of_a_listing_ends_the_run_in
     assert space.db.row("select cursor from connections where id = %(id)s", {"id": space.connection})["cursor"] is None
 
 
-def test_a_run_whose_listing_failed_is_retried_from_its_start(space, account, monkeypatch):
-    ids = {account.put(f"{number}.txt", f"text number {number}") for number in range(3)}
-    with monkeypatch.context() as once:
-        once.setattr(memory.Memory, "iter_changes", _broken)
-        job_run = space.request()
-        space.work()
-    (entry,) = space.run(job_run).failed
-    assert entry.error == "The listing broke off before its end."
-    retried = space.call(control.retry_run(space.db, space.scope, job_run))
-    space.work()
-    run = space.run(retried)
-    assert (len(run.completed), run.failed) == (3, [])
-    assert set(space.documents()) == ids
-    assert space.ingest().progress["embedded"] == 0
-
-
 def _broken(_self, _tokens, _cursor):
     yield Page([], "{}", done=False)

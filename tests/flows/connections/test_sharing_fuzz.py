@@ -185,5 +185,5 @@ def test_what_two_connections_had_is_for_whom_the_service_shows_it_and_nobodys_o
 
 def forget(account):
     account.requests.clear()
-    for log in ("asked", "arguments"):
+    for log in ("calls", "arguments"):
         getattr(account, log, []).clear()

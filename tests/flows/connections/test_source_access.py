@@ -248,6 +248,32 @@ def test_nor_does_a_page_to_who_comes_to_the_workspace(space, account, monkeypat
     assert "For Bob." in shown_to(space, BOB)
 
 
+@pytest.mark.parametrize("account", ["NOTION"], indirect=True)
+def test_a_file_of_an_unchanged_page_is_shown_to_who_comes_and_not_to_who_leaves(space, account):
+    old, new = (account.put(name, f"The page {name}.") for name in ("old", "new"))
+    account.attach(old, "tide.txt", "The tide table.")
+    space.ingest()
+    lamp = account.attach(old, "lamp.txt", "The lamp needs oil.")
+    for _ in range(12):  # minutes
+        account.change(new, "Another page.")
+    space.ingest()
+    account.requests.clear()
+    account.people.append(BOB)
+    run = space.ingest()
+    assert (run.failed, run.progress["removed"]) == ([], 0)
+    assert f"GET /v1/blocks/{old}/children" not in account.requests
+    assert "The page old." in shown_to(space, BOB)
+    assert "The tide table." in shown_to(space, BOB)
+    account.people = [BOB]
+    space.ingest()
+    assert shown_to(space, OWNER) == ""
+    account.change(lamp, "")
+    account.people.append(OWNER)
+    space.ingest()
+    assert "The tide table." in shown_to(space, OWNER)
+    assert "The lamp needs oil." not in shown_to(space, OWNER)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("is_known", [True, False])
 @pytest.mark.parametrize("account", GRANTING, indirect=True)

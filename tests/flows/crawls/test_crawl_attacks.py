@@ -140,7 +140,7 @@ def test_no_attack_that_robots_txt_leads_to_is_dialled(site, dialled):
         site.pages["/robots.txt"] = leading(url)
         assert robots.Robots(client.shared_client()).rules(f"{site.url}/").allowed(f"{site.url}/")
     assert dialled == {site.address}
-    assert [path for path, _ in site.asked].count("/robots.txt") >= len(SENDABLE)
+    assert [path for path, _ in site.calls].count("/robots.txt") >= len(SENDABLE)
 
 
 @pytest.mark.parametrize("source", ["URLS_LIST", "WEBSITE", "SITEMAP"])
@@ -152,7 +152,7 @@ def test_each_source_reads_robots_txt_by_the_same_guard(space, site, dialled, so
     else:
         assert len(list_urls(space, source, site.url + ("/" if source == "WEBSITE" else "/sitemap.xml"))) == 1
     assert dialled == {site.address}
-    assert [path for path, _ in site.asked].count("/robots.txt") == 1
+    assert [path for path, _ in site.calls].count("/robots.txt") == 1
 
 
 def test_no_attack_that_robots_txt_names_is_dialled(space, site, dialled):

@@ -6,6 +6,7 @@ from flows import steps
 from tests.connectors.web.test_web_client import serving
 from tests.flows.crawling import accept, crawl, listing, names, reasons
 from tests.flows.crawls import test_url_list as lists
+from tests.flows.crawls.test_sitemap import urlset, xml
 from tests.flows.crawls.test_url_list import Site, answer
 from tests.flows.crawls.test_website import linked
 
@@ -73,3 +74,16 @@ def test_the_rules_of_the_host_that_was_led_to_bind(space, hosts):
     assert names(space, run) == []
     assert "robots.txt" in reasons(space, run)[f"{hosts['x'].url}/"]
     assert hosts["www"].paths() == []
+
+
+def test_a_sitemap_on_another_host_does_not_add_that_host(space, hosts):
+    www, other_site = hosts["www"], hosts["other"]
+    www.pages = {
+        "/": linked("/", [f"{other_site.url}/c"]),
+        "/hidden": linked("/hidden", []),
+        "/robots.txt": answer(f"Sitemap: {other_site.url}/sitemap.xml".encode(), content_type="text/plain"),
+    }
+    entries = [(f"{www.url}/hidden", ""), (f"{other_site.url}/c", "")]
+    other_site.pages = {"/sitemap.xml": xml(urlset(*entries)), "/c": linked("/c", [])}
+    run = crawl(space, "WEBSITE", url=f"{www.url}/")
+    assert sorted(names(space, run)) == [f"{www.url}/", f"{www.url}/hidden"]

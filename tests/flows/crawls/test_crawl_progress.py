@@ -13,16 +13,16 @@ from tests.flows.crawls.test_url_list import answer
 from tests.flows.crawls.test_website import wide
 
 allowed, site, space = lists.allowed, lists.site, lists.space
-PAGES = 100
+PAGES = 24
 
 
 @pytest.fixture
 def broken(site):
-    """Break two of a hundred pages; robots.txt excludes another."""
+    """Break two pages; robots.txt excludes another."""
     wide(site, PAGES)
-    for path in ("/p50", "/p60"):
+    for path in ("/p20", "/p21"):
         del site.pages[path]
-    site.pages["/robots.txt"] = answer(b"User-agent: *\nDisallow: /p70\n", content_type="text/plain")
+    site.pages["/robots.txt"] = answer(b"User-agent: *\nDisallow: /p22\n", content_type="text/plain")
     return site
 
 

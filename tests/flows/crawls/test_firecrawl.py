@@ -6,7 +6,6 @@ import pytest
 
 from connectors.http import retries
 from connectors.web.builtin import client, robots
-from connectors.web.crawl.page import ROBOTS
 from connectors.web.firecrawl import site as firecrawl_site
 from flows import steps
 from retrieval import settings
@@ -16,7 +15,7 @@ from tests import registry_instances
 from tests.connectors.web.test_web_client import serving
 from tests.flows.configured import Configured
 from tests.flows.crawling import accept, crawl, killed_after_pages, listing, names, reasons, watch_pages
-from tests.flows.crawls.test_url_list import Site, answer, ingest
+from tests.flows.crawls.test_url_list import Site, answer
 from tests.standins import crawl4ai, faults, firecrawl, jina_reader, scrapingbee
 from tests.standins.scraped import Seen
 
@@ -160,7 +159,7 @@ def test_a_private_start_is_never_told_to_the_service(space, crawler):
     accept(space, "WEBSITE", url="http://10.0.0.1/")
     with pytest.raises(Skippable, match="public internet"):
         steps.discover(listing(space))
-    assert crawler.asked == []
+    assert crawler.calls == []
 
 
 def test_an_account_without_credit_and_a_refused_key_end_the_run_with_the_reason(space, crawler):
@@ -198,7 +197,7 @@ def test_a_crawl_that_never_ends_is_ended_at_maxlinks(space, crawler):
     assert len(paths(space, run)) == 5
     assert crawler.given_up == ["crawl-1"]
     assert sum(space.run(run).progress["skippedReasons"].values()) > 0
-    assert crawler.asked[0][2]["limit"] == 5
+    assert crawler.calls[0][2]["limit"] == 5
 
 
 @pytest.mark.parametrize("bound", ["seconds", "silence"])
@@ -285,28 +284,6 @@ def site(at, monkeypatch):
     with serving(site.play) as server:
         site.url = server.url
         yield site
-
-
-def test_a_list_is_fetched_by_each_service(service):
-    service.web = {f"{SITE}/owls": page("/owls", [], words="Owls hunt mice at night.")}
-    run = ingest(service.space, f"{SITE}/owls", f"{SITE}/gone", "http://10.0.0.1/x")
-    assert run.status == "COMPLETED"
-    assert service.space.search("owls and mice") == [f"{SITE}/owls"]
-    errors = sorted(entry.error for entry in run.failed)
-    assert ["404" in errors[1], "public internet" in errors[0]] == [True, True]
-    assert "10.0.0.1" not in str(service.asked)
-
-
-def test_a_site_is_walked_through_each_service_within_our_limits(service, site):
-    service.web = web(site=site.url)
-    site.pages = {"/robots.txt": answer(b"User-agent: *\nDisallow: /b\n", content_type="text/plain")}
-    if service.name == "FIRECRAWL":
-        service.blocked = [f"{site.url}/b/1"]
-    run = crawl(service.space, "WEBSITE", ingest=True, url=f"{site.url}/", maxDepth=2)
-    assert paths(service.space, run, site.url) == ["/", "/a/1", "/a/2", "/c"]
-    assert site.paths() == []
-    assert service.space.run(run).progress["skippedReasons"][ROBOTS] == 1
-    assert service.space.run(run).failed == []
 
 
 def test_a_busy_service_delays_a_walk_and_loses_nothing(service, site):

@@ -49,7 +49,7 @@ def test_cookies_last_for_a_crawl_and_no_longer(space, site):
         "/bats": guarded("/bats", linked("/bats", [])),
     }
     for _ in range(2):
-        site.asked.clear()
+        site.calls.clear()
         run = crawl(space, "WEBSITE", url=f"{site.url}/")
         assert paths(space, site, run) == ["/", "/bats", "/owls"]
         assert site.paths().count("/") == 2

@@ -1,113 +1,157 @@
-"""A generated site with the traps of real ones: what three crawls ingest, request and remove."""
+"""A generated site with the traps of real ones: what four crawls ingest, request and remove."""
 
 import hashlib
 from collections import Counter
+from itertools import count
+from urllib.parse import quote
 
 import pytest
 
 from tests.flows.crawling import crawl
 from tests.flows.crawls import test_url_list as lists
 from tests.flows.crawls.test_identity import page
+from tests.flows.crawls.test_sitemap import urlset, xml
 from tests.flows.crawls.test_url_list import answer, html
 
 allowed, site, space = lists.allowed, lists.site, lists.space
 FORM = '<form><input name="user"><input type="password" name="secret"></form>'
+GONE, MISSING = answer(status="410 Gone"), answer(status="404 Not Found")
+BY_WORDS = {"semantic_weight": 0.0, "keyword_weight": 1.0}
+# Spellings of an article's address that do not make a page of their own.
+SPELLINGS = (
+    "{}?utm_source=news",
+    "{};jsessionid=1A2B",
+    "{}?gclid=3",
+    "{}/print",
+    "{}?view=wide",
+    "{}#part",
+    "/x/..{}",
+    "{}?sid=0a1b2c3d4e5f6071",
+)
+# One article of this number is linked by no page, but named in the sitemap of robots.txt.
+LISTED_SHARE = 7
 
 
 class GeneratedSite:
-    """Articles by number. Each is linked by several spellings and names the start page as its canonical address."""
+    """Articles by path, in sections of ten; each names the start page as its canonical address."""
 
     def __init__(self, articles):
-        text = "Article {} describes species {} of the valley."
-        self.texts = {f"/articles/{number}": text.format(number, number * 7919) for number in range(articles)}
-        self.unlinked = set()
+        self.texts = {}
+        for number in range(articles):
+            path = quote(f"/articles/größe-{number}") if number % 10 == 3 else f"/articles/{number}"
+            self.texts[path] = f"Article {number} describes species {number * 7919} of the valley."
+        self.listed = [path for number, path in enumerate(self.texts) if number % LISTED_SHARE == 5]
+        self.unlinked = set(self.listed)
         self.answers = {}
+        self.error_pages = set()
         self.requests = []
+        self.answered = count()
+        self.url = ""
 
     def spellings(self, path):
-        number = int(path.rpartition("/")[2])
-        forms = ("{}", "{}?utm_source=news", "{};jsessionid=1A2B", "{}?gclid=3", "{}/print")
-        return [path, forms[number % len(forms)].format(path)]
+        number = int(hashlib.sha256(path.encode()).hexdigest(), 16)
+        special = [path.lower(), path.replace("gr", "%67r")] if "%" in path else []
+        return [path, SPELLINGS[number % len(SPELLINGS)].format(path), *special]
 
-    def play(self, path, headers):
-        self.requests.append((path, headers))
+    def sections(self):
+        return [f"/sections/{number}" for number in range(-(-len(self.texts) // 10))]
+
+    def answer(self, request, headers):
+        self.requests.append((request, headers))
+        path = request.partition("?")[0].partition(";")[0].removesuffix("/print")
         if path in self.answers:
             return self.answers[path]
-        name = path.removesuffix("/print")
         if path == "/":
-            links = [f"/sections/{n}" for n in range(len(self.texts) // 10 + 1)]
-            return html(page("All sections of the valley.", links=[*links, "/members/1", "/members/2", "/dead/1"]))
-        if path.startswith("/sections/"):
-            number = int(path.rpartition("/")[2])
-            names = [name for name in list(self.texts)[number * 10 :][:10] if name not in self.unlinked]
-            links = [link for name in names for link in self.spellings(name)]
-            return html(page(f"Section {number} of the valley.", title=path, links=links))
-        return self.gate(path) if name not in self.texts else self.article(path, name, headers)
+            return self.start(headers)
+        if path in self.texts and path not in self.error_pages:
+            return self.article(request, path, headers)
+        return self.section(path) if path in self.sections() else self.gate(request, path)
 
-    def gate(self, path):
+    def start(self, headers):
+        """Set a cookie, then lead on by `meta refresh`."""
+        if "seen=1" not in headers.get("cookie", ""):
+            return answer(status="302 Found", location="/", set_cookie="seen=1")
+        return html('<html><head><meta http-equiv="refresh" content="0; url=/home"></head><body></body></html>')
+
+    def section(self, path):
+        number = self.sections().index(path)
+        names = [name for name in list(self.texts)[number * 10 :][:10] if name not in self.unlinked]
+        links = [spelling for name in names for spelling in self.spellings(name)]
+        return html(page(f"Section {number} of the valley.", title=path, links=links))
+
+    def gate(self, request, path):
+        if path == "/home":
+            links = [
+                *self.sections(),
+                *(f"/{kind}/{number}" for kind in ("members", "staff", "dead") for number in "12"),
+            ]
+            return html(page("All sections of the valley.", links=links))
         if path == "/robots.txt":
-            return answer(status="404 Not Found")
+            return answer(f"Sitemap: {self.url}/sitemap.xml".encode(), content_type="text/plain")
+        if path == "/sitemap.xml":
+            return xml(urlset(*((f"{self.url}{listed}", "") for listed in self.listed)))
         if path.startswith("/members/"):
             return answer(status="302 Found", location=f"/login?next={path}")
-        if path.startswith("/login"):
-            return html(page("Enter your name.", title="Sign in", tail=FORM))
-        return html(page(f"There is nothing at {path}.", title="Page not found"))
+        if path.startswith(("/login", "/staff/")):
+            return html(page(f"Enter your name to read {request}.", title="Sign in", tail=FORM))
+        return html(page(f"There is nothing at {request}.", title="Page not found"))
 
-    def article(self, path, name, headers):
-        mark = f'"{hashlib.sha256((path + self.texts[name]).encode()).hexdigest()[:12]}"'
+    def article(self, request, path, headers):
+        mark = f'"{hashlib.sha256((request + self.texts[path]).encode()).hexdigest()[:12]}"'
         if headers.get("if-none-match") == mark:
             return answer(status="304 Not Modified")
-        head, tail = '<link rel="canonical" href="/">', f"<footer>12:00:{len(self.requests) % 60:02}</footer>"
-        return html(page(self.texts[name], title=name, head=head, tail=tail), etag=mark)
+        head, tail = '<link rel="canonical" href="/">', f"<footer>12:00:{next(self.answered) % 60:02}</footer>"
+        return html(page(self.texts[path], title=path, head=head, tail=tail), etag=mark)
 
     def pages(self):
-        sections = {f"/sections/{n}" for n in range(len(self.texts) // 10 + 1)}
-        return {"/", *sections, *self.texts}
+        return {"/home", *self.sections(), *self.texts}
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("articles", [60, 280])
-def test_three_crawls_of_a_site_with_traps(space, allowed, articles):
+# Changes of each kind: 1 of 30 articles, 4 of 280.
+@pytest.mark.parametrize("articles", [30, pytest.param(280, marks=pytest.mark.slow)])
+def test_crawls_of_a_site_with_traps(space, allowed, articles):
     generated = GeneratedSite(articles)
-    with lists.serving(generated.play) as server:
+    with lists.serving(generated.answer) as server:
+        generated.url = server.url
 
         def ingest():
+            """Crawl the site; return the run and the paths of all documents."""
             generated.requests.clear()
-            config = {"maxDepth": 5, "maxLinks": 1000}
-            return space.run(crawl(space, "WEBSITE", ingest=True, url=f"{server.url}/", **config))
-
-        def ingested():
+            config = {"maxDepth": 3, "maxLinks": 1000}
+            run = space.run(crawl(space, "WEBSITE", ingest=True, url=f"{server.url}/", **config))
             rows = space.db.rows(
                 "select d.external_id from documents d join partitions p on p.id = d.partition_id"
                 " where p.namespace_id = %(id)s and d.deleted_at is null",
                 {"id": space.scope.namespace},
             )
-            return sorted(row["external_id"].removeprefix(server.url) for row in rows)
+            return run, sorted(row["external_id"].removeprefix(server.url) for row in rows)
 
-        ingest()
-        assert ingested() == sorted(generated.pages())
-        ingest()
-        assert ingested() == sorted(generated.pages())
-        assert max(Counter(path for path, _ in generated.requests).values()) == 1
-        conditional = {path for path, headers in generated.requests if "if-none-match" in headers}
-        assert conditional >= set(generated.texts)
+        assert ingest()[1] == sorted(generated.pages())
+        run, paths = ingest()
+        assert (paths, run.progress["removed"]) == (sorted(generated.pages()), 0)
+        times = Counter(path for path, _ in generated.requests if path != "/")
+        assert max(times.values()) == 1
+        assert {path for path, headers in generated.requests if "if-none-match" in headers} >= set(generated.texts)
 
-        texts = list(generated.texts)
-        gone, moved, edited, unlinked = (texts[start : start + 5] for start in (1, 11, 21, 31))
-        for path in gone:
-            generated.answers[path] = generated.answers[f"{path}/print"] = answer(status="410 Gone")
+        changes = max(1, articles // 70)
+        linked = [path for path in generated.texts if path not in generated.unlinked]
+        kinds = [linked[start * changes :][:changes] for start in range(6)]
+        gone, missing, moved, edited, unlinked, failing = kinds
+        generated.answers |= dict.fromkeys(gone, GONE) | dict.fromkeys(missing, MISSING)
+        generated.error_pages.update(failing)
+        generated.unlinked.update(unlinked)
         for number, path in enumerate(moved):
-            answers = answer(status="301 Moved", location=f"/articles/{9000 + number}")
-            generated.answers[path] = generated.answers[f"{path}/print"] = answers
-            generated.texts[f"/articles/{9000 + number}"] = generated.texts[path]
+            target = f"/articles/{9000 + number}"
+            generated.answers[path] = answer(status="301 Moved", location=target)
+            generated.texts[target] = generated.texts[path]
         for number, path in enumerate(edited):
             generated.texts[path] = f"Heron number {number} stands in the shallow water."
             generated.texts[f"/articles/{9100 + number}"] = f"This article is new: {number * 104729}."
-        generated.unlinked.update(unlinked)
-        run = ingest()
-        assert set(ingested()) == generated.pages() - {*gone, *moved}
-        assert run.progress["removed"] == 10
-        found = space.search("heron shallow water", semantic_weight=0.0, keyword_weight=1.0)
-        assert set(found[:5]) == {f"{server.url}{path}" for path in edited}
-        ingest()
-        assert set(ingested()) == generated.pages() - {*gone, *moved, *unlinked}
+        run, paths = ingest()
+        left = {*gone, *moved}
+        assert (set(paths), run.progress["removed"]) == (generated.pages() - left, len(left))
+        found = space.search("heron shallow water", **BY_WORDS)
+        assert set(found[:changes]) == {f"{server.url}{path}" for path in edited}
+        run, paths = ingest()
+        confirmed = {*missing, *unlinked, *failing}
+        assert (set(paths), run.progress["removed"]) == (generated.pages() - left - confirmed, len(confirmed))

@@ -1,6 +1,9 @@
 """One page, one document: aliases by text, canonical addresses, and gate pages."""
 
 from itertools import count
+from urllib.parse import unquote
+
+import pytest
 
 from retrieval.filters import DocumentFilter
 from retrieval.jobs import resync
@@ -60,14 +63,6 @@ def test_pages_of_one_text_are_one_document_though_each_answer_has_another_time(
     assert paths(space, site, ingest(space, site)) == ["/", "/bats", "/owls"]
 
 
-def test_pages_that_differ_by_a_time_in_their_text_stay(space, site):
-    times = ["/trains?at=10", "/trains?at=11"]
-    site.pages = {"/": page("All trains that leave from this station today.", links=times)}
-    for path in times:
-        site.pages[path] = page(f"The train to the coast leaves at {path[-2:]}:15.", title="Trains")
-    assert paths(space, site, ingest(space, site)) == ["/", *times]
-
-
 def test_a_canonical_address_of_another_text_does_not_count(space, site):
     animals(site, head='<link rel="canonical" href="/">')
     assert paths(space, site, ingest(space, site)) == ["/", *ANIMALS]
@@ -88,7 +83,7 @@ def test_a_session_in_each_link_makes_no_further_documents(space, site):
     sessions = count()
 
     def served(path, headers):
-        site.asked.append((path, headers))
+        site.calls.append((path, headers))
         name = path.partition("?")[0]
         if name not in texts:
             return answer(status="404 Not Found")
@@ -123,7 +118,7 @@ def test_addresses_with_the_page_for_missing_ones_are_none_and_are_counted(space
     dead = ["/old/a", "/old/b.html", "/shop?item=7"]
 
     def served(path, headers):
-        site.asked.append((path, headers))
+        site.calls.append((path, headers))
         known_page = site.pages.get(path)
         return html(known_page or page(f"There is nothing at {path}. Look at our start page.", title="Page not found"))
 
@@ -149,3 +144,73 @@ def test_a_page_is_found_by_each_of_its_addresses(space, site):
         page_filter = DocumentFilter(external_ids=(f"{site.url}{path}",))
         matches = space.call(resync.start_resync(space.db, space.scope, page_filter, dry_run=True))
         assert len(matches.documents) == 1
+
+
+def test_parameters_that_name_the_same_page_once_and_another_one_later_stay(space, site):
+    names, values = "abcd", ("1", "2", "3")
+    site.pages = {
+        f"/{name}?part={value}": page(f"Part {value} of the news of {name}: {name * 6}", title="News")
+        for name in names
+        for value in values
+    }
+    site.pages |= {f"/{name}": site.pages[f"/{name}?part=1"] for name in names}
+    links = [f"/{name}?part={value}" for value in values for name in names]
+    site.pages["/"] = page("All news.", links=[*(f"/{name}" for name in names), *links])
+    run = ingest(space, site)
+    texts = {site.pages[path] for path in paths(space, site, run)}
+    assert texts == set(site.pages.values())
+    assert len(paths(space, site, run)) == len(texts)
+
+
+LONG = "The valley lies between two rivers and is known for its birds, its orchards and its old mills. " * 8
+EMAIL_FORM = '<form action="/login"><input type="email" name="user"></form>'
+
+
+def crawl_with_gates(space, site, paths, serve_gate):
+    """Crawl a site whose `paths` lead to gates; return the ingested paths and the notices."""
+
+    def served(path, headers):
+        site.calls.append((path, headers))
+        known = site.pages.get(path)
+        answered = known or ("" if path == "/robots.txt" else serve_gate(path))
+        return answered if isinstance(answered, list) else html(answered)
+
+    animals(site)
+    site.pages["/"] = page("All animals of the valley are described here.", links=[*ANIMALS, *paths])
+    with lists.serving(served) as server:
+        run = crawl(space, "WEBSITE", ingest=True, url=f"{server.url}/")
+    ingested = {name.removeprefix(server.url) for name in names(space, run)}
+    assert ingested >= {"/", *ANIMALS}
+    return ingested - {"/", *ANIMALS}, "".join(notice.reason for notice in space.run(run).notices)
+
+
+@pytest.mark.parametrize(
+    "serve_gate",
+    [
+        lambda path: page(f"Please log in to view {path}.", title="Log in", tail=EMAIL_FORM),
+        lambda path: page(f"{LONG} Next: {path}", title=f"Sign in to read {path}", tail=EMAIL_FORM),
+        lambda path: (
+            answer(status="302 Found", location=f"/sso/{len(path)}?return={path}")
+            if path.startswith("/private")
+            else page(f"You need to sign in to continue to {path.partition('=')[2]}.", title="Members area")
+        ),
+    ],
+)
+def test_a_sign_in_that_repeats_the_address_is_one_document_at_most(space, site, serve_gate):
+    paths = [f"/private/{name}" for name in ("owls", "bats", "mice", "frogs")]
+    gates, notices = crawl_with_gates(space, site, paths, serve_gate)
+    assert len(gates) <= 1
+    assert "for a sign-in" in notices
+
+
+@pytest.mark.parametrize(
+    "serve_gate",
+    [
+        lambda path: page(f"Oops! We could not find {unquote(path).upper()}.", title="Oops"),
+        lambda path: page(f"Try another page. {LONG} {path}", title="404 - Page not found"),
+    ],
+)
+def test_an_error_page_that_repeats_the_address_is_one_document_at_most(space, site, serve_gate):
+    gates, notices = crawl_with_gates(space, site, ["/a%20c", "/x.php?id=seven", "/Gr%C3%B6n", "/old"], serve_gate)
+    assert len(gates) <= 1
+    assert "page for missing pages" in notices

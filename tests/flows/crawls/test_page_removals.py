@@ -127,3 +127,21 @@ def test_a_page_that_became_an_error_page_leaves_with_the_second_run(space, site
     assert ingest().progress["removed"] == 0
     assert ingest().progress["removed"] == 1
     assert not is_searchable(space, "owls")
+
+
+@pytest.mark.parametrize("is_linked", [True, False])
+@pytest.mark.parametrize("ingest", ["WEBSITE"], indirect=True)
+def test_a_page_that_leads_elsewhere_for_now_leaves_with_the_second_run(space, site, ingest, is_linked):
+    fill(site)
+    ingest()
+    whole = site.pages["/owls"]
+    if not is_linked:
+        link(site, *PATHS[1:])
+    for answered, removed in ((answer(status="302 Found", location="/"), 0), (whole, 0)) if is_linked else ():
+        site.pages["/owls"] = answered
+        assert ingest().progress["removed"] == removed
+    site.pages["/owls"] = answer(status="302 Found", location="/")
+    assert ingest().progress["removed"] == 0
+    assert is_searchable(space, "owls")
+    assert ingest().progress["removed"] == 1
+    assert not is_searchable(space, "owls")

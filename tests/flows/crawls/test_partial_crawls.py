@@ -157,7 +157,7 @@ def test_a_crawl_that_is_resumed_after_its_last_page_counts_one_miss(space, site
     discovery = listing(space)
     should_continue = iter([True, True, False])
     discovery.should_continue = lambda: next(should_continue, True)
-    site.asked.clear()
+    site.calls.clear()
     for _ in range(2):
         steps.discover(discovery)
     space.take(discovery.lease)

@@ -61,7 +61,7 @@ def test_an_unchanged_website_is_asked_for_its_marks_and_walked_as_before(space,
     grow(site, header)
     crawl(space, "WEBSITE", ingest=True, url=f"{site.url}/")
     generations_before = generations(space)
-    site.asked.clear()
+    site.calls.clear()
     for _ in range(2):
         recrawl = crawl(space, "WEBSITE", ingest=True, url=f"{site.url}/")
         assert did(space, recrawl) == NOTHING_NEW

@@ -45,10 +45,10 @@ def test_pages_of_two_texts_are_reported_with_their_number_and_an_example_at_eac
     config = fill(site, source, [page(TEXTS[number % 2], nonce=number) for number in range(40)])
     for run in (ingest(space, source, config), ingest(space, source, config)):
         copies, *missing = run.notices
-        count = 19 if source == "WEBSITE" else 40
+        count = {"WEBSITE": 19, "SITEMAP": 38, "URLS_LIST": 40}[source]
         assert copies.count == count
         assert f"{count} pages have the same content as another page" in copies.reason
-        assert source == "WEBSITE" or f"such as {site.url}/page-0:" in copies.reason
+        assert source != "URLS_LIST" or f"such as {site.url}/page-0:" in copies.reason
         assert [notice.count for notice in missing] == ([19] if source == "WEBSITE" else [])
 
 
@@ -60,7 +60,7 @@ def test_application_shells_are_named_with_what_reads_them(space, site, source):
     for words in ("application shell", "webScraperConfig", "FIRECRAWL"):
         assert words in shells.reason
     assert f"such as {site.url}/page-0" in shells.reason
-    assert (shells.count, copies.count) == ((1, 2) if source == "WEBSITE" else (3, 3))
+    assert (shells.count, copies.count) == ((3, 3) if source == "URLS_LIST" else (1, 2))
 
 
 def test_a_shell_without_any_text_fails_with_the_same_advice_and_short_pages_are_no_shells(space, site):

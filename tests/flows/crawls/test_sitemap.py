@@ -84,7 +84,7 @@ def test_the_same_lastmod_is_not_fetched_again(space, site):
     def serve(when):
         entries = [(f"{site.url}/a", when), (f"{site.url}/b", "2026-01-01"), (f"{site.url}/c", "")]
         site.pages["/sitemap.xml"] = xml(urlset(*entries))
-        site.asked.clear()
+        site.calls.clear()
 
     site.pages = {f"/{name}": lists.PAGE.replace("Tides", name) for name in "abc"}
     serve("2026-01-01")

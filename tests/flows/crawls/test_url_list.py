@@ -26,10 +26,10 @@ class Site:
 
     def __init__(self):
         self.pages = {}
-        self.asked = []
+        self.calls = []
 
     def play(self, path, headers):
-        self.asked.append((path, headers))
+        self.calls.append((path, headers))
         page_here = self.pages.get(path)
         if page_here is None:
             return answer(status="404 Not Found")
@@ -38,7 +38,7 @@ class Site:
         )
 
     def paths(self):
-        return [path for path, _ in self.asked if path != "/robots.txt"]
+        return [path for path, _ in self.calls if path != "/robots.txt"]
 
 
 def html(text, **headers):
@@ -148,7 +148,7 @@ def test_a_list_is_not_bound_by_robots_but_keeps_its_delay(space, site, monkeypa
     run = ingest(space, f"{site.url}/tides", f"{site.url}/owls")
     assert len(run.completed) == 2
     assert max(waits) == pytest.approx(7, abs=1)
-    assert [path for path, _ in site.asked].count("/robots.txt") == 1
+    assert [path for path, _ in site.calls].count("/robots.txt") == 1
 
 
 def test_an_unchanged_page_is_asked_for_by_its_mark_and_costs_no_more(space, site):
@@ -161,7 +161,7 @@ def test_an_unchanged_page_is_asked_for_by_its_mark_and_costs_no_more(space, sit
     document_before = space.documents()[url]
     run = ingest(space, url)
     assert len(run.completed) == 1
-    assert site.asked[-1][1]["if-none-match"] == '"1"'
+    assert site.calls[-1][1]["if-none-match"] == '"1"'
     assert space.documents()[url]["active_generation"] == document_before["active_generation"]
     ingest(space, url, scrapeOptions={"excludeSelectors": [".ad"]})
     assert "sofa" not in text_of(space, url), "the page did not change, but what is to be taken of it did"

@@ -27,7 +27,7 @@ def ingested(space, site):
         site.pages["/sitemap.xml"] = xml(pages(site, "/", "/owls", "/bats"))
         run = crawl(space, source, ingest=True, url=site.url + start)
         assert len(space.run(run).completed) == 3
-        site.asked.clear()
+        site.calls.clear()
 
     return bring
 

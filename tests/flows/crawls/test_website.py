@@ -3,7 +3,6 @@
 import pytest
 
 from flows import steps
-from retrieval.errors import Retryable
 from retrieval.ingestion.queries import frontier
 from retrieval.maintenance import garbage
 from retrieval.network.page_identity import page_key
@@ -97,23 +96,6 @@ def test_pages_that_cannot_be_had_say_why_beside_the_others(space, site):
         "/away": False,
     }
     assert {entry.linked_from for entry in space.run(run).failed} == {f"{site.url}/"}
-
-
-def test_a_page_that_is_busy_is_tried_again_later_and_then_fails_alone(space, site):
-    site.pages = {
-        "/": linked("/", ["/busy", "/fine"]),
-        "/busy": answer(status="503 Busy"),
-        "/fine": linked("/fine", []),
-    }
-    run = accept(space, "WEBSITE", url=f"{site.url}/")
-    discovery = listing(space)
-    for _ in range(2):
-        with pytest.raises(Retryable, match="503"):
-            steps.discover(discovery)
-    steps.discover(discovery)
-    assert paths(space, site, run) == ["/", "/fine"]
-    assert list(reasons(space, run)) == [f"{site.url}/busy"]
-    assert (site.paths().count("/"), site.paths().count("/fine")) == (1, 1)
 
 
 @pytest.mark.parametrize(

@@ -7,12 +7,10 @@ from argparse import Namespace
 
 import pytest
 
-from flows.dispatch import dispatcher
 from local import health, instance
 from local.instance import InstanceRecord, RoleRecord
 from local.processes import Process
 from retrieval import readiness
-from retrieval.database.database import Database
 from retrieval.job_config import Ingestion
 from retrieval.jobs import levers, runs
 from retrieval.jobs.queries import batches
@@ -63,42 +61,6 @@ def test_a_loop_that_has_not_succeeded_for_long_stalls_dispatch_and_says_since_w
     assert dispatch.reasons == (
         "The dispatcher's loop `dispatch` has not succeeded for 95 s, since then: PoolTimeout.",
     )
-
-
-def test_work_that_waits_behind_running_work_is_not_stalled(db, new_scope):
-    post(db, new_scope(), minutes_ago=5)
-    readiness.record_loops(db, "here:1", beats())
-    assert readiness.read_dispatch(db).stalled
-    db.rows("update job_runs set batch_id = null")
-    partition = db.row("select partition_id as id from job_runs where finished_at is null")["id"]
-    db.rows(
-        "insert into batches (id, partition_id, source, dispatched_at) values ('bat_x', %(id)s, 'TEXT', now())",
-        {"id": partition},
-    )
-    dispatch = readiness.read_dispatch(db)
-    assert dispatch.waiting is not None
-    assert not dispatch.stalled
-
-
-@pytest.mark.usefixtures("prefect_server")
-def test_the_dispatcher_writes_its_pulse_and_takes_it_away_in_the_end(db, database_url, monkeypatch):
-    monkeypatch.setattr(dispatcher.context, "open_database", lambda: Database(database_url))
-    monkeypatch.setattr(dispatcher.context, "open_stores", lambda _: None)
-    pulses = []
-
-    async def watch():
-        running = asyncio.create_task(dispatcher.run_dispatcher())
-        for _ in range(100):
-            await asyncio.sleep(0.1)
-            pulses[:] = readiness.read_dispatch(db).loops
-            if {"dispatch", "sweep"} <= {loop.name for loop in pulses if loop.age < loop.running}:
-                break
-        os.kill(os.getpid(), dispatcher.signal.SIGTERM)
-        await asyncio.wait_for(running, 30)
-
-    asyncio.run(watch())
-    assert {loop.name for loop in pulses} == set(LATE_AFTER_SECONDS)
-    assert readiness.read_dispatch(db).loops == ()
 
 
 def test_status_shows_a_dispatcher_that_is_up_but_stalled(db, database_url, tmp_path, capsys):

@@ -9,10 +9,10 @@ from dataclasses import replace
 import httpx
 import pytest
 from prefect.client.orchestration import get_client
-from prefect.client.schemas.actions import WorkPoolUpdate
+from prefect.client.schemas.actions import WorkPoolCreate, WorkPoolUpdate
 
 from flows import deployments, register
-from flows.dispatch import dispatcher
+from flows.dispatch import dispatcher, levers
 from flows.worker import warm_worker
 from local import health
 from retrieval import settings
@@ -59,6 +59,39 @@ def test_what_an_operator_set_in_the_pool_stays(pool):
     assert variables["grace_seconds"]["default"] == 120
     assert "labels" in variables
     assert (work_pool.concurrency_limit, work_pool.is_paused, work_pool.description) == (3, True, "ours")
+
+
+def test_a_registration_without_a_pool_keeps_the_chosen_one(pool):
+    async def story():
+        async with get_client() as client:
+            await client.create_work_pool(WorkPoolCreate(name="stock", type="process"))
+            await register.register_deployments("stock")
+            await register.register_deployments()
+            queues = {queue.name for queue in await client.read_work_queues(work_pool_name="stock")}
+            reasons = [lever.effect for lever in await levers.read_levers(client, "stock")]
+            chosen = await deployments.find_registered_pool(client)
+            await client.delete_work_pool("stock")
+        return chosen, queues, reasons
+
+    chosen, queues, reasons = asyncio.run(story())
+    assert chosen == "stock"
+    assert set(fair_queue.WORK_QUEUES) <= queues
+    assert any("prefect worker start --pool stock" in reason for reason in reasons)
+
+
+@pytest.mark.parametrize(
+    ("kind", "reason"),
+    [(None, r"no work pool strange.*prefect work-pool create"), ("ecs", r"type ecs.*process, docker, kubernetes")],
+)
+def test_a_pool_that_is_missing_or_of_another_type_is_refused(pool, kind, reason):
+    async def story():
+        async with get_client() as client:
+            if kind:
+                await client.create_work_pool(WorkPoolCreate(name="strange", type=kind))
+        await register.register_deployments("strange")
+
+    with pytest.raises(register.RegistrationError, match=reason):
+        asyncio.run(story())
 
 
 def test_a_registration_is_complete_only_with_each_name_in_its_version(pool, prefect_server, registered):

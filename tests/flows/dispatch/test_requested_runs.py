@@ -170,7 +170,7 @@ def test_a_name_that_several_namespaces_have_is_refused(shop):
         shop.db.execute(rename, {"name": shared, "id": space.scope.namespace})
     refused = quick_run(shop, "ingest-text", namespace=shared, text="x")
     assert shop.pool.finish(refused, 60) == "Failed"
-    assert "Give the id" in shop.pool.run(refused).state.message
+    assert "Enter an id" in shop.pool.run(refused).state.message
     shop.db.execute(rename, {"name": own_name, "id": shop.space.scope.namespace})
     accepted = quick_run(shop, "ingest-text", namespace=own_name, text="Bats hear well.", name="bats")
     assert shop.pool.finish(accepted, 60) == "Completed"

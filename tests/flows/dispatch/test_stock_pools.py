@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
-import re
 import subprocess
 import sys
 import uuid
 
 import pytest
-from prefect.client.orchestration import get_client
 from prefect.client.schemas.actions import WorkPoolCreate
 
-from flows import deployments, register
-from flows.dispatch import levers
-from retrieval.jobs import fair_queue
 from tests.e2e import test_crawl_kills as crawls
 from tests.flows import workshop
 from tests.flows.conftest import PREFECT
@@ -80,16 +74,6 @@ def start_process_worker(shop, pool):
     return worker
 
 
-async def read_pool():
-    async with get_client() as client:
-        return await deployments.find_registered_pool(client)
-
-
-async def read_reasons(pool):
-    async with get_client() as client:
-        return [lever.effect for lever in await levers.read_levers(client, pool)]
-
-
 @pytest.mark.slow
 @pytest.mark.timeout(400)
 def test_a_stock_process_worker_ingests_and_recovers_from_an_interruption(shop, site, process_pool):
@@ -115,33 +99,3 @@ def test_a_stock_process_worker_ingests_and_recovers_from_an_interruption(shop, 
         shop.pool.client.read_deployment(flow_run.deployment_id).model_dump_json(),
     ]
     assert secret not in json.dumps(stored)
-
-
-def test_a_registration_without_a_pool_keeps_the_chosen_one(shop, process_pool):
-    asyncio.run(register.register_deployments())
-    assert asyncio.run(read_pool()) == process_pool
-    queues = {queue.name for queue in shop.pool.client.read_work_queues(work_pool_name=process_pool)}
-    assert set(fair_queue.WORK_QUEUES) <= queues
-    assert any(
-        f"prefect worker start --pool {process_pool}" in reason for reason in asyncio.run(read_reasons(process_pool))
-    )
-    asyncio.run(register.register_deployments(shop.pool.name))
-    assert asyncio.run(read_pool()) == shop.pool.name
-
-
-@pytest.mark.parametrize(
-    ("kind", "reason"),
-    [
-        (None, r"no work pool strange-.*prefect work-pool create"),
-        pytest.param("ecs", r"type ecs.*process, docker, kubernetes", marks=pytest.mark.slow),
-    ],
-)
-def test_a_pool_that_is_missing_or_of_another_type_is_refused(shop, kind, reason):
-    name = f"strange-{uuid.uuid4().hex[:8]}"
-    if kind:
-        shop.pool.client.create_work_pool(WorkPoolCreate(name=name, type=kind))
-    done = run_register(shop, "--pool", name)
-    assert done.returncode == 1
-    assert re.search(reason, done.stderr)
-    assert "Traceback" not in done.stderr
-    assert asyncio.run(read_pool()) == shop.pool.name

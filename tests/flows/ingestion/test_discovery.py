@@ -20,11 +20,11 @@ class Listing:
 
     def __init__(self, *items):
         self.items = items
-        self.asked = []
+        self.calls = []
         self.cursors = []
 
     def discover(self, request, cursor):
-        self.asked.append(request)
+        self.calls.append(request)
         self.cursors.append(cursor)
         for number, item in enumerate(self.items[int(cursor or 0) :], int(cursor or 0) + 1):
             if isinstance(item, Exception):
@@ -64,8 +64,8 @@ def test_a_run_lists_its_documents_and_goes_through_pre_processing(db, new_scope
     assert statuses_seen == ["PRE_PROCESSING"]
     assert run_after.status == "PROCESSING"
     assert [entry.status for entry in run_after.queued] == ["QUEUED", "QUEUED"]
-    assert source.asked[0].config == {"url": SITE}
-    assert source.asked[0].scope == scope
+    assert source.calls[0].config == {"url": SITE}
+    assert source.calls[0].scope == scope
     assert listings.pending_listings(db, lease) == []
     rows = db.rows(
         "select external_id, document_type, source, metadata from documents where job_run_id = %(run)s order by 1",

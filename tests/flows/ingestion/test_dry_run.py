@@ -210,14 +210,6 @@ def test_pages_of_a_list_a_sitemap_and_a_website(space, site, monkeypatch):
             assert len(created) == report["create"]
 
 
-def test_one_that_cannot_look_says_why(space, site):
-    site.pages = {}
-    job_run = run_dry(space, "SITEMAP", {"url": f"{site.url}/sitemap.xml"})
-    assert job_run.outcome == "FAILED"
-    assert job_run.notices[0].reason
-    assert job_run.progress.get("report") is None
-
-
 @pytest.fixture(params=nightly_except(sorted(ACCOUNTS), "BOX", "NOTION"))
 def account(request):
     with serving_account(request.param) as opened:

@@ -129,19 +129,3 @@ def test_one_text_that_a_server_refuses_fails_with_its_words_and_leaves_batches_
         )
         space.work()
         assert "It says: Content policy: this text is refused for …" in space.run(run.job_run_id).failed[0].error
-
-
-def test_prefixes_stand_before_queries_and_passages_and_not_in_what_is_found(opened, db):
-    with model_server.running(ModelServer("E5")) as running:
-        space = opened(running, queryPrefix="query: ", passagePrefix="passage: ")
-        space.text("Owls hunt mice at night.", "owls")
-        space.work()
-        assert space.search("owls at night", top_k=1) == ["owls"]
-        assert running.texts[-2:] == ["passage: Owls hunt mice at night.", "query: owls at night"]
-        rows = db.rows(
-            "select c.content, d.embedding from chunks c join documents d on d.id = c.document_id"
-            " join partitions p on p.id = c.partition_id where p.namespace_id = %(id)s",
-            {"id": space.scope.namespace},
-        )
-        assert [row["content"] for row in rows] == ["Owls hunt mice at night."]
-        assert rows[0]["embedding"]["passagePrefix"] == "passage: "

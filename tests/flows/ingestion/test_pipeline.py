@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from flows import steps
-from retrieval.ingestion import poison_detection
+from retrieval.ingestion import crash_isolation
 from retrieval.ingestion.queries import results, run_documents
 from retrieval.jobs.queries import batches
 from tests.flows.configured import STEPS, Configured
@@ -60,7 +60,7 @@ def test_run_crash_and_run_again_leaves_what_one_clean_run_leaves(space):
         lease = space.lease()
         take(space, lease, STEPS[:number])
         (batch,) = [batch for batch in batches.open_batches(space.db) if batch.id == lease.batch_id]
-        poison_detection.restart_batch(space.db, batch)
+        crash_isolation.restart_batch(space.db, batch)
     space.work()
     space.sweep()
     assert footprint(space) == footprint(clean)

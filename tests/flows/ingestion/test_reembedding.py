@@ -8,8 +8,8 @@ import pytest
 from connectors import registry
 from flows import context, reembed, steps
 from flows.run_context import RunContext, TimeSlice
-from retrieval.errors import ConfigChanged, Skippable
-from retrieval.ingestion import poison_detection, reembedding
+from retrieval.errors import ConfigChanged
+from retrieval.ingestion import crash_isolation, reembedding
 from retrieval.ingestion.queries import run_documents
 from retrieval.jobs import control
 from retrieval.jobs.queries import batches
@@ -169,7 +169,7 @@ def test_a_lost_worker_costs_only_what_was_not_done(space, by_hand):
         "update batches set lease_until = now() - interval '1 second' where id = %(id)s", {"id": lease.batch_id}
     )
     (lost,) = [open_batch for open_batch in batches.open_batches(space.db) if open_batch.id == lease.batch_id]
-    poison_detection.restart_batch(space.db, lost)
+    crash_isolation.restart_batch(space.db, lost)
     done = []
     by_hand.hook = lambda step, work: done.append(
         (step, len(run_documents.list_unfinished(work.db, work.lease, work.window, step)))
@@ -238,19 +238,6 @@ def test_tenants_are_embedded_again_each_in_their_own_place(space, by_hand):
     assert "ice" not in space.search("glaciers")
     space.scope = replace(main, tenant="blue")
     assert space.search("glaciers") == ["ice"]
-
-
-def test_a_document_that_cannot_be_embedded_again_stops_it_with_the_reason(space, by_hand, monkeypatch):
-    run = begin(space)
-
-    def refuse(*_args, **_options):
-        raise Skippable("The text cannot be cut.")
-
-    monkeypatch.setattr("retrieval.ingestion.chunk._split_item", refuse)
-    assert not rebuild(space)
-    assert [entry.error for entry in space.run(run).failed] == ["The text cannot be cut."] * 3
-    assert space.config.embedding_model == MINILM
-    finds_all(space)
 
 
 def test_into_a_store_of_another_house_and_out_of_it(space, by_hand, monkeypatch):

@@ -105,12 +105,6 @@ def test_a_search_is_narrowed_to_chunks_with_a_row_that_matches(house, where, ex
     assert len(hits) <= len(expected), "a chunk without such a row is shown"
 
 
-def test_a_record_is_found_by_its_fields(house):
-    (hit,) = find(house, "stock", {"row.sku": "A-7", "row.stock": {"lte": 7}})
-    assert '"A-7"' in hit.content
-    assert find(house, "stock", {"row.sku": "A-7", "row.stock": {"gt": 7}}) == []
-
-
 def test_documents_are_listed_by_their_rows_and_facets_count_rows(house):
     document_filter = parse_filter({"where": {"row.status": "open"}}, INVALID)
     page = house.call(documents.list_page(house.db, house.scope, document_filter, viewer=None))

@@ -40,7 +40,7 @@ def allowed(monkeypatch, tmp_path):
     monkeypatch.setenv("RETRIEVAL_HOME", str(tmp_path))
     monkeypatch.setenv("RETRIEVAL_FETCH_ALLOW", "127.0.0.0/8")
     monkeypatch.setattr(retries, "FIRST_PAUSE_SECONDS", 0.02)
-    monkeypatch.setattr("connectors.embedders.vendor_embedder.MAX_WAIT_SECONDS", {"document": 2.0, "query": 0.5})
+    monkeypatch.setattr("connectors.embedders.vendor_embedder.MAX_RETRY_SECONDS", {"document": 2.0, "query": 0.5})
 
     def at(vendor):
         monkeypatch.setenv("RETRIEVAL_ENDPOINTS", json.dumps({vendor.name: {"base_url": vendor.base_url}}))

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from retrieval.ingestion import poison_detection
+from retrieval.ingestion import crash_isolation
 from retrieval.ingestion.queries import results, run_documents
 from retrieval.job_config import Ingestion
 from retrieval.jobs import runs
@@ -59,7 +59,7 @@ def test_a_worker_taken_for_dead_can_write_no_more(db, new_scope):
     post(db, new_scope(), "a")
     lease = claimed(db)
     (batch,) = batches.open_batches(db)
-    poison_detection.restart_batch(db, batch)
+    crash_isolation.restart_batch(db, batch)
     with pytest.raises(Superseded):
         run_documents.start_window(db, lease, [])
     assert not leases.renew_lease(db, lease, seconds=30)

@@ -12,7 +12,7 @@ from flows import pipeline
 from flows.run_context import RunContext
 from retrieval import readiness, settings
 from retrieval.errors import Unavailable
-from retrieval.ingestion import poison_detection
+from retrieval.ingestion import crash_isolation
 from retrieval.jobs import breaker_watch, queueing, runs
 from retrieval.jobs.breaker_watch import Circuits
 from retrieval.jobs.queries import batches, breaker_timeout, breakers
@@ -201,15 +201,6 @@ def test_a_run_that_waits_too_long_ends_with_the_reason_and_later_ones_go_on_wai
     assert space.run(young.job_run_id).status == "QUEUED"
 
 
-def test_a_refused_key_is_an_answer(db, vendor, space, monkeypatch):
-    vendor.always.append(faults.status(401))
-    worker = Worker(db, [space], monkeypatch)
-    run = space.text("one", "one")
-    worker.turn()
-    assert space.run(run.job_run_id).outcome == "FAILED"
-    assert db.rows("select key from breakers") == []
-
-
 def site(space, host="slow.example"):
     return BreakerTarget(space.scope.organization, f"The site {host}", {"site": host}, 300)
 
@@ -258,7 +249,7 @@ def test_the_probe_of_a_batch_that_is_gone_is_another_ones_at_once(db, space, en
     (open_batch,) = batches.open_batches(db)
     match end_of_batch:
         case "lost":
-            assert poison_detection.restart_batch(db, open_batch, weight=poison_detection.LOSS_BLAME)
+            assert crash_isolation.restart_batch(db, open_batch, weight=crash_isolation.LOSS_BLAME)
         case "closed":
             assert batches.end_batch(db, open_batch, status="CANCELLED", error=None)
         case "finished":

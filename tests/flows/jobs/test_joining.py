@@ -6,7 +6,7 @@ import pytest
 
 from flows import pipeline, run_context
 from flows.run_context import RunContext
-from retrieval.ingestion import poison_detection
+from retrieval.ingestion import crash_isolation
 from retrieval.jobs.queries import batch_append, batches, job_queue
 from retrieval.jobs.queries.batches import Superseded
 from tests.flows.configured import Configured
@@ -82,7 +82,7 @@ def test_nothing_joins_a_batch_that_another_worker_has(db, space, no_short):
     post(db, space.scope, "one")
     lease = lease_of(db, space)
     (batch,) = batches.open_batches(db)
-    poison_detection.restart_batch(db, batch)
+    crash_isolation.restart_batch(db, batch)
     post(db, space.scope, "two")
     with pytest.raises(Superseded):
         batch_append.append_waiting(db, lease, size=9)

@@ -14,8 +14,8 @@ from flows.dispatch import reconciliation
 from flows.dispatch.prefect_client import FlowRunState
 from flows.lease_renewal import keep_lease
 from retrieval.database.database import Database
-from retrieval.ingestion import discover, poison_detection
-from retrieval.ingestion.queries import listings, poison, results, run_documents
+from retrieval.ingestion import crash_isolation, discover
+from retrieval.ingestion.queries import crashes, listings, results, run_documents
 from retrieval.jobs.queries import batches, leases
 from tests.flows.ingestion.test_discovery import Listing, accept
 from tests.flows.jobs.test_batches import post, read
@@ -34,9 +34,9 @@ def claim(db, seconds=30):
     return lease
 
 
-def lose(db, weight=poison_detection.DEATH_BLAME):
+def lose(db, weight=crash_isolation.DEATH_BLAME):
     (batch,) = batches.open_batches(db)
-    poison_detection.restart_batch(db, batch, weight=weight, attempts=ATTEMPTS)
+    crash_isolation.restart_batch(db, batch, weight=weight, attempts=ATTEMPTS)
 
 
 def begin(db, lease):
@@ -58,11 +58,11 @@ def test_orderly_interruptions_are_held_against_nobody(db, new_scope):
     for _ in range(10):
         lease = claim(db)
         begin(db, lease)
-        poison.release_lease(db, lease)
+        crashes.release_lease(db, lease)
         assert not leases.renew_lease(db, lease, seconds=30)
         lose(db, weight=0)
     lease = claim(db)
-    assert poison.list_suspects(db, lease) == []
+    assert crashes.list_suspects(db, lease) == []
     assert [read(db, scope, run).failed for run in runs] == [[], [], []]
 
 
@@ -73,19 +73,19 @@ def test_a_document_that_takes_its_process_with_it_three_times_fails_alone(db, n
     for _ in range(TEXTS):
         lease = claim(db)
         begin(db, lease)
-        blamed = poison.list_suspects(db, lease)
+        blamed = crashes.list_suspects(db, lease)
         if not blamed and not deaths:
             deaths += 1
             lose(db)  # all of them were being worked on
             continue
         for key in blamed:
             if key.document_id == poisoned_id:
-                with pytest.raises(KeyboardInterrupt), poison_detection.mark_isolated(db, lease, key.document_id):
+                with pytest.raises(KeyboardInterrupt), crash_isolation.mark_isolated(db, lease, key.document_id):
                     raise KeyboardInterrupt
                 deaths += 1
                 lose(db)
                 break
-            with poison_detection.mark_isolated(db, lease, key.document_id):
+            with crash_isolation.mark_isolated(db, lease, key.document_id):
                 succeed(db, lease, [key])
         else:
             break
@@ -102,17 +102,17 @@ def test_a_worker_that_is_lost_as_a_whole_fails_nothing_ten_times_over(db, new_s
     for _ in range(20):
         lease = claim(db)
         begin(db, lease)
-        for key in poison.list_suspects(db, lease):
-            with pytest.raises(SystemExit), poison_detection.mark_isolated(db, lease, key.document_id):
+        for key in crashes.list_suspects(db, lease):
+            with pytest.raises(SystemExit), crash_isolation.mark_isolated(db, lease, key.document_id):
                 raise SystemExit
-        lose(db, poison_detection.LOSS_BLAME)
+        lose(db, crash_isolation.LOSS_BLAME)
     assert len(read(db, scope, run).processing) == 1
 
 
 def list_until_the_process_dies(db, *pages):
     lease = claim(db)
     (waiting,) = listings.pending_listings(db, lease)
-    with pytest.raises(RuntimeError), poison_detection.mark_isolated(db, lease, waiting.job_run_id):
+    with pytest.raises(RuntimeError), crash_isolation.mark_isolated(db, lease, waiting.job_run_id):
         discover.record_listing(db, lease, waiting, Listing(*pages, RuntimeError()))
     lose(db)
 
@@ -170,7 +170,7 @@ def test_a_database_or_prefect_that_is_away_is_no_death_of_the_work(db, new_scop
             "update batches set at_work = %(document)s where id = %(batch)s",
             {"document": run.document_id, "batch": batch.id},
         )
-        poison_detection.restart_batch(db, opened, weight=reconciliation.LOSS_WEIGHTS[action], attempts=ATTEMPTS)
+        crash_isolation.restart_batch(db, opened, weight=reconciliation.LOSS_WEIGHTS[action], attempts=ATTEMPTS)
     assert len(read(db, scope, run).processing) == 1
 
 

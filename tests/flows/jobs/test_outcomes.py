@@ -123,16 +123,6 @@ def test_a_run_is_called_by_what_it_is_about(db, new_scope):
     assert batches_by_source["TEXT"] == ("text 0", [scope.namespace, text.job_run_id])
 
 
-def test_a_flow_run_of_many_is_called_by_their_number_and_has_few_tags(db, new_scope):
-    scope = new_scope()
-    post(db, scope, *[str(number) for number in range(27)])
-    batches.form_batches(db, size=64, batches=8)
-    (batch,) = batches.undispatched_batches(db)
-    namespace = db.row("select name from namespaces where id = %(id)s", {"id": scope.namespace})["name"]
-    assert batch.name == f"27 texts in {namespace}"
-    assert prefect_client.batch_tags(batch) == [scope.namespace]
-
-
 def test_what_failed_in_a_batch_runs_again_in_the_same_flow_run(db, new_scope):
     scope = new_scope()
     runs = post(db, scope, *"abc")

@@ -18,7 +18,7 @@ from connectors.vectors import pgvector
 from retrieval import readiness
 from retrieval.database.database import Database
 from retrieval.filters import DocumentFilter
-from retrieval.ingestion import poison_detection
+from retrieval.ingestion import crash_isolation
 from retrieval.ingestion.queries import frontier
 from retrieval.jobs import queueing, runs
 from retrieval.jobs.queries import batches, breaker_timeout, breakers, leases
@@ -126,7 +126,8 @@ def recorded(monkeypatch):
         real = kind.execute
 
         def execute(self, statement, params=None, **options):
-            plans.setdefault(statement, params)
+            text = statement if isinstance(statement, str) else statement.as_bytes(None).decode()
+            plans.setdefault(text, params)
             return real(self, statement, params, **options)
 
         monkeypatch.setattr(kind, "execute", execute)
@@ -150,7 +151,7 @@ def everything(db, space):
     for batch in batches.undispatched_batches(db):
         batches.record_flow_run(db, batch, "run")
     for batch in batches.open_batches(db):
-        poison_detection.restart_batch(db, batch)
+        crash_isolation.restart_batch(db, batch)
         lease = batches.claim_lease(db, batch.id, batch.attempt + 1, seconds=30)
         leases.renew_lease(db, lease, seconds=30)
     waits = space.text("waits longer", "four")

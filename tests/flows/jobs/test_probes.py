@@ -29,7 +29,7 @@ def waiting(db, count=1, organization=None):
             space.scope = type(space.scope)(organization, space.scope.namespace)
         for name in ("one", "two"):
             space.text(f"about {name}", name)
-        space.asked = hung(space)
+        space.calls = hung(space)
     return spaces
 
 
@@ -55,7 +55,7 @@ def test_many_organizations_whose_vendors_hang_do_not_fill_the_workers(db):
     probing = dispatched_runs(db)
     assert list(probing.values()) == [1, 1]
     done = next(space for space in spaces if space.scope.namespace in probing)
-    breakers.record_success(db, done.asked.key)
+    breakers.record_success(db, done.calls.key)
     remaining = dispatched_runs(db)
     assert remaining.pop(done.scope.namespace) == 1, "what is left of it goes, too"
     assert list(remaining.values()) == [1]

@@ -8,6 +8,7 @@ from ipaddress import ip_network
 import pytest
 
 from retrieval.database.database import Database
+from retrieval.documents import hidden_passages
 from retrieval.jobs import control
 from retrieval.namespaces import namespaces
 from retrieval.network.fetch_guard import Guard
@@ -316,6 +317,23 @@ def test_a_cancelled_run_ends_and_a_deleted_namespace_is_not_told_of(space, rece
     assert len(receiver.taken) == count
     own_endpoint = hook(Configured(space.db), receiver)
     assert own_endpoint.status == "ACTIVE"
+
+
+def test_a_hidden_passage_that_a_new_version_does_not_have_is_reported_once(space, receiver, sender):
+    hook(space, receiver, "HIDDEN_PASSAGES_UNMATCHED")
+    space.text("The price of an owl is five euros.", "prices")
+    space.work()
+    (document,) = [row["id"] for row in space.documents().values()]
+    passage = space.call(hidden_passages.hide_passage(space.db, space.scope, document, 0, "outdated"))
+    for text in ("Owls are priced by weight.", "Owls are priced by age.", "The price of an owl is five euros."):
+        space.text(text, "prices")
+        space.work()
+        send(sender)
+    (event,) = receiver.taken
+    assert event.data["documentId"] == document
+    assert event.data["hiddenPassageIds"] == [passage.id]
+    assert event.data["namespaceId"] == space.scope.namespace
+    assert "owl" not in str(event.data).lower()
 
 
 def test_connections_are_told_of(space, receiver, sender, monkeypatch):

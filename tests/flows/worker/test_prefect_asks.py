@@ -58,7 +58,7 @@ def test_what_a_worker_claimed_and_never_began_is_ingested_by_another(shop):
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-def test_suspended_there_nothing_is_lost_and_the_worker_is_free(shop, site):
+def test_a_suspended_crawl_frees_its_worker_and_goes_on_when_resumed(shop, site):
     crawl = accept(shop.space, "WEBSITE", url=f"{site.url}/p0", maxDepth=5, maxLinks=1000)
     shop.pool.start_workers()
     shop.until(lambda: shop.is_worked_on(crawl) and shop.space.run(crawl).progress["found"])
@@ -66,8 +66,10 @@ def test_suspended_there_nothing_is_lost_and_the_worker_is_free(shop, site):
     response = shop.pool.client.set_flow_run_state(first, Suspended(timeout_seconds=600))
     assert response.status == SetStateStatus.ACCEPT
     shop.until(lambda: not shop.is_worked_on(crawl), 20)
+    assert shop.pool.client.resume_flow_run(first).status == SetStateStatus.ACCEPT
     ended = shop.until(lambda: shop.done(crawl), 120)
     assert (ended.outcome, ended.failed) == ("SUCCEEDED", [])
+    assert shop.flow_run(crawl).id == first
 
 
 @pytest.mark.slow

@@ -74,7 +74,7 @@ def test_exchange_and_refresh(vendor, connector):
     assert second.refresh_token != first.refresh_token
     with pytest.raises(Fatal):
         authorizer.refresh(first)
-    _, fields, headers = vendor.asked[0]
+    _, fields, headers = vendor.calls[0]
     if connector == "NOTION":
         assert headers["authorization"].startswith("Basic ")
         assert headers["content-type"] == "application/json"
@@ -311,9 +311,9 @@ def test_a_network_error_does_not(db, ring, connected):
     assert ConnectionTokens(db, ring, connection, memory).token() == "access-2"
 
 
-def test_without_a_refresh_token_a_refused_access_is_the_end(db, ring, connected):
+def test_without_a_refresh_token_a_refused_access_is_the_end(db, ring, connected, vendor):
     connection = connected(Tokens("a"))
-    source = ConnectionTokens(db, ring, connection, MemoryAuthorizer())
+    source = ConnectionTokens(db, ring, connection, flow(vendor))
     assert source.token() == "a"
     with pytest.raises(Fatal, match="authorize"):
         source.renew("a")

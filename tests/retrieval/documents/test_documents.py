@@ -10,8 +10,6 @@ from retrieval.documents import documents
 from retrieval.documents.queries import counts
 from retrieval.errors import ErrorCode, ServiceError
 from retrieval.filters import DocumentFilter
-from retrieval.search import search
-from retrieval.search.search import Query
 from tests.loops import run_coroutine
 
 NO_FILTER = DocumentFilter()
@@ -25,11 +23,6 @@ def call(db):
         return run_coroutine(db, function(db, *args, **options))
 
     return run
-
-
-def by_words(library, text):
-    query = Query(text, semantic_weight=0.0, keyword_weight=1.0)
-    return search.run_search(library.db, library.scope, query, viewer=None, embedder=None, vectors=None).hits
 
 
 def test_metadata_merges_by_key_and_operators_follow(library, call):
@@ -70,12 +63,6 @@ def test_a_change_beyond_the_limits_leaves_every_document_as_it_was(library, cal
         {},
         {"there": 1},
     ]
-
-
-def test_changed_metadata_is_found_by_search_at_once(library, call):
-    document = library.put(["wing"], metadata={"team": "red"})
-    call(documents.patch_metadata, library.scope, DocumentFilter(document_ids=(document,)), {"team": "blue"}, {}, {})
-    assert [hit.metadata for hit in by_words(library, "wing")] == [{"team": "blue"}]
 
 
 def test_counts_are_true_whatever_became_of_documents(library, call, monkeypatch):

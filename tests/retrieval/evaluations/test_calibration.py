@@ -1,7 +1,6 @@
 """Calibrated probabilities compared with labels, and the fit of a namespace."""
 
 import numpy as np
-import pytest
 
 from retrieval.evaluations import calibration
 from retrieval.search import search
@@ -11,14 +10,6 @@ from retrieval.search.search import Query
 
 def estimates(evidences):
     return [Answerability(round(apply_fit(evidence, None), 4), "", evidence) for evidence in evidences]
-
-
-def test_measures_are_those_of_their_definitions():
-    answered = np.array([True, True, False, False])
-    assert calibration.compute_auroc(answered, np.array([0.9, 0.4, 0.4, 0.1])) == pytest.approx(0.875)
-    assert calibration.calibration_error(answered, np.array([0.95, 0.95, 0.05, 0.05])) == pytest.approx(0.05)
-    assert calibration.calibration_error(answered, np.array([1.0, 0.0, 0.0, 0.0])) == pytest.approx(0.25)
-    assert calibration.refused_share(answered, np.array([0.9, 0.5, 0.6, 0.1])) == 0.5
 
 
 def test_a_fit_corrects_probabilities_that_are_all_too_high():

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
-import numpy as np
 import pytest
 import pytrec_eval
 from hypothesis import given, settings
@@ -58,23 +55,3 @@ def test_the_share_of_a_span_that_the_first_ten_results_cover(results, share):
     assert metrics.measure_question([JudgedDocument("d", span=(100, 200))], results)["spanRecallAt10"] == pytest.approx(
         share
     )
-
-
-def test_intervals_are_those_of_a_paired_bootstrap():
-    rng = np.random.default_rng(5)
-    first = rng.uniform(0, 0.5, 200)
-    second = first + 0.1
-    values = {
-        name: [{**dict.fromkeys(metrics.METRIC_NAMES), "mrr": float(interval)} for interval in part]
-        for name, part in (("first", first), ("second", second))
-    }
-    compared = metrics.compare_settings(values)
-    interval, other_interval = compared["first"]["mrr"], compared["second"]["mrr"]
-    assert interval.value == pytest.approx(first.mean())
-    assert interval.low < interval.value < interval.high
-    assert interval.delta is None
-    assert other_interval.delta == pytest.approx((0.1, 0.1))  # paired: the same questions, the same difference
-    half = 1.96 * first.std() / math.sqrt(200)
-    assert interval.high - interval.low == pytest.approx(2 * half, rel=0.2)
-    assert compared == metrics.compare_settings(values)
-    assert compared["first"]["spanRecallAt10"] is None

@@ -99,11 +99,6 @@ def test_a_short_text_is_one_chunk_and_a_blank_one_none() -> None:
     assert chunks_of("", 50) == []
 
 
-def test_cuts_before_headings_first() -> None:
-    text = "# One\n\n" + "Wind blows. " * 10 + "\n\n" + "Rain falls. " * 3 + "\n\n# Two\n\n" + "Snow lies. " * 10
-    assert chunks_of(text, 60)[1].text.startswith("# Two")
-
-
 def test_cuts_between_paragraphs_before_sentences() -> None:
     text = "\n\n".join("Wind blows over land. Rain falls on water." for _ in range(10))
     assert all(chunk.text.startswith("Wind") and chunk.text.endswith("water.") for chunk in chunks_of(text, 35))
@@ -124,12 +119,6 @@ def test_a_heading_stays_with_its_first_sentence() -> None:
     text = "\n\n".join(sections)
     for chunk in chunks_of(text, 40):
         assert not chunk.text.splitlines()[-1].startswith("#")
-
-
-def test_joined_emoji_and_flags_stay_whole_where_the_size_allows() -> None:
-    family = "👨\u200d👩\u200d👧\u200d👦"
-    for chunk in chunks_of(family * 30 + "🇩🇪" * 40, 40, model=WORDLLAMA_MODEL):
-        assert not chunk.text.replace(family, "").replace("🇩🇪", "")
 
 
 def test_pages_count_from_one() -> None:

@@ -119,3 +119,32 @@ def test_a_hostile_text_costs_seconds_and_fails_nothing(text: str, media_type: s
     structured = structure.find_structure(text, media_type)
     structured.rows(0, min(len(text), 10_000))
     assert time.process_time() - started < 5
+
+
+@pytest.mark.parametrize(
+    ("upper", "lower", "header"),
+    [
+        (
+            ("Harbour", "Ships", "", "Price", ""),
+            ("", "2024", "2025", "Berth", "Quay"),
+            "Harbour | Ships – 2024 | Ships – 2025 | Price – Berth | Price – Quay",  # noqa: RUF001
+        ),
+        (
+            ("", "Summer", "", "Winter", ""),
+            ("Harbour", "Ships", "Crews", "Ships", "Crews"),
+            "Harbour | Summer – Ships | Summer – Crews | Winter – Ships | Winter – Crews",  # noqa: RUF001
+        ),
+        (
+            ("Harbour", "2024", "", "2025", ""),
+            ("", "N", "%", "N", "%"),
+            "Harbour | 2024 – N | 2024 – % | 2025 – N | 2025 – %",  # noqa: RUF001
+        ),
+    ],
+)
+def test_columns_below_a_row_of_groups_have_the_names_of_both(
+    upper: tuple[str, ...], lower: tuple[str, ...], header: str
+) -> None:
+    rows = [lower, *((f"Port {n}", f"{n}", "340", "7.5", "11") for n in range(100))]
+    chunks = cut(table(upper, rows), size=200, overlap=20).chunks
+    assert {chunk.header for chunk in chunks if chunk.rows} == {header}
+    assert sum(len(chunk.rows) for chunk in chunks) == 100

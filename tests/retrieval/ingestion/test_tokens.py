@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -42,16 +39,3 @@ def test_spans_lie_in_the_text_and_in_order(model: str, text: str) -> None:
     [spans] = tokenizer_for("LOCAL", model).spans([text])
     assert all(0 <= start <= end <= len(text) for start, end in spans)
     assert spans == sorted(spans)
-
-
-def test_a_forked_process_counts_on() -> None:
-    code = (
-        "import os, sys\n"
-        "from retrieval.ingestion.chunking.tokenizer import tokenizer_for\n"
-        "t = tokenizer_for('LOCAL', 'all-MiniLM-L6-v2')\n"
-        "t.spans(['a b'] * 8)\n"
-        "if (child := os.fork()) == 0: t.spans(['a b'] * 8); os._exit(7)\n"
-        "sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) - 7)"
-    )
-    done = subprocess.run([sys.executable, "-c", code], timeout=60, capture_output=True, check=False)
-    assert (done.returncode, done.stderr) == (0, b"")

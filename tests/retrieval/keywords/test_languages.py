@@ -1,9 +1,6 @@
 """Keyword search in many languages finds planted documents."""
 
-import csv
 import time
-from collections import Counter
-from pathlib import Path
 
 import pytest
 
@@ -11,8 +8,6 @@ from retrieval.keywords import analyzer, languages
 from retrieval.maintenance import index_upkeep
 from retrieval.search import search
 from retrieval.search.search import Query
-
-FIXTURE = Path(__file__).resolve().parents[2] / "fixtures" / "languages.tsv"
 
 
 def find(library, text, top_k=10):
@@ -37,19 +32,6 @@ def request_language(library, language):
         "update namespaces set keyword_language = %(language)s where id = %(id)s",
         {"id": library.scope.namespace, "language": language},
     )
-
-
-@pytest.mark.slow
-def test_planted_questions_of_eight_languages_are_answered_in_one_namespace(library):
-    with FIXTURE.open(encoding="utf-8") as file:
-        planted = list(csv.reader(file, delimiter="\t", quoting=csv.QUOTE_NONE))
-    assert set(Counter(language for language, _, _ in planted).values()) == {20}
-    for _, text, _ in planted:
-        library.put([text])
-    missed = Counter(language for language, text, question in planted if text not in find(library, question))
-    first = sum(find(library, question, 1) == [text] for _, text, question in planted)
-    assert max(missed.values(), default=0) <= 1, missed
-    assert first >= 0.9 * len(planted)
 
 
 @pytest.mark.parametrize(
@@ -100,7 +82,10 @@ def test_documents_are_indexed_again_when_another_language_is_fixed_or_none(libr
         index_upkeep.index_in_other_language(library.db, "english")
         assert read_in(library) == {configuration: 60}
         assert len(find(library, "Häuser", 100)) == 60
-        assert len(find(library, "Haus", 100)) == (0 if configuration == "=english" else 60)
+        stems = library.db.rows(
+            "select chunk_id from postings where partition_id = %(id)s and term = 'haus'", {"id": library.partition}
+        )
+        assert len(stems) == (0 if configuration == "=english" else 60)
     monkeypatch.setattr(index_upkeep, "_index_documents", None)  # nothing is left to do
     index_upkeep.index_in_other_language(library.db, "english")
     counts = library.db.row(

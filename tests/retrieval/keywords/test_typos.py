@@ -1,10 +1,7 @@
 """Unknown words are replaced by the nearest readable words; known words stay."""
 
-import random
-
 import pytest
 
-from retrieval.keywords.typos import measure_distances
 from retrieval.search import search
 from retrieval.search.search import Query
 from tests.library import viewer_of
@@ -146,22 +143,3 @@ def test_words_of_hidden_documents_change_nothing(shelf):
     assert [show(text) for text in queries] == expected
     assert [bool(notes) for _, notes in expected] == [True, True, False, True]
     assert find(shelf, "mezzannine").corrections[0].words == ("mezzanine",)
-
-
-def test_distances_are_those_of_the_definition():
-    dice = random.Random(4)
-    words = ["".join(dice.choices("abc", k=dice.randint(1, 7))) for _ in range(60)]
-    for form in words[:15]:
-        assert measure_distances(form, words).tolist() == [count_edits(form, word) for word in words]
-
-
-def count_edits(a, b):
-    """Count insertions, deletions, replacements and swaps of neighbours."""
-    rows = {(i, 0): i for i in range(len(a) + 1)} | {(0, j): j for j in range(len(b) + 1)}
-    for i in range(1, len(a) + 1):
-        for j in range(1, len(b) + 1):
-            cost = int(a[i - 1] != b[j - 1])
-            rows[i, j] = min(rows[i - 1, j] + 1, rows[i, j - 1] + 1, rows[i - 1, j - 1] + cost)
-            if i > 1 and j > 1 and a[i - 1] == b[j - 2] and a[i - 2] == b[j - 1]:
-                rows[i, j] = min(rows[i, j], rows[i - 2, j - 2] + 1)
-    return rows[len(a), len(b)]

@@ -25,17 +25,17 @@ def http() -> ModuleType:
 
 class _Site(Handler):
     answer: Any = None
-    asked: ClassVar[list[str | None]]
+    calls: ClassVar[list[str | None]]
 
     def do_GET(self) -> None:  # noqa: N802 - the name that http.server calls
-        self.asked.append(self.headers["Accept-Encoding"])
+        self.calls.append(self.headers["Accept-Encoding"])
         self.answer()
 
 
 @pytest.fixture
 def site() -> Iterator[tuple[type[_Site], str]]:
     class Bound(_Site):
-        asked: ClassVar[list[str | None]] = []
+        calls: ClassVar[list[str | None]] = []
 
     with served(Bound) as port:
         yield Bound, f"http://127.0.0.1:{port}/"
@@ -52,7 +52,7 @@ def test_what_is_not_too_large_comes_as_it_is(http: ModuleType, site: tuple[Any,
     server, url = site
     server.answer = lambda self: self.reply(200, b"x" * size)
     assert got(http, url).content == b"x" * size
-    assert server.asked == ["identity"]
+    assert server.calls == ["identity"]
 
 
 def test_a_larger_answer_is_broken_off(http: ModuleType, site: tuple[Any, str]) -> None:

@@ -45,9 +45,6 @@ def make_client(**options):
     return httpx.Client(transport=Transport(LOOPBACK, **options), trust_env=False, timeout=0.3)
 
 
-ONE_CONNECTION = httpx.Limits(max_connections=1, max_keepalive_connections=1)
-
-
 @pytest.mark.parametrize(
     ("answer", "hang_up", "error"),
     [
@@ -66,13 +63,3 @@ def test_a_failing_server_raises_the_error_of_httpx(serve, answer, hang_up, erro
         client.get(server.url)
     assert caught.type is error
     assert str(caught.value.request.url) == server.url
-
-
-@pytest.mark.parametrize("max_bytes", [None, 100])
-def test_an_answer_that_is_not_read_frees_its_connection(serve, max_bytes):
-    server = serve(HEAD + b"0123")
-    with make_client(limits=ONE_CONNECTION, max_bytes=max_bytes) as client:
-        for _ in range(3):
-            with client.stream("GET", server.url) as answer:
-                assert answer.status_code == 200
-    assert len(server.connections) == 3

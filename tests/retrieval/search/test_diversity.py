@@ -3,7 +3,7 @@
 import pytest
 
 from retrieval.search import search
-from retrieval.search.diversity import Recency, Shape
+from retrieval.search.diversity import Shape
 from retrieval.search.search import Query
 from tests.retrieval.search.test_search import FixedEmbedder, axis, hybrid
 
@@ -27,15 +27,3 @@ def test_one_document_has_no_more_than_its_share_and_the_others_fill_up(library,
         assert max(map(documents.count, documents)) == share
         assert documents[0] == long
         assert [hit.score for hit in hits] == sorted((hit.score for hit in hits), reverse=True)
-
-
-def test_the_newer_of_two_like_documents_comes_first(library):
-    old, new, undated = (library.put([f"wing {score}"], [axis(score)]) for score in (0.9, 0.8, 0.7))
-    for document, stamp in ((old, "2001-01-01T00:00:00Z"), (new, "2026-01-01T00:00:00Z"), (undated, "no date")):
-        library.db.rows(
-            "update documents set properties = jsonb_build_object('modifiedAt', %(stamp)s::text) where id = %(id)s",
-            {"stamp": stamp, "id": document},
-        )
-    hits = find(library, Shape(recency=Recency(3650, 0.5)))
-    assert [hit.document_id for hit in hits] == [new, undated, old]
-    assert hits[1].recency == pytest.approx(1, abs=1e-3)

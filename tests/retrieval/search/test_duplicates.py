@@ -82,8 +82,3 @@ def test_a_text_twice_in_one_document_is_one_result_without_names(library, find)
     library.put(["wing again", "wing again"], [axis(0.9), axis(0.9)])
     (hit,) = find()
     assert (hit.index, names(hit)) == (0, [])
-
-
-def test_texts_of_one_length_and_other_words_are_no_copies(library, find):
-    library.put(["wing abc", "wing abd"], [axis(0.9), axis(0.9)])
-    assert len(find()) == 2

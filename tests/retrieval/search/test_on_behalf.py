@@ -48,7 +48,7 @@ def seen_by(library, run, monkeypatch):
     return ask
 
 
-def say(library, document, access):
+def set_access(library, document, access):
     with library.db.transaction() as connection:
         set_lists(connection, {document: access})
 
@@ -59,8 +59,8 @@ def test_the_next_search_knows_what_was_changed_since_the_last(library, seen_by,
         run(groups.put_group(library.db, library.scope, name, users, member_groups))
 
     staff, mine, free = (library.put([f"wing {n}"], [axis(0.9 - n / 10)]) for n in range(3))
-    say(library, staff, Access(groups=("staff",)))
-    say(library, mine, Access(users=("ada",)))
+    set_access(library, staff, Access(groups=("staff",)))
+    set_access(library, mine, Access(users=("ada",)))
     assert seen_by(**viewer_options) == {mine, free}
     group("staff", ["ada"])
     assert seen_by(**viewer_options) == {staff, mine, free}
@@ -75,13 +75,13 @@ def test_the_next_search_knows_what_was_changed_since_the_last(library, seen_by,
     group("team", ["ada"])
     run(groups.delete_group(library.db, library.scope, "staff"))
     assert seen_by(**viewer_options) == {mine, free}
-    say(library, mine, Access(users=("bob",)))
+    set_access(library, mine, Access(users=("bob",)))
     assert seen_by(**viewer_options) == {free}
-    say(library, staff, Access(public=True))
-    say(library, free, Access())
+    set_access(library, staff, Access(public=True))
+    set_access(library, free, Access())
     assert seen_by(**viewer_options) == {staff}
-    say(library, staff, Access(denied_users=("ada",), public=True))
-    say(library, mine, None)
+    set_access(library, staff, Access(denied_users=("ada",), public=True))
+    set_access(library, mine, None)
     assert seen_by(**viewer_options) == {mine}
     late = library.put(["wing late"], [axis(0.5)])
     assert seen_by(**viewer_options) == {mine, late}
@@ -93,7 +93,7 @@ def test_a_tenant_is_searched_by_nothing_that_was_met_in_another(library, new_li
     other_tenant = new_library(scope)
     own_document, theirs = (tenant_library.put(["wing"], [axis(0.9)]) for tenant_library in (library, other_tenant))
     for tenant_library, document in ((library, own_document), (other_tenant, theirs)):
-        say(tenant_library, document, Access(groups=("staff",)))
+        set_access(tenant_library, document, Access(groups=("staff",)))
     run(groups.put_group(library.db, library.scope, "staff", ["ada"], []))
     assert seen_by(**viewer_options) == {own_document}
     assert seen_by(scope=scope, **viewer_options) == set()
@@ -116,7 +116,7 @@ def test_a_user_who_may_see_little_of_late_still_gets_all_of_it(library, seen_by
     hidden = [library.put([f"wing wing {n}"], [axis(0.9)]) for n in range(120)]
     few = [library.put([f"wing far from it {n}"], [axis(0.1)]) for n in range(10)]
     for document in hidden:
-        say(library, document, Access(users=("bob",)))
+        set_access(library, document, Access(users=("bob",)))
     assert seen_by(top_k=10, **viewer_options) == set(few)
 
 
@@ -126,7 +126,7 @@ def test_the_policies_and_the_rule_in_the_statement_show_what_the_oracle_says(li
     for _ in range(40):
         world = World.random(dice, names)
         for name, access in world.said.items():
-            say(
+            set_access(
                 library,
                 name,
                 None if access is None else Access(**{key: _tuple(value) for key, value in access.items()}),
@@ -154,18 +154,34 @@ def test_a_viewer_of_no_partition_or_another_one_and_a_connection_without_settin
         library.db.viewed({}).rows("select * from api_keys")
 
 
+def test_a_connection_keeps_nothing_of_the_viewer_before(library, run):
+    mine = library.put(["wing"], [axis(0.9)])
+    set_access(library, mine, Access(users=("ada",)))
+    ada = Viewer("ada", ("u:ada",), library.partition)
+    query = "select id from documents"
+
+    async def read_pages(settings):
+        return [row["id"] for row in await library.db.viewed(settings).async_rows(query)]
+
+    for settings in ({}, {"app.names": ada.names}, {"app.partition": str(library.partition)}):
+        assert [row["id"] for row in reading.viewed_database(library.db, ada).rows(query)] == [mine]
+        assert library.db.viewed(settings).rows(query) == []
+        assert run(read_pages(ada.settings)) == [mine]
+        assert run(read_pages(settings)) == []
+
+
 @pytest.mark.parametrize("viewer_options", WAYS)
 def test_an_index_of_vectors_is_walked_for_what_the_user_may_see(library, seen_by, monkeypatch, viewer_options):
     monkeypatch.setattr(pgvector, "INDEX_MIN_ROWS", 100)
     names = [library.put([f"wing {n} {part}" for part in range(10)], [axis(0.9 - n / 100)] * 10) for n in range(30)]
     assert library.store.ensure_index(library.scope)
     for name in names[::3]:
-        say(library, name, Access(users=("ada",)))
+        set_access(library, name, Access(users=("ada",)))
     for name in (*names[1::3], *names[2::3]):
-        say(library, name, Access(denied_users=("ada",), public=True))
+        set_access(library, name, Access(denied_users=("ada",), public=True))
     for _ in range(3):
         assert seen_by(top_k=100, **viewer_options) == set(names[::3])
-    say(library, names[0], Access(users=("bob",)))
+    set_access(library, names[0], Access(users=("bob",)))
     assert seen_by(top_k=100, **viewer_options) == set(names[3::3])
     assert seen_by("bob", top_k=1_000, **viewer_options) == set(names) - set(names[3::3])
     library.store.drop_index(library.scope)

@@ -4,7 +4,7 @@ import pytest
 
 from retrieval.access.queries.lists import set_lists
 from retrieval.principals import Access
-from retrieval.search import query_syntax, search
+from retrieval.search import search
 from retrieval.search.query_syntax import parse_query
 from retrieval.search.search import Query
 from tests.library import viewer_of
@@ -107,9 +107,3 @@ def test_a_sentence_and_what_is_no_syntax_restrict_nothing(find, query):
     assert not parsed.has_restrictions
     assert parsed.text == query
     assert numbers(find(query)) == [0, 1, 2, 3, 4, 5]
-
-
-def test_a_search_by_meaning_says_that_quotes_count_in_hybrid_searches(find):
-    result = find('"pump room"', weight=1.0)
-    assert numbers(result) == [0, 1, 2, 3, 4, 5]
-    assert result.note == query_syntax.SEMANTIC_ONLY_NOTE

@@ -16,10 +16,10 @@ class Model:
     passage_prefix = ""
 
     def __init__(self):
-        self.asked = []
+        self.embedded_texts = []
 
     def embed(self, texts, _kind):
-        self.asked.append(list(texts))
+        self.embedded_texts.append(list(texts))
         if "busy" in texts:
             raise Retryable("The model is busy.")
         return [[len(text) / 7] for text in texts]
@@ -32,10 +32,10 @@ def test_a_query_asked_again_costs_nothing_and_only_in_its_own_scope():
     model, vectors = Model(), QueryVectors()
     for scope in (OURS, OURS, THEIRS, OURS, THEIRS):
         assert vectors.embed(model, scope, "owl") == [3 / 7]
-    assert model.asked == [["owl"], ["owl"]]
+    assert model.embedded_texts == [["owl"], ["owl"]]
     other_model = Model()
     assert vectors.embed(other_model, OURS, "owl") == [3 / 7]
-    assert other_model.asked == [["owl"]]
+    assert other_model.embedded_texts == [["owl"]]
 
 
 def test_what_failed_is_asked_for_again():
@@ -43,4 +43,4 @@ def test_what_failed_is_asked_for_again():
     for _ in range(2):
         with pytest.raises(Retryable):
             vectors.embed(model, OURS, "busy")
-    assert len(model.asked) == 2
+    assert len(model.embedded_texts) == 2

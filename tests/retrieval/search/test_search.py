@@ -73,15 +73,6 @@ def test_weights_of_one_and_nothing_give_exactly_the_order_of_one_side(library, 
     assert ranks == sorted(ranks)
 
 
-def test_equal_scores_are_ordered_by_document_and_position(library, find):
-    for name in ("doc_c", "doc_a", "doc_b"):
-        texts = [f"wing {name}{n}" for n in range(2)]
-        library.put(texts, [axis(0.5), axis(0.5)], id=f"{name}_{library.partition}")
-    for weight in (1.0, 0.5, 0.0):
-        positions = [(hit.document_id[:5], hit.index) for hit in find("wing", **hybrid(weight))]
-        assert positions == [(f"doc_{letter}", index) for letter in "abc" for index in (0, 1)]
-
-
 def test_the_threshold_is_on_the_final_score(library, find):
     library.put(["a", "b"], [axis(0.9), axis(0.4)])
     assert [hit.content for hit in find(threshold=0.5)] == ["a"]
@@ -172,29 +163,6 @@ def test_a_filter_restricts_and_still_fills_top_k(library, find, weight, monkeyp
         hits = find("wing", document_filter=document_filter, **hybrid(weight))
         assert len(hits) == 10
         assert all(hit.metadata == {"team": ["blue"]} for hit in hits)
-
-
-def test_a_store_that_cannot_filter_is_asked_for_more_until_top_k_is_full(library, find, monkeypatch):
-    monkeypatch.setattr(selectivity, "limit_exact", lambda *_: 0)
-    library.put([f"red {n}" for n in range(300)], [axis(0.9)] * 300, metadata={"team": "red"})
-    library.put([f"blue {n}" for n in range(12)], [axis(0.1)] * 12, metadata={"team": "blue"})
-
-    class CannotFilter:
-        labelled = True
-
-        def query(self, *args):
-            return library.store.query(*args[:3])
-
-    hits = find(document_filter=DocumentFilter(metadata={"team": "blue"}), vectors=CannotFilter())
-    assert [hit.metadata["team"] for hit in hits] == ["blue"] * 10
-
-
-@pytest.mark.parametrize(
-    "text", ["of the and", "nothinglikethis", "'; drop table chunks; --", "& | ! <-> :*", "(" * 99]
-)
-def test_words_that_find_nothing_are_no_error(library, find, text):
-    library.put(["wing"], [axis(0.9)])
-    assert find(text, **hybrid(0.0)) == []
 
 
 def test_a_vector_of_another_model_scores_nothing_and_breaks_nothing(library, find):

@@ -146,14 +146,14 @@ class Ingest:
     ) -> Accepted | Ended:
         """A file: its path, its bytes, or a file that is open for reading bytes."""
         ocr = options.get("ocr_strategy")
-        beside = {"name", "media_type", "ocr_strategy", *_ELSEWHERE}
+        own_options = {"name", "media_type", "ocr_strategy", *_ELSEWHERE}
         fields = body_of(
             namespace_id=namespace_id,
             source="FILE",
             chunk_config=options.get("chunk_config"),
             ocr_config={"strategy": ocr} if ocr else None,
             dry_run=options.get("dry_run") or None,
-            **{name: value for name, value in options.items() if name not in beside},
+            **{name: value for name, value in options.items() if name not in own_options},
         )
         form = {name: value if isinstance(value, str) else json.dumps(value) for name, value in fields.items()}
         upload = upload_of(file, options.get("name"), options.get("media_type"))

@@ -56,6 +56,11 @@ class AsyncOperations:
         )
         return models.NamespaceData(answer["data"])
 
+    async def test_namespace(self, body: bodies.DraftConfigs) -> models.ConfigTestsData:
+        """Test configs without storing them: `POST /v1/namespaces/test`."""
+        answer = await self._transport.json("POST", "/v1/namespaces/test", body=body, repeatable=False)
+        return models.ConfigTestsData(answer["data"])
+
     async def get_namespace(self, namespace_id: str) -> models.NamespaceData:
         """Get a namespace: `GET /v1/namespaces/{namespace_id}`."""
         answer = await self._transport.json("GET", f"/v1/namespaces/{segment(namespace_id)}", repeatable=True)
@@ -638,21 +643,31 @@ class AsyncOperations:
         page_size: int | None = None,
         namespace_id: str,
         connector: Literal[
+            "ASANA",
             "BOX",
             "CONFLUENCE",
             "CUSTOM",
             "DISCOURSE",
             "DROPBOX",
+            "FEED",
             "FRESHDESK",
             "GITHUB",
             "GITLAB",
             "GOOGLE_DRIVE",
+            "HUBSPOT",
+            "INTERCOM",
             "JIRA",
+            "LINEAR",
+            "MONDAY",
             "NOTION",
             "OBJECTS",
             "ONEDRIVE",
+            "SALESFORCE",
+            "SERVICENOW",
             "SHAREPOINT",
             "SLACK",
+            "SQL",
+            "TEAMS",
             "WORDPRESS",
             "ZENDESK",
         ]
@@ -838,10 +853,11 @@ class AsyncOperations:
         from_: str | None = None,
         to: str | None = None,
         by: Literal["day", "namespace", "tenant"] | None = None,
+        daily: bool | None = None,
     ) -> models.UsageData:
         """Get the usage: `GET /v1/usage`."""
         answer = await self._transport.json(
-            "GET", "/v1/usage", query={"from": from_, "to": to, "by": by}, repeatable=True
+            "GET", "/v1/usage", query={"from": from_, "to": to, "by": by, "daily": daily}, repeatable=True
         )
         return models.UsageData(answer["data"])
 
@@ -898,6 +914,11 @@ class AsyncOperations:
         """Get the queue: `GET /v1/queue`."""
         answer = await self._transport.json("GET", "/v1/queue", repeatable=True)
         return models.QueueData(answer["data"])
+
+    async def list_problems(self, *, namespace_id: str | None = None) -> models.ProblemsData:
+        """List problems: `GET /v1/problems`."""
+        answer = await self._transport.json("GET", "/v1/problems", query={"namespaceId": namespace_id}, repeatable=True)
+        return models.ProblemsData(answer["data"])
 
     async def read_metrics(self) -> bytes:
         """Get metrics for Prometheus: `GET /metrics`."""

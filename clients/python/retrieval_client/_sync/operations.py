@@ -54,6 +54,11 @@ class Operations:
         )
         return models.NamespaceData(answer["data"])
 
+    def test_namespace(self, body: bodies.DraftConfigs) -> models.ConfigTestsData:
+        """Test configs without storing them: `POST /v1/namespaces/test`."""
+        answer = self._transport.json("POST", "/v1/namespaces/test", body=body, repeatable=False)
+        return models.ConfigTestsData(answer["data"])
+
     def get_namespace(self, namespace_id: str) -> models.NamespaceData:
         """Get a namespace: `GET /v1/namespaces/{namespace_id}`."""
         answer = self._transport.json("GET", f"/v1/namespaces/{segment(namespace_id)}", repeatable=True)
@@ -612,21 +617,31 @@ class Operations:
         page_size: int | None = None,
         namespace_id: str,
         connector: Literal[
+            "ASANA",
             "BOX",
             "CONFLUENCE",
             "CUSTOM",
             "DISCOURSE",
             "DROPBOX",
+            "FEED",
             "FRESHDESK",
             "GITHUB",
             "GITLAB",
             "GOOGLE_DRIVE",
+            "HUBSPOT",
+            "INTERCOM",
             "JIRA",
+            "LINEAR",
+            "MONDAY",
             "NOTION",
             "OBJECTS",
             "ONEDRIVE",
+            "SALESFORCE",
+            "SERVICENOW",
             "SHAREPOINT",
             "SLACK",
+            "SQL",
+            "TEAMS",
             "WORDPRESS",
             "ZENDESK",
         ]
@@ -802,9 +817,12 @@ class Operations:
         from_: str | None = None,
         to: str | None = None,
         by: Literal["day", "namespace", "tenant"] | None = None,
+        daily: bool | None = None,
     ) -> models.UsageData:
         """Get the usage: `GET /v1/usage`."""
-        answer = self._transport.json("GET", "/v1/usage", query={"from": from_, "to": to, "by": by}, repeatable=True)
+        answer = self._transport.json(
+            "GET", "/v1/usage", query={"from": from_, "to": to, "by": by, "daily": daily}, repeatable=True
+        )
         return models.UsageData(answer["data"])
 
     def get_organization(self) -> models.OrganizationData:
@@ -860,6 +878,11 @@ class Operations:
         """Get the queue: `GET /v1/queue`."""
         answer = self._transport.json("GET", "/v1/queue", repeatable=True)
         return models.QueueData(answer["data"])
+
+    def list_problems(self, *, namespace_id: str | None = None) -> models.ProblemsData:
+        """List problems: `GET /v1/problems`."""
+        answer = self._transport.json("GET", "/v1/problems", query={"namespaceId": namespace_id}, repeatable=True)
+        return models.ProblemsData(answer["data"])
 
     def read_metrics(self) -> bytes:
         """Get metrics for Prometheus: `GET /metrics`."""

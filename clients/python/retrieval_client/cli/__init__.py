@@ -11,7 +11,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from retrieval_client import RetrievalClient, RetrievalError
-from retrieval_client.cli import content, parsers
+from retrieval_client.cli import content, declared, parsers
 from retrieval_client.cli.output import CommandError, explain_error, explain_silence
 
 
@@ -43,6 +43,8 @@ def run(options: argparse.Namespace, url: str, key: str, namespace: str | None =
     _require_listener(url)
     try:
         with RetrievalClient(url, key, tenant=options.tenant) as client:
+            if options.command == "apply":
+                return declared.apply_file(client, options)
             if options.command == "namespaces":
                 return content.change_namespaces(client, options)
             namespace = content.find_namespace(client, options.namespace, namespace)

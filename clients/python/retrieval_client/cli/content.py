@@ -6,6 +6,7 @@ import argparse
 import json
 import sys
 from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
 from typing import Any
 
 from retrieval_client import RetrievalClient, RetrievalError
@@ -113,13 +114,43 @@ def _documents(client: RetrievalClient, namespace: str, options: Options) -> int
         return _delete_documents(client, namespace, options)
     statuses = [options.status] if options.status else None
     documents = client.documents.list(namespace, statuses=statuses, where=options.where)
-    print_records(documents, _document_row, "id", "status", "type", "name", "error", as_json=options.json)
+    print_records(documents, _document_row, *_DOCUMENT_HEADS, as_json=options.json)
     return 0
+
+
+_DOCUMENT_HEADS = ("id", "status", "type", "chunks", "age", "folder", "name", "error")
 
 
 def _document_row(document: Document) -> Sequence[object]:
     error = translate_reason(document.ingestion_error) if document.ingestion_error else ""
-    return document.id, document.ingestion_status, document.document_type, _name(document), error
+    chunks = document.document_properties.embedding_count
+    return (
+        document.id,
+        document.ingestion_status,
+        document.document_type,
+        "" if chunks is None else chunks,
+        _format_age((document.last_synced_at or document.created_at).iso_string),
+        _folder(document),
+        _name(document),
+        error,
+    )
+
+
+def _format_age(moment: str) -> str:
+    """The time since a moment in its largest unit, such as `3 h`."""
+    seconds = max(0, int((datetime.now(UTC) - datetime.fromisoformat(moment)).total_seconds()))
+    unit, length = next(((unit, length) for unit, length in _UNITS if seconds >= length), ("s", 1))
+    return f"{seconds // length} {unit}"
+
+
+_UNITS = (("d", 86_400), ("h", 3600), ("min", 60))
+
+
+def _folder(document: Document) -> str:
+    """The path at the source without the last name; that of a file is its external id."""
+    path = document.document_properties.path or (document.external_id if document.document_type == "FILE" else "")
+    folder, _, name = path.rpartition("/")
+    return folder if name else ""
 
 
 def _name(document: Document) -> str:
@@ -152,13 +183,7 @@ def _document(client: RetrievalClient, namespace: str, given: str) -> Document:
 
 def change_namespaces(client: RetrievalClient, options: Options) -> int:
     if options.verb == "create":
-        body = {
-            "webScraperConfig": {"provider": "BUILTIN"},
-            **_EMBEDDED,
-            **(options.config or {}),
-            "name": options.name,
-        }
-        namespace = client.api.create_namespace(body).namespace  # type: ignore[arg-type]
+        namespace = _create_namespace(client, {**(options.config or {}), "name": options.name})
         print(json.dumps(namespace.raw, ensure_ascii=False) if options.json else f"{namespace.id}  {namespace.name}")
     elif options.verb == "delete":
         namespace_id = find_namespace(client, options.name)
@@ -171,7 +196,18 @@ def change_namespaces(client: RetrievalClient, options: Options) -> int:
     return 0
 
 
+def _create_namespace(client: RetrievalClient, body: dict[str, Any]) -> Namespace:
+    """Create a namespace with the operator's configs, or the embedded ones if there are none."""
+    try:
+        return client.api.create_namespace(body).namespace  # type: ignore[arg-type]
+    except RetrievalError as error:
+        if error.details.get("reason") != "missing":
+            raise
+        return client.api.create_namespace(_EMBEDDED | body).namespace  # type: ignore[arg-type]
+
+
 _EMBEDDED = {
+    "webScraperConfig": {"provider": "BUILTIN"},
     "fileStorageConfig": {"type": "LOCAL"},
     "vectorStorageConfig": {"provider": "PGVECTOR"},
     "embeddingModelConfig": {"provider": "LOCAL", "model": "all-MiniLM-L6-v2"},

@@ -52,13 +52,15 @@ def run(client: RetrievalClient, namespace: str, options: argparse.Namespace) ->
 
 
 def read_questions(file: Path, qrels: Path | None) -> list[Question]:
-    """Questions as the API takes them. Judgements come from the lines themselves, else from `qrels`, else from
-    `qrels/test.tsv`, `qrels.tsv` or a file with the same name and `.tsv` beside the questions. CommandError, exit code
-    2, for what cannot be read; questions without a judgement above 0 are left out, as trec_eval does."""
+    """Return the questions for the API. CommandError, exit code 2, for an unreadable file.
+
+    The judgements are in the lines, in `qrels`, or in the questions' folder: `qrels/test.tsv`, `qrels.tsv` or a file
+    with the same name and `.tsv`. Questions without a judgement above 0 are left out, as by trec_eval.
+    """
     rows = list(_lines(file))
     grades = {str(row["_id"]): row["relevant"] for row in rows if isinstance(row.get("relevant"), dict)}
     if len(grades) < len(rows):
-        judgements_file = qrels or next((candidate for candidate in _beside(file) if candidate.is_file()), None)
+        judgements_file = qrels or next((path for path in _judgement_files(file) if path.is_file()), None)
         if judgements_file is None and not grades:
             raise CommandError(f"{file} has no judgements: name the file that has them with --qrels.", exit_code=2)
         grades = (_judgements(judgements_file) if judgements_file else {}) | grades
@@ -164,7 +166,7 @@ def _question(row: dict[str, Any], grades: dict[str, Any], file: Path) -> Questi
     return {"query": row["text"], "relevant": relevant}
 
 
-def _beside(file: Path) -> Iterator[Path]:
+def _judgement_files(file: Path) -> Iterator[Path]:
     yield from (file.parent / "qrels" / "test.tsv", file.parent / "qrels.tsv", file.with_suffix(".tsv"))
 
 

@@ -42,7 +42,7 @@ class _Sent:
 
 
 class IngestCommand:
-    """Send everything first, then wait: the service works meanwhile.
+    """Send everything first, then wait: the service already works on it.
 
     Each invocation ingests what it is given, however often that was sent before: unchanged content costs nothing. The
     client gives every request a random Idempotency-Key and repeats it only with the same request. A file's external id

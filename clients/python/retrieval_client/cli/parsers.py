@@ -107,13 +107,17 @@ def add_commands(commands: Commands) -> None:
     create.add_argument("--config", type=_object, help="JSON object of the API's fields, such as embeddingModelConfig")
     delete_namespace = _add_command(verbs, "delete", "delete a namespace and everything in it")
     delete_namespace.add_argument("name", metavar="NAMESPACE", help="id or name of the namespace")
+    apply = _add_command(
+        commands, "apply", "create and update the namespaces and connections that a YAML file declares"
+    )
+    apply.add_argument("-f", "--file", required=True, help="YAML file; ${NAME} stands for an environment variable")
     for command in (delete_documents, delete_namespace):
         command.add_argument("--yes", action="store_true", help="delete without asking")
     for command in (ingest, search, runs, retry, documents):
         command.add_argument("--namespace", help=_NAMESPACE)
-    for command in (ingest, search, runs, retry, documents, namespaces):
+    for command in (ingest, search, runs, retry, documents, namespaces, apply):
         command.add_argument("--json", action="store_true", help=_JSON)
-    for command in (ingest, search, runs, retry, documents, namespaces):
+    for command in (ingest, search, runs, retry, documents, namespaces, apply):
         add_server_options(command)
     # A verb's option that is not given must not replace the one that was given before the verb.
     delete_documents.add_argument("--namespace", default=argparse.SUPPRESS, help=_NAMESPACE)

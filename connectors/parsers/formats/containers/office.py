@@ -127,12 +127,19 @@ _OLE_OBJECT, _COMPRESSED_OBJECT = 0x1011, 1
 _MAX_OBJECT_BYTES = 1 << 29
 _RTF_OBJECT = re.compile(rb"\\objdata\b\s*((?:[0-9A-Fa-f]{2}\s*|\s)+)")
 _EMBEDDED_OLE_FORMAT = 2
+# Not the copies for older programs, nor the pictures of bullets and formulas.
+_RTF_PICTURE = re.compile(rb"(?<!\\nonshppict)(?<!\\listpicture)(?<!\\mmathPict\{\\\*\\shppict)\s*\{\s*\\pict(?![a-z])")
+_RTF_PICTURE_FORM = re.compile(rb"\\(pngblip|jpegblip|emfblip|wmetafile|macpict|dibitmap|wbitmap)")
+_RTF_PICTURE_ENDINGS = {b"pngblip": ".png", b"jpegblip": ".jpg", b"emfblip": ".emf", b"wmetafile": ".wmf"}
+_RTF_PICTURE_HEAD_BYTES = 4000
 
 
 def older_parts(kind: Kind, path: Path) -> Iterator[Part]:
     """Return the embedded files, each as a part."""
     if kind is detect.RTF:
-        yield from _rtf_objects(path.read_bytes())
+        data = path.read_bytes()
+        yield from _rtf_objects(data)
+        yield from _rtf_pictures(data)
         return
     import olefile
 
@@ -171,6 +178,15 @@ def _rtf_objects(data: bytes) -> Iterator[Part]:
             yield from _rtf_object(bytes.fromhex("".join(match[1].decode("ascii").split())), name)
         except DAMAGE_ERRORS:
             yield Part(name, error=DAMAGED_PART)
+
+
+def _rtf_pictures(data: bytes) -> Iterator[Part]:
+    """Return notices of the pictures, each once though older programs get a second copy."""
+    starts = [match.start() for match in _RTF_PICTURE.finditer(data)]
+    for number, start in enumerate(starts, 1):
+        form = _RTF_PICTURE_FORM.search(data, start, start + _RTF_PICTURE_HEAD_BYTES)
+        ending = _RTF_PICTURE_ENDINGS.get(form[1], "") if form else ""
+        yield Part(f"picture {number}{ending}", notice=_PICTURES_NOTICE)
 
 
 def _rtf_object(data: bytes, name: str) -> Iterator[Part]:

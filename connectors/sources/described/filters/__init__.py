@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from connectors.sources.described.filters import adf, chat, storage
+from connectors.sources.described.filters import adf, chat, links, storage, teams
 
 FILTERS: Final[Mapping[str, Callable[..., Any]]] = {
     "adf": adf.read_document,
@@ -14,4 +14,8 @@ FILTERS: Final[Mapping[str, Callable[..., Any]]] = {
     "slack_markup": chat.read_markup,
     "slack_blocks": chat.read_blocks,
     "slack_attachments": chat.read_attachments,
+    "links": links.find_links,
+    "ids": links.split_ids,
+    "teams_html": teams.read_body,
+    "teams_text": teams.read_text,
 }

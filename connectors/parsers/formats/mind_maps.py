@@ -1,0 +1,109 @@
+"""Read mind maps of FreeMind and Freeplane as outlines with notes, values and links."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any, Final
+
+from lxml import etree
+
+from connectors.parsers import detect
+from connectors.parsers.document import Document, strip_invisible
+from connectors.parsers.formats import html_text
+from connectors.parsers.formats import markup_elements as elements
+from connectors.parsers.formats.sheet_tables import link_cell
+
+_MAX_INDENT: Final = 20
+_PICTURE_PATTERN: Final = re.compile(r"""<img\s[^<>]{0,400}?src=["']([^"'<>]{1,300})""")
+
+
+def is_mind_map(root: Any) -> bool:
+    return bool(root.tag == "map" and root.get("version") and root.find("node") is not None)
+
+
+def read_document(root: Any) -> Document:
+    """Return the central topic as heading, its branches as headings, and their topics as a list."""
+    names = {part.get("ID"): _topic_words(part) for part in root.iter("node") if part.get("ID")}
+    lines: list[str] = []
+    pictures: list[str] = []
+    locked = 0
+    title = ""
+    # Topics that follow, with their depths; recursion would end with deep maps.
+    topics = [(part, 0) for part in reversed(root.findall("node"))]
+    while topics:
+        topic, depth = topics.pop()
+        children = topic.findall("node")
+        topics += [(child, depth + 1) for child in reversed(children)]
+        words = _linked(_topic_words(topic), topic.get("LINK", ""), names)
+        title = title or detect.one_line(_topic_words(topic))
+        is_heading = depth == 0 or (depth == 1 and bool(children))
+        indent = "  " * min(max(depth - 2, 0), _MAX_INDENT)
+        if words and is_heading:
+            lines += ["", f"{'#' * (depth + 1)} {words}", ""]
+        elif words:
+            lines.append(f"{indent}- {words}")
+        for further in _further_lines(topic, names):
+            lines += [further, ""] if is_heading else [f"{indent}  {further}"]
+        pictures += _pictures(topic)
+        locked += topic.get("ENCRYPTED_CONTENT") is not None
+    warnings = [f"Not read: pictures ({len(pictures):,}): {', '.join(pictures)[:300]}."] if pictures else []
+    warnings += [f"Not read: encrypted topics ({locked:,})."] if locked else []
+    text = re.sub(r"\n{3,}", "\n\n", "\n".join(lines)).strip()
+    return Document(strip_invisible(f"{text}\n"), title=title, warnings=tuple(warnings))
+
+
+def _topic_words(topic: Any) -> str:
+    words = topic.get("TEXT") or next((_rich_words(part) for part in _rich_parts(topic, "node")), "")
+    if words.startswith("<html"):
+        words = html_text.page_body(words)
+    return " ".join((words or topic.get("LOCALIZED_TEXT", "").replace("_", " ")).split())
+
+
+def _further_lines(topic: Any, names: dict[str, str]) -> Iterator[str]:
+    """Yield details, notes, attributes, formulas and connections of a topic."""
+    for kind, label in (("details", ""), ("note", "Note: ")):
+        for part in _rich_parts(topic, kind):
+            if words := _rich_words(part):
+                yield f"{label}{words}"
+    for part in topic:
+        name = elements.local_name(part)
+        if name == "attribute" and part.get("NAME"):
+            yield f"{part.get('NAME')}: {' '.join(part.get('VALUE', '').split())}"
+        elif name == "hook" and part.get("EQUATION"):
+            yield f"$${part.get('EQUATION')}$$"
+        elif name == "hook" and part.get("NAME", "").endswith("NodeNote.properties"):
+            yield f"Note: {' '.join(''.join(part.itertext()).split())}"
+        elif name == "arrowlink" and names.get(part.get("DESTINATION", "")):
+            label = next(
+                (part.get(key) for key in ("MIDDLE_LABEL", "SOURCE_LABEL", "TARGET_LABEL") if part.get(key)), ""
+            )
+            yield f"→ {names[part.get('DESTINATION')]}" + (f" ({label})" if label else "")
+
+
+def _pictures(topic: Any) -> list[str]:
+    addresses = [hook.get("URI", "") for hook in topic.findall("hook") if hook.get("NAME") == "ExternalObject"]
+    texts = [
+        topic.get("TEXT", ""),
+        *(etree.tostring(part, encoding="unicode") for part in topic.findall("richcontent")),
+    ]
+    return addresses + [address for text in texts for address in _PICTURE_PATTERN.findall(text)]
+
+
+def _rich_parts(topic: Any, kind: str) -> Iterator[Any]:
+    return (part for part in topic.findall("richcontent") if part.get("TYPE", "").lower() == kind)
+
+
+def _rich_words(part: Any) -> str:
+    """Return a text of HTML or, in newer files, of plain characters."""
+    if len(part) and elements.local_name(part[0]) == "html":
+        return " ".join(html_text.page_body(etree.tostring(part[0], encoding="unicode", with_tail=False)).split())
+    return " ".join("".join(part.itertext()).split())
+
+
+def _linked(words: str, address: str, names: dict[str, str]) -> str:
+    if not address or address.startswith("menuitem:"):
+        return words
+    if address.startswith("#"):
+        return f"{words} → {names[address[1:]]}" if names.get(address[1:]) else words
+    return link_cell(words, address) if address.startswith(("http://", "https://")) else f"{words} ({address})"
