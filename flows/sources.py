@@ -231,3 +231,10 @@ async def ingest_intercom(parameters: Connection) -> State[None]:
 async def ingest_monday(parameters: Connection) -> State[None]:
     """Ingest items of the boards of a monday account."""
     return await run_source("MONDAY", parameters)
+
+
+@flow(name="ingest-clickup", persist_result=False)
+@flat_parameters
+async def ingest_clickup(parameters: Connection) -> State[None]:
+    """Ingest tasks and docs of a ClickUp workspace."""
+    return await run_source("CLICKUP", parameters)

@@ -26,6 +26,7 @@ DESCRIBED_SOURCES = (
     "SALESFORCE",
     "INTERCOM",
     "MONDAY",
+    "CLICKUP",
 )
 
 # Connections with address and credentials in the request, without an app.

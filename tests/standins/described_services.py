@@ -19,6 +19,7 @@ from tests.standins import (
     services_business,
     services_crm,
     services_mail,
+    services_records,
     services_sales,
     services_tasks,
     services_work,
@@ -461,6 +462,7 @@ SERVICES = {
     **services_boards.SERVICES,
     **services_business.SERVICES,
     **services_crm.SERVICES,
+    **services_records.SERVICES,
     **services_sales.SERVICES,
     **services_tasks.SERVICES,
 }

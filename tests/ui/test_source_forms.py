@@ -17,7 +17,7 @@ from tests.ui.test_actions import click
             {"url": "postgresql://93.184.215.14/handbook", "query": "SELECT * FROM articles", "key": "id"},
             {"query", "key", "changed", "title", "text"},
         ),
-        ("MONDAY", {"url": "https://acme.monday.com"}, set()),
+        ("CLICKUP", {"url": "https://app.clickup.com/9012345678"}, set()),
     ],
 )
 def test_a_feed_rows_and_boards_are_connected_by_the_fields_of_their_form(app, org, connector, config, shown):

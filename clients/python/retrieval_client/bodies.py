@@ -97,6 +97,7 @@ class CreateConnection(TypedDict):
     connector: Literal[
         "ASANA",
         "BOX",
+        "CLICKUP",
         "CONFLUENCE",
         "CUSTOM",
         "DISCOURSE",
@@ -1089,6 +1090,7 @@ class SourceIngestion(TypedDict):
     chunkConfig: NotRequired[ChunkConfig | None]
     source: Literal[
         "ASANA",
+        "CLICKUP",
         "CONFLUENCE",
         "CUSTOM",
         "DISCOURSE",

@@ -305,6 +305,7 @@ class Connection(Record):
     connector: Literal[
         "ASANA",
         "BOX",
+        "CLICKUP",
         "CONFLUENCE",
         "CUSTOM",
         "DISCOURSE",
@@ -737,6 +738,7 @@ class Document(Record):
     document_type: Literal[
         "ASANA_DOCUMENT",
         "BOX_DOCUMENT",
+        "CLICKUP_DOCUMENT",
         "CONFLUENCE_DOCUMENT",
         "CUSTOM_DOCUMENT",
         "DISCOURSE_DOCUMENT",
@@ -770,6 +772,7 @@ class Document(Record):
     ingestion_source: Literal[
         "ASANA",
         "BOX",
+        "CLICKUP",
         "CONFLUENCE",
         "CUSTOM",
         "DISCOURSE",

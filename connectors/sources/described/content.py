@@ -100,7 +100,7 @@ class ContentReader:
             if not has_field(entry, content.title):
                 raise self.names.service.unreadable()
             if not content.text:
-                yield _heading(1, str(read_field(entry, content.title)), is_html=is_html)
+                yield _heading(str(read_field(entry, content.title)), is_html=is_html)
         if content.text:
             yield self.render(content.text, entry, values)
         elif content.body:
@@ -113,15 +113,24 @@ class ContentReader:
             )
             yield b"\n\n".join(self._read_pages(answer, content.pages)).decode("utf-8", "replace")
         for comments in content.comment_lists:
-            for comment in self._sort_comments(comments, values, entry, answer):
-                self._collect(content, comment, values)
-                if comments.author:
-                    yield _heading(2, str(read_field(comment, comments.author)), is_html=is_html)
-                yield (
-                    self.render(comments.text, comment, values)
-                    if comments.text
-                    else str(read_field(comment, comments.body))
-                )
+            yield from self._comment_texts(content, comments, values, entry, answer)
+
+    def _comment_texts(
+        self,
+        content: Content,
+        comments: Comments,
+        values: Mapping[str, str],
+        entry: Any,
+        answer: httpx.Response | None,
+    ) -> Iterator[str]:
+        """Yield comments, each above its replies."""
+        for comment in self._sort_comments(comments, values, entry, answer):
+            self._collect(content, comment, values)
+            body = str(read_field(comment, comments.body))
+            yield self.render(comments.text, comment, values) if comments.text else body
+            if comments.replies:
+                names = {**values, "comment": str(read_field(comment, "id"))}
+                yield from self._comment_texts(content, comments.replies, names, comment, None)
 
     def is_complete(self, content: Content, entry: Any) -> bool:
         """Check if the text of a list entry needs no request."""
@@ -198,5 +207,5 @@ def split_groups(stream: Stream, entries: Sequence[Any]) -> list[list[Any]]:
     return [list(group) for _, group in groupby(entries, lambda entry: read_value(entry, by))]
 
 
-def _heading(level: int, text: str, *, is_html: bool) -> str:
-    return f"<h{level}>{html.escape(html.unescape(text))}</h{level}>" if is_html else f"{'#' * level} {text}"
+def _heading(text: str, *, is_html: bool) -> str:
+    return f"<h1>{html.escape(html.unescape(text))}</h1>" if is_html else f"# {text}"

@@ -22,13 +22,12 @@ class Comments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """List of comments below the body."""
 
     body: str = ""
-    # Template of a comment; without a template `body` stands below `author`.
+    # Template of a comment, in place of `body`.
     text: str = ""
     # Field of the item with the first comments; `get` is sent only for a larger `count` or a field `more`.
     listed: str = ""
     more: str = ""
     items: str = ""
-    author: str = ""
     # Request for the comments, not sent for a `count` of 0; without a request the answer itself has the comments.
     get: str = ""
     count: str = ""
@@ -36,6 +35,8 @@ class Comments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     paging: Paging = Paging()
     # Field by which the comments are sorted; without it they keep the order of the list.
     order: str = ""
+    # Replies below each comment, requested by its {comment}, the field `id`.
+    replies: Comments | None = None
 
 
 class Attachments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -134,6 +135,8 @@ class Count(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     created: str
     field: str = ""
     header: str = ""
+    # Entries of a full page, for lists without a number; the last page by {page}, from 0, has the rest.
+    size: int = 0
 
 
 class Changes(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -348,12 +351,12 @@ def _check_names(about: Description, stream: Stream) -> None:
         content.get,
         exists.get,
         stream.relist,
-        *(comments.get for comments in content.comment_lists),
+        *(item.get for comments in content.comment_lists for item in (comments, comments.replies) if item),
     ]
     layers = stream.permissions.layers if stream.permissions else ()
     templates += [text.get for layer in layers for text in (layer, layer.open, layer.above) if text]
     names = set[str]().union(*map(find_names, (*templates, stream.list)))
-    names -= {name for layer in layers for name in layer.fields} | about.field_names.keys()
+    names -= {name for layer in layers for name in layer.fields} | about.field_names.keys() | {"page", "comment"}
     for files in content.attachments:
         names |= set[str]().union(*map(find_names, (files.get, *files.hosts))) - files.fields.keys()
     above, visited = stream.parents, list[str]()

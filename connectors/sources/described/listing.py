@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, Any, Final
 from connectors.http.responses import Cursors
 from connectors.sources.described import templates
 from connectors.sources.described.content import split_groups
+from connectors.sources.described.counts import count_created, read_total
 from connectors.sources.described.description import Stream
 from connectors.sources.described.fields import fill_address, fill_known, fill_text, is_kept, read_field, read_value
 from connectors.sources.described.items import ItemMaker
 from connectors.sources.described.parents import ParentReader
 from connectors.sources.described.position import Position, Target
-from connectors.sources.described.service import Refused, Site
+from connectors.sources.described.service import Site
 from retrieval.errors import Fatal, Skippable
 from retrieval.ports import Page, SourceItem
 from retrieval.sync_filter import SyncFilter, SyncItem
@@ -139,7 +140,8 @@ class Listing:
             for items, reached in self._iter_list(target, position.enter(target), whole=whole):
                 position = reached
                 if not reached.next and (list_to_count := self._find_counted(target, following, full=position.full)):
-                    position = reached.count(list_to_count, self._count(list_to_count))
+                    expected = reached.expect(list_to_count)
+                    position = reached.count(list_to_count, read_total(self.names, list_to_count, expected))
                 if position.next or following:
                     at = position.enter(following) if following and not position.next else position
                     yield Page(items, str(at), done=False)
@@ -221,9 +223,7 @@ class Listing:
                     for own_values, group in zip(values, groups, strict=True)
                 ]
             if stream.count:
-                position = replace(
-                    position, created=position.created + _count_created(stream, entries, target, position)
-                )
+                position = replace(position, created=position.created + count_created(target, entries, position))
             if not whole:
                 patterns = self._patterns(target, entries, changed_after, is_last=not following)
                 position = replace(
@@ -270,18 +270,6 @@ class Listing:
         if not target.stream.count or (target.parent and target.stream.changes and not (full and is_last)):
             return None
         return replace(target, parent="", values=self.site.location) if target.stream.changes else target
-
-    def _count(self, target: Target) -> int | None:
-        """Return the number of items of a list; None without permission to read the number."""
-        count, service = target.stream.count, self.names.service
-        if count is None:
-            return None
-        try:
-            answer = service.get(self.names.tokens, self.site.base + fill_address(count.get, target.values))
-        except (Refused, Skippable):
-            return None
-        total = answer.headers.get(count.header) if count.header else read_field(service.read_json(answer), count.field)
-        return int(total) if str(total).isdecimal() else None
 
     def _cut_groups(
         self, stream: Stream, kept: list[Any], pending: PendingGroup, url: str, skip: str, *, is_last: bool
@@ -375,13 +363,6 @@ def _find_parent(target: Target, entry: Any) -> str:
 def _values(target: Target, entry: Any) -> Mapping[str, str]:
     """Return template values of an entry: the parent's."""
     return target.parents.get(_find_parent(target, entry), target.values) if target.parents else target.values
-
-
-def _count_created(stream: Stream, entries: Sequence[Any], target: Target, position: Position) -> int:
-    """Return the number of entries after the last count."""
-    counted_at = templates.read_moment(position.totals.get(target.mark, (0, ""))[1])
-    times = [templates.read_moment(read_value(entry, stream.count.created)) for entry in entries if stream.count]
-    return sum(1 for time in times if time and counted_at and time > counted_at)
 
 
 def _ends_before(stream: Stream, entries: Sequence[Any], changed_after: datetime | None) -> bool:

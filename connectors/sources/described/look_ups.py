@@ -37,4 +37,3 @@ class FieldNames(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     paging: Paging = Paging()
     # Names in any case.
     always: tuple[str, ...] = ()
-    separator: str = ","

@@ -50,9 +50,7 @@ class NameReader:
             self.site.base + fill_address(about.list, self.site.location), about.items, about.paging
         )
         chosen_entries = (entry for entry in entries if is_kept(entry, about.keep, self.site.location))
-        return about.separator.join(
-            dict.fromkeys((*about.always, *(_read_name(about, entry) for entry in chosen_entries)))
-        )
+        return ",".join(dict.fromkeys((*about.always, *(_read_name(about, entry) for entry in chosen_entries))))
 
     def list_entries(self, url: str, items: str, paging: Paging) -> list[Any]:
         """Return the entries of all pages of a list, which is requested once a run."""

@@ -20,9 +20,8 @@ def next_address(
     paging: Paging, base: str, answer: httpx.Response, entries: Sequence[Any], read: Callable[[httpx.Response], Any]
 ) -> str:
     """Return the address of the page behind an answer with these entries, "" behind the last one."""
-    if paging.link:
-        link = _NEXT.search(answer.headers.get("link", ""))
-        return str(answer.url.join(link[1])) if link else ""
+    if paging.link or paging.last:
+        return _read_link(answer) if paging.link else _follow_last(paging, answer, entries)
     document, url = read(answer), answer.url
     is_last = bool(paging.continues) and not read_field(document, paging.continues)
     if paging.address and not is_last:
@@ -45,6 +44,18 @@ def next_address(
     following = number + (len(entries) if paging.offset else 1)
     is_end = total != "" and following - paging.first >= int(total)
     return "" if is_end else _set_cursor(answer, paging.parameter, str(following) if is_get else following)
+
+
+def _read_link(answer: httpx.Response) -> str:
+    link = _NEXT.search(answer.headers.get("link", ""))
+    return str(answer.url.join(link[1])) if link else ""
+
+
+def _follow_last(paging: Paging, answer: httpx.Response, entries: Sequence[Any]) -> str:
+    """Return the address of the page behind the last entry, "" behind a page that is not full."""
+    if not entries or len(entries) < paging.size:
+        return ""
+    return str(answer.url.copy_merge_params({name: read_field(entries[-1], at) for name, at in paging.last.items()}))
 
 
 def _set_cursor(answer: httpx.Response, name: str, value: str | int) -> str:

@@ -11,7 +11,8 @@ class Paging(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The next page: by the header `Link`, by the address in a field or its `parameter`, or by the query parameter
     `parameter`, which takes the `cursor` of a field, else the page's number or, as `offset`, the number of entries
     before it. `first`: the value of the first page; `continues`: field that is empty on the last page; `total`: field
-    with the number of pages or entries. Without both, the last page is one without entries."""
+    with the number of pages or entries. Without both, the last page is one without entries. `last`: parameters that
+    take the fields of the last entry, up to a page with less than `size` entries."""
 
     link: bool = False
     address: str = ""
@@ -21,6 +22,8 @@ class Paging(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     first: int = 0
     continues: str = ""
     total: str = ""
+    last: Mapping[str, str] = {}
+    size: int = 1
 
 
 class Principals(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -82,13 +82,19 @@ class Position:
         """Return the position at the start of a list, or this position within the list."""
         if (self.stream, self.parent) == (target.number, target.parent):
             return self
-        return replace(self, stream=target.number, parent=target.parent, next="", skip="", created=0)
+        is_counted_together = bool(target.stream.changes) and self.stream == target.number
+        created = self.created if is_counted_together else 0
+        return replace(self, stream=target.number, parent=target.parent, next="", skip="", created=created)
+
+    def expect(self, target: Target) -> int:
+        """Return the number of items that a list has if none was deleted."""
+        return self.created + (0 if self.full else self.totals.get(target.mark, (0, ""))[0])
 
     def count(self, target: Target, total: int | None) -> Position:
         """Return this position with the number of items of a finished list."""
         if total is None:
             return replace(self, totals={key: value for key, value in self.totals.items() if key != target.mark})
-        expected, now = self.totals.get(target.mark, (0, ""))[0] + self.created, datetime.now(UTC).isoformat()
+        expected, now = self.expect(target), datetime.now(UTC).isoformat()
         has_lost = not self.full and target.mark in self.totals and total < expected
         totals = {**self.totals, target.mark: (total, now)}
         return replace(self, totals=totals, created=0, has_lost=self.has_lost or has_lost)

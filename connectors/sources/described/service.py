@@ -40,6 +40,7 @@ _REASONS: Final = (
     "errors.0",
     "error.message",
     "error",
+    "err",
     "0.errorCode",
 )
 """Fields in which services explain a refusal."""

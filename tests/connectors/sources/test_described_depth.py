@@ -124,6 +124,8 @@ def test_a_post_of_wordpress_has_author_categories_tags_and_comments(account, tm
         "SERVICENOW",
         "HUBSPOT",
         "ASANA",
+        "CLICKUP",
+        "CLICKUP_WORKSPACE",
     ],
     indirect=True,
 )
@@ -145,6 +147,7 @@ def test_a_deleted_item_makes_the_next_listing_a_whole_one(account):
 # Stand-ins of a whole account, where the stand-in of the service's name is a part of one.
 WHOLE_ACCOUNTS = {
     "ASANA": "ASANA_WORKSPACE",
+    "CLICKUP": "CLICKUP_WORKSPACE",
     "CONFLUENCE": "CONFLUENCE_SITE",
     "JIRA": "JIRA_SITE",
     "MONDAY": "MONDAY_ACCOUNT",

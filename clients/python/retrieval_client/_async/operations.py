@@ -645,6 +645,7 @@ class AsyncOperations:
         connector: Literal[
             "ASANA",
             "BOX",
+            "CLICKUP",
             "CONFLUENCE",
             "CUSTOM",
             "DISCOURSE",

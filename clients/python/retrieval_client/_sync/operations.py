@@ -619,6 +619,7 @@ class Operations:
         connector: Literal[
             "ASANA",
             "BOX",
+            "CLICKUP",
             "CONFLUENCE",
             "CUSTOM",
             "DISCOURSE",
