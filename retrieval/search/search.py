@@ -146,7 +146,7 @@ def run_search(
         with clock("embed_ms"):
             values = embed_query(embedder, scope, original_text)
     unrelated = embedder.unrelated_cosine if isinstance(embedder, UncalibratedEmbedder) else 0.0
-    query = replace(query, document_filter=selectivity.restrict_to_ids(db, scope, query.document_filter))
+    query = replace(query, document_filter=selectivity.restrict_to_ids(db, scope, partition, query.document_filter))
     search = _Search(db, scope, query, viewer, partition, language, clock, vectors, values, unrelated, parsed)
     return search.find_hits(ResultSelector(query.shape, query.top_k, query.threshold, texts))
 

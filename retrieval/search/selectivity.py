@@ -153,20 +153,25 @@ def match_chunks(
     )
 
 
-def restrict_to_ids(db: Database, scope: Scope, document_filter: DocumentFilter | None) -> DocumentFilter | None:
+def restrict_to_ids(
+    db: Database, scope: Scope, partition: Partition, document_filter: DocumentFilter | None
+) -> DocumentFilter | None:
     """Resolve document ids for filters by words or site with few documents."""
     if document_filter is None or document_filter.document_ids or not (document_filter.words or document_filter.sites):
+        return document_filter
+    broad = _broad_filters.setdefault(db, _BroadFilters())
+    name = partition.id, _name(DocumentFilter(words=document_filter.words, sites=document_filter.sites), None, 0)
+    if broad.contains(name):
         return document_filter
     # Without ids, the condition on names and addresses would run on every chunk of the scope.
     statement, params = text_filter.limited_ids_statement(
         partitions.scope_params(scope), document_filter.words, document_filter.sites, memberships.MAX_VISIBLE_IDS
     )
     ids = db.fetch(str, statement, params)
-    return (
-        document_filter
-        if len(ids) > memberships.MAX_VISIBLE_IDS
-        else replace(document_filter, document_ids=tuple(ids) or (memberships.NO_DOCUMENT,))
-    )
+    if len(ids) > memberships.MAX_VISIBLE_IDS:
+        broad.add(name)
+        return document_filter
+    return replace(document_filter, document_ids=tuple(ids) or (memberships.NO_DOCUMENT,))
 
 
 class _BroadFilters:

@@ -5,6 +5,7 @@ import random
 import pytest
 
 from connectors.vectors import pgvector
+from retrieval.access.queries import memberships
 from retrieval.filters import DocumentFilter
 from retrieval.search import queries, search, selectivity
 from tests.retrieval.search.test_search import COMMON_WORDS, FixedEmbedder, axis, hybrid
@@ -99,3 +100,14 @@ def test_the_index_is_searched_for_vectors_of_named_documents(filled):
 
 def _red():
     return DocumentFilter(metadata={"team": "red"})
+
+
+def test_a_name_filter_of_many_documents_finds_one_added_after_the_first_search(library, monkeypatch):
+    monkeypatch.setattr(memberships, "MAX_VISIBLE_IDS", 3)
+    documents = [library.put([f"wing {number}"], [axis(0.1)]) for number in range(5)]
+    common = library.db.rows("select name from documents where id = %(id)s", {"id": documents[0]})[0]["name"][:3]
+    by_name = DocumentFilter(words=(common.lower(),))
+    assert {hit[0] for hit in _found(library, by_name, 0.5, 10)} == set(documents)
+    documents.append(library.put(["wing 5"], [axis(0.1)]))
+    assert {hit[0] for hit in _found(library, by_name, 0.5, 10)} == set(documents)
+    assert _found(library, DocumentFilter(words=("absent",)), 0.5, 10) == []
