@@ -98,7 +98,7 @@ PLAIN = Kind("plain text", "text/plain", ("txt", "text", "rst"), text=True)
 LOG = Kind("logs", "text/plain", ("log",), text=True)
 MARKDOWN = Kind("Markdown", "text/markdown", ("md", "markdown", "mdown", "mkd"), text=True)
 HTML = Kind("HTML", "text/html", ("html", "htm", "xhtml"), text=True)
-_XML_ENDINGS = "xml fodt fods fodp fodg fb2 nxml dbk docbook dita tei kml rss atom"
+_XML_ENDINGS = "xml fodt fods fodp fodg fb2 nxml dbk docbook dita tei kml rss atom abw opml"
 XML = Kind("XML", "application/xml", tuple(_XML_ENDINGS.split()), text=True)
 SVG = Kind("SVG", "image/svg+xml", ("svg",), text=True)
 # By content: `.mm` is also the ending of programs.
@@ -277,7 +277,7 @@ def _kind_by_content(head: bytes, text: str, named_kind: Kind | None) -> Kind | 
     is_unnamed, is_plain = named_kind is None, named_kind in (None, PLAIN)
     checks = (
         (MBOX, (is_plain or named_kind is MBOX) and _MAILBOX_START.match(head)),
-        (EML, named_kind is EML or (is_unnamed and _MAIL_START.match(head))),
+        (EML, named_kind is EML or ((is_unnamed or named_kind is MBOX) and _MAIL_START.match(head))),
         (HTML, _HTML_START.match(text)),
         (LYX, is_plain and text.startswith("#LyX ")),
         (MIND_MAP, (is_plain or named_kind is XML) and _MIND_MAP_START.match(text)),

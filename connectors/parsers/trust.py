@@ -42,11 +42,12 @@ _LANGUAGE_CODES = {
 _LETTER_RANGES = (("ja", "\u3040", "\u30ff", 0.1), ("zh", "\u4e00", "\u9fff", 0.3), ("th", "\u0e00", "\u0e7f", 0.3))
 
 
-def rate_plausibility(text: str) -> float | None:
+def rate_plausibility(text: str, min_letters: int = MIN_LETTERS) -> float | None:
     r"""Return the plausibility of letter sequences, from 0 (in no language) to 1 (running text).
 
     None for too few letters, a script without a stop list, a genome, or random letters such as keys.
     """
+    min_distinct = min(_MIN_DISTINCT_LETTERS, min_letters // 2)
     # Languages without a list resemble the listed languages; a cipher resembles none.
     solid = " ".join(_WORD_PATTERN.findall(_fold_text(text[:_MAX_SAMPLE_LENGTH])))
     likely, firsts = _build_letter_model()
@@ -55,7 +56,7 @@ def rate_plausibility(text: str) -> float | None:
     for (first, _), count in pairs.items():
         letters[first] += count
     total = letters.total()
-    if total < MIN_LETTERS or len(letters) < _MIN_DISTINCT_LETTERS or _is_random(letters):
+    if total < min_letters or len(letters) < min_distinct or (total >= MIN_LETTERS and _is_random(letters)):
         return None
     mean = sum(count * likely.get(pair, firsts[pair[0]]) for pair, count in pairs.items()) / total
     return min(max((mean - _NOISE_SCORE) / (_LANGUAGE_SCORE - _NOISE_SCORE), 0.0), 1.0)
@@ -136,6 +137,7 @@ NOTHING_RECOGNISED = "No text was recognised on the page."
 NO_LETTERS = "Its fonts do not say which letters they show."
 STRANGE_LETTERS = "Letters follow each other as in no language, in part of the text at least."
 NO_LANGUAGE = "Its letters follow each other as in no language."
+UNSURE_LETTERS = "Its fonts do not say which letters they show: they are read by their codes."
 NO_TEXT = "Its characters are bytes that are no text."
 _MIN_LETTER_SHARE = 0.6
 _MIN_FOREIGN_LETTERS = 20
@@ -143,7 +145,9 @@ _MAX_SCRIPT_CHANGES, _MAX_ACCENTED_SHARE = 0.3, 0.6
 _EAST_ASIAN = frozenset(("CJK", "HIRAGANA", "KATAKANA", "KATAKANA-HIRAGANA", "HANGUL", "BOPOMOFO", "IDEOGRAPHIC"))
 NO_WORDS = "Most of its characters are punctuation: its fonts do not say which letters they show."
 TORN_WORDS = "Most of its words are torn apart."
-_SIGNS_QUALITY, _TORN_QUALITY = 0.3, 0.5
+_SIGNS_QUALITY, _TORN_QUALITY, _UNSURE_QUALITY = 0.3, 0.5, 0.7
+_MIN_SHORT_LETTERS = 12
+_NUMBER_PATTERN = re.compile(r"[-+\u2212(]?\d[\d.,:/%)\u2212-]*")
 _MIN_ALPHANUMERIC_SHARE, _TORN_SHARE = 0.35, 0.7
 _WITHOUT_MEANING = re.compile("[\ufffd\ue000-\uf8ff\U000f0000-\U0010ffff\x00-\x08\x0b-\x1f]")
 
@@ -151,9 +155,11 @@ _WITHOUT_MEANING = re.compile("[\ufffd\ue000-\uf8ff\U000f0000-\U0010ffff\x00-\x0
 def judge_page(page: int, text: str, *, unmapped: float = 0.0) -> PageQuality:
     """Return the quality of a page's text layer. `unmapped`: share of characters whose font maps to no letter."""
     lost_share, plausible = _lost_share_of(text), rate_plausibility(text)
-    if lost_share > _MAX_LOST_SHARE or (
-        unmapped > _MAX_UNMAPPED_SHARE and (plausible is None or plausible < _HIGH_CONFIDENCE)
-    ):
+    is_unsure = unmapped > _MAX_UNMAPPED_SHARE and (plausible is None or plausible < _HIGH_CONFIDENCE)
+    # The codes of bitmap fonts, as matplotlib and TeX make them, often are letters although no table says so.
+    if is_unsure and plausible is None and lost_share == 0 and _is_short_prose(text):
+        return _page_quality(page, _UNSURE_QUALITY, [UNSURE_LETTERS])
+    if lost_share > _MAX_LOST_SHARE or is_unsure:
         return unreadable_page(page, NO_LETTERS)
     if _is_punctuation(text):
         return _page_quality(page, _SIGNS_QUALITY, [NO_WORDS])
@@ -165,6 +171,14 @@ def judge_page(page: int, text: str, *, unmapped: float = 0.0) -> PageQuality:
     if plausible is None and _is_torn(text):
         quality, reasons = min(quality, _TORN_QUALITY), [*reasons, TORN_WORDS]
     return _page_quality(page, quality, reasons)
+
+
+def _is_short_prose(text: str) -> bool:
+    """Check for a few letters that follow each other as in a language, or for numbers only."""
+    if not any(map(str.isalpha, text)):
+        return all(map(_NUMBER_PATTERN.fullmatch, text.split()))
+    plausible = rate_plausibility(text, _MIN_SHORT_LETTERS)
+    return plausible is not None and plausible >= _HIGH_CONFIDENCE
 
 
 def _is_punctuation(text: str) -> bool:

@@ -30,6 +30,14 @@ BROKEN = (
 )
 
 
+def parse_parts(source: str, parser: etree.XMLParser) -> Any:
+    """Return the root, or an element `text` around several roots, such as those of a part of a book."""
+    root = etree.fromstring(source.encode(), parser)
+    # With `recover`, the parser drops what follows the first root.
+    has_rest = any(entry.type == etree.ErrorTypes.ERR_DOCUMENT_END for entry in parser.error_log)
+    return etree.fromstring(f"<text>{source}</text>".encode(), parser) if has_rest and "<!" not in source else root
+
+
 def is_too_deep(error: BaseException | None) -> bool:
     """Check for an error caused by too deeply nested elements."""
     return isinstance(error, RecursionError) or getattr(error, "code", None) == etree.ErrorTypes.ERR_RESOURCE_LIMIT

@@ -23,7 +23,7 @@ from connectors.parsers.formats.blocks import (
     list_item,
     whole_number,
 )
-from connectors.parsers.formats.docx_runs import NOTE_MARKS, NoteNumbers, RunForms, is_on, symbol_sign
+from connectors.parsers.formats.docx_runs import NOTE_MARKS, NoteNumbers, RunForms, is_initial, is_on, symbol_sign
 from connectors.parsers.formats.grids import Cell, grid_markdown
 from connectors.parsers.formats.ooxml import MC, A, Package, R, paragraph_texts
 from connectors.parsers.messages import Task
@@ -128,6 +128,7 @@ class _Writer:
         self._levels: dict[str, tuple[int, str, int]] = {}
         self._forms = RunForms(self._styles)
         self._notes = NoteNumbers(package.root(f"{folder}/settings.xml"))
+        self._initial = ""
 
     def blocks(self) -> Iterator[str]:
         body = self._package.require(self._name)
@@ -168,7 +169,10 @@ class _Writer:
         parts = _Paragraph()
         self._read_content(node, parts)
         words = re.sub(r"[ \t\u00a0]+", " ", inline_forms.write_forms("".join(parts.words))).strip()
-        words = "\n".join(line.strip() for line in words.split("\n"))
+        words = self._initial + "\n".join(line.strip() for line in words.split("\n"))
+        self._initial = words if is_initial(node, words) else ""
+        if self._initial:
+            return  # the next paragraph goes on with it
         level, number, depth = self._paragraph_form(node)
         label = self._numbering.label(number, depth) if number and (words or not _is_unseen(node)) else ""
         if words and level:

@@ -44,6 +44,8 @@ def symbol_sign(font: str, code: int) -> str:
 _W_NS = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
 _SCRIPT_POSITIONS = {"superscript": 1, "subscript": -1, "baseline": 0}
 NOTE_MARKS = {f"{_W_NS}footnoteReference": "footnote", f"{_W_NS}endnoteReference": "endnote"}
+# Letters of an initial; longer frames hold words of their own.
+_MAX_INITIAL_LENGTH = 6
 _NOTE_FORMS = {"footnote": "decimal", "endnote": "lowerRoman"}
 
 
@@ -68,6 +70,13 @@ class RunForms:
         properties = style.find(f"{_W_NS}rPr")
         self._forms[name] = form if properties is None else _merge_form(form, properties)
         return self._forms[name]
+
+
+def is_initial(paragraph: Element, words: str) -> bool:
+    """Check for the first letters of the next paragraph, drawn large in a frame."""
+    frame = paragraph.find(f"{_W_NS}pPr/{_W_NS}framePr")
+    drop = "none" if frame is None else frame.get(f"{_W_NS}dropCap", "none")
+    return drop != "none" and 0 < len(words) <= _MAX_INITIAL_LENGTH
 
 
 class NoteNumbers:

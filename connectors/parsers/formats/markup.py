@@ -59,7 +59,7 @@ def read_xml(kind: Kind, path: Path, task: Task) -> Document:
         remove_pis=True,
     )  # fmt: skip
     try:
-        root = etree.fromstring(_DECLARATION_PATTERN.sub("", xml.name_characters(source)).encode(), parser)
+        root = xml.parse_parts(_DECLARATION_PATTERN.sub("", xml.name_characters(source)), parser)
     except etree.XMLSyntaxError as error:
         raise document.damaged_file(kind) from error
     # With `recover`, the parser keeps the part before such an error and drops the rest.
@@ -82,6 +82,8 @@ def _read_root(root: Any) -> Document:
         return drawings.read_document(root)
     if root.tag.endswith("FictionBook"):
         etree.strip_elements(root, *elements.BOOK_DATA_NAMES, with_tail=False)
+    if mind_maps.is_outline(root):
+        return mind_maps.read_outline(root)
     return mind_maps.read_document(root) if mind_maps.is_mind_map(root) else _Writer(root).document()
 
 

@@ -1,9 +1,10 @@
-"""Write MathML formulas of web pages in one line."""
+"""Write MathML formulas of web pages and OpenDocument in one line."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
+from xml.etree.ElementTree import Element, tostring
 
 from connectors.parsers.inline_forms import fraction, grouped, subscript, superscript
 
@@ -30,6 +31,16 @@ def formula_line(node: LexborNode, depth: int = 0) -> str:
         child = child.next
     count, write = _ELEMENT_WRITERS.get(node.tag or "", (0, "".join))
     return write(parts) if len(parts) >= count else "".join(parts)
+
+
+def xml_formula_line(formula: Element) -> str:
+    """Write a formula of XML in one line, with elements of any prefix."""
+    from selectolax.lexbor import LexborHTMLParser
+
+    for part in formula.iter():
+        part.tag = part.tag.rpartition("}")[2]
+    node = LexborHTMLParser(tostring(formula, encoding="unicode")).css_first("math")
+    return formula_line(node) if node is not None else ""
 
 
 def _write_scripts(parts: Sequence[str]) -> str:

@@ -1,9 +1,10 @@
-"""Read mind maps of FreeMind and Freeplane as outlines with notes, values and links."""
+"""Read mind maps of FreeMind and Freeplane, and OPML, as outlines with notes, values and links."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any, Final
 
 from lxml import etree
@@ -15,7 +16,29 @@ from connectors.parsers.formats import markup_elements as elements
 from connectors.parsers.formats.sheet_tables import link_cell
 
 _MAX_INDENT: Final = 20
+_ADDRESS_NAMES: Final = ("htmlUrl", "url", "xmlUrl")
 _PICTURE_PATTERN: Final = re.compile(r"""<img\s[^<>]{0,400}?src=["']([^"'<>]{1,300})""")
+
+
+def is_outline(root: Any) -> bool:
+    return bool(root.tag == "opml" and root.find("body") is not None)
+
+
+def read_outline(root: Any) -> Document:
+    """Return the topics of an OPML file (https://opml.org/spec2.opml) as those of a mind map."""
+    title = " ".join(root.findtext("head/title", "").split())
+    center = etree.Element("node", TEXT=title or "Outline")
+    for topic in list(root.iter("outline")):
+        words = topic.get("text") or topic.get("title") or ""
+        topic.tag = "node"
+        topic.set("TEXT", f"<html>{words}" if "<" in words else words)
+        topic.set("LINK", next((topic.get(key) for key in _ADDRESS_NAMES if topic.get(key)), ""))
+        if note := topic.get("_note"):
+            etree.SubElement(topic, "richcontent", TYPE="NOTE").text = note
+    center.extend(list(root.find("body")))
+    top = etree.Element("map")
+    top.append(center)
+    return replace(read_document(top), title=title)
 
 
 def is_mind_map(root: Any) -> bool:
