@@ -220,13 +220,12 @@ _LOG_START = re.compile(
     r".{0,2000}?\x1b\[[\d;]*m|(?:\W{0,2}(?:\d{4}[-/]\d\d[-/]\d\d[T ]|[A-Z][a-z]{2} [ \d]\d )\d\d:\d\d:\d\d[^\n]*\n){4}",
     re.DOTALL,
 )
-# Number of an older log, as in `service.log.1`.
-_ROTATION = re.compile(r"(?<=\.log)\.\d{1,8}$")
+_ROTATION = re.compile(r"(?<=\.log)\.\d{1,8}$")  # number of an older log: `service.log.1`
 _MAILBOX_START = re.compile(
     rb"From \S+ +(?:(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun) [^\r\n]*\d{4}"
     rb"|[^\r\n]*\r?\n>?[A-Za-z][A-Za-z0-9-]*(?::| [^\r\n]*\r?\n[A-Za-z][A-Za-z0-9-]*:))"
 )
-_PGP_START = b"-----BEGIN PGP MESSAGE-----"
+_HEADER_START = re.compile(rb"[A-Za-z][A-Za-z0-9-]*: ?\S")
 _MAIL_START = re.compile(
     rb"(?:Received|Return-Path|Delivered-To|MIME-Version): |Content-Type: multipart/"
     rb"|(?:[A-Za-z][A-Za-z0-9-]*:[^\r\n]*\r?\n(?:[ \t][^\r\n]*\r?\n)*){1,60}?MIME-Version: 1\.0\b"
@@ -241,7 +240,7 @@ def kind_of(head: bytes, name: str, media_type: str) -> Kind:
             return kind
     if _SIGNED_START.match(head):
         return SIGNED
-    if start.startswith(_PGP_START):
+    if start.startswith(b"-----BEGIN PGP MESSAGE-----"):
         raise Skippable("The file is encrypted (PGP). Decrypt it and upload that.")
     if head.startswith(b"BM") and head[6:10] == b"\0\0\0\0":
         return IMAGE
@@ -277,7 +276,8 @@ def _kind_by_content(head: bytes, text: str, named_kind: Kind | None) -> Kind | 
     is_unnamed, is_plain = named_kind is None, named_kind in (None, PLAIN)
     checks = (
         (MBOX, (is_plain or named_kind is MBOX) and _MAILBOX_START.match(head)),
-        (EML, named_kind is EML or ((is_unnamed or named_kind is MBOX) and _MAIL_START.match(head))),
+        (EML, named_kind is EML or (is_unnamed and _MAIL_START.match(head))),
+        (EML, named_kind is MBOX and _HEADER_START.match(head)),
         (HTML, _HTML_START.match(text)),
         (LYX, is_plain and text.startswith("#LyX ")),
         (MIND_MAP, (is_plain or named_kind is XML) and _MIND_MAP_START.match(text)),

@@ -29,7 +29,7 @@ KINDS: dict[Kind, tuple[str, str]] = {
     ),
     detect.DOCX: ("text, lists, tables, notes, comments, text boxes, charts, embedded files", OFFICE_LEFT_OUT),
     detect.DOC: ("text, tables, notes of Word 97 and later", f"{OFFICE_LEFT_OUT}, charts"),
-    detect.ODT: ("text, lists, tables and tables in cells, notes, comments, charts", OFFICE_LEFT_OUT),
+    detect.ODT: ("text, lists, tables and tables in cells, notes, comments, charts, formulas", OFFICE_LEFT_OUT),
     detect.RTF: ("text, lists, tables and tables in cells, notes, embedded files", "pictures, drawings"),
     detect.PPTX: ("slides, tables, charts, diagrams, notes", OFFICE_LEFT_OUT),
     detect.PPT: ("slides, tables, notes", f"{OFFICE_LEFT_OUT}, charts"),

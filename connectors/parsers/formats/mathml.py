@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
+import zipfile
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING
-from xml.etree.ElementTree import Element, tostring
+from xml.etree.ElementTree import Element, SubElement, tostring
 
+from connectors.parsers import xml
 from connectors.parsers.inline_forms import fraction, grouped, subscript, superscript
 
 if TYPE_CHECKING:
     from selectolax.lexbor import LexborNode
 
 _MAX_DEPTH = 40
+_DRAW_NS = "{urn:oasis:names:tc:opendocument:xmlns:drawing:1.0}"
+_TEXT_NS = "{urn:oasis:names:tc:opendocument:xmlns:text:1.0}"
+_MATH_NS = "{http://www.w3.org/1998/Math/MathML}"
+_LINK_ATTRIBUTE = "{http://www.w3.org/1999/xlink}href"
+# Formulas name their element at the start; charts do not.
+_FORMULA_HEAD_BYTES = 300
 _SILENT_TAGS = frozenset(("annotation", "annotation-xml", "mphantom", "-comment"))
 
 
@@ -41,6 +50,32 @@ def xml_formula_line(formula: Element) -> str:
         part.tag = part.tag.rpartition("}")[2]
     node = LexborHTMLParser(tostring(formula, encoding="unicode")).css_first("math")
     return formula_line(node) if node is not None else ""
+
+
+def write_frames(archive: zipfile.ZipFile, content: Element) -> None:
+    """Replace the frames of formulas in OpenDocument by their text: words of a paragraph, a text box elsewhere."""
+    for around in content.iter():
+        for frame in around.findall(f"{_DRAW_NS}frame"):
+            if formula := _embedded_formula(archive, frame):
+                tail = frame.tail
+                frame.clear()
+                frame.tail = tail
+                is_inline = around.tag.startswith(_TEXT_NS)
+                frame.tag = f"{_TEXT_NS}span" if is_inline else frame.tag
+                line = frame if is_inline else SubElement(SubElement(frame, f"{_DRAW_NS}text-box"), f"{_TEXT_NS}p")
+                line.text = formula
+
+
+def _embedded_formula(archive: zipfile.ZipFile, frame: Element) -> str:
+    """Return the formula of a frame, within it or in a folder of the file; "" for other objects."""
+    for part in frame.findall(f"{_DRAW_NS}object"):
+        if (formula := part.find(f"{_MATH_NS}math")) is not None:
+            return xml_formula_line(formula)
+        name = f"{part.get(_LINK_ATTRIBUTE, '').removeprefix('./').rstrip('/')}/content.xml"
+        if name in archive.namelist() and b"math" in (data := archive.read(name))[:_FORMULA_HEAD_BYTES]:
+            with suppress(*xml.BROKEN):
+                return xml_formula_line(xml.parse_xml(data))
+    return ""
 
 
 def _write_scripts(parts: Sequence[str]) -> str:

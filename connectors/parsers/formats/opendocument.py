@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import zipfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import suppress
 from pathlib import Path
-from xml.etree.ElementTree import Element, SubElement
+from xml.etree.ElementTree import Element
 
 from connectors.parsers import detect, document, inline_forms, xml
 from connectors.parsers.detect import Kind
@@ -49,8 +48,6 @@ _PARAGRAPH_TAGS = frozenset({f"{_TEXT_NS}p", f"{_TEXT_NS}h"})
 _ROW_TAGS = frozenset(f"{_TABLE_NS}{name}" for name in ("table-header-rows", "table-rows", "table-row-group"))
 _CENTIMETERS_PER_UNIT = {"cm": 1.0, "mm": 0.1, "in": 2.54, "pt": 0.0353, "pc": 0.423, "px": 0.0265}
 _EMU_PER_CM = 360_000
-# Formulas name their element at the start; charts do not.
-_FORMULA_HEAD_BYTES = 300
 _MAX_DEPTH = 12
 # Repetitions of a blank row or cell, at most.
 _MAX_REPETITIONS = 1_000
@@ -89,7 +86,7 @@ class _Reader:
     def __init__(self, archive: zipfile.ZipFile, *, styled: bool) -> None:
         self._archive = archive
         self._content = xml.read_root(archive, "content.xml")
-        _write_formulas(archive, self._content)
+        mathml.write_frames(archive, self._content)
         # Texts number their lists by common styles; those of slides are large and repeated in the slides.
         self._styles = xml.read_root(archive, "styles.xml") if styled and "styles.xml" in archive.namelist() else None
         roots = [root for root in (self._styles, self._content) if root is not None]
@@ -298,24 +295,6 @@ class _Reader:
             words = "" if title is None else " ".join(self._line_texts(title))
             tables = [self._table_markdown(table, in_cell=False) for table in chart.iter(f"{_TABLE_NS}table")]
             yield "\n\n".join([f"Chart: {words}".removesuffix(": "), *filter(None, tables)]), False
-
-
-def _write_formulas(archive: zipfile.ZipFile, content: Element) -> None:
-    """Replace the frames of embedded formulas by their text: words of a paragraph, a text box elsewhere."""
-    for around in content.iter():
-        for frame in around.findall(f"{_DRAW_NS}frame"):
-            address = next((part.get(_LINK_ATTRIBUTE, "") for part in frame.iter(f"{_DRAW_NS}object")), "")
-            name = f"{address.removeprefix('./').rstrip('/')}/content.xml"
-            if name not in archive.namelist() or b"math" not in (data := archive.read(name))[:_FORMULA_HEAD_BYTES]:
-                continue
-            with suppress(*xml.BROKEN):
-                words, tail = mathml.xml_formula_line(xml.parse_xml(data)), frame.tail
-                frame.clear()
-                frame.tail = tail
-                is_inline = around.tag.startswith(_TEXT_NS)
-                frame.tag = f"{_TEXT_NS}span" if is_inline else frame.tag
-                line = frame if is_inline else SubElement(SubElement(frame, f"{_DRAW_NS}text-box"), f"{_TEXT_NS}p")
-                line.text = words
 
 
 def _row_nodes(table: Element) -> Iterator[Element]:

@@ -17,8 +17,8 @@ from tests.connectors.parsers.test_office import opened
 pytestmark = pytest.mark.service
 
 
-OPML = b"""<?xml version="1.0"?><opml version="2.0"><head><title>Harbour feeds</title></head><body><outline text="Tides">
-<outline text="Low &lt;b&gt;water&lt;/b&gt;" _note="Twice a day" xmlUrl="https://example.org/low.xml"/></outline></body></opml>"""
+OPML = b"""<?xml version="1.0"?><opml version="2.0"><head><title>Harbour feeds</title></head><body>
+<outline text="Tides"><outline text="Low &lt;b&gt;water&lt;/b&gt;" _note="Twice a day" xmlUrl="https://example.org/low.xml"/></outline></body></opml>"""
 
 
 @pytest.mark.parametrize("name", ["feeds.opml", "feeds.xml"])
@@ -45,10 +45,9 @@ def test_an_abiword_file_without_a_declaration_is_its_paragraphs(read: Read) -> 
     assert "<p" not in text.text
 
 
-def test_a_single_mail_in_a_mailbox_file_is_read(read: Read) -> None:
-    parsed = read(
-        "sent.mbox", b"Delivered-To: <bob@example.org>\nFrom: Ann <ann@example.org>\nSubject: Tides\n\nAt noon.\n"
-    )
+@pytest.mark.parametrize("first", [b"Delivered-To: <bob@example.org>\n", b"", b"Content-Type: text/plain\n"])
+def test_a_single_mail_in_a_mailbox_file_is_read(read: Read, first: bytes) -> None:
+    parsed = read("sent.mbox", first + b"From: Ann <ann@example.org>\nSubject: Tides\n\nAt noon.\n")
     assert (parsed.title, "At noon." in parsed.text) == ("Tides", True)
 
 
@@ -64,6 +63,11 @@ def test_an_initial_of_a_word_document_belongs_to_its_word(read: Read) -> None:
     assert read("tale.docx", file.getvalue()).text == "Once upon a time.\n\nThe end.\n"
 
 
+MANIFEST = """<m:manifest xmlns:m="urn:oasis:names:tc:opendocument:xmlns:manifest:1.0"><m:file-entry m:full-path="/"
+m:media-type="application/vnd.oasis.opendocument.text"/><m:file-entry m:full-path="Object 1/"
+m:media-type="application/vnd.oasis.opendocument.formula"/></m:manifest>"""
+
+
 def test_a_formula_in_an_open_text_stands_in_its_sentence(read: Read) -> None:
     frame = '<draw:frame><draw:object xlink:href="./Object 1" xmlns:xlink="http://www.w3.org/1999/xlink"/></draw:frame>'
     body = f"<office:body><office:text><text:p>So {frame} holds.</text:p></office:text></office:body>"
@@ -74,7 +78,9 @@ def test_a_formula_in_an_open_text_stands_in_its_sentence(read: Read) -> None:
             '<m:math xmlns:m="http://www.w3.org/1998/Math/MathML"><m:mi>E</m:mi><m:mo>=</m:mo><m:mi>m</m:mi>'
             "<m:msup><m:mi>c</m:mi><m:mn>2</m:mn></m:msup></m:math>",
         )
-    assert read("law.odt", file.getvalue()).text == "So E=mc^(2) holds.\n"
+        archive.writestr("META-INF/manifest.xml", MANIFEST)
+    parsed = read("law.odt", file.getvalue())
+    assert (parsed.text, "notice" in parsed.properties) == ("So E=mc^(2) holds.\n", False)
 
 
 @pytest.mark.parametrize("text", ["0\n2\n4\n6\n8\n\u22121.5 100%", "Frequency (Hz)\nPhase (deg)\n0 20 40"])

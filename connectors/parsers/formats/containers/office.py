@@ -216,6 +216,7 @@ _SOUND_PATTERN = re.compile(r"\.(?:mp[34]|m4[av]|wav|ogg|avi|mov|wmv|webm)$", re
 _PICTURES_NOTICE, _RECORDINGS_NOTICE = "pictures", "recordings"
 _EMBEDDED_PATTERN = re.compile(r"/(?:oleObject|package|aFChunk|subDocument)$")
 _MANIFEST_NAMESPACE = "{urn:oasis:names:tc:opendocument:xmlns:manifest:1.0}"
+_MANIFEST_TYPE = f"{_MANIFEST_NAMESPACE}media-type"
 _ODF_PREFIX = "application/vnd.oasis.opendocument."
 _ENDINGS_BY_ODF_TYPE = {
     f"{_ODF_PREFIX}text": "odt",
@@ -317,13 +318,15 @@ def _open_document_parts(archive: zipfile.ZipFile) -> Iterator[Part]:
             Part(name, error=_MANIFEST_DAMAGED) for name in entries if re.fullmatch(r"Object \d+/content\.xml", name)
         )
         return
+    kinds = {line.get(f"{_MANIFEST_NAMESPACE}full-path"): line.get(_MANIFEST_TYPE, "") for line in manifest}
+    shows_formulas = "spreadsheet" not in kinds.get("/", "")
     for line in manifest:
-        name, kind = line.get(f"{_MANIFEST_NAMESPACE}full-path", ""), line.get(f"{_MANIFEST_NAMESPACE}media-type", "")
+        name, kind = line.get(f"{_MANIFEST_NAMESPACE}full-path", ""), line.get(_MANIFEST_TYPE, "")
         called = name.rstrip("/")
         if name in ("", "/") or called.startswith("ObjectReplacements"):
             continue
-        if kind == _ODF_FORMULA:
-            yield Part(called, notice=FORMULAS)
+        if kind == _ODF_FORMULA:  # texts and slides hold it in their words
+            yield from () if shows_formulas else (Part(called, notice=FORMULAS),)
         elif name.endswith("/") and kind in _ENDINGS_BY_ODF_TYPE:
             yield Part(
                 f"{called}.{_ENDINGS_BY_ODF_TYPE[kind]}", kind, content=partial(_repack_folder, archive, name, kind)
