@@ -161,6 +161,8 @@ def judge_page(page: int, text: str, *, unmapped: float = 0.0) -> PageQuality:
         return _page_quality(page, _UNSURE_QUALITY, [UNSURE_LETTERS])
     if lost_share > _MAX_LOST_SHARE or is_unsure:
         return unreadable_page(page, NO_LETTERS)
+    if sum(map(str.isalpha, text)) >= _MIN_FOREIGN_LETTERS and _is_mostly_accented(text):
+        return unreadable_page(page, WRONG_LETTERS)
     if _is_punctuation(text):
         return _page_quality(page, _SIGNS_QUALITY, [NO_WORDS])
     reasons = [
@@ -261,12 +263,16 @@ def _is_decoded_binary(text: str) -> bool:
     unassigned = sum(unicodedata.category(character) in ("Cn", "Cc") for character in foreign)
     if swapped + unassigned > _MAX_SCRIPT_CHANGES * len(foreign):
         return True
-    letters = list(filter(str.isalpha, text))
-    accented = sum("\xc0" <= letter < "\u0250" for letter in letters)
     pairs = [pair for pair in pairwise(map(_script_of, text)) if all(pair)]
     changes = sum(script != following for script, following in pairs)
     is_mixed = len(pairs) >= _MIN_FOREIGN_LETTERS and changes > _MAX_SCRIPT_CHANGES * len(pairs)
-    return is_mixed or accented > _MAX_ACCENTED_SHARE * len(letters) > 0
+    return is_mixed or _is_mostly_accented(text)
+
+
+def _is_mostly_accented(text: str) -> bool:
+    """Check for letters of another script in a font or encoding of Latin ones, such as Cyrillic."""
+    letters = list(filter(str.isalpha, text))
+    return sum("\xc0" <= letter < "\u0250" for letter in letters) > _MAX_ACCENTED_SHARE * len(letters) > 0
 
 
 @lru_cache(maxsize=8192)

@@ -94,3 +94,12 @@ def test_a_diagram_whose_fonts_name_no_letters_is_read_by_its_codes(text: str) -
 )
 def test_codes_of_fonts_that_lead_to_no_words_are_still_refused(text: str) -> None:
     assert trust.judge_page(1, text, unmapped=1.0).unread
+
+
+def test_a_page_of_cyrillic_in_a_latin_font_is_not_read() -> None:
+    words = "Насос проверяется под давлением в течение часа, и мастер подписывает протокол. " * 3
+    quality = trust.judge_page(1, words.encode("cp1251").decode("latin-1"))
+    assert (quality.unread, quality.reasons) == (True, (trust.WRONG_LETTERS,))
+    assert (
+        trust.judge_page(1, words).quality == trust.judge_page(1, "Příliš žluťoučký kůň úpěl ódy. " * 4).quality == 1.0
+    )
