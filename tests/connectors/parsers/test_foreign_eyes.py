@@ -1,5 +1,7 @@
 """Files of other programs are read as a person reads them."""
 
+# ruff: noqa: RUF001 - letters of other scripts
+
 from __future__ import annotations
 
 import io
