@@ -238,3 +238,10 @@ async def ingest_monday(parameters: Connection) -> State[None]:
 async def ingest_clickup(parameters: Connection) -> State[None]:
     """Ingest tasks and docs of a ClickUp workspace."""
     return await run_source("CLICKUP", parameters)
+
+
+@flow(name="ingest-airtable", persist_result=False)
+@flat_parameters
+async def ingest_airtable(parameters: Connection) -> State[None]:
+    """Ingest records of Airtable bases."""
+    return await run_source("AIRTABLE", parameters)

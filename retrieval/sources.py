@@ -27,6 +27,7 @@ DESCRIBED_SOURCES = (
     "INTERCOM",
     "MONDAY",
     "CLICKUP",
+    "AIRTABLE",
 )
 
 # Connections with address and credentials in the request, without an app.

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import re
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from tests.standins.described_base import DescribedService
 
 if TYPE_CHECKING:
-    from datetime import datetime
-
     from tests.standins.faults import Handler
 
 TEAM, SPACE = "9001", "901"
 COMMENTS = 25
+BASE, TABLE = "appZoo", "tblTasks"
 
 
 class ClickUp(DescribedService):
@@ -30,7 +31,6 @@ class ClickUp(DescribedService):
     connector, config_url = "CLICKUP", f"https://app.clickup.com/{TEAM}/v/o/s/{SPACE}"
     prefix = "/api"
     serves_files = True
-    parent_requests = 0
 
     def __init__(self) -> None:
         super().__init__()
@@ -146,8 +146,103 @@ class ClickUpWorkspace(ClickUp):
     config_url = f"https://app.clickup.com/{TEAM}/v/li/12"
 
 
+class Airtable(DescribedService):
+    """https://airtable.com/developers/web/api/list-records (at most 100; offset, cellFormat, recordMetadata)
+    https://airtable.com/developers/web/api/list-comments (the newest first)
+    https://airtable.com/developers/web/api/list-bases https://airtable.com/developers/web/api/get-base-schema
+
+    `about`: cells of records by key, texts, files or linked records; `comments`: of records, the newest first; `tables`: names by id;
+    `tables_of`: tables of records. Addresses of files differ in each answer.
+    """
+
+    connector, config_url = "AIRTABLE", f"https://airtable.com/{BASE}"
+    prefix = "/v0"
+    serves_files = True
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.about: dict[str, dict[str, Any]] = {}
+        self.comments: dict[str, list[dict[str, Any]]] = {}
+        self.tables = {TABLE: "Tasks"}
+        self.tables_of: dict[str, str] = {}
+        self._answers = 0
+
+    def make_key(self, number: int) -> str:
+        return f"rec{number}"
+
+    def locate(self, key: str) -> str:
+        return f"https://airtable.com/{BASE}/{self.tables_of.get(key, TABLE)}/{key}"
+
+    def is_open(self, path: str) -> bool:
+        return path in self.downloads
+
+    def answer(self, handler: Handler, method: str, path: str, query: dict[str, str], body: bytes) -> None:
+        if path in self.downloads:
+            return handler.reply(200, self.downloads[path], {"Content-Type": "text/plain"})
+        parts = path.removeprefix("/v0/").split("/")
+        if parts[0] == "meta":
+            schema = [{"id": "fld2", "name": "Text"}, {"id": "fld1", "name": "Name"}]
+            tables = [
+                {"id": key, "name": name, "primaryFieldId": "fld1", "fields": schema}
+                for key, name in self.tables.items()
+            ]
+            assert parts[1:] in (["bases"], ["bases", BASE, "tables"])
+            listed = {"tables": tables} if parts[2:] else {"bases": [{"id": BASE, "name": "Zoo"}]}
+            return handler.reply(200, listed)
+        base, table, *rest = parts
+        if base != BASE or table not in self.tables:
+            return handler.reply(404, {"error": "NOT_FOUND"})
+        if rest:
+            shown = self.comments.get(rest[0], [])
+            return self._page(handler, query, "comments", shown)
+        return self._page(handler, query, "records", [self._describe(key, query) for key in self._find(table, query)])
+
+    def _page(self, handler: Handler, query: dict[str, str], name: str, entries: list[Any]) -> None:
+        part, following = self.cut(entries, int(query.get("offset", 0)), int(query.get("pageSize", 100)))
+        return handler.reply(200, {name: part} | ({} if following is None else {"offset": str(following)}))
+
+    def _find(self, table: str, query: dict[str, str]) -> list[str]:
+        keys = [key for key in self.items if self.tables_of.get(key, TABLE) == table]
+        formula = query.get("filterByFormula", "")
+        if by_id := re.fullmatch(r'RECORD_ID\(\)="(\w+)"', formula):
+            return [key for key in keys if key == by_id[1]]
+        since = re.fullmatch(r'LAST_MODIFIED_TIME\(\)>=DATETIME_PARSE\("(\S+)"\)', formula)
+        assert since or not formula
+        return [key for key in keys if not since or self.items[key].updated >= datetime.fromisoformat(since[1])]
+
+    def _describe(self, key: str, query: dict[str, str]) -> dict[str, Any]:
+        item, is_text = self.items[key], query.get("cellFormat") == "string"
+        assert not is_text or (query["timeZone"], query["userLocale"]) == ("UTC", "en-gb")
+        self._answers += 1
+        cells = {"Text": item.text, "Name": item.title, **self.about.get(key, {})}
+        files = f"https://v5.airtableusercontent.com/v3/{self._answers}"
+        for name, value in cells.items():
+            if isinstance(value, list) and is_text:
+                names = (
+                    f"{part['filename']} ({files}/{part['id']})" if "filename" in part else part["name"]
+                    for part in value
+                )
+                cells[name] = ", ".join(names)
+            elif isinstance(value, list):
+                cells[name] = [part if "filename" in part else part["id"] for part in value]
+        record = {"id": key, "createdTime": item.created.isoformat(), "fields": cells}
+        count = {"commentCount": len(self.comments.get(key, []))} if query.get("recordMetadata[]") else {}
+        return record | count
+
+
+class AirtableAccount(Airtable):
+    """https://airtable.com/developers/web/api/list-bases"""
+
+    config_url = "https://airtable.com/workspaces/wspZoo"
+
+
 def _milliseconds(moment: datetime) -> int:
     return int(moment.timestamp() * 1000)
 
 
-SERVICES = {"CLICKUP": ClickUp, "CLICKUP_WORKSPACE": ClickUpWorkspace}
+SERVICES = {
+    "CLICKUP": ClickUp,
+    "CLICKUP_WORKSPACE": ClickUpWorkspace,
+    "AIRTABLE": Airtable,
+    "AIRTABLE_ACCOUNT": AirtableAccount,
+}

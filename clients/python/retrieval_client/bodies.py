@@ -95,6 +95,7 @@ class CreateConnection(TypedDict):
     namespaceId: str
     name: str
     connector: Literal[
+        "AIRTABLE",
         "ASANA",
         "BOX",
         "CLICKUP",
@@ -1089,6 +1090,7 @@ class SourceIngestion(TypedDict):
     config: SourceConfig
     chunkConfig: NotRequired[ChunkConfig | None]
     source: Literal[
+        "AIRTABLE",
         "ASANA",
         "CLICKUP",
         "CONFLUENCE",

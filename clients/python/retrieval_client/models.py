@@ -303,6 +303,7 @@ class Connection(Record):
     id: str
     name: str
     connector: Literal[
+        "AIRTABLE",
         "ASANA",
         "BOX",
         "CLICKUP",
@@ -736,6 +737,7 @@ class Document(Record):
     external_id: str
     name: str
     document_type: Literal[
+        "AIRTABLE_DOCUMENT",
         "ASANA_DOCUMENT",
         "BOX_DOCUMENT",
         "CLICKUP_DOCUMENT",
@@ -770,6 +772,7 @@ class Document(Record):
     ]
     metadata: dict[str, Any]
     ingestion_source: Literal[
+        "AIRTABLE",
         "ASANA",
         "BOX",
         "CLICKUP",

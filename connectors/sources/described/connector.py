@@ -131,7 +131,7 @@ class Described:
 
     def fetch(self, tokens: TokenSource, item: SourceItem, to: Path) -> RawContent | None:
         site, stream, values = self._find(tokens, item.external_id)
-        content = stream.content
+        content, values = stream.content, self._add_parent(tokens, site, stream, values)
         headers = {"Accept": content.accept} if content.accept else {}
         url = site.base + fill_address(content.get, values)
         answer = self.service.get(tokens, url, passing=self.about.missing, headers=headers, is_file=content.file)
@@ -147,6 +147,15 @@ class Described:
             media_type = PACKED_TYPE
         to.write_bytes(data)
         return RawContent(to, item.name, media_type, len(data))
+
+    def _add_parent(self, tokens: TokenSource, site: Site, stream: Stream, values: dict[str, str]) -> Mapping[str, str]:
+        """Return the values of an item with the fields of its parent that the text names."""
+        parents = self.about.parents.get(stream.parents)
+        named = [name for name in (parents.fields if parents else ()) if f"item.{name}" in stream.content.text]
+        if not named or values.keys() >= set(named):
+            return values
+        target = self._list(tokens, site).find_list(stream, values)
+        return {**values, **(target.values if target else {})}
 
     def is_deleted(self, tokens: TokenSource, external_id: str) -> bool:
         try:

@@ -190,7 +190,7 @@ class ContentReader:
 
 def _find_listed(comments: Comments, entry: Any) -> list[Any] | None:
     """Return the comments of an item; None for comments to request."""
-    count = read_field(entry, comments.count) if comments.count else None
+    count = read_value(entry, comments.count) if comments.count else None
     if comments.count and not count:
         return []
     listed = read_field(entry, comments.listed) if comments.listed else None

@@ -14,7 +14,19 @@ from connectors.sources.described.description import Description
 
 _PATTERNS: Final = {"keep", "when", "active", "patterns"}
 """Fields with patterns, or with mappings to patterns."""
-_EXPRESSIONS: Final = {"fields", "properties", "reread_by", "by", "created", "parent", "time", "item_name", "version"}
+_EXPRESSIONS: Final = {
+    "fields",
+    "properties",
+    "reread_by",
+    "by",
+    "created",
+    "parent",
+    "time",
+    "item_name",
+    "version",
+    "count",
+    "each",
+}
 """Fields with expressions, or with mappings to expressions, where a `|` distinguishes them from names."""
 
 

@@ -119,8 +119,8 @@ def test_an_item_without_an_id_is_reported_and_the_others_are_listed(account):
             account.config["url"],
             account.settings,
         )
-        name = re.split(r"[?\n]", stream.list)[0].rpartition("/")[2]
-        is_list = f"{account.base}{path}".startswith(site.base) and path.endswith(name)
+        name = re.sub(r"\{[^}]*\}", "[^/]+", re.split(r"[?\n]", stream.list)[0].rpartition("/")[2])
+        is_list = f"{account.base}{path}".startswith(site.base) and re.search(f"{name}$", path)
         return answer(Rewriter(handler, stream.items, field) if is_list else handler, method, path, query, body)
 
     account.answer = rewrite

@@ -146,6 +146,7 @@ def test_a_deleted_item_makes_the_next_listing_a_whole_one(account):
 
 # Stand-ins of a whole account, where the stand-in of the service's name is a part of one.
 WHOLE_ACCOUNTS = {
+    "AIRTABLE": "AIRTABLE_ACCOUNT",
     "ASANA": "ASANA_WORKSPACE",
     "CLICKUP": "CLICKUP_WORKSPACE",
     "CONFLUENCE": "CONFLUENCE_SITE",

@@ -643,6 +643,7 @@ class AsyncOperations:
         page_size: int | None = None,
         namespace_id: str,
         connector: Literal[
+            "AIRTABLE",
             "ASANA",
             "BOX",
             "CLICKUP",

@@ -617,6 +617,7 @@ class Operations:
         page_size: int | None = None,
         namespace_id: str,
         connector: Literal[
+            "AIRTABLE",
             "ASANA",
             "BOX",
             "CLICKUP",
