@@ -151,8 +151,8 @@ class Airtable(DescribedService):
     https://airtable.com/developers/web/api/list-comments (the newest first)
     https://airtable.com/developers/web/api/list-bases https://airtable.com/developers/web/api/get-base-schema
 
-    `about`: cells of records by key, texts, files or linked records; `comments`: of records, the newest first; `tables`: names by id;
-    `tables_of`: tables of records. Addresses of files differ in each answer.
+    `about`: cells of records by key, texts, files or linked records; `comments`: of records, the newest first;
+    `tables`: names by id; `tables_of`: tables of records. Addresses of files differ in each answer.
     """
 
     connector, config_url = "AIRTABLE", f"https://airtable.com/{BASE}"
