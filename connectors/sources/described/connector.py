@@ -148,7 +148,7 @@ class Described:
         to.write_bytes(data)
         return RawContent(to, item.name, media_type, len(data))
 
-    def _add_parent(self, tokens: TokenSource, site: Site, stream: Stream, values: dict[str, str]) -> Mapping[str, str]:
+    def _add_parent(self, tokens: TokenSource, site: Site, stream: Stream, values: dict[str, str]) -> dict[str, str]:
         """Return the values of an item with the fields of its parent that the text names."""
         parents = self.about.parents.get(stream.parents)
         named = [name for name in (parents.fields if parents else ()) if f"item.{name}" in stream.content.text]
