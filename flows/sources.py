@@ -245,3 +245,10 @@ async def ingest_clickup(parameters: Connection) -> State[None]:
 async def ingest_airtable(parameters: Connection) -> State[None]:
     """Ingest records of Airtable bases."""
     return await run_source("AIRTABLE", parameters)
+
+
+@flow(name="ingest-azure-devops", persist_result=False)
+@flat_parameters
+async def ingest_azure_devops(parameters: Connection) -> State[None]:
+    """Ingest work items and wiki pages of an Azure DevOps organization."""
+    return await run_source("AZURE_DEVOPS", parameters)

@@ -28,6 +28,7 @@ DESCRIBED_SOURCES = (
     "MONDAY",
     "CLICKUP",
     "AIRTABLE",
+    "AZURE_DEVOPS",
 )
 
 # Connections with address and credentials in the request, without an app.

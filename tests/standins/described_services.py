@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlencode
 
 from tests.standins import (
+    azure_devops,
     confluence,
     jira,
     services_boards,
@@ -459,6 +460,7 @@ SERVICES = {
     "SLACK_CLIENT": slack.SlackClient,
     "TEAMS": services_mail.Teams,
     "TEAMS_ORGANIZATION": services_mail.TeamsOfOrganization,
+    **azure_devops.SERVICES,
     **services_boards.SERVICES,
     **services_business.SERVICES,
     **services_crm.SERVICES,

@@ -97,6 +97,7 @@ class CreateConnection(TypedDict):
     connector: Literal[
         "AIRTABLE",
         "ASANA",
+        "AZURE_DEVOPS",
         "BOX",
         "CLICKUP",
         "CONFLUENCE",
@@ -1092,6 +1093,7 @@ class SourceIngestion(TypedDict):
     source: Literal[
         "AIRTABLE",
         "ASANA",
+        "AZURE_DEVOPS",
         "CLICKUP",
         "CONFLUENCE",
         "CUSTOM",

@@ -305,6 +305,7 @@ class Connection(Record):
     connector: Literal[
         "AIRTABLE",
         "ASANA",
+        "AZURE_DEVOPS",
         "BOX",
         "CLICKUP",
         "CONFLUENCE",
@@ -739,6 +740,7 @@ class Document(Record):
     document_type: Literal[
         "AIRTABLE_DOCUMENT",
         "ASANA_DOCUMENT",
+        "AZURE_DEVOPS_DOCUMENT",
         "BOX_DOCUMENT",
         "CLICKUP_DOCUMENT",
         "CONFLUENCE_DOCUMENT",
@@ -774,6 +776,7 @@ class Document(Record):
     ingestion_source: Literal[
         "AIRTABLE",
         "ASANA",
+        "AZURE_DEVOPS",
         "BOX",
         "CLICKUP",
         "CONFLUENCE",

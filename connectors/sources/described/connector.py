@@ -191,7 +191,7 @@ class Described:
             return int(number) < len(entries) and is_kept(entries[int(number)], keep, values)
         fields = self.service.read_json(answer) if keep else {}
         is_item = is_kept(fields, keep, values)
-        if not is_item and not all(has_field(fields, name) for name in keep):
+        if not is_item and not all("|" in name or has_field(fields, name) for name in keep):
             raise self.service.unreadable()
         return is_item
 

@@ -63,7 +63,7 @@ def has_field(item: Any, name: str) -> bool:
 def is_kept(item: Any, keep: Mapping[str, str], location: Mapping[str, str]) -> bool:
     """Tell if the fields of an item match their patterns, in which names of the location are filled in."""
     names = {name: re.escape(value) for name, value in location.items()}
-    return all(re.fullmatch(fill_known(text, names), str(read_field(item, name))) for name, text in keep.items())
+    return all(re.fullmatch(fill_known(text, names), str(read_value(item, name))) for name, text in keep.items())
 
 
 def fill_known(template: str, values: Mapping[str, str]) -> str:

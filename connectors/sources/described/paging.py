@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from connectors.sources.described.fields import read_field
+from connectors.sources.described.fields import read_field, read_value
 from connectors.sources.described.permission_layers import Paging
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ def next_address(
     if paging.link or paging.last:
         return _read_link(answer) if paging.link else _follow_last(paging, answer, entries)
     document, url = read(answer), answer.url
-    is_last = bool(paging.continues) and not read_field(document, paging.continues)
+    is_last = bool(paging.continues) and not read_value(document, paging.continues)
     if paging.address and not is_last:
         address = str(read_field(document, paging.address))
         if not paging.parameter:

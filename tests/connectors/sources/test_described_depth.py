@@ -148,6 +148,7 @@ def test_a_deleted_item_makes_the_next_listing_a_whole_one(account):
 WHOLE_ACCOUNTS = {
     "AIRTABLE": "AIRTABLE_ACCOUNT",
     "ASANA": "ASANA_WORKSPACE",
+    "AZURE_DEVOPS": "AZURE_DEVOPS_ORGANIZATION",
     "CLICKUP": "CLICKUP_WORKSPACE",
     "CONFLUENCE": "CONFLUENCE_SITE",
     "JIRA": "JIRA_SITE",

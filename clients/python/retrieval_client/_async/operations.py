@@ -645,6 +645,7 @@ class AsyncOperations:
         connector: Literal[
             "AIRTABLE",
             "ASANA",
+            "AZURE_DEVOPS",
             "BOX",
             "CLICKUP",
             "CONFLUENCE",

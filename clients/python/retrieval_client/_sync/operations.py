@@ -619,6 +619,7 @@ class Operations:
         connector: Literal[
             "AIRTABLE",
             "ASANA",
+            "AZURE_DEVOPS",
             "BOX",
             "CLICKUP",
             "CONFLUENCE",
