@@ -151,8 +151,8 @@ class Described:
     def _add_parent(self, tokens: TokenSource, site: Site, stream: Stream, values: dict[str, str]) -> dict[str, str]:
         """Return the values of an item with the fields of its parent that the text names."""
         parents = self.about.parents.get(stream.parents)
-        named = [name for name in (parents.fields if parents else ()) if f"item.{name}" in stream.content.text]
-        if not named or values.keys() >= set(named):
+        parent_fields = {name for name in (parents.fields if parents else ()) if f"item.{name}" in stream.content.text}
+        if values.keys() >= parent_fields:
             return values
         target = self._list(tokens, site).find_list(stream, values)
         return {**values, **(target.values if target else {})}
