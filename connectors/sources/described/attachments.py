@@ -39,8 +39,8 @@ class Attachment:
 def find_attachments(content: Content, entry: Any, values: Mapping[str, str], base: str) -> Iterator[Attachment]:
     """Yield the files of an item or comment; `base`: address of the API."""
     for about in content.attachments:
-        listed = read_value(entry, about.each)
-        for file in listed if isinstance(listed, list) else ():
+        files = read_value(entry, about.each)
+        for file in files if isinstance(files, list) else ():
             if isinstance(file, Mapping) and is_kept(file, about.keep, values):
                 yield _make_attachment(about, file, values, base)
 

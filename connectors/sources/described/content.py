@@ -149,9 +149,9 @@ class ContentReader:
         self, comments: Comments, values: Mapping[str, str], entry: Any, answer: httpx.Response | None
     ) -> Iterable[dict[str, Any]]:
         """Return the comments in the order of the text."""
-        listed = self._comments(comments, values, entry, answer)
+        entries = self._comments(comments, values, entry, answer)
         order = comments.order
-        return sorted(listed, key=lambda comment: str(read_field(comment, order))) if order else listed
+        return sorted(entries, key=lambda comment: str(read_field(comment, order))) if order else entries
 
     def _comments(
         self, comments: Comments, values: Mapping[str, str], entry: Any, answer: httpx.Response | None

@@ -126,9 +126,9 @@ class Service:
                     if is_file and answer.has_redirect_location:
                         return self._download(str(answer.url.join(answer.headers["location"])))
             except responses.AnswerTooLarge as error:
-                most = f"{responses.MAX_BODY_BYTES / 2**20:,.1f} MiB".replace(".0 ", " ")
+                limit = f"{responses.MAX_BODY_BYTES / 2**20:,.1f} MiB".replace(".0 ", " ")
                 raise Skippable(
-                    f"{self.about.title}'s answer is larger than {most}, the most that is read at once: split it at the"
+                    f"{self.about.title}'s answer is larger than {limit}, the most that is read at once: split it at the"
                     " service, or exclude it."
                 ) from error
             self._check(answer, codes)
