@@ -128,8 +128,8 @@ class Service:
             except responses.AnswerTooLarge as error:
                 limit = f"{responses.MAX_BODY_BYTES / 2**20:,.1f} MiB".replace(".0 ", " ")
                 raise Skippable(
-                    f"{self.about.title}'s answer is larger than {limit}, the most that is read at once: split it at the"
-                    " service, or exclude it."
+                    f"{self.about.title}'s answer is larger than {limit}, the most that is read at once: split it at"
+                    " the service, or exclude it."
                 ) from error
             self._check(answer, codes)
             return self._read_error(answer) if self.about.errors and not is_file else answer
