@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -82,13 +83,17 @@ def test_openvino_sends_no_telemetry() -> None:
     assert done.stdout.strip() == ""
 
 
-def test_the_static_vectors_are_those_of_the_package() -> None:
+def test_the_static_vectors_are_those_of_the_package(tmp_path: Path) -> None:
+    # The package reads its tokenizer only from its cache.
     code = (
-        "import json, sys, wordllama; from pathlib import Path\n"
-        "m = wordllama.WordLlama.load(cache_dir=Path(wordllama.__file__).parent, disable_download=True)\n"
+        "import json, pathlib, shutil, wordllama\n"
+        "package = pathlib.Path(wordllama.__file__).parent\n"
+        "shutil.copytree(package / 'tokenizers', pathlib.Path.home() / '.cache/wordllama/tokenizers')\n"
+        "m = wordllama.WordLlama.load(disable_download=True)\n"
         "print(json.dumps(m.embed(['A wing in a slipstream', 'rain'], norm=True).tolist()))"
     )
-    done = subprocess.run([sys.executable, "-c", code], timeout=120, capture_output=True, check=True)
+    environment = os.environ | {"HOME": str(tmp_path)}
+    done = subprocess.run([sys.executable, "-c", code], env=environment, timeout=120, capture_output=True, check=True)
     expected = np.array(json.loads(done.stdout))
     assert np.allclose(local.WordLlama().embed(["A wing in a slipstream", "rain"], "document"), expected, atol=1e-4)
 
