@@ -86,6 +86,13 @@ async def ingest_box(parameters: Connection) -> State[None]:
     return await run_source("BOX", parameters)
 
 
+@flow(name="ingest-outlook-mail", persist_result=False)
+@flat_parameters
+async def ingest_outlook_mail(parameters: Connection) -> State[None]:
+    """Ingest threads of mails of an Outlook mailbox."""
+    return await run_source("OUTLOOK_MAIL", parameters)
+
+
 @flow(name="ingest-objects", persist_result=False)
 @flat_parameters
 async def ingest_objects(parameters: Connection) -> State[None]:

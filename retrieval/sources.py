@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 # Content services with a connection; each is a package in `connectors/sources`.
-CONTENT_SERVICES = ("NOTION", "GOOGLE_DRIVE", "DROPBOX", "ONEDRIVE", "SHAREPOINT", "BOX")
+CONTENT_SERVICES = ("NOTION", "GOOGLE_DRIVE", "DROPBOX", "ONEDRIVE", "SHAREPOINT", "BOX", "OUTLOOK_MAIL")
 
 # Services defined in YAML in `connectors/sources/described`.
 DESCRIBED_SOURCES = (

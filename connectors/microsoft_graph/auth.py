@@ -35,7 +35,7 @@ _CHECKED_STATE: Final = "checked before"
 def make_oauth(
     connector: str, title: str, app: Mapping[str, Any], settings: Settings, *, scope: str, more: str, tenant: str
 ) -> OAuth:
-    """Build the flow of a namespace's app; `more` is a scope that includes `scope`."""
+    """Build the flow of a namespace's app. `scope`: scopes, the first of which is checked; `more` includes that one."""
     # `tenant` is "common" or "organizations". An app of one tenant works only at the addresses of this tenant.
     tenant_id = app.get("tenantId") or tenant
     authority = f"{LOGIN_URL}/{tenant_id}"
@@ -46,7 +46,7 @@ def make_oauth(
         extra={"scope": " ".join((scope, *IDENTITY_SCOPES)), "prompt": "select_account"},
         account=ACCOUNT_FIELD,
         nonce=True,
-        rights={scope: (more,)},
+        rights={scope.split(maxsplit=1)[0]: (more,)},
     )
     flow = oauth.make_oauth(connector, service, app, settings, send_token_request)
     if "tenantId" not in app:
@@ -105,7 +105,8 @@ def _request_token(flow: OAuth, content: Mapping[str, str]) -> dict[str, Any]:
     scopes = flow.service.extra["scope"].split()
     app = make_msal_app(flow, flow.client_secret)
     if content["grant_type"] == "refresh_token":
-        token = app.acquire_token_by_refresh_token(content["refresh_token"], [scopes[0]])
+        own_scopes = [scope for scope in scopes if scope not in IDENTITY_SCOPES]
+        token = app.acquire_token_by_refresh_token(content["refresh_token"], own_scopes)
     else:
         answer = {"code": content["code"], "state": _CHECKED_STATE}
         token = app.acquire_token_by_auth_code_flow(_flow_state(content, scopes), answer)

@@ -58,15 +58,16 @@ class GraphResponse:
 
 
 class Graph:
-    """Client of Graph for a connector; `title` appears in messages. Thread-safe."""
+    """Client of Graph for a connector; `title` appears in messages, `prefer` is a header. Thread-safe."""
 
-    def __init__(self, connector: str, title: str, settings: Settings) -> None:
+    def __init__(self, connector: str, title: str, settings: Settings, *, prefer: str = "") -> None:
         endpoint = settings.endpoints.get(connector)
         self.title = title
         self._policy = ServicePolicy(title, **REQUEST_RATE)
         self.base = sessions.base_url(endpoint, BASE_URL)
         self._name, self._endpoint = connector, endpoint
         self._max_file_bytes = settings.max_file_bytes
+        self.preferences = {"Prefer": prefer} if prefer else {}
 
     def get(self, tokens: TokenSource, path: str) -> GraphResponse:
         """Request a path below the base address. Retryable or Fatal without an answer."""
@@ -86,7 +87,7 @@ class Graph:
         return link[len(self.base) :]
 
     def send(self, token: str, path: str) -> GraphResponse:
-        with self._stream(self.base + path, _bearer(token)) as answer:
+        with self._stream(self.base + path, {**_bearer(token), **self.preferences}) as answer:
             _check_status(self.title, answer)
             body = _read_object(self.title, answer)
             if answer.status_code != 200 and not 400 <= answer.status_code < 500:
@@ -169,7 +170,8 @@ class Session:
         # A signed address of the content saves a request.
         if signed_url:
             return self.graph.download(self.graph.check_signed_url(signed_url), {}, target, size)
-        return self.graph.download(self.graph.base + path, _bearer(self.token), target, size)
+        headers = {**_bearer(self.token), **self.graph.preferences}
+        return self.graph.download(self.graph.base + path, headers, target, size)
 
 
 def refusal(status: int, message: str) -> Skippable:

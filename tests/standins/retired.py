@@ -28,6 +28,7 @@ ITEMS: dict[str, tuple[str, int, Any]] = {
     "GOOGLE_DRIVE": (r"GET /drive/v3/files/[^/]+", 404, _GOOGLE),
     "NOTION": (r"GET /v1/(pages|blocks)/[^/]+", 404, _NOTION),
     "ONEDRIVE": (r"GET /v1\.0/me/drive/items/[^/]+(/content)?", 404, _GRAPH),
+    "OUTLOOK_MAIL": (r"GET /v1\.0/me/messages", 404, _GRAPH),
     "SHAREPOINT": (r"GET /v1\.0/drives/[^/]+/items/[^/]+(/content)?", 404, _GRAPH),
 }
 """By connector: requests for one item, and the status and body for a missing item."""
@@ -37,6 +38,7 @@ PERMISSIONS: dict[str, tuple[str, int, Any]] = {
     "GOOGLE_DRIVE": (r"GET /drive/v3/files/[^/]+/permissions", 404, _GOOGLE),
     "NOTION": (r"GET /v1/users", 404, _NOTION),
     "ONEDRIVE": (r"GET /v1\.0/me/drive/items/[^/]+/permissions", 404, _GRAPH),
+    "OUTLOOK_MAIL": (r"GET /v1\.0/me", 404, _GRAPH),
     "SHAREPOINT": (r"GET /v1\.0/drives/[^/]+/items/[^/]+/permissions", 404, _GRAPH),
 }
 """By connector: requests for the permissions of an item or of the workspace."""

@@ -117,6 +117,7 @@ class CreateConnection(TypedDict):
         "NOTION",
         "OBJECTS",
         "ONEDRIVE",
+        "OUTLOOK_MAIL",
         "SALESFORCE",
         "SERVICENOW",
         "SHAREPOINT",
@@ -190,6 +191,7 @@ class CreateNamespace(TypedDict):
     onedriveConfig: NotRequired[MicrosoftApp | None]
     sharepointConfig: NotRequired[MicrosoftApp | None]
     boxConfig: NotRequired[ConnectorApp | None]
+    outlookMailConfig: NotRequired[MicrosoftApp | None]
 
 
 class CreateSchedule(TypedDict):
@@ -320,6 +322,7 @@ class DraftConfigs(TypedDict):
     onedriveConfig: NotRequired[MicrosoftApp | None]
     sharepointConfig: NotRequired[MicrosoftApp | None]
     boxConfig: NotRequired[ConnectorApp | None]
+    outlookMailConfig: NotRequired[MicrosoftApp | None]
     namespaceId: NotRequired[str]
 
 
@@ -583,6 +586,14 @@ class IngestOnedrive(TypedDict):
     ingestConfig: OnedriveIngestion
 
 
+class IngestOutlookMail(TypedDict):
+    """A mailbox of Outlook to ingest into a namespace."""
+
+    namespaceId: str
+    dryRun: NotRequired[bool | None]
+    ingestConfig: OutlookMailIngestion
+
+
 class IngestSharepoint(TypedDict):
     """Document libraries of SharePoint to ingest into a namespace."""
 
@@ -702,7 +713,7 @@ MetadataOperators = TypedDict(
 
 
 class MicrosoftApp(TypedDict):
-    """The app of OneDrive or SharePoint that users authorize."""
+    """The app of OneDrive, SharePoint or Outlook mail that users authorize."""
 
     clientId: str
     clientSecret: str
@@ -773,6 +784,27 @@ class OpenAIModel(TypedDict):
     apiKey: str
     queryPrefix: NotRequired[str]
     passagePrefix: NotRequired[str]
+
+
+class OutlookMailConfig(TypedDict):
+    """All folders but drafts, junk and deleted mails, or what `include` and `exclude` leave of them."""
+
+    connectionId: str
+    metadata: NotRequired[dict[str, Any] | None]
+    chunkConfig: NotRequired[ChunkConfig | None]
+    access: NotRequired[Access | None]
+    include: NotRequired[list[Part] | None]
+    exclude: NotRequired[list[Part] | None]
+    pick: NotRequired[bool | None]
+    fullListing: NotRequired[bool | None]
+
+
+class OutlookMailIngestion(TypedDict):
+    """Threads of mails of an Outlook mailbox."""
+
+    config: OutlookMailConfig
+    chunkConfig: NotRequired[ChunkConfig | None]
+    source: Literal["OUTLOOK_MAIL"]
 
 
 class Pagination(TypedDict):
@@ -1197,6 +1229,7 @@ class UpdateNamespace(TypedDict):
     onedriveConfig: NotRequired[MicrosoftApp | None]
     sharepointConfig: NotRequired[MicrosoftApp | None]
     boxConfig: NotRequired[ConnectorApp | None]
+    outlookMailConfig: NotRequired[MicrosoftApp | None]
     reembed: NotRequired[bool]
     gate: NotRequired[Gate]
 

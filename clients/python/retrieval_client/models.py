@@ -325,6 +325,7 @@ class Connection(Record):
         "NOTION",
         "OBJECTS",
         "ONEDRIVE",
+        "OUTLOOK_MAIL",
         "SALESFORCE",
         "SERVICENOW",
         "SHAREPOINT",
@@ -761,6 +762,7 @@ class Document(Record):
         "NOTION_DOCUMENT",
         "OBJECTS_DOCUMENT",
         "ONEDRIVE_DOCUMENT",
+        "OUTLOOK_MAIL_DOCUMENT",
         "SALESFORCE_DOCUMENT",
         "SERVICENOW_DOCUMENT",
         "SHAREPOINT_DOCUMENT",
@@ -797,6 +799,7 @@ class Document(Record):
         "NOTION",
         "OBJECTS",
         "ONEDRIVE",
+        "OUTLOOK_MAIL",
         "SALESFORCE",
         "SERVICENOW",
         "SHAREPOINT",
@@ -1958,6 +1961,7 @@ class Namespace(Record):
     onedrive_config: ConnectorAppView | None
     sharepoint_config: ConnectorAppView | None
     box_config: ConnectorAppView | None
+    outlook_mail_config: ConnectorAppView | None
     created_at: Timestamp | None
     updated_at: Timestamp | None
     document_count: int | None
@@ -1985,6 +1989,7 @@ class Namespace(Record):
             "notionConfig",
             "onedriveConfig",
             "organization",
+            "outlookMailConfig",
             "parserConfig",
             "rerankConfig",
             "searchCount",
@@ -2009,6 +2014,7 @@ class Namespace(Record):
         "onedriveConfig": "ConnectorAppView",
         "sharepointConfig": "ConnectorAppView",
         "boxConfig": "ConnectorAppView",
+        "outlookMailConfig": "ConnectorAppView",
         "createdAt": "Timestamp",
         "updatedAt": "Timestamp",
         "lastDocumentChange": "Timestamp",

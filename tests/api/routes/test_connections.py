@@ -25,8 +25,9 @@ APPS = {
     "onedriveConfig": APP,
     "sharepointConfig": APP,
     "boxConfig": APP,
+    "outlookMailConfig": APP,
 }
-NAMES = ("NOTION", "GOOGLE_DRIVE", "DROPBOX", "ONEDRIVE", "SHAREPOINT", "BOX")
+NAMES = ("NOTION", "GOOGLE_DRIVE", "DROPBOX", "ONEDRIVE", "SHAREPOINT", "BOX", "OUTLOOK_MAIL")
 CLIENT_URL = "https://app.example.com/done?tab=2"
 
 
@@ -51,7 +52,7 @@ def base(api_settings, api_database, ring, endpoint):
     endpoints = {
         name: OAuthEndpoints(
             token=f"{endpoint.base}/{name}/token",
-            revoke=None if name in {"ONEDRIVE", "SHAREPOINT"} else f"{endpoint.base}/{name}/revoke",
+            revoke=None if name in {"ONEDRIVE", "OUTLOOK_MAIL", "SHAREPOINT"} else f"{endpoint.base}/{name}/revoke",
         )
         for name in NAMES
     }

@@ -14,12 +14,13 @@ SOURCES = {
     "onedrive": "ONEDRIVE",
     "sharepoint": "SHAREPOINT",
     "box": "BOX",
+    "outlook-mail": "OUTLOOK_MAIL",
 }
 
 
 @pytest.fixture
 def space(org):
-    apps = ("notionConfig", "dropboxConfig", "onedriveConfig", "sharepointConfig", "boxConfig")
+    apps = ("notionConfig", "dropboxConfig", "onedriveConfig", "sharepointConfig", "boxConfig", "outlookMailConfig")
     return org.namespace(googleDriveConfig={**APP, "apiKey": "canary-api-key"}, **dict.fromkeys(apps, APP))
 
 

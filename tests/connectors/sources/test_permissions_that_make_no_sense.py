@@ -84,6 +84,8 @@ def sharing(name) -> Iterator[Vendor]:
         file_id = account.put("plans/plan.txt", "text")
         if name == "NOTION":
             account.people = [ADA, BOB]
+        elif name == "OUTLOOK_MAIL":
+            account.owner = {"mail": ADA, "userPrincipalName": BOB}
         else:
             account.grant(file_id, BOB, groups=[STAFF])
             account.grant(account.folder("plans"), CYD)

@@ -39,8 +39,9 @@ def files(account):
 
 
 def at(account, path):
-    """Path in this service's spelling; SharePoint prefixes the library's address."""
-    return {"path": f"{HOME}/{path}" if account.connector == "SHAREPOINT" else path}
+    """Path in this service's spelling; SharePoint prefixes the library's address, Outlook the inbox."""
+    top = {"SHAREPOINT": f"{HOME}/", "OUTLOOK_MAIL": "Posteingang/"}.get(account.connector, "")
+    return {"path": top + path}
 
 
 def folder(account, path):
@@ -58,6 +59,8 @@ def fetched(account):
         return {argument["path"] for name, argument in account.arguments if name in {"download", "export"}}
     if account.connector == "GOOGLE_DRIVE":
         return {query["fileId"] for _, query in account.calls if query.get("alt") == "media"}
+    if account.connector == "OUTLOOK_MAIL":
+        return set(account.read)
     pattern = {
         "BOX": r"GET /2\.0/files/(\d+)/content",
         "NOTION": r"GET /v1/(?:pages|blocks)/([0-9a-f-]+)/(?:markdown|children)",

@@ -204,6 +204,15 @@ class AsyncOperations:
         )
         return models.IngestData(answer["data"])
 
+    async def ingest_outlook_mail(
+        self, body: bodies.IngestOutlookMail, *, idempotency_key: str | None = None
+    ) -> models.IngestData:
+        """Ingest from Outlook mail: `POST /v1/ingest/outlook-mail`."""
+        answer = await self._transport.json(
+            "POST", "/v1/ingest/outlook-mail", body=body, repeatable=False, keyed=True, idempotency_key=idempotency_key
+        )
+        return models.IngestData(answer["data"])
+
     async def ingest_source(
         self, body: bodies.IngestSource, *, idempotency_key: str | None = None
     ) -> models.IngestData:
@@ -665,6 +674,7 @@ class AsyncOperations:
             "NOTION",
             "OBJECTS",
             "ONEDRIVE",
+            "OUTLOOK_MAIL",
             "SALESFORCE",
             "SERVICENOW",
             "SHAREPOINT",

@@ -190,6 +190,15 @@ class Operations:
         )
         return models.IngestData(answer["data"])
 
+    def ingest_outlook_mail(
+        self, body: bodies.IngestOutlookMail, *, idempotency_key: str | None = None
+    ) -> models.IngestData:
+        """Ingest from Outlook mail: `POST /v1/ingest/outlook-mail`."""
+        answer = self._transport.json(
+            "POST", "/v1/ingest/outlook-mail", body=body, repeatable=False, keyed=True, idempotency_key=idempotency_key
+        )
+        return models.IngestData(answer["data"])
+
     def ingest_source(self, body: bodies.IngestSource, *, idempotency_key: str | None = None) -> models.IngestData:
         """Ingest from a storage or service by its URL: `POST /v1/ingest/source`."""
         answer = self._transport.json(
@@ -639,6 +648,7 @@ class Operations:
             "NOTION",
             "OBJECTS",
             "ONEDRIVE",
+            "OUTLOOK_MAIL",
             "SALESFORCE",
             "SERVICENOW",
             "SHAREPOINT",
