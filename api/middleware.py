@@ -44,8 +44,9 @@ if TYPE_CHECKING:
 log = structlog.get_logger()
 
 _REQUEST_ID = re.compile(rb"[A-Za-z0-9._:-]{1,128}")
+_PUSH_PATH = "/v1/push/"
 # No API key: a state or a signature authorizes. Counted by address.
-_OPEN_PATHS = re.compile(rf"/v1/oauth/|{FILES_PATH}[^/]+/(?:{'|'.join(FileKind)})$")
+_OPEN_PATHS = re.compile(rf"/v1/oauth/|{_PUSH_PATH}|{FILES_PATH}[^/]+/(?:{'|'.join(FileKind)})$")
 # Paths outside /v1 that need a key.
 CLOSED_PATHS = frozenset({"/metrics", MCP_PATH})
 _PROBE_PATHS = frozenset({"/health", "/ready"})
@@ -147,12 +148,14 @@ class RequestMiddleware:
         milliseconds = round((time.perf_counter() - started) * 1000, 1)
         organization = context.caller.organization if context.caller else None
         is_probe = scope["path"] in _PROBE_PATHS
+        # The rest of a push address is known to its service only.
+        path = _PUSH_PATH if scope["path"].startswith(_PUSH_PATH) else scope["path"]
         if not is_probe:
             route = cast("dict[str, str]", scope).get("path_template")
             self.counts.count_request(route, scope["path"], context.status, context.code)
         if self._access_log is not None and context.status < 400 and not is_probe:
             self._access_log.add_request(
-                context.request_id, scope["method"], scope["path"], context.status, organization, milliseconds
+                context.request_id, scope["method"], path, context.status, organization, milliseconds
             )
             return
         if self._access_log is not None:
@@ -161,7 +164,7 @@ class RequestMiddleware:
         write_log(
             "request.answered",
             method=scope["method"],
-            path=scope["path"],
+            path=path,
             status=context.status,
             code=context.code,
             organization=organization,

@@ -75,6 +75,7 @@ _PATH_PARAMETERS: Mapping[str, str] = {
     "ingest_job_run_id": "The job run's id.",
     "document_id": "The document's id.",
     "connection_id": "The connection's id.",
+    "push_id": "The unguessable part of a push address.",
     "schedule_id": "The schedule's id.",
     "deletion_id": "The id of the deletion.",
     "group_id": "The group's name.",

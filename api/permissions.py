@@ -167,6 +167,8 @@ OPERATION_PERMISSIONS: Mapping[str, Permission] = {
     "GET /v1/connections/{connection_id}": Permission("connections:read"),
     "PATCH /v1/connections/{connection_id}": Permission("connections:write"),
     "POST /v1/connections/{connection_id}/browse": Permission("connections:read"),
+    "POST /v1/connections/{connection_id}/push": Permission("connections:write"),
+    "DELETE /v1/connections/{connection_id}/push": Permission("connections:write"),
     "POST /v1/connections/{connection_id}/revoke": Permission("connections:write"),
     "POST /v1/schedules": Permission("ingest:write"),
     "GET /v1/schedules": Permission("ingest:read"),

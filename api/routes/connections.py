@@ -11,6 +11,7 @@ import msgspec
 import structlog
 from litestar.di import NamedDependency
 from litestar.params import FromPath, JSONBody
+from msgspec import UNSET
 
 from api.openapi import CONNECTOR_EXAMPLE
 from api.operation import idempotent, operation
@@ -19,9 +20,10 @@ from api.services import Services
 from api.wire import connections as wire
 from api.wire.common import Identified
 from api.wire.health import ObservedHealth
+from api.wire.push import Push
 from api.wire.source_address import SourceAddress
 from connectors import registry
-from retrieval.connections import browsing, connections
+from retrieval.connections import browsing, connections, queries_push
 from retrieval.connections.browsing import SelectableEntry
 from retrieval.connections.connections import AuthorizationStart
 from retrieval.connections.tokens import ConnectionTokens
@@ -149,10 +151,12 @@ async def get_connection(
     newest = await browsing.read_newest_request(services.db, connection)
     chosen = wire.Chosen.from_newest(newest, shows_access="documents:read" in request.caller.scopes)
     health = await connections.read_health(services.db, [connection])
+    push = await queries_push.get_push(services.db, connection.id)
     data = wire.ConnectionData(
         wire.Connection.from_connection(connection, ObservedHealth.from_health(health[connection.id])),
         wire.ConnectionDocuments(count.own, count.shared),
         chosen,
+        UNSET if push is None else Push.from_row(push, services.settings.base_url),
     )
     return wire.ConnectionAnswer(message="Connection fetched successfully", data=data)
 

@@ -12,6 +12,7 @@ from api.wire.access import Access
 from api.wire.common import DataAnswer, Identified, Listing, NamespaceId, NextCursor, PartQuery, Timestamp
 from api.wire.documents import NamespaceReference
 from api.wire.health import ObservedHealth
+from api.wire.push import Push
 from api.wire.source_address import NewConfig
 from retrieval.connections import connections
 from retrieval.connections.browsing import NewestRequest, SelectableEntry
@@ -284,6 +285,7 @@ class ConnectionData(Struct):
             "the whole account without an access list."
         ),
     ] = UNSET
+    push: Annotated[Push | UnsetType, Meta(description="The push of the connection; absent if it is off.")] = UNSET
 
 
 class RevokedDocuments(Struct):

@@ -249,6 +249,12 @@ class FlowRun(Struct, rename="camel"):
     ]
 
 
+Trigger = Annotated[
+    Literal["PUSH"],
+    Meta(description="PUSH: a hint of the content service began the run; absent for requests and schedules."),
+]
+
+
 class JobRunData(Struct, rename="camel"):
     """A job run. It is COMPLETED once all its documents have ended, failed ones included; `outcome` is the result."""
 
@@ -274,6 +280,7 @@ class JobRunData(Struct, rename="camel"):
     notices: Annotated[list[RunNotice], Meta(description="Notices about the run, such as why it is empty.")]
     timings: Timings
     prefect_url: PrefectUrl
+    trigger: Trigger | UnsetType = UNSET
     flow_run: Annotated[
         FlowRun | UnsetType | None,
         Meta(
@@ -324,6 +331,7 @@ class JobRunData(Struct, rename="camel"):
             notices=RunNotice.all_of(run.notices),
             timings=dict(run.timings),
             prefect_url=prefect_url,
+            trigger="PUSH" if run.trigger else UNSET,
             flow_run=flow_run,
             dry_run=True if run.dry_run else UNSET,
             report=DryRunReport.from_progress(run.progress) if run.dry_run else UNSET,
@@ -351,6 +359,7 @@ class JobRunSummary(Struct, rename="camel", kw_only=True):
     notices: Annotated[list[RunNotice], Meta(description="Notices about the run, such as why it is empty.")]
     timings: Timings
     prefect_url: PrefectUrl
+    trigger: Trigger | UnsetType = UNSET
     dry_run: DryRunFlag | UnsetType = UNSET
     report: Annotated[
         DryRunReport | UnsetType | None, Meta(description="Effects of the ingestion; null until the dry run has ended.")
@@ -373,6 +382,7 @@ class JobRunSummary(Struct, rename="camel", kw_only=True):
             notices=RunNotice.all_of(run.notices),
             timings=dict(run.timings),
             prefect_url=prefect_url,
+            trigger="PUSH" if run.trigger else UNSET,
             dry_run=True if run.dry_run else UNSET,
             report=DryRunReport.from_progress(run.progress, lists_documents=False) if run.dry_run else UNSET,
         )

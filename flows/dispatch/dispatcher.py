@@ -21,6 +21,7 @@ from flows import context, prefect_errors
 from flows.dispatch import batches, levers, prefect_client, reconciliation, schedules
 from flows.dispatch.background_loop import HEARTBEAT_SECONDS, Heartbeat, LoopThread
 from retrieval import logs, settings
+from retrieval.connections import pushes
 from retrieval.connections import schedules as connection_schedules
 from retrieval.database.database import UNAVAILABLE_ERRORS, Database
 from retrieval.database.listening import listen_for_notices
@@ -124,6 +125,7 @@ class Dispatcher:
         async with get_client() as client:
             while True:
                 limit = self.workers * self.config.worker_limit
+                has_due_push = await thread.run(pushes.start_due)
                 # A slow Prefect needs long for several flow runs: each counts as a success.
                 while await batches.dispatch_batches(
                     thread,
@@ -137,9 +139,8 @@ class Dispatcher:
                 await batches.start_evaluations(thread, client)
                 self.heartbeat.record_success("dispatch")
                 checked_at = time.monotonic()
-                pause = (
-                    QUEUE_CHECK_SECONDS if await thread.run(job_queue.has_unfinished_work) else IDLE_QUEUE_CHECK_SECONDS
-                )
+                is_busy = has_due_push or await thread.run(job_queue.has_unfinished_work)
+                pause = QUEUE_CHECK_SECONDS if is_busy else IDLE_QUEUE_CHECK_SECONDS
                 with contextlib.suppress(TimeoutError):
                     await asyncio.wait_for(self.wake.wait(), pause)
                 pace = REGISTER_DELAY_SECONDS if self.missing_deployment.is_set() else MIN_QUEUE_CHECK_SECONDS

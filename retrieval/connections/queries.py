@@ -95,6 +95,7 @@ class StateRow:
 
 _table: Any = schema.Connection
 _state: Any = schema.OAuthState
+_push: Any = schema.Push
 _partition: Any = schema.Partition
 _namespace: Any = schema.Namespace
 _schedule: Any = schema.Schedule
@@ -167,6 +168,7 @@ _REVOKE_CONNECTION = compile_statement(
         _before.c.account.label("former_account"),
     )
     .add_cte(delete(_state).where(_state.connection_id == _before.c.id).cte("states"))
+    .add_cte(delete(_push).where(_push.connection_id == _before.c.id).cte("pushes"))
 )
 _ENQUEUE_RELEASE = compile_statement(
     insert(schema.Sweep).values(

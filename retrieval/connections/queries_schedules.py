@@ -369,8 +369,9 @@ def insert_scheduled_run(db: Executor, values: Params) -> str | None:
             from free f where not exists (select from newest j where {job_config.IS_SCHEDULED})
             returning id
         )
-        insert into job_runs (id, job_id, partition_id, source, to_discover)
-        select %(run)s, coalesce((select id from made), (select id from newest)), f.partition_id, f.connector, true
+        insert into job_runs (id, job_id, partition_id, source, to_discover, trigger)
+        select %(run)s, coalesce((select id from made), (select id from newest)), f.partition_id, f.connector, true,
+               %(trigger)s
         from free f returning id
         """,
         values,

@@ -263,6 +263,7 @@ def _record_run_of_connection(connection: ThreadConnection, schedule: ScheduleTo
         "job": ids.job_id(),
         "run": ids.job_run_id(),
         "config": json.dumps(schedule.config),
+        "trigger": None,
     }
     run_id = queries_schedules.insert_scheduled_run(connection, values)
     if run_id is None:

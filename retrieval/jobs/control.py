@@ -45,6 +45,7 @@ class RunSummary:
     outcome: str | None
     notices: list[Notice]
     dry_run: bool = False
+    trigger: str | None = None
     started_at: datetime | None = None
     finished_at: datetime | None = None
 
@@ -65,6 +66,7 @@ def _summarize(run: ListedRun) -> RunSummary:
         run.outcome,
         run_outcome.run_notices(run.source, run.outcome, run.progress),
         dry_run=bool(run.tried),
+        trigger=run.trigger,
         started_at=run.started_at,
         finished_at=run.finished_at,
     )

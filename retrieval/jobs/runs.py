@@ -79,6 +79,8 @@ class JobRun:
     name: str = ""
     outcome: str | None = None
     notices: list[Notice] = field(default_factory=list)
+    # PUSH for a run that a hint of a content service started.
+    trigger: str | None = None
     # `progress` contains the `report`.
     dry_run: bool = False
     # Causes, numbers, and numbers without a later job run; most frequent first.
@@ -261,7 +263,7 @@ def not_found() -> ServiceError:
 _READ_RUN_QUERY: LiteralString = (
     "select r.id, r.status, "
     + job_config.connection_id_sql()
-    + " as connection_id, r.created_at, r.updated_at, r.timings, b.flow_run_id,"
+    + " as connection_id, r.created_at, r.updated_at, r.timings, r.trigger, b.flow_run_id,"
     " r.finished_at is null and (r.batch_id is null or b.lease_until is null) as waits, counted.progress, "
     + breakers.RUN_BREAKER_QUERY
     + " as breaker, "
@@ -318,6 +320,7 @@ class _RunRow(names.RunDescription):
     queue: str | None
     batch_id: str | None
     outcome: str | None
+    trigger: str | None
     documents: list[list[Any]]
     failures: list[tuple[str, int, int]]
 
@@ -345,6 +348,7 @@ def _job_run(row: _RunRow) -> JobRun:
         names.run_name(row),
         row.outcome,
         run_outcome.run_notices(row.source, row.outcome, row.progress, row.breaker, active_levers),
+        trigger=row.trigger,
         dry_run=bool(row.tried),
         failures=row.failures,
     )

@@ -9,7 +9,7 @@ from functools import partial
 import structlog
 
 from retrieval.accounts import idempotency
-from retrieval.connections import connections
+from retrieval.connections import connections, pushes
 from retrieval.database.database import Database
 from retrieval.ingestion import sealed_configs
 from retrieval.jobs.queries import passwords
@@ -30,6 +30,7 @@ SEALED_COLUMNS = (
     SealedColumn("namespaces", "pending", ("id",), partial(sealed_configs.row_name, column="pending")),
     SealedColumn("namespaces", "retired", ("id",), partial(sealed_configs.row_name, column="retired")),
     SealedColumn("connections", "credentials", ("id",), connections.row_name),
+    SealedColumn("pushes", "secret", ("connection_id",), pushes.row_name),
     SealedColumn("webhooks", "secret", ("id",), endpoints.row_name),
     SealedColumn("webhooks", "previous", ("id",), endpoints.row_name),
     SealedColumn("job_runs", "password", ("id",), passwords.row_name),

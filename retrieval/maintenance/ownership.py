@@ -54,6 +54,7 @@ NAMESPACE_TABLES: Mapping[str, TableOwnership] = {
     "document_aliases": TableOwnership("the next crawl finds them again"),
     "departures": TableOwnership("the next listing of a connection starts over"),
     "schedules": TableOwnership("an import repeats nothing by itself"),
+    "pushes": TableOwnership("an address that a service knows, and a secret"),
     "oauth_states": TableOwnership("an authorization is not carried on elsewhere"),
     "sweeps": TableOwnership("what is garbage does not travel"),
     "search_times": TableOwnership("of the machine that it was measured on", "forgotten after a month"),

@@ -155,6 +155,7 @@ def test_success_is_200_with_a_body_everywhere_but_in_scim():
             "/v1/files/{file_id}/content": {"application/octet-stream"},
             "/v1/documents/{document_id}/pages/{page}": {"image/png", "application/octet-stream"},
             "/metrics": {"text/plain"},
+            "/v1/push/{push_id}": {"text/plain"},
         }
         assert kinds == special.get(path, {"application/json"})
 

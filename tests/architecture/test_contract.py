@@ -24,7 +24,7 @@ ANSWERS = re.findall(r"```json\n(.*?)```", CONTRACT_TEXT, re.DOTALL)
 
 def operation_of(method, path):
     """Return the OpenAPI operation of a request on the page."""
-    return OPERATIONS[method, re.sub(r"/(?:ns|ijr|doc)_\w+|(?<=groups)/\w+", "/{}", path)]
+    return OPERATIONS[method, re.sub(r"/(?:ns|ijr|doc|conn)_\w*|(?<=groups)/\w+", "/{}", path)]
 
 
 def test_the_error_table_is_that_of_the_code():

@@ -1179,6 +1179,13 @@ class TextIngestion(TypedDict):
     chunkConfig: NotRequired[ChunkConfig | None]
 
 
+class TurnPushOn(TypedDict):
+    """The connection's namespace, and the secret of the content service."""
+
+    namespaceId: str
+    secret: NotRequired[str | None]
+
+
 class UpdateConnection(TypedDict):
     """Changes to a connection; without changes a new authorization. Null removes a value."""
 

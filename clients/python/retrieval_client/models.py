@@ -423,11 +423,13 @@ class ConnectionData(Record):
     connection: Connection
     documents: ConnectionDocuments
     chosen: Chosen | None
-    _fields = frozenset(["chosen", "connection", "documents"])
+    push: Push | None
+    _fields = frozenset(["chosen", "connection", "documents", "push"])
     _records: ClassVar[Mapping[str, str]] = {
         "connection": "Connection",
         "documents": "ConnectionDocuments",
         "chosen": "Chosen",
+        "push": "Push",
     }
 
 
@@ -1616,6 +1618,7 @@ class JobRunData(Record):
     notices: list[RunNotice]
     timings: dict[str, float]
     prefect_url: str | None
+    trigger: Literal["PUSH"] | None
     flow_run: FlowRun | None
     dry_run: bool | None
     report: DryRunReport | None
@@ -1639,6 +1642,7 @@ class JobRunData(Record):
             "source",
             "status",
             "timings",
+            "trigger",
             "updatedAt",
         ]
     )
@@ -1705,6 +1709,7 @@ class JobRunSummary(Record):
     notices: list[RunNotice]
     timings: dict[str, float]
     prefect_url: str | None
+    trigger: Literal["PUSH"] | None
     dry_run: bool | None
     report: DryRunReport | None
     _fields = frozenset(
@@ -1724,6 +1729,7 @@ class JobRunSummary(Record):
             "startedAt",
             "status",
             "timings",
+            "trigger",
             "updatedAt",
         ]
     )
@@ -2241,6 +2247,54 @@ class Providers(Record):
     embedding_model: str
     web_scraper: str | None
     _fields = frozenset(["embeddingModel", "fileStorage", "vectorStorage", "webScraper"])
+
+
+class Push(Record):
+    """Address for hints of the content service. A hint starts an ingestion within seconds; its body is not read."""
+
+    url: str
+    setup: str
+    setup_url: str
+    confirmed_at: Timestamp | None
+    hints: int
+    last_hint_at: Timestamp | None
+    refusals: int
+    last_refusal_at: Timestamp | None
+    _fields = frozenset(["confirmedAt", "hints", "lastHintAt", "lastRefusalAt", "refusals", "setup", "setupUrl", "url"])
+    _records: ClassVar[Mapping[str, str]] = {
+        "confirmedAt": "Timestamp",
+        "lastHintAt": "Timestamp",
+        "lastRefusalAt": "Timestamp",
+    }
+
+
+class PushAnswer(Record):
+    """Push is on."""
+
+    success: Literal[True]
+    message: str
+    data: PushData
+    _fields = frozenset(["data", "message", "success"])
+    _records: ClassVar[Mapping[str, str]] = {"data": "PushData"}
+
+
+class PushData(Record):
+    """The push of a connection."""
+
+    push: Push
+    secret: str | None
+    _fields = frozenset(["push", "secret"])
+    _records: ClassVar[Mapping[str, str]] = {"push": "Push"}
+
+
+class PushDeletedAnswer(Record):
+    """Push is off."""
+
+    success: Literal[True]
+    message: str
+    data: Identified
+    _fields = frozenset(["data", "message", "success"])
+    _records: ClassVar[Mapping[str, str]] = {"data": "Identified"}
 
 
 class Question(Record):

@@ -1,6 +1,6 @@
 """SQLModel tables of the schema; a test compares them with the migrations."""
 
-from retrieval.database.schema.connections import Connection, OAuthState, Schedule
+from retrieval.database.schema.connections import Connection, OAuthState, Push, Schedule
 from retrieval.database.schema.content import (
     AccessGroup,
     Chunk,
@@ -81,6 +81,7 @@ __all__ = [
     "Partition",
     "Posting",
     "PrefectEvent",
+    "Push",
     "QuotaChange",
     "RateWindow",
     "RunDocument",

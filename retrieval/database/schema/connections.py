@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import CheckConstraint, Column, DateTime, Index, LargeBinary, Text
+from sqlalchemy import BigInteger, CheckConstraint, Column, DateTime, Index, LargeBinary, Text, text
 from sqlalchemy.dialects.postgresql import ARRAY, JSONB
 from sqlmodel import Field, SQLModel
 
@@ -52,6 +52,27 @@ class OAuthState(SQLModel, table=True):
     verifier: bytes | None = Field(sa_column=Column(LargeBinary, nullable=True))
     expires_at: datetime = Field(sa_column=Column(DateTime(timezone=True), nullable=False))
     used_at: datetime | None = time_column(nullable=True)
+
+
+class Push(SQLModel, table=True):
+    """Push address of a connection, for hints of its content service."""
+
+    __tablename__ = "pushes"
+    __table_args__ = (Index("pushes_due", "due_at", postgresql_where=text("due_at is not null")),)
+    connection_id: str = reference_column("connections.id", primary_key=True)
+    # Unguessable part of the address.
+    address: str = text_column(unique=True)
+    secret: bytes | None = Field(sa_column=Column(LargeBinary, nullable=True))
+    # First request with a right signature.
+    confirmed_at: datetime | None = time_column(nullable=True)
+    hints: int = Field(sa_column=Column(BigInteger, nullable=False, server_default="0"))
+    hinted_at: datetime | None = time_column(nullable=True)
+    refusals: int = Field(sa_column=Column(BigInteger, nullable=False, server_default="0"))
+    refused_at: datetime | None = time_column(nullable=True)
+    # Time of the next job run by a hint, null without a hint since the last.
+    due_at: datetime | None = time_column(nullable=True)
+    run_at: datetime | None = time_column(nullable=True)
+    created_at: datetime = time_column()
 
 
 class Schedule(SQLModel, table=True):

@@ -119,6 +119,8 @@ class JobRun(SQLModel, table=True):
     # Id of the creating request (`retrieval.origin`).
     request_id: str | None = text_column(nullable=True)
     traceparent: str | None = text_column(nullable=True)
+    # PUSH for a run that a hint of a content service started.
+    trigger: str | None = text_column(nullable=True)
     progress: dict[str, Any] = json_column()
     timings: dict[str, Any] = json_column()
     created_at: datetime = time_column()

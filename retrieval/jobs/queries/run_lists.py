@@ -28,6 +28,7 @@ class ListedRun(names.RunDescription):
     started_at: datetime | None
     finished_at: datetime | None
     timings: dict[str, float]
+    trigger: str | None
     flow_run_id: str | None
     progress: dict[str, Any]
     outcome: str | None
@@ -81,7 +82,7 @@ _SORT_CLAUSES: Mapping[Sort, tuple[LiteralString, LiteralString, LiteralString]]
 _COUNT_QUERY: LiteralString = "select count(*)" + _SCOPE_CLAUSE
 _SELECT_COLUMNS: LiteralString = (
     "select r.id, r.number, r.job_id, r.status, r.created_at, r.updated_at, r.started_at,"
-    " r.finished_at, r.timings,"
+    " r.finished_at, r.timings, r.trigger,"
     " b.flow_run_id,"
     " counted.progress, " + names.DESCRIPTION_COLUMNS + "," + run_progress.OUTCOME_EXPRESSION + " as outcome from ("
 )

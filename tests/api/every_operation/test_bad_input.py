@@ -494,6 +494,27 @@ ROWS: dict[str, list[Row]] = {
         body({}, 400, REQUEST),
         body(IN_SPACE, 404, "CONNECTION_NOT_FOUND"),
     ],
+    "POST /v1/connections/{connection_id}/push": [
+        *unreadable(REQUEST),
+        body({}, 400, REQUEST),
+        body({**IN_SPACE, "secret": "short"}, 400, REQUEST),
+        body(IN_SPACE, 404, "CONNECTION_NOT_FOUND"),
+    ],
+    "DELETE /v1/connections/{connection_id}/push": [
+        ({}, 400, REQUEST),
+        ({"params": IN_SPACE}, 404, "CONNECTION_NOT_FOUND"),
+    ],
+    "POST /v1/push/{push_id}": [
+        ({}, 404, "NOT_FOUND"),
+        ({"content": b"\xff{", "headers": {"X-Hub-Signature-256": "sha256=\u00ff"}}, 404, "NOT_FOUND"),
+        ({"path": "/v1/push/%00", "content": b"{}"}, 404, "NOT_FOUND"),
+        ({"content": b"x" * 1_048_577}, 413, "PAYLOAD_TOO_LARGE"),
+    ],
+    "GET /v1/push/{push_id}": [
+        ({}, 404, "NOT_FOUND"),
+        ({"params": {"challenge": "\0"}}, 404, "NOT_FOUND"),
+        ({"path": "/v1/push/%00"}, 404, "NOT_FOUND"),
+    ],
     "GET /v1/audit": [
         WRONG_KEY,
         ({"params": {"cursor": "x"}}, 400, REQUEST),
@@ -746,6 +767,7 @@ IDS = {
     "schedule_id": "sch_0",
     "tenant_id": "nobody",
     "connector": "box",
+    "push_id": "none",
     "file_id": "file-0",
     "model": "gpt-9",
     "kind": "raw",

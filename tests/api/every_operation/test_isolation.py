@@ -63,7 +63,7 @@ NO_ID = {"connector", "model", "page", "resource_type"}
 
 FILES = "/v1/files/{document_id}/{kind}"
 # Routes without an API key: the request carries a secret, a state or a signature.
-OPEN = {"/v1/oauth/callback/{connector}", FILES}
+OPEN = {"/v1/oauth/callback/{connector}", "/v1/push/{push_id}", FILES}
 
 TENANT_OWNED = frozenset({"run", "document", "external", "archive", "connection", "deletion"}) | {
     "evaluation",

@@ -19,7 +19,7 @@ import retrieval.database.schema  # noqa: F401  (fills the metadata)
 from local import cli
 from retrieval import ids, settings
 from retrieval.accounts import idempotency
-from retrieval.connections import connections
+from retrieval.connections import connections, pushes
 from retrieval.database.database import Database
 from retrieval.maintenance import key_rotation
 from retrieval.namespaces import namespaces
@@ -75,6 +75,10 @@ def make(db, ring, count):
             },
         )
         db.row(
+            "insert into pushes (connection_id, address, secret) values (%(id)s, %(id)s, %(sealed)s) returning address",
+            {"id": connection, "sealed": ring.seal(b"push-secret", row=pushes.row_name(connection))},
+        )
+        db.row(
             "insert into oauth_states (hash, connection_id, connector, verifier, expires_at)"
             " values (%(hash)s, %(connection)s, 'BOX', %(sealed)s, now() + interval '9 minutes') returning hash",
             {
@@ -111,6 +115,8 @@ def assert_opens(db, ring, pepper, stored):
         assert namespaces.load_namespace(db, ring, space).web_scraper["apiKey"] == "scraper-key"
         row = db.row("select credentials from connections where id = %(id)s", {"id": connection})
         assert connections.open_tokens(ring, connection, row["credentials"], None).access_token == "access-token"
+        row = db.row("select secret from pushes where connection_id = %(id)s", {"id": connection})
+        assert ring.open(row["secret"], row=pushes.row_name(connection)) == b"push-secret"
         row = db.row("select verifier from oauth_states where hash = %(hash)s", {"hash": digest})
         assert ring.open(row["verifier"], row=connections.state_row_name(digest)) == b"verifier"
         row = db.row("select sealed from idempotent_answers where caller = %(caller)s", {"caller": space})
@@ -122,7 +128,7 @@ def test_afterwards_the_old_key_is_not_needed(db, monkeypatch):
     pepper, stored = make(db, BEFORE, 5)
     with pytest.raises(SecretError):
         assert_opens(db, AFTER, pepper, stored)
-    assert key_rotation.reseal_secrets(db, BOTH) == key_rotation.RotationOutcome(resealed=5 * 4 + 1, left=0)
+    assert key_rotation.reseal_secrets(db, BOTH) == key_rotation.RotationOutcome(resealed=5 * 5 + 1, left=0)
     assert_opens(db, AFTER, pepper, stored)
     stamps = [namespaces.load_namespace(db, AFTER, space).updated_at for space, *_ in stored]
     assert key_rotation.reseal_secrets(db, BOTH) == key_rotation.RotationOutcome(resealed=0, left=0)
@@ -138,7 +144,7 @@ def test_what_no_key_opens_is_counted_and_left_alone(db):
         " values (%(caller)s, 'k', '', %(sealed)s) returning key",
         {"caller": make_lost, "sealed": lost_ring.seal(b"x", row=idempotency.row_name(make_lost, "k"))},
     )
-    assert key_rotation.reseal_secrets(db, BOTH) == key_rotation.RotationOutcome(resealed=5, left=1)
+    assert key_rotation.reseal_secrets(db, BOTH) == key_rotation.RotationOutcome(resealed=6, left=1)
     assert_opens(db, AFTER, pepper, stored)
 
 
@@ -207,12 +213,12 @@ def test_the_command(db, rotated_url, tmp_path, monkeypatch, capsys):
     try:
         assert cli.main(["rotate-secrets"]) == 0
         output = capsys.readouterr().out
-        assert output == "9 stored secrets are sealed anew, with the key new.\nNo other key is in use.\n"
+        assert output == "11 stored secrets are sealed anew, with the key new.\nNo other key is in use.\n"
         assert_opens(db, AFTER, pepper, stored)
         monkeypatch.setenv("RETRIEVAL_SECRET_KEY", f"old:{OLD}")
         settings.load_settings.cache_clear()
         assert cli.main(["rotate-secrets"]) == 1
-        assert "9 still need another key" in capsys.readouterr().err
+        assert "11 still need another key" in capsys.readouterr().err
     finally:
         os.umask(mask)
         settings.load_settings.cache_clear()

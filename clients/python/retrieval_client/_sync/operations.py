@@ -704,6 +704,31 @@ class Operations:
         )
         return models.RevokedConnectionData(answer["data"])
 
+    def turn_push_on(self, connection_id: str, body: bodies.TurnPushOn) -> models.PushData:
+        """Turn push on: `POST /v1/connections/{connection_id}/push`."""
+        answer = self._transport.json(
+            "POST", f"/v1/connections/{segment(connection_id)}/push", body=body, repeatable=False
+        )
+        return models.PushData(answer["data"])
+
+    def turn_push_off(self, connection_id: str, *, namespace_id: str) -> models.Identified:
+        """Turn push off: `DELETE /v1/connections/{connection_id}/push`."""
+        answer = self._transport.json(
+            "DELETE",
+            f"/v1/connections/{segment(connection_id)}/push",
+            query={"namespaceId": namespace_id},
+            repeatable=True,
+        )
+        return models.Identified(answer["data"])
+
+    def answer_push_challenge(self, push_id: str, *, challenge: str | None = None) -> bytes:
+        """Answer the challenge of a content service: `GET /v1/push/{push_id}`."""
+        return self._transport.content("GET", f"/v1/push/{segment(push_id)}", query={"challenge": challenge})
+
+    def receive_push(self, push_id: str) -> bytes:
+        """Receive a hint of a content service: `POST /v1/push/{push_id}`."""
+        return self._transport.content("POST", f"/v1/push/{segment(push_id)}", query={})
+
     def list_webhooks(self, *, cursor: str | None = None, page_size: int | None = None) -> models.WebhooksData:
         """List webhooks: `GET /v1/webhooks`."""
         answer = self._transport.json(
