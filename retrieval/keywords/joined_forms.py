@@ -6,7 +6,8 @@ DE89 3704 0044  +49 (30) 123 45 67     de8937040044, 49301234567
 0x80070005                             80070005
 14.5.2026  May 14, 2026                20260514
 €25  25 EUR  12 percent                25eur, 12%
-libssl1.1                              libssl
+libssl1.1  libcurl4t64                 libssl, libcurl
+KB5034441                              5034441
 發  広  髙  ラーメン                     发 广 高 らーめん
 """
 
@@ -29,7 +30,7 @@ UNIT_NAMES: Final = frozenset(
     nm μm um mm cm dm m km ft yd mi mg g kg t lb lbs oz ml cl dl l hl gal ms s min h hr hrs hz khz mhz ghz pa kpa
     mpa hpa bar mbar psi n kn mnm j kj mj cal kcal w mw kw gw kwh mwh wh v mv kv a ma ah mah va kva ohm pf nf uf f
     c k °c °f rpm bit kbit mbit gbit b kb mb gb tb kib mib gib tib kbps mbps gbps px dpi pt db dba mol mmol ppm lm %
-    lx cd pc pcs m2 m3 cm2 cm3 km2 kmh mph eur usd gbp chf
+    lx cd pc pcs m2 m3 mm2 mm3 cm2 cm3 dm3 km2 kmh mph eur usd gbp chf
     """.split()  # noqa: SIM905 - a list of words
 )
 # Units that are words or list letters in lower case: `in 1998 a law`.
@@ -53,12 +54,14 @@ _DIMENSIONS_PATTERN: Final = re.compile(
 )
 _TIMES_PATTERN: Final = re.compile(r" ?[x×*] ?")
 _UNIT_PATTERN: Final = re.compile(
-    r"(?:(?<![\w,])|(?<=\d[x×]))(?<!\d\.)(\d+(?:[.,]\d+)?) ?([^\W\d_]{1,4}[23]?|°[CF]|%)(?!\w)"
+    r"(?:(?<![\w,])|(?<=\d[x×]))(?<!\d\.)(\d+(?:[.,]\d+)?) ?((?!x\d)[^\W\d_]{1,4}[23]?|°[CF]|%)(?!\w)"
 )
 _CODE_TYPED: Final = re.compile(r"(?<!\w)[A-Za-z\d]++(?:\.\d++)?(?!\w)")
 _LETTERS_OF_HEX: Final = re.compile(r"[a-fA-F]{4,16}")
 _HEX_PATTERN: Final = re.compile(r"\b0x([\da-f]{2,16})\b", re.IGNORECASE)
-_NAME_WITH_VERSION: Final = re.compile(r"\b([^\W\d_]{3,})(?=\d+(?:[._-]\d+)*\b)")
+_NAME_WITH_VERSION: Final = re.compile(r"\b([^\W\d_]{3,})(?=\d+(?:[._-]\d+)*(?:[a-z]\d{1,3})?\b)")
+# The number of KB5034441.
+_PREFIXED_NUMBER: Final = re.compile(r"\b[A-Za-z]{1,5}(\d{5,15})\b")
 _PERCENT_PATTERN: Final = re.compile(r" ?\b(?:per ?cent|pro[cz]ent)\b", re.IGNORECASE)
 _CURRENCY_SIGNS: Final = {"€": "EUR", "$": "USD", "£": "GBP", "¥": "JPY", "₹": "INR"}
 _CURRENCY_PATTERN: Final = re.compile(r" ?([€$£¥₹]) ?")
@@ -81,7 +84,7 @@ _MONTH_NAMED: Final = re.compile(
 )
 _TIME_PATTERN: Final = re.compile(r"(?<![\w:.])(\d{1,2})[h:](\d{2})(?![\w:])")
 # A name with the first number of its version, and such a query.
-_MAJOR_VERSION: Final = re.compile(r"\b([A-Za-z]{3,20})[ -]?v?(\d{1,3})(?=\.\d)")
+_MAJOR_VERSION: Final = re.compile(r"\b([A-Za-z]{3,20})[ -]?v?(\d{1,3})(?=\.\d|[a-wyz]\d{1,3}\b)")
 _MAJOR_TYPED: Final = re.compile(r"\b([A-Za-z]{3,20})[ -]?v?(\d{1,3})(?![.\w])")
 _COUNTRY_CODE: Final = re.compile("1|7|2[07]|3[0-469]|4[013-9]|5[1-8]|6[0-6]|8[1246]|9[0-58]|...")
 _CAMEL_CASE: Final = re.compile("[a-z][A-Z]")
@@ -128,6 +131,7 @@ def list_joined_forms(plain: str) -> set[str]:
     joined.update(map(_join_unit, _UNIT_PATTERN.finditer(_PERCENT_PATTERN.sub("%", plain))))
     codes = [digits.lower() for digits in _HEX_PATTERN.findall(plain)]
     joined.update(codes, (code.lstrip("0") for code in codes if len(code) >= MIN_CODE_LENGTH))
+    joined.update(_PREFIXED_NUMBER.findall(plain))
     joined.update((name + number).lower() for name, number in _MAJOR_VERSION.findall(plain))
     joined.update(hour + minutes for hour, minutes in _TIME_PATTERN.findall(plain))
     return joined.union(_list_dates(plain), _list_amounts(plain)) - {""}
