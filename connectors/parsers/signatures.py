@@ -33,6 +33,7 @@ _BINARY_FORMATS: Final = tuple(
         (rb"\xdb\xa5[\x2d\x69]\x00|\x9b\xa5\x21\x00", "Word 1 or 2 document", _OFFICE_ADVICE),
         (rb"[\x31\x32]\xbe\x00\x00\x00\xab", "Microsoft Write document", _OFFICE_ADVICE),
         (rb"\xffWPC", "WordPerfect document", _OFFICE_ADVICE),
+        (rb"\x1f\x8b\x08", "gzip archive", "Unpack it and upload the file in it."),
         (rb"PAR1", "Parquet table", _TABLE_ADVICE),
         (rb"ORC[\x00-\x1f\x80-\xff]", "ORC table", _TABLE_ADVICE),
         (rb"Obj\x01", "Avro data", _TABLE_ADVICE),

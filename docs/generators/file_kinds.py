@@ -49,11 +49,14 @@ KINDS: dict[Kind, tuple[str, str]] = {
         "flat OpenDocument, Word and Excel XML as these; otherwise paragraphs and tables",
         "base64 and signatures",
     ),
-    detect.SVG: ("title, description, visible texts row by row", "pictures; a drawing of shapes only is refused"),
+    detect.SVG: (
+        "title, description, visible texts row by row",
+        "pictures, copies beyond 100,000; a drawing of shapes only is refused",
+    ),
     detect.MIND_MAP: ("topics as an outline, notes, values, links, connections", "pictures, encrypted topics"),
     detect.LYX: (
         "headings, lists, tables, formulas, footnotes, references",
-        "pictures, LaTeX code, files that it includes",
+        "pictures, LaTeX code, files that it includes, notes and inactive branches",
     ),
     detect.JSON: ("text as it is", ""),
     detect.JSONL: ("text as it is", ""),

@@ -21,19 +21,19 @@ _UNDRAWN_NAMES: Final = frozenset((
     "font", "glyph", "lineargradient", "radialgradient", "namedview",
 ))  # fmt: skip
 _HIDING_STYLE: Final = re.compile(
-    r"(?:display\s*:\s*none|visibility\s*:\s*(?:hidden|collapse)|(?<![-\w])opacity\s*:\s*0*\.?0+\s*(?:;|$))"
+    r"(?:display\s*:\s*none|visibility\s*:\s*(?:hidden|collapse)|(?<![-\w])opacity\s*:\s*(?:0+(?:\.0*)?|\.0+)\s*(?:;|$))"
 )
-_HIDING_RULE: Final = re.compile(r"([^{}]{1,2000})\{([^{}]{0,2000})\}")
 _CLASS_PATTERN: Final = re.compile(r"(?:^|,)\s*\w*([.#][\w-]+)\s*(?=,|$)")
 _TRANSFORM_PATTERN: Final = re.compile(r"(matrix|translate|scale|rotate)\s*\(([^()]{0,400})\)")
 _NUMBER_PATTERN: Final = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?")
-_FONT_SIZE: Final = re.compile(r"font(?:-size)?\s*:[^;]*?([\d.]+)(?=px|pt|em|mm|\s*(?:;|$))")
+_FONT_SIZE: Final = re.compile(r"(\d{0,9}\.?\d{1,9})(?=px|pt|em|mm|\s*$)")
+_MAX_FONT_LENGTH: Final = 200
 # Width of a letter, in heights.
 _LETTER_WIDTH: Final = 0.52
 _WORD_GAP: Final = 0.2
 _USUAL_SIZE: Final = 16.0
-_MAX_ELEMENTS: Final = 100_000
-_MAX_DEPTH: Final = 60
+# Elements drawn by `use` beyond those of the file.
+_MAX_COPIES: Final = 100_000
 _PAGE_PLACES: Final = (
     ("x", re.compile(r"margin-left\s*:\s*(\d+(?:\.\d+)?)px")),
     ("y", re.compile(r"padding-top\s*:\s*(\d+(?:\.\d+)?)px")),
@@ -56,8 +56,9 @@ def read_document(root: Any) -> Document:
     text = strip_invisible("\n\n".join(filter(None, lines)))
     if not any(map(str.isalnum, text)):
         raise NoText(f"The file holds no text: the SVG drawing consists of shapes. {_REMEDY}")
-    notice = ("Not read: pictures within the drawing.",) if _holds_pictures(root) else ()
-    return Document(f"{text}\n", title=title, warnings=notice)
+    pictures = ("Not read: pictures within the drawing.",) if _holds_pictures(root) else ()
+    copies = (f"Not read: copies of parts of the drawing beyond {_MAX_COPIES:,}.",) if drawing.is_cut else ()
+    return Document(f"{text}\n", title=title, warnings=pictures + copies)
 
 
 def _stack_lines(texts: Iterable[Boxed]) -> Iterator[Boxed]:
@@ -121,7 +122,8 @@ class _Drawing:
         self._root = root
         self._by_id = {part.get("id"): part for part in root.iter(etree.Element) if part.get("id")}
         self._hidden_by_rule = _hidden_selectors(root)
-        self._visited = 0
+        self._left = _MAX_COPIES + sum(1 for _ in root.iter(etree.Element))
+        self.is_cut = False
         # Texts of each slide, which a script shows one after the other.
         self.slides: list[list[Boxed]] = []
 
@@ -129,10 +131,11 @@ class _Drawing:
         yield from self._walk(self._root, _IDENTITY, _USUAL_SIZE, ())
 
     def _walk(self, part: Any, matrix: _Matrix, size: float, path: tuple[Any, ...]) -> Iterator[Boxed]:
-        """Yield each text with its box. `path`: elements of `use` around it."""
-        self._visited += 1
+        """Yield each text with its box. `path`: elements of `use` around it. RecursionError for a deep drawing."""
+        self._left -= 1
         name = elements.local_name(part)
-        if self._visited > _MAX_ELEMENTS or len(path) > _MAX_DEPTH:
+        if self._left < 0:
+            self.is_cut = True
             return
         if part.get("class") == _SLIDE_CLASS:
             texts = (self._walk(child, matrix, size, (*path, part)) for child in part)
@@ -186,22 +189,22 @@ class _Drawing:
 
     def _read_lines(self, node: Any, matrix: _Matrix, size: float) -> Iterator[Boxed]:
         line = _Line(_first_number(node, "x"), _first_number(node, "y"))
-        self._collect(node, line, size, 0)
+        self._collect(node, line, size)
         lines = (" ".join(words.split()) for words in inline_forms.write_forms("".join(line.pieces)).split("\n"))
         yield from self._place("\n".join(filter(None, lines)), line.x, line.y, matrix, line.size or size)
 
-    def _collect(self, node: Any, line: _Line, size: float, depth: int) -> None:
+    def _collect(self, node: Any, line: _Line, size: float) -> None:
         line.add(node.text, size)
         for part in node:
             name = elements.local_name(part)
-            if name not in _UNDRAWN_NAMES and depth < _MAX_DEPTH and not self._is_hidden(part):
+            if name not in _UNDRAWN_NAMES and not self._is_hidden(part):
                 inner = _font_size(part, size)
                 line.move(part, size)
                 form = _script_form(part)
                 if form is not None:
                     line.pieces.append(form.mark("".join(part.itertext())))
                 else:
-                    self._collect(part, line, inner, depth + 1)
+                    self._collect(part, line, inner)
             line.add(part.tail, size)
 
     def _place(self, text: str, x: float, y: float, matrix: _Matrix, size: float) -> Iterator[Boxed]:
@@ -260,9 +263,9 @@ def _hidden_selectors(root: Any) -> set[str]:
     return {
         selector
         for sheet in sheets
-        for rule in _HIDING_RULE.finditer(sheet[:200_000])
-        if _HIDING_STYLE.search(rule[2])
-        for selector in _CLASS_PATTERN.findall(rule[1].strip())
+        for selectors, _, style in (rule.rpartition("{") for rule in sheet.split("}"))
+        if _HIDING_STYLE.search(style)
+        for selector in _CLASS_PATTERN.findall(selectors.rpartition("{")[2].strip())
     }
 
 
@@ -279,8 +282,10 @@ def _first_number(part: Any, name: str) -> float:
 def _font_size(part: Any, usual: float) -> float:
     if part.get("font-size"):
         return _first_number(part, "font-size") or usual
-    match = _FONT_SIZE.search(part.get("style", ""))
-    return (float(match[1]) if match and match[1].count(".") < 2 and match[1] != "." else 0) or usual
+    declarations = (declaration.partition(":") for declaration in part.get("style", "").split(";"))
+    values = {name.strip(): value for name, _, value in declarations}
+    match = _FONT_SIZE.search(values.get("font-size", values.get("font", ""))[:_MAX_FONT_LENGTH])
+    return (float(match[1]) if match else 0) or usual
 
 
 def _whole(value: float) -> int:

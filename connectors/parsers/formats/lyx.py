@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
+from collections.abc import Set as AbstractSet
 from pathlib import Path
 from typing import Any, Final
 
@@ -32,13 +33,14 @@ _QUOTES: Final = {"l": "“", "r": "”"}
 # Insets that neither a reader of the output nor of the screen sees.
 _HIDDEN_INSETS: Final = ("note note", "note comment", "index", "argument:", "phantom", "branch")
 _BOXED_INSETS: Final = ("foot", "marginal", "ert", "listings", "float", "caption", "script", *_HIDDEN_INSETS)
+_PART_STARTS, _PART_ENDS = ("\\begin_inset", "\\begin_layout"), ("\\end_inset", "\\end_layout")
+_ACTIVE_BRANCH: Final = re.compile(r"^\\branch (.+)\n\\selected 1$", re.MULTILINE)
 _SPACING_INSETS: Final = {"space": " ", "newline": "\n", "newpage": "\n", "vspace": "\n", "separator": "\n"}
 _SKIPPED_COMMANDS: Final = frozenset(("label", "toc", "index_print", "nomencl_print", "bibtex", "line"))
 _FORMULA_LABEL: Final = re.compile(r"\\label\{[^{}]*\}")
 _SPECIAL_PATTERN: Final = re.compile(r"\\SpecialChar \\?(\S+)")
 _PARAMETER: Final = re.compile(r'(\w+) (?:"([^"]*)"|(\S+))')
 _NOTE_MARK: Final = re.compile(r" ?\[\d+\]")
-_MAX_DEPTH: Final = 60
 
 
 def read_document(kind: Kind, path: Path, task: Task) -> Document:
@@ -47,32 +49,37 @@ def read_document(kind: Kind, path: Path, task: Task) -> Document:
     if "\\begin_body" not in lines:
         raise damaged_file(kind)
     start = lines.index("\\begin_body")
-    reader = _Reader(lines, start + 1)
+    head = "\n".join(lines[:start])
+    reader = _Reader(lines, start + 1, {name.lower() for name in _ACTIVE_BRANCH.findall(head)})
     texts = join_blocks(reader.blocks("\\end_body", 0))
-    header = dict(re.findall(r'^\\pdf_(title|author) "(.*)"$', "\n".join(lines[:start]), re.MULTILINE))
+    header = dict(re.findall(r'^\\pdf_(title|author) "(.*)"$', head, re.MULTILINE))
     notices = (f"Not read: pictures ({len(reader.pictures):,}): {', '.join(reader.pictures)[:300]}.",)
     latex = (f"Not read: pieces of LaTeX code ({reader.latex:,}).",)
     files = (f"Not read: files that the document includes: {', '.join(reader.files)[:300]}.",)
+    hidden = (f"Not read: notes and inactive branches ({reader.hidden:,}).",)
     return Document(
         strip_invisible("\n\n".join([*texts, *reader.notes]) + "\n"),
         title=reader.title or header.get("title", ""),
         author=reader.author or header.get("author", ""),
         warnings=(
-            (notices if reader.pictures else ()) + (files if reader.files else ()) + (latex if reader.latex else ())
+            (notices if reader.pictures else ())
+            + (files if reader.files else ())
+            + (latex if reader.latex else ())
+            + (hidden if reader.hidden else ())
         ),
     )
 
 
 class _Reader:
-    def __init__(self, lines: list[str], start: int) -> None:
+    def __init__(self, lines: list[str], start: int, branches: AbstractSet[str]) -> None:
         self._lines = lines
         self._at = start
-        self._depth = 0
+        self._branches = branches
         self.title = self.author = ""
         self.notes: list[str] = []
         self.pictures: list[str] = []
         self.files: list[str] = []
-        self.latex = 0
+        self.latex = self.hidden = 0
 
     def blocks(self, end: str, level: int) -> Iterator[tuple[str, bool]]:
         """Yield the paragraphs up to the line `end`. `level`: depth of the list around them."""
@@ -117,15 +124,13 @@ class _Reader:
             if line.startswith("\\begin_inset"):
                 pieces.append(self._inset(line.partition(" ")[2].strip(), outer))
             elif line.startswith("\\begin_layout"):
-                self._depth += 1
-                pieces.append(f"{self._text(chr(92) + 'end_layout', outer)}\n" if self._depth < _MAX_DEPTH else "")
-                self._depth -= 1
+                pieces.append(f"{self._text(chr(92) + 'end_layout', outer)}\n")
             elif line == "\\backslash":
                 pieces.append("\\")
             elif line.startswith(("\\strikeout", "\\xout")):
                 form = inline_forms.Form(form.script, not line.endswith(("off", "default")))
             elif line.startswith("\\change_deleted"):
-                self._skip_deleted(end)
+                self._skip_deleted()
             elif not line.startswith("\\") or line.startswith("\\SpecialChar"):
                 pieces.append(form.mark(line) if line else "")
             else:
@@ -134,9 +139,14 @@ class _Reader:
                 pieces[-1] = _replace_special(pieces[-1])
         return "".join(pieces)
 
-    def _skip_deleted(self, end: str) -> None:
-        """Skip text that a tracked change deletes, up to the next change."""
-        while self._at < len(self._lines) and not self._lines[self._at].startswith(("\\change_", end)):
+    def _skip_deleted(self) -> None:
+        """Skip text and insets that a tracked change deletes, up to the next change or the end of the paragraph."""
+        depth = 0
+        while self._at < len(self._lines):
+            line = self._lines[self._at]
+            depth += line.startswith(_PART_STARTS) - line.startswith(_PART_ENDS)
+            if depth < 0 or (depth == 0 and line.startswith("\\change_")):
+                return
             self._at += 1
 
     def _inset(self, kind: str, outer: list[str]) -> str:
@@ -155,7 +165,8 @@ class _Reader:
         }
         if name in readers:
             return readers[name]()
-        if kind.lower().startswith(_BOXED_INSETS):
+        is_active = name == "Branch" and rest.strip().lower() in self._branches
+        if kind.lower().startswith(_BOXED_INSETS) and not is_active:
             return self._boxed(kind.lower(), outer)
         self._skip_status()
         return self._text("\\end_inset", outer).strip("\n")
@@ -175,6 +186,7 @@ class _Reader:
         words = " ".join(inline_forms.write_forms(text).split())
         if name.startswith((*_HIDDEN_INSETS, "ert")):
             self.latex += name.startswith("ert")
+            self.hidden += bool(words) and name.startswith(("note", "branch"))
             return ""
         if name.startswith("foot"):
             number = str(len(self.notes) + 1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import io
 import random
 import struct
@@ -51,6 +52,7 @@ BINARIES = {
     "stock.parquet": ("Parquet", b"PAR1" + noise()),
     "program.exe": ("Windows Executable", b"MZ\x90\0\3\0\0\0" + noise()),
     "notes.tar": ("Tape Archive", tape()),
+    "plan.svgz": ("gzip archive) cannot be read. Unpack it", gzip.compress(b"<svg/>")),
     "notes.7z": ("7-Zip", b"7z\xbc\xaf\x27\x1c\0\4" + noise()),
     "picture.emf": ("EMF", metafile()),
     "picture.wmf": ("WMF", b"\xd7\xcd\xc6\x9a\0\0" + bytes(16) + noise()),

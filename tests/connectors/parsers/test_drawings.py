@@ -91,6 +91,15 @@ def test_copies_of_copies_end(read: Read) -> None:
     assert read("a.svg", svg(loop)).text.count("Loop") <= 2
 
 
+@pytest.mark.slow
+def test_copies_beyond_the_limit_are_named_and_the_own_texts_are_all_read(read: Read) -> None:
+    tiles = "".join(f'<g id="l{n}">{copy(n - 1) * 10}</g>' for n in range(1, 9))
+    parsed = read("a.svg", svg(f'<g id="l0">{text(0, 9, "Tile")}</g>{tiles}'))
+    assert parsed.properties["notice"] == "Not read: copies of parts of the drawing beyond 100,000."
+    rows = "".join(f'<text x="0" y="{20 * number}">w</text>' for number in range(100_001))
+    assert "Last" in read("a.svg", svg(rows + text(0, 9_999_999, "Last"))).text
+
+
 def test_a_drawing_reads_no_other_file(read: Read) -> None:
     parsed = read("a.svg", svg(text(0, 9, "Crane &x;"), '<!DOCTYPE svg [<!ENTITY x SYSTEM "file:///etc/hostname">]>'))
     assert parsed.text == "Crane\n"

@@ -47,7 +47,9 @@ def test_a_document_keeps_headings_lists_notes_and_formulas(read: Read) -> None:
         "Footnote [1]: Since 1901.\n"
     )
     assert (parsed.title, parsed.properties["author"]) == ("The Harbour", "Ann Doe")
-    assert parsed.properties["notice"] == "Not read: pictures (1): pier.png."
+    assert parsed.properties["notice"] == (
+        "Not read: pictures (1): pier.png. Not read: notes and inactive branches (1)."
+    )
 
 
 def test_a_table_is_a_table(read: Read) -> None:
@@ -62,3 +64,16 @@ def test_a_table_is_a_table(read: Read) -> None:
 def test_a_damaged_document_is_refused(read: Read) -> None:
     with pytest.raises(Skippable, match="LyX file is damaged"):
         read("a.lyx", b"#LyX 2.3 created this file.\n\\begin_header\n")
+
+
+def test_text_after_a_deleted_footnote_is_read(read: Read) -> None:
+    deleted = f"\\change_deleted 1 1\nold{inset('Foot', plain('Obsolete'))}\\change_unchanged\n"
+    assert read("a.lyx", lyx(layout("Standard", f"Before \n{deleted}after"))).text == "Before after\n"
+
+
+def test_an_active_branch_is_read_and_an_inactive_one_is_named(read: Read) -> None:
+    branches = "".join(inset(f"Branch {name}", plain(name)) for name in ("Solution", "Teacher"))
+    head = b"\\branch Solution\n\\selected 1\n\\end_branch\n\\branch Teacher\n\\selected 0\n\\end_branch\n\\end_header"
+    parsed = read("a.lyx", lyx(layout("Standard", branches)).replace(b"\\end_header", head))
+    assert parsed.text == "Solution\n"
+    assert parsed.properties["notice"] == "Not read: notes and inactive branches (1)."

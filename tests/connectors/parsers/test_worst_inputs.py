@@ -8,6 +8,7 @@ import pytest
 
 from retrieval.errors import Skippable
 from tests.connectors.parsers.conftest import Read
+from tests.connectors.parsers.test_drawings import svg, text
 from tests.connectors.parsers.test_word import word
 
 pytestmark = pytest.mark.service
@@ -30,6 +31,10 @@ REPEATED = {
     "link.ipynb": notebook("markdown", "Canaryone" + "![](data:" * COUNT),
     "title.ipynb": notebook("code", "Canaryone" + "\x1b]" * COUNT),
     "space.xml": b"<a><b>Canaryone" + b"aA1" * 30 + b" " * COUNT + b".</b></a>",
+    "fonts.svg": svg(f'<g style="{"font:" * COUNT}">{text(0, 9, "Canaryone")}</g>'),
+    "digits.svg": svg(f'<g style="font:{"1" * COUNT}x">{text(0, 9, "Canaryone")}</g>'),
+    "opacity.svg": svg(f'<g style="opacity:{"0" * COUNT}x">{text(0, 9, "Canaryone")}</g>'),
+    "rules.svg": svg(f"<style>{'a' * COUNT}</style>" * 20 + text(0, 9, "Canaryone")),
     "page.xml": b"<a><b>Canaryone</b><description><![CDATA[" + b"<p>" * COUNT + b"]]></description></a>",
 }
 
@@ -53,7 +58,18 @@ def test_a_heading_of_an_infinite_level_is_damaged(read: Read) -> None:
 
 
 CELL = "<w:tbl><w:tr><w:tc><w:p><w:r><w:t>x</w:t></w:r></w:p>"
+BOX = b"\\begin_inset Box Boxed\n\\begin_layout Plain\n"
+
+
+def boxes(count: int) -> bytes:
+    ends = b"\n\\end_layout\n\\end_inset" * count
+    start = b"#LyX 2.3\n\\begin_body\n\\begin_layout Standard\n"
+    return start + BOX * count + b"Canaryone" + ends + b"\n\\end_layout\n\\end_body\n"
+
+
 DEEP = {
+    "a.svg": svg("<g>" * 2_000 + text(0, 9, "Canaryone") + "</g>" * 2_000),
+    "a.lyx": boxes(10_000),
     "a.xml": b"<a>" * 10_000 + b"Canaryone" + b"</a>" * 10_000,
     "a.docx": word(CELL * 10_000 + "</w:tc></w:tr></w:tbl>" * 10_000),
     "a.ipynb": b'{"cells":' + b"[" * 100_000 + b"]" * 100_000 + b',"nbformat":4}',
@@ -78,6 +94,18 @@ def test_a_file_that_is_nested_too_deep_is_refused_for_that(read: Read, name: st
 )
 def test_text_in_deeply_nested_elements_is_kept(read: Read, start: str, end: str) -> None:
     assert "Canaryone" in read("a.xml", f"<a>{start * 600}Canaryone{end * 600}</a>".encode()).text
+
+
+@pytest.mark.parametrize(
+    ("name", "data"),
+    [
+        ("a.svg", svg("<g>" * 100 + text(0, 9, "Canaryone") + "</g>" * 100)),
+        ("a.svg", svg("<text>" + "<tspan>" * 100 + "Canaryone" + "</tspan>" * 100 + "</text>")),
+        ("a.lyx", boxes(100)),
+    ],
+)
+def test_text_in_nested_groups_of_a_drawing_or_boxes_of_a_text_is_kept(read: Read, name: str, data: bytes) -> None:
+    assert "Canaryone" in read(name, data).text
 
 
 @pytest.mark.parametrize("ending", ["xml", "html"])
