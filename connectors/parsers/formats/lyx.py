@@ -39,7 +39,7 @@ _SPACING_INSETS: Final = {"space": " ", "newline": "\n", "newpage": "\n", "vspac
 _SKIPPED_COMMANDS: Final = frozenset(("label", "toc", "index_print", "nomencl_print", "bibtex", "line"))
 _FORMULA_LABEL: Final = re.compile(r"\\label\{[^{}]*\}")
 _SPECIAL_PATTERN: Final = re.compile(r"\\SpecialChar \\?(\S+)")
-_PARAMETER: Final = re.compile(r'(\w+) (?:"([^"]*)"|(\S+))')
+_PARAMETER: Final = re.compile(r'\b(\w+) (?:"([^"]*)"|(\S+))')
 _NOTE_MARK: Final = re.compile(r" ?\[\d+\]")
 
 

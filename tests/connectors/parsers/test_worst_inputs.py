@@ -58,6 +58,14 @@ def test_a_heading_of_an_infinite_level_is_damaged(read: Read) -> None:
 
 
 CELL = "<w:tbl><w:tr><w:tc><w:p><w:r><w:t>x</w:t></w:r></w:p>"
+PICTURE = b"\\begin_inset Graphics\n" + b"a" * COUNT + b"\n\\end_inset\nCanaryone\n"
+
+
+def test_a_long_parameter_does_not_slow_the_reader_of_lyx(read: Read) -> None:
+    start = b"#LyX 2.3\n\\begin_body\n\\begin_layout Standard\n"
+    assert "Canaryone" in read("a.lyx", start + PICTURE + b"\\end_layout\n\\end_body\n").text
+
+
 BOX = b"\\begin_inset Box Boxed\n\\begin_layout Plain\n"
 
 
