@@ -85,6 +85,7 @@ def main() -> None:
         frame.show_sidebar(session.current_person())
         problems.show_strip(session.current_person(), page.url_path)
         frame.show_choice(session.current_person(), page.url_path)
+        frame.show_notice()
         page.run()
 
 

@@ -11,7 +11,7 @@ from urllib.parse import quote, urlencode, urlsplit
 
 import streamlit as st
 
-from ui import sign_ins
+from ui import exports, sign_ins
 from ui.client import Api, ApiError, Json
 from ui.parts import waiting
 
@@ -30,6 +30,7 @@ POSITION_SUFFIX = "-position"
 PERSON_KEY = "who"
 NAMESPACE_KEY = "namespace"
 TENANT_KEY = "tenant_chosen"
+EXPORT_KEY = "export"
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,6 +161,7 @@ def is_signed_in() -> bool:
 
 def sign_out() -> None:
     """Forget the key and all session data; sign out at the identity provider too."""
+    exports.withdraw(st.session_state.get(EXPORT_KEY))
     sign_ins.end_sign_in(cookie_id())
     st.session_state.clear()
     st.query_params.clear()
@@ -201,7 +203,7 @@ def find_current_namespace(person: Person) -> Json | None:
     for namespace in (
         read_parameter("namespace"),
         st.session_state.get(NAMESPACE_KEY),
-        sign_ins.read_namespace(_owner_id(person)),
+        sign_ins.read_namespace(owner_id(person)),
     ):
         if (space := find_namespace(person, namespace)) is not None:
             return space
@@ -242,11 +244,18 @@ def remember_namespace(person: Person, namespace: str) -> None:
     """Store the namespace for later pages and sign-ins."""
     if st.session_state.get(NAMESPACE_KEY) != namespace:
         st.session_state[NAMESPACE_KEY] = namespace
-        sign_ins.keep_namespace(_owner_id(person), namespace)
+        sign_ins.keep_namespace(owner_id(person), namespace)
 
 
-def _owner_id(person: Person) -> str:
+def owner_id(person: Person) -> str:
     return "\n".join((person.api.base, person.key_id or person.key_name, person.api.tenant))
+
+
+def offer_export(person: Person, namespace: str, config: Json) -> str:
+    """Return the token of a download of the documents of a filter; the session's previous one ends."""
+    exports.withdraw(st.session_state.get(EXPORT_KEY))
+    st.session_state[EXPORT_KEY] = exports.offer(person.api, namespace, config, cookie_id())
+    return str(st.session_state[EXPORT_KEY])
 
 
 def key_has_ended(error: ApiError) -> bool:

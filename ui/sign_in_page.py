@@ -20,6 +20,7 @@ from starlette.routing import Route
 
 from ui import session, sign_ins
 from ui.client import ApiError
+from ui.exports import EXPORT_PATH, send_export
 from ui.sign_ins import COOKIE_NAME, SignIn
 
 if TYPE_CHECKING:
@@ -167,8 +168,9 @@ class RequireSignIn:
         await self._app(scope, receive, send)
 
 
+ENDPOINTS = (("GET", SIGN_IN_PATH, show_form), ("POST", SIGN_IN_PATH, send_form), ("GET", EXPORT_PATH, send_export))
 SIGN_IN_ROUTES = [
-    Route(path, endpoint, methods=[method])
-    for path in sorted({SIGN_IN_PATH, _base_path() + SIGN_IN_PATH})
-    for method, endpoint in (("GET", show_form), ("POST", send_form))
+    Route(base + path, endpoint, methods=[method])
+    for base in sorted({"", _base_path()})
+    for method, path, endpoint in ENDPOINTS
 ]

@@ -26,6 +26,8 @@ SIGN_IN_SECONDS = 12 * 3600
 LINK_SECONDS = 3600
 # Files with the last used namespace by key or person.
 NAMESPACE_SUFFIX, NAMESPACE_FILE_SECONDS = ".namespace", 90 * 24 * 3600
+# Files with the saved filters by key or person and namespace, which do not expire.
+FILTERS_SUFFIX = ".filters"
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,27 +107,48 @@ def _read_file(sign_in_id: str | None) -> SignIn | None:
 
 def keep_namespace(owner: str, namespace: str) -> None:
     """Store the last used namespace of a key or person."""
-    folder = _sign_in_folder()
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    with tempfile.NamedTemporaryFile("w", dir=folder, delete=False, encoding="utf-8") as file:
-        file.write(namespace)
-    Path(file.name).replace(_namespace_file(owner))
+    _write_text(_owner_file(owner, NAMESPACE_SUFFIX), namespace)
 
 
 def read_namespace(owner: str) -> str | None:
+    return _read_text(_owner_file(owner, NAMESPACE_SUFFIX))
+
+
+def read_filters(owner: str) -> dict[str, dict[str, str]]:
+    """Return address parameters of the saved filters of an owner by name."""
+    return dict(json.loads(_read_text(_owner_file(owner, FILTERS_SUFFIX)) or "{}"))
+
+
+def keep_filter(owner: str, name: str, parameters: dict[str, str]) -> None:
+    """Store a filter; delete it without parameters."""
+    saved = {**read_filters(owner), name: parameters}
+    text = json.dumps({key: saved[key] for key in sorted(saved) if saved[key]})
+    _write_text(_owner_file(owner, FILTERS_SUFFIX), text)
+
+
+def _write_text(path: Path, text: str) -> None:
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with tempfile.NamedTemporaryFile("w", dir=path.parent, delete=False, encoding="utf-8") as file:
+        file.write(text)
+    Path(file.name).replace(path)
+
+
+def _read_text(path: Path) -> str | None:
     try:
-        return _namespace_file(owner).read_text(encoding="utf-8")
+        return path.read_text(encoding="utf-8")
     except FileNotFoundError:
         return None
 
 
-def _namespace_file(owner: str) -> Path:
-    return _file_path(_sign_in_folder(), owner).with_suffix(NAMESPACE_SUFFIX)
+def _owner_file(owner: str, suffix: str) -> Path:
+    return _file_path(_sign_in_folder(), owner).with_suffix(suffix)
 
 
 def _remove_expired(folder: Path) -> None:
     for path in folder.iterdir():
         try:
+            if path.suffix == FILTERS_SUFFIX:
+                continue
             seconds = NAMESPACE_FILE_SECONDS if path.suffix == NAMESPACE_SUFFIX else SIGN_IN_SECONDS
             if time.time() - path.stat().st_mtime > seconds:
                 path.unlink()

@@ -31,7 +31,7 @@ def test_a_passage_is_hidden_with_a_reason_listed_and_shown_again(app, org, spac
     press(view, "Hide")
     (passage,) = passages(org, space)
     assert (passage["reason"], passage["excerpt"]) == ("old prices", "Owls hunt mice at night.")
-    assert view.toast[0].value == "Passage hidden successfully. Documents lists hidden passages."
+    assert "Passage hidden successfully. Documents lists hidden passages." in visible_content(view)
     assert "Hidden from search." in visible_content(view)
     assert "Hide" not in [button.label for button in view.button]
 

@@ -5,9 +5,10 @@ import io
 
 import pytest
 
+from ui.exports import csv_bytes
 from ui.parts.search_options import as_curl
 from ui.parts.search_results import EXCERPT_CHARACTERS, best_excerpt
-from ui.parts.widgets import csv_bytes, escape_markdown
+from ui.parts.widgets import escape_markdown
 
 
 @pytest.mark.parametrize("cell", ["=1+1", "+1", "-1", "@SUM(A1)", "\t=1", "  =1", '=HYPERLINK("http://203.0.113.9")'])

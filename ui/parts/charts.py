@@ -103,26 +103,8 @@ def _chart_data(rows: Sequence[Mapping[str, Any]]) -> Any:
     return alt.Data(values=[dict(row) for row in rows])  # type: ignore[no-untyped-call]
 
 
-SCORE_COLORS = {"Semantic score": "blue", "Keyword score": "orange", "Reranker": "green", "Recency": "violet"}
 _SERIES_COLORS = ("blue", "orange", "green", "violet", "red", "gray")
 _INTERVAL_TOOLTIP = [alt.Tooltip(f"{name}:Q", format=".4f") for name in ("value", "low", "high")]
-
-
-def score_parts(rows: Sequence[Mapping[str, Any]]) -> None:
-    kinds = {
-        kind: color for kind, color in SCORE_COLORS.items() if any(row["kind"] == kind and row["part"] for row in rows)
-    }
-    chart = (
-        alt.Chart(_chart_data(rows))
-        .mark_bar()
-        .encode(
-            x=alt.X("part:Q", title="score", stack=True, scale=alt.Scale(domain=[0, 1])),
-            y=alt.Y("rank:O", title=None),
-            color=_color_scale("kind", kinds, None),
-            tooltip=["rank:O", "kind:N", alt.Tooltip("part:Q", format=".3f")],
-        )
-    )
-    st.altair_chart(chart, width="stretch")
 
 
 def interval_chart(rows: Sequence[Mapping[str, Any]], *, title: str, zero: bool = False) -> None:
@@ -143,21 +125,6 @@ def interval_chart(rows: Sequence[Mapping[str, Any]], *, title: str, zero: bool 
         )
         layers.insert(0, line)
     st.altair_chart(alt.layer(*layers).properties(height=alt.Step(34)), width="stretch")
-
-
-def score_history(rows: Sequence[Mapping[str, Any]], *, title: str) -> None:
-    """Show `value` per `setting` over `time` (ISO 8601) with its interval."""
-    names = dict.fromkeys(str(row["setting"]) for row in rows)
-    colors = dict(zip(names, cycle(_SERIES_COLORS), strict=False))
-    base = alt.Chart(_chart_data(rows)).encode(
-        x=alt.X("time:T", title=None, axis=alt.Axis(labelOverlap=True)), color=_color_scale("setting", colors, None)
-    )
-    tooltip = [alt.Tooltip("time:T", format="%d %b %Y %H:%M"), "setting:N", *_INTERVAL_TOOLTIP]
-    spans = base.mark_rule(opacity=0.4, strokeWidth=2).encode(
-        y=alt.Y("low:Q", title=title, scale=alt.Scale(zero=False)), y2="high:Q", tooltip=tooltip
-    )
-    lines = base.mark_line(point=alt.OverlayMarkDef(size=80, filled=True)).encode(y="value:Q", tooltip=tooltip)
-    st.altair_chart(alt.layer(spans, lines).properties(height=260), width="stretch")
 
 
 def _color_scale(name: str, colors: Mapping[str, str], title: str | None) -> Any:

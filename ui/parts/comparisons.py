@@ -47,6 +47,7 @@ def start_comparison(person: session.Person, namespace: str, evaluation: Json) -
     rows = st.data_editor(
         [{**dict.fromkeys(SETTING_COLUMNS), **row} for row in DEFAULT_SETTINGS],
         num_rows="dynamic",
+        placeholder="default",
         hide_index=True,
         width="stretch",
         key=f"settings-{evaluation['id']}",
@@ -119,7 +120,12 @@ def show_results(person: session.Person, namespace: str, evaluation: Json) -> No
         st.error(f"The run failed: {escape_markdown(run['error'] or '')}", icon=":material/error:")
     else:
         _show_measures(run)
-        _show_calibration(run)
+        for setting in run["settings"]:
+            if calibration := setting.get("calibration"):
+                unanswered = (
+                    f"{calibration['refusedAt95']:.0%} of {calibration['unanswerable']:,} questions without answers"
+                )
+                st.caption(f"{escape_markdown(setting['name'])}: {unanswered} are recognized as such.")
         _show_changes(person, namespace, evaluation, run, path)
 
 
@@ -180,32 +186,6 @@ def _show_measures(run: Json) -> None:
 def _choose_metric(names: list[str], key: str) -> str:
     choice: Json = {"default": names[0], "required": True, "format_func": METRIC_LABELS.__getitem__, "key": key}
     return str(st.segmented_control("Measure", names, **choice) or names[0])
-
-
-def _show_calibration(run: Json) -> None:
-    settings = [setting for setting in run["settings"] if setting.get("calibration")]
-    if not settings:
-        return
-    st.header("Questions that nothing answers")
-    widgets.show_table([calibration_row(setting) for setting in settings])
-    st.caption(
-        "AUROC 1 separates the two kinds of questions, 0.5 is chance. The calibration error is the mean distance of the"
-        " probabilities from the truth. Refused: unanswerable questions below the probability that keeps 95 % of the"
-        " others."
-    )
-
-
-def calibration_row(setting: Json) -> Json:
-    calibration = setting["calibration"]
-    return {
-        "Setting": setting["name"],
-        "Questions": calibration["questions"],
-        "Without an answer": calibration["unanswerable"],
-        "AUROC": f"{calibration['auroc']:.3f}",
-        "Calibration error": f"{calibration['ece']:.3f}",
-        "Refused": f"{calibration['refusedAt95']:.0%}",
-        "Probabilities": "fitted on these questions" if calibration["fitted"] else "fitted on public sets",
-    }
 
 
 def describe_winner(measured: Sequence[tuple[str, Json]], metric: str) -> str:
@@ -285,21 +265,10 @@ def question_row(question: Json, first: str, changed: str) -> Json:
 def show_history(person: session.Person, namespace: str, evaluation: Json) -> None:
     runs = [run for run in _list_runs(person, namespace, evaluation) if run["status"] == "COMPLETED"]
     if not runs:
-        widgets.show_empty("No run has ended yet.", "Start one under Compare; each adds a point here.")
+        widgets.show_empty("No run has ended yet.", "Start one under Compare; each adds a row here.")
         return
     metric = _choose_metric(list(METRIC_LABELS), "over_time")
-    points = [
-        {"time": run["createdAt"]["isoString"], **_make_interval(setting["name"], measured["value"], measured["ci95"])}
-        for run in reversed(runs)
-        for setting in run["settings"]
-        if (measured := (setting.get("metrics") or {}).get(metric))
-    ]
-    if not points:
-        st.info("No run has this measure: the questions judge no spans.")
-        return
-    if len(runs) > 1 and any(point["value"] for point in points):
-        charts.score_history(points, title=METRIC_LABELS[metric])
-    st.caption(f"The newest {format_count(len(runs), 'run')}; bars are 95 % intervals.")
+    st.caption(f"The newest {format_count(len(runs), 'run')}, with 95 % intervals.")
     widgets.show_table(
         [
             {"Run": time_ago(run["createdAt"])}

@@ -13,7 +13,7 @@ from typing import Any
 
 import streamlit as st
 
-from ui import session
+from ui import session, sign_ins
 from ui.client import ApiError, Json
 from ui.parts import document_kinds, search_request, url_state, waiting
 from ui.parts.labels import STATUS_LABELS, format_value, offered_sources, source_title
@@ -39,13 +39,36 @@ def count_all(person: session.Person, namespace: str) -> Json:
     return person.api.list_documents(namespace, {}, include=statistics, facets=facets, recent=True)
 
 
-def show_search() -> str:
+def show_search(person: session.Person, namespace: str) -> str:
     """Show the field that finds documents, and on phones the button of the filters; return the text."""
     hint: Json = {"type": "search", "icon": ":material/search:", "placeholder": "Part of the name, URL or ID"}
-    text = str(_bind_field(st.text_input, "q", "Find documents", max_chars=200, **hint))
+    search_column, saved_column = st.columns([4, 1], vertical_alignment="bottom")
+    text = str(_bind_field(search_column.text_input, "q", "Find documents", max_chars=200, **hint))
+    with saved_column.popover("Saved filters", icon=":material/bookmark:", width="stretch"):
+        _show_saved(f"{session.owner_id(person)}\n{namespace}")
     with st.container(key="drawer_button"):
         st.toggle("Filters", key=DRAWER_KEY)
     return text
+
+
+def _show_saved(owner: str) -> None:
+    """Show the saved filters of a person, and a form for the filter of the address."""
+    saved = sign_ins.read_filters(owner)
+    for name, parameters in saved.items():
+        with st.container(horizontal=True, horizontal_alignment="distribute", vertical_alignment="center"):
+            query = dict.fromkeys(FILTER_PARAMETERS) | parameters | {"cursor": None}
+            st.button(escape_markdown(name), key=f"saved-{name}", on_click=partial(session.set_parameters, **query))
+            forget, about = partial(sign_ins.keep_filter, owner, name, {}), f"Forget {escape_markdown(name)}"
+            st.button(about, icon=":material/close:", type="tertiary", key=f"forget-{name}", on_click=forget)
+    current = {name: value for name in FILTER_PARAMETERS if (value := session.read_parameter(name))}
+    if not current:
+        st.caption("" if saved else "Choose filters first: they can be saved here under a name.")
+        return
+    with st.form("save-filter", clear_on_submit=True, border=False):
+        name = st.text_input("Name of the filter", max_chars=60).strip()
+        if st.form_submit_button("Save filter", icon=":material/bookmark_add:") and name:
+            sign_ins.keep_filter(owner, name, current)
+            st.rerun()
 
 
 def show_filters(person: session.Person, namespace: str, totals: Json, text: str) -> Json | None:

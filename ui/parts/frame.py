@@ -63,11 +63,14 @@ PAGE_STYLE = """<style>
 [data-testid="stSidebarHeader"] {height: 1.5rem; margin-bottom: 0}
 [data-testid="stSidebarUserContent"] [data-testid="stVerticalBlock"] {gap: .5rem}
 [data-testid="stMainBlockContainer"] h1 {padding-top: .25rem} [data-testid="stPageLink"] p {white-space: normal}
-div[data-testid="stCaptionContainer"] {opacity: .8}
+div[data-testid="stCaptionContainer"]:not(:has(.stMarkdownBadge)) {opacity: .8}
 button[data-testid^="stBaseButton-primary"]:not(:disabled) {background: #2456c9; border-color: #2456c9; color: #fff}
 [data-testid="stMultiSelect"] :has(> span[title]) {background-color: #2456c9; color: #fff}
 [class*="st-key-danger"] button:not(:disabled) {background-color: #b3261e; border-color: #b3261e; color: #fff}
 button[data-testid^="stBaseButton-primary"]:not(:disabled):hover {background: #1c46a8}
+.st-key-notice {position: fixed; right: 1rem; bottom: 1rem; width: min(26rem, 90vw); z-index: 1000;
+backdrop-filter: blur(12px); animation: notice 9s forwards}
+@keyframes notice {90% {opacity: 1} to {opacity: 0; visibility: hidden}}
 @media (min-width: 641px) {.st-key-drawer_button {display: none}}
 @media (max-width: 640px) {[data-testid="stColumn"]:has(.st-key-drawer_closed) {display: none}
 [data-testid="stMainBlockContainer"] {padding-left: 1rem; padding-right: 1rem}
@@ -258,14 +261,28 @@ def show_error(error: ApiError) -> None:
     st.error(error_text(error), icon=":material/error:")
 
 
-def toast_error(error: ApiError) -> None:
-    st.toast(error_text(error), icon=":material/error:")
+_NOTICE_KEY = "notice"
+
+
+def keep_notice(notice: str | ApiError) -> None:
+    """Keep a short result (Markdown) for the corner of the next page run."""
+    # Streamlit's toasts are dialogs without a name for screen readers.
+    st.session_state[_NOTICE_KEY] = notice
+
+
+def show_notice() -> None:
+    notice = st.session_state.pop(_NOTICE_KEY, None)
+    with st.container(key="notice"):
+        if isinstance(notice, ApiError):
+            show_error(notice)
+        elif notice:
+            st.success(notice, icon=":material/check:")
 
 
 @contextmanager
 def shown_refusal(show: Callable[[ApiError], None] = show_error) -> Iterator[None]:
     """Show a refusal of the API in place; the page continues."""
-    # Callbacks draw nothing in place: they use `toast_error` or `keep_outcome`.
+    # Callbacks draw nothing in place: they use `keep_notice` or `keep_outcome`.
     try:
         yield
     except ApiError as error:

@@ -7,7 +7,7 @@ from functools import partial
 import streamlit as st
 
 from ui import session
-from ui.client import Json
+from ui.client import ApiError, Json
 from ui.parts import frame
 from ui.parts.labels import document_label
 from ui.parts.widgets import escape_markdown
@@ -31,13 +31,13 @@ def offer_hiding(person: session.Person, namespace: str, document: str, chunk: i
 def _hide_passage(person: session.Person, namespace: str, document: str, chunk: int, key: str) -> None:
     reason = st.session_state[f"{key}-reason"].strip()
     if not reason:
-        st.toast("Type a reason: others see it in the list of hidden passages.", icon=":material/error:")
+        frame.keep_notice(ApiError(0, "NO_REASON", "Type a reason: others see it in the list of hidden passages."))
         return
     body: Json = {"namespaceId": namespace, "reason": reason}
     body |= {} if st.session_state[f"{key}-whole"] else {"chunkIndex": chunk}
-    with frame.shown_refusal(frame.toast_error):
+    with frame.shown_refusal(frame.keep_notice):
         answer = person.api.call("POST", f"/v1/documents/{document}/hidden-passages", body=body)
-        st.toast(f"{answer.message}. Documents lists hidden passages.", icon=":material/visibility_off:")
+        frame.keep_notice(f"{answer.message}. Documents lists hidden passages.")
 
 
 def show_hidden(person: session.Person, namespace: str) -> None:
@@ -67,5 +67,5 @@ def show_hidden(person: session.Person, namespace: str) -> None:
 
 def _show_again(person: session.Person, namespace: str, passage: Json) -> None:
     path = f"/v1/documents/{passage['documentId']}/hidden-passages/{passage['id']}"
-    with frame.shown_refusal(frame.toast_error):
+    with frame.shown_refusal(frame.keep_notice):
         person.api.call("DELETE", path, namespaceId=namespace)

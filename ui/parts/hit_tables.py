@@ -57,4 +57,4 @@ def build_table(passage: Passage, mark: Callable[[str], str]) -> str:
 
 
 def _build_row(tag: str, cells: Sequence[str]) -> str:
-    return "<tr>" + "".join(f"<{tag}>{cell}</{tag}>" for cell in cells) + "</tr>"
+    return "<tr>" + "".join(f"<{tag}>{cell}</{tag}>" if cell else "<td></td>" for cell in cells) + "</tr>"

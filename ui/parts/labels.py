@@ -74,7 +74,7 @@ def parse_time(value: dict[str, Any] | None) -> datetime | None:
 
 
 def format_span(seconds: float) -> str:
-    for size, unit in ((86400, "d"), (3600, "h"), (60, "min")):
+    for size, unit in ((365 * 86400, "y"), (86400, "d"), (3600, "h"), (60, "min")):
         if seconds >= size:
             return f"{int(seconds // size)} {unit}"
     return f"{max(0, int(seconds))} s"

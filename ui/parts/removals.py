@@ -84,5 +84,5 @@ def _offer_confirmation(person: session.Person, namespace: str, connection: str,
             with frame.shown_refusal():
                 response = person.api.post("/v1/documents/resync", body)
                 removed = sum(document["status"] == "REMOVED" for document in response["documents"])
-                st.toast(escape_markdown(f"{format_count(removed, 'document')} removed."), icon=":material/check:")
+                frame.keep_notice(escape_markdown(f"{format_count(removed, 'document')} removed."))
                 st.rerun(scope="app")

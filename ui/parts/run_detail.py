@@ -11,6 +11,7 @@ import streamlit as st
 
 from ui import session
 from ui.client import Json
+from ui.exports import csv_bytes
 from ui.parts import charts, failures, frame, previews, widgets
 from ui.parts.labels import (
     ACTIVE_STATUSES,
@@ -21,7 +22,7 @@ from ui.parts.labels import (
     time_ago,
     time_since,
 )
-from ui.parts.widgets import csv_bytes, escape_markdown
+from ui.parts.widgets import escape_markdown
 
 
 def show_remedies(person: session.Person, namespace: str, runs: Sequence[Json], key: str) -> dict[str, str]:

@@ -1,58 +1,18 @@
-"""Reasons for ranks: moves, score parts, durations, and missing documents."""
+"""Reasons for missing documents."""
 
 from __future__ import annotations
 
 import math
 from functools import partial
-from typing import Any
 
 import streamlit as st
 
 from ui import session
 from ui.client import ApiError, Json
-from ui.parts import charts, search_request, url_state, widgets
-from ui.parts.labels import document_label, format_milliseconds, status_word
+from ui.parts import search_request, url_state, widgets
+from ui.parts.labels import document_label, status_word
 from ui.parts.search_request import MAX_TOP_K, MODE_LABELS, SearchRequest
 from ui.parts.widgets import escape_markdown
-
-
-def show_reasons(answers: dict[str, Json], request: SearchRequest) -> None:
-    if not any(data["results"] for data in answers.values()):
-        st.caption("Nothing was found, so there is nothing to compare.")
-        return
-    st.header("What the scores are made of")
-    for column, (mode, data) in zip(st.columns(len(answers)), answers.items(), strict=True):
-        with column:
-            st.caption(f"{MODE_LABELS[mode]}, by rank")
-            charts.score_parts(_list_parts(data, mode, request))
-            steps = [
-                f"{name} {format_milliseconds(value)}" for name, value in data["timings"].items() if value is not None
-            ]
-            st.caption("Time: " + ", ".join(steps))
-
-
-def _list_parts(data: Json, mode: str, request: SearchRequest) -> list[dict[str, Any]]:
-    """Return each score's weighted parts: semantic, keyword, reranker, recency."""
-    semantic = {"semantic": 1.0, "keyword": 0.0}.get(mode, request.weight)
-    rows: list[dict[str, Any]] = []
-    for rank, hit in enumerate(data["results"], 1):
-        explanation = hit["explanation"]
-        recency = request.recency if explanation.get("recencyScore") is not None else 0.0
-        reranked = explanation.get("rerankScore") is not None
-        rerank = (1 - recency) * (explanation.get("rerankWeight", 1.0) if reranked else 0.0)
-        list_share = 1 - recency - rerank
-        parts = {
-            "Reranker": (rerank, "rerankScore"),
-            "Semantic score": (list_share * semantic, "semanticScore"),
-            "Keyword score": (list_share * (1 - semantic), "keywordScore"),
-            "Recency": (recency, "recencyScore"),
-        }
-        rows += [
-            {"rank": rank, "kind": kind, "part": weight * (explanation.get(name) or 0)}
-            for kind, (weight, name) in parts.items()
-        ]
-    return rows
-
 
 MAX_OFFERED_DOCUMENTS = 20
 REASON_LABELS = {

@@ -205,7 +205,8 @@ def show_results(
             with st.container(horizontal=True, vertical_alignment="center", gap="small"):
                 st.header(MODE_LABELS[mode], width="content")
                 verdict, share = describe_answerable(data["answerable"])
-                st.caption(f"{_summarize_answer(data)} · {verdict}", width="content", help=share)
+                about = f"{share} Time: {_list_steps(data)}."
+                st.caption(f"{_summarize_answer(data)} · {verdict}", width="content", help=about)
             if data.get("note"):
                 st.info(escape_markdown(data["note"]), icon=":material/spellcheck:")
             elif not data["results"]:
@@ -347,6 +348,10 @@ def _summarize_answer(data: Json) -> str:
     return summary
 
 
+def _list_steps(data: Json) -> str:
+    return ", ".join(f"{step} {format_milliseconds(value)}" for step, value in data["timings"].items() if value)
+
+
 def describe_answerable(answerable: Json) -> tuple[str, str]:
     """Return the verdict on the documents with its share in percent, and what the share means."""
     lead = ANSWER_VERDICTS[answerable["verdict"]]
@@ -414,9 +419,10 @@ def _show_card(person: session.Person, namespace: str, hit: Json, rank: int, wor
     heading = f'<div class="path">{html.escape(" > ".join(path))}</div>' if path else ""
     table = hit_tables.build_table(passage, partial(_mark_words, words=words))
     excerpt = best_excerpt(passage.text or ("" if table else hit["content"]), words)
+    focus = ' tabindex="0"' if table else ""  # a wide table is scrolled by the keyboard too
     url = hit["document"]["externalId"]
     address = f"<div><code>{html.escape(url)}</code></div>" if url.startswith(("http://", "https://")) else ""
-    st.html(f'{heading}<div class="hit"><p>{excerpt}</p>{table}{address if url != name else ""}</div>')
+    st.html(f'{heading}<div class="hit"{focus}><p>{excerpt}</p>{table}{address if url != name else ""}</div>')
     if copies := hit.get("duplicates"):
         names = ", ".join(escape_markdown(document_label(copy["name"])) for copy in copies)
         st.caption(f"The same text is in: {names}")

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import csv
 import hashlib
-import io
 import json
 import re
 import time
 import uuid
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from typing import Any, TypeVar
 
@@ -17,10 +15,10 @@ import streamlit as st
 
 from ui import session
 from ui.client import ApiError, Json
+from ui.exports import csv_bytes
 from ui.parts.labels import STATUS_LABELS, describe_health, status_word
 
 MARKUP_PATTERN = re.compile(r"([\\`*_{}\[\]()<>#+\-.!|~$:&=^])")
-FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
 
 
 def escape_markdown(text: str) -> str:
@@ -31,22 +29,6 @@ def escape_markdown(text: str) -> str:
 def format_code(text: str) -> str:
     """Format text as Markdown code, without links."""
     return "`" + " ".join(str(text).replace("`", "'").split()) + "`" if str(text).strip() else ""
-
-
-def csv_bytes(rows: Iterable[Mapping[str, Any]], columns: Sequence[str], *, has_header: bool = True) -> bytes:
-    """Build a CSV file, or a part without header, with escaped formulas."""
-    buffer = io.StringIO()
-    writer = csv.DictWriter(buffer, fieldnames=list(columns), extrasaction="ignore")
-    if has_header:
-        writer.writeheader()
-    for row in rows:
-        writer.writerow({name: _csv_cell(row.get(name)) for name in columns})
-    return buffer.getvalue().encode("utf-8-sig" if has_header else "utf-8")
-
-
-def _csv_cell(value: Any) -> Any:
-    text = "" if value is None else ", ".join(map(str, value)) if isinstance(value, list) else str(value)
-    return "'" + text if text.lstrip(" ").startswith(FORMULA_STARTS) and not isinstance(value, int | float) else text
 
 
 def status_badge(status: str) -> None:

@@ -12,7 +12,7 @@ import streamlit as st
 
 from ui import session
 from ui.client import ApiError, Json
-from ui.parts import api_schema, url_state, waiting, widgets
+from ui.parts import api_schema, frame, url_state, waiting, widgets
 
 ENTRY_PAGE_SIZE = 100
 OBJECT_TYPES = (
@@ -28,6 +28,8 @@ PAST_TENSES = {"Cancel": "Cancelled", "Hide": "Hid", "Retry": "Retried", "Send":
 # Lists with names of objects, by type.
 NAME_PATHS = {"namespace": "/v1/namespaces", "key": "/v1/keys", "webhook": "/v1/webhooks"}
 MAX_READ_NAMES = 100
+# Of objects without a name, which only the file has.
+UNNAMED_IDS = ("up_", "ijr_", "eval_", "evr_")
 # Read one by one.
 MAX_READ_CONNECTIONS = 20
 # Only in the file.
@@ -113,6 +115,7 @@ def _describe_entry(entry: Json, names: Mapping[str, str]) -> str:
     """Describe an entry by the operation's summary and its objects."""
     operation = api_schema.find_operation(entry["method"], entry["route"])
     ids = [entry["objectId"]] if entry["objectId"] else entry.get("objectIds", [])
+    ids = [object_id for object_id in ids if not object_id.startswith(UNNAMED_IDS)]
     about = ", ".join(names.get(object_id, object_id) for object_id in ids[:3])
     about = f": {about}" + (f" and {len(ids) - 3:,} more" if len(ids) > 3 else "") if ids else ""
     summary = str((operation or {}).get("summary") or "").partition(":")[0]
@@ -128,8 +131,8 @@ def _open_object(entry: Json) -> None:
     """Open the object's page, if any."""
     page, parameter, query = OBJECT_PAGES.get(entry["objectType"], (None, None, {}))
     if page is None or (entry["method"] == "DELETE" and parameter):
-        st.toast("This object has no page of its own, or is gone.", icon=":material/info:")
-        return
+        frame.keep_notice("This object has no page of its own, or is gone.")
+        st.rerun()
     object_query = {parameter: entry["objectId"]} if parameter and entry["objectId"] else {}
     st.switch_page(f"views/{page}.py", query_params=query | object_query if object_query or not parameter else None)
 

@@ -285,7 +285,7 @@ def show_source_form(person: session.Person, namespace: str) -> None:
                 _keep_authorization(person, created)
             else:
                 name = escape_markdown(body["name"])
-                st.toast(f"Connected: {name}. Ingest it from its card.", icon=":material/check:")
+                frame.keep_notice(f"Connected: {name}. Ingest it from its card.")
             st.rerun()
 
 

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from functools import partial
-from typing import Any
 
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from ui import session
+from ui import exports, session
 from ui.client import Json
 from ui.parts import (
     bulk_actions,
@@ -37,11 +35,6 @@ from ui.parts.labels import (
 from ui.parts.widgets import escape_markdown
 
 DOCUMENT_PAGE_SIZE = 50
-EXPORT_PAGE_SIZE = 100
-EXPORT_COLUMNS = (
-    *("id", "externalId", "name", "ingestionStatus", "ingestionError", "failureCause", "documentType"),
-    *("ingestionSource", "metadata", "access", "accessStatus", "documentProperties", "createdAt", "updatedAt"),
-)
 # Hidden parts of a document.
 HIDDEN_LABELS = {"DOCUMENT": "All of it", "PASSAGES": "Passages", None: ""}
 
@@ -68,7 +61,7 @@ def show_listing(person: session.Person, namespace: str) -> None:
             "unknown": partial(person.api.list_documents, namespace, unknown, include=["statsByStatus"], recent=True),
         }
     )
-    text = document_filters.show_search()
+    text = document_filters.show_search(person, namespace)
     side, content = st.columns([2, 9], gap="small")
     with side, st.container(key=f"drawer_{'open' if st.session_state[document_filters.DRAWER_KEY] else 'closed'}"):
         config = document_filters.show_filters(person, namespace, answers["totals"] or {}, text)
@@ -151,21 +144,6 @@ def _explain_unseen(namespace: str, config: Json) -> None:
         st.info(f"**{name}**  \n{escape_markdown(reasons[document['id']])}", icon=":material/lock:")
 
 
-def _export_documents(person: session.Person, namespace: str, config: Json) -> bytes:
-    """Build a CSV file of all documents of a filter, read page by page."""
-    content, cursor, is_first = bytearray(), None, True
-    while is_first or cursor:
-        data = person.api.list_documents(namespace, config, size=EXPORT_PAGE_SIZE, cursor=cursor)
-        rows = [{name: _export_value(value) for name, value in document.items()} for document in data["documents"]]
-        content += widgets.csv_bytes(rows, EXPORT_COLUMNS, has_header=is_first)
-        cursor, is_first = data["nextCursor"], False
-    return bytes(content)
-
-
-def _export_value(value: Any) -> Any:
-    return value.get("isoString") or json.dumps(value) if isinstance(value, dict) else value
-
-
 def _show_table(person: session.Person, namespace: str, config: Json, data: Json) -> list[Json]:
     """Show the documents; return the selected ones."""
     documents = data["documents"]
@@ -193,8 +171,8 @@ def _show_table(person: session.Person, namespace: str, config: Json, data: Json
         session.go_to(document=chosen["id"], tab=document_detail.PAGES_TO_CHECK_TITLE if is_check else None)
     with st.container(horizontal=True):
         widgets.show_pager({**data, "totalCount": count_documents(data)})
-        export, label = partial(_export_documents, person, namespace, config), f"All {count_documents(data):,} as CSV"
-        st.download_button(label, export, "documents.csv", "text/csv", icon=":material/download:", key="export")
+        link = f"{exports.EXPORT_PATH[1:]}?of={session.offer_export(person, namespace, config)}"
+        st.link_button(f"All {count_documents(data):,} as CSV", link, icon=":material/download:")
     return widgets.selected_rows("documents_table", documents)
 
 

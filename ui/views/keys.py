@@ -9,7 +9,7 @@ import streamlit as st
 from ui import session, sign_ins
 from ui.client import Json
 from ui.parts import api_schema, frame, widgets
-from ui.parts.labels import format_size, time_ago
+from ui.parts.labels import time_ago
 from ui.parts.widgets import escape_markdown
 
 # Old key, new key and the new value, shown until the rotation ends.
@@ -58,7 +58,7 @@ def _revoke_old() -> None:
             session.sign_in(value, person.api.tenant)
             sign_ins.replace_key(session.cookie_id(), value)
         _end_rotation()
-        st.toast(f"Revoked: the key that ends in {old['hint']}.", icon=":material/check:")
+        frame.keep_notice(f"Revoked: the key that ends in {old['hint']}.")
 
 
 def _end_rotation() -> None:
@@ -82,10 +82,6 @@ def _show_limits(person: session.Person) -> None:
     usage = person.api.get("/v1/usage")
     _show_bar("Requests this minute", usage["requests"])
     _show_bar("Namespaces", usage["namespaces"])
-    cells = st.columns(3)
-    cells[0].metric("Documents", f"{usage['documents']:,}", border=True)
-    cells[1].metric("Chunks", f"{usage['chunks']:,}", border=True)
-    cells[2].metric("Storage used", format_size(usage["storageBytes"]), border=True)
 
 
 def _show_bar(title: str, use: Json) -> None:

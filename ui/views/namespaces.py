@@ -141,7 +141,7 @@ def _show_namespace(person: session.Person, space: Json) -> None:
         if not person.may("namespaces:write"):
             st.caption("This key may not change namespaces: it lacks the scope namespaces:write, or is bound.")
         elif namespace_form.show_form(person, space) is not None:
-            st.toast("Saved.", icon=":material/check:")
+            frame.keep_notice("Saved.")
             st.rerun()
     with delete_tab:
         _show_deletion(person, space)
@@ -187,7 +187,7 @@ def _show_deletion(person: session.Person, space: Json) -> None:
     if st.button("Delete for good", type="primary", disabled=not is_sure, icon=":material/delete:", key="delete_ns"):
         with frame.shown_refusal():
             person.api.delete(f"/v1/namespaces/{space['id']}")
-            st.toast("Deleted.", icon=":material/check:")
+            frame.keep_notice("Deleted.")
             session.go_to(namespace=None, open=None)
 
 

@@ -117,8 +117,8 @@ def _show_attention(person: session.Person, namespace: str, answers: Answers) ->
         st.markdown(":orange[:material/notification_important: **Needs attention**]")
         problem_list.show_list([problem for problem in problems if problem["severity"] == "attention"])
         if result := failures.offer_retries(person, namespace, causes, "overview"):
-            st.toast(result, icon=":material/replay:")
-            st.rerun(scope="fragment")
+            frame.keep_notice(result)
+            st.rerun()
         problem_list.show_list([problem for problem in problems if problem["severity"] == "info"])
 
 

@@ -11,7 +11,6 @@ from ui.client import Json
 from ui.parts import frame, widgets
 from ui.parts.labels import (
     format_count,
-    format_span,
     name_of,
     parse_time,
     source_title,
@@ -24,15 +23,6 @@ from ui.parts.widgets import escape_markdown
 REFRESH_SECONDS = 5.0
 # A longer wait despite online workers is reported.
 LONG_WAIT_SECONDS = 60.0
-LOOP_LABELS = {
-    "dispatch": "Starts accepted work",
-    "reconcile": "Takes back what a lost worker had",
-    "schedule": "Keeps the schedules of connections",
-    "sweep": "Deletes what is not needed any more",
-    "maintain": "Builds and packs indexes",
-    "listen": "Hears of new work",
-    "webhooks": "Sends events to webhooks",
-}
 
 
 def main() -> None:
@@ -66,13 +56,9 @@ def _show_queue(person: session.Person, queue: Json) -> None:
         _show_working(person, queue["working"])
     else:
         widgets.show_empty("No worker is busy.", "Documents appear here while a worker processes them.")
-        if person.may("ingest:write"):
-            widgets.link_page("runs", "Open the runs")
     if queue["breakers"]:
         st.header("Not answering")
         _show_breakers(queue["breakers"])
-    with st.expander("Background loops of the dispatcher"):
-        _show_loops(queue["loops"])
 
 
 def _show_numbers(queue: Json) -> None:
@@ -123,23 +109,6 @@ def _show_breakers(breakers: list[Json]) -> None:
             "Reason": breaker["reason"],
         }
         for breaker in breakers
-    ]
-    widgets.show_table(rows)
-
-
-def _show_loops(loops: list[Json]) -> None:
-    if not loops:
-        st.caption("No dispatcher reports: start one with `retrieval dispatcher`, or `retrieval up`.")
-        return
-    rows = [
-        {
-            "Loop": loop["loop"],
-            "What it does": LOOP_LABELS.get(loop["loop"], ""),
-            "State": "late" if loop["late"] else "on time",
-            "Last success": f"{format_span(loop['lastSuccessSeconds'])} ago",
-            "Error": loop["reason"] or "",
-        }
-        for loop in loops
     ]
     widgets.show_table(rows)
 

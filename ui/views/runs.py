@@ -51,7 +51,7 @@ def main() -> None:
 
 def show_listing(person: session.Person, namespace: str) -> None:
     """Show matching runs by page, refreshed while live."""
-    is_live, order = _show_filters(person)
+    is_live, order = _show_filters()
     searched = session.read_parameter("q") or session.read_parameter("status") in RUN_OUTCOMES
 
     @frame.live_fragment((SEARCH_REFRESH_SECONDS if searched else REFRESH_SECONDS) if is_live else None)
@@ -73,7 +73,7 @@ def show_listing(person: session.Person, namespace: str) -> None:
     show_page()
 
 
-def _show_filters(person: session.Person) -> tuple[bool, str]:
+def _show_filters() -> tuple[bool, str]:
     """Show search, filters and order, kept in the page's address; return (is live, order)."""
     field = partial(url_state.bind_field, prefix="runs")
     name, source, sort, live = st.columns([3, 2, 2, 1], vertical_alignment="bottom")
@@ -83,13 +83,8 @@ def _show_filters(person: session.Person) -> tuple[bool, str]:
     with sort:
         order = url_state.choose_order(ORDER_LABELS)
     is_live = live.toggle("Live", value=True, help="Refresh every two seconds, or ten while you search.")
-    with st.container(horizontal=True, vertical_alignment="bottom"):
-        words = {
-            state: status_word(state) if state in STATUS_LABELS else state.capitalize() for state in STATUS_CHOICES
-        }
-        field(st.pills, "status", "Status", default=ALL_SOURCES, options=words)
-        if person.may("ingest:write"):
-            widgets.link_page("add_content", "Add content")
+    words = {state: status_word(state) if state in STATUS_LABELS else state.capitalize() for state in STATUS_CHOICES}
+    field(st.pills, "status", "Status", default=ALL_SOURCES, options=words)
     return bool(is_live), order
 
 
@@ -124,10 +119,7 @@ def _show_table(data: dict[str, Any]) -> None:
     )
     if chosen is not None:
         session.go_to(run=chosen)
-    rows_with_id = [{"Id": run["id"], **row} for row, run in zip(rows, runs, strict=True)]
-    with st.container(horizontal=True):
-        widgets.show_pager(data)
-        widgets.download_csv("Table as CSV", rows_with_id, "runs.csv")
+    widgets.show_pager(data)
 
 
 def _run_row(run: dict[str, Any]) -> dict[str, Any]:

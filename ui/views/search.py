@@ -39,7 +39,6 @@ def main() -> None:
     pages = {
         "Results": partial(search_results.show_results, person, request, answers, _suggest_changes(request), chosen),
         "Why not found?": partial(search_reasons.show_missing_reasons, person, session.current_person(), request),
-        "Scores and times": partial(search_reasons.show_reasons, answers, request),
         "API snippet": partial(_show_code, person, request),
     }
     st.html(search_results.HIT_STYLE)

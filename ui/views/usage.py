@@ -39,14 +39,16 @@ def main() -> None:
     usage = person.api.get("/v1/usage", **query)
     _show_numbers(usage)
     _show_quotas(usage)
-    groups = [_usage_row(entry, by, usage["currency"]) for entry in usage["usage"]]
+    names = session.namespace_names(person, [entry.get("namespaceId") for entry in usage["usage"]])
+    groups = [_usage_row(entry, by, usage["currency"], names) for entry in usage["usage"]]
     if not groups:
         widgets.show_empty("Nothing was ingested in this period.", "Choose another period, or add content.")
         if person.may("ingest:write"):
             widgets.link_page("add_content", "Add content")
         return
     _show_days(person, usage)
-    widgets.show_table(groups[-MAX_SHOWN_ROWS:] if by == "day" else groups[:MAX_SHOWN_ROWS])
+    figures: Json = dict.fromkeys(("Tokens", "Documents"), st.column_config.NumberColumn(format="localized"))
+    widgets.show_table(groups[-MAX_SHOWN_ROWS:] if by == "day" else groups[:MAX_SHOWN_ROWS], **figures)
     if any(entry["cost"] is None for entry in usage["usage"]):
         st.caption("A cost that is not shown has a model without a price: set it in RETRIEVAL_PRICES.")
     widgets.download_csv("Download as CSV", groups, f"usage-{start}-{end}.csv")
@@ -113,10 +115,10 @@ def _show_quotas(usage: Json) -> None:
         st.progress(min(1.0, (used or 0) / limit) if limit else 1.0, text=f"{label}: {figures[0]} of {figures[1]}")
 
 
-def _usage_row(group: Json, by: str, currency: str) -> Json:
+def _usage_row(group: Json, by: str, currency: str, names: dict[str, str]) -> Json:
     key = {"day": "day", "namespace": "namespaceId", "tenant": "tenantId"}[by]
     return {
-        GROUP_LABELS[by]: group[key] or "(no tenant)",
+        GROUP_LABELS[by]: names.get(group[key], group[key]) or "(no tenant)",
         "Tokens": group["tokens"],
         f"Cost ({currency})": group["cost"],
         "Documents": group["documents"],

@@ -142,7 +142,7 @@ def _offer_failed(person: session.Person, path: str) -> None:
         with frame.shown_refusal():
             for delivery in failed:
                 person.api.post(f"{path}/{delivery['id']}/redeliver", {})
-            st.toast(f"{format_count(len(failed), 'event')} are being sent again.", icon=":material/send:")
+            frame.keep_notice(f"{format_count(len(failed), 'event')} are being sent again.")
             st.rerun()
 
 
@@ -151,14 +151,13 @@ def _offer_redelivery(person: session.Person, path: str, picked: Json | None) ->
     label = f"Send {picked['type']} again" if picked else "Send again"
     if st.button(label, icon=":material/replay:", disabled=picked is None, help="Click a delivery above.") and picked:
         _post_action(person, f"{path}/{picked['id']}/redeliver", "The event is being sent again.")
-    if picked:
-        st.caption(f"The one with the ID `{picked['id']}`, created {time_ago(picked['createdAt'])}.")
 
 
 def _post_action(person: session.Person, path: str, done: str) -> None:
     with frame.shown_refusal():
         person.api.post(path, {})
-        st.toast(done, icon=":material/send:")
+        frame.keep_notice(done)
+        st.rerun()
 
 
 def _delivery_row(delivery: Json) -> Json:
@@ -195,7 +194,7 @@ def _show_edit_form(person: session.Person, hook: Json) -> None:
             st.info("Nothing to save: no field was changed.", icon=":material/info:")
             return
         person.api.patch(f"/v1/webhooks/{hook['id']}", body)
-    st.toast("Saved.", icon=":material/check:")
+    frame.keep_notice("Saved.")
     st.rerun()
 
 
@@ -213,7 +212,7 @@ def _show_deletion(person: session.Person, hook: Json) -> None:
     st.write("Nothing is sent to it any more, not even what waits. This is final.")
     if st.button("Delete webhook", type="primary", icon=":material/delete:"):
         person.api.delete(f"/v1/webhooks/{hook['id']}")
-        st.toast("Deleted.", icon=":material/check:")
+        frame.keep_notice("Deleted.")
         session.go_to(**dict.fromkeys(ADDRESS_PARAMETERS))
 
 

@@ -81,7 +81,7 @@ def test_a_document_is_found_and_opened_by_a_click_and_a_site_is_deleted(
     site.press("Enter")
     expect(page.get_by_text("8 documents:").first).to_be_visible()
     with page.expect_download() as download:
-        page.get_by_role("button", name="All 8 as CSV").click()
+        page.get_by_role("link", name="All 8 as CSV").click()
     exported = list(csv.DictReader(io.StringIO(download.value.path().read_text(encoding="utf-8-sig"))))
     assert {row["externalId"] for row in exported} == {
         f"https://docs.example.org/page-{number}" for number in range(12) if number % 3
