@@ -122,10 +122,8 @@ def show_results(person: session.Person, namespace: str, evaluation: Json) -> No
         _show_measures(run)
         for setting in run["settings"]:
             if calibration := setting.get("calibration"):
-                unanswered = (
-                    f"{calibration['refusedAt95']:.0%} of {calibration['unanswerable']:,} questions without answers"
-                )
-                st.caption(f"{escape_markdown(setting['name'])}: {unanswered} are recognized as such.")
+                unanswered = f"{calibration['refusedAt95']:.0%} of {calibration['unanswerable']:,} questions"
+                st.caption(f"{escape_markdown(setting['name'])}: {unanswered} without an answer are recognized.")
         _show_changes(person, namespace, evaluation, run, path)
 
 
