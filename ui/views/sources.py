@@ -130,7 +130,6 @@ def _show_rows(rows: list[Json]) -> None:
         rows,
         State=widgets.status_column("State", width=90),
         Name=st.column_config.TextColumn(width=190),
-        **{"Last outcome": st.column_config.TextColumn(width=165)},
         Documents=st.column_config.NumberColumn(format="localized"),
     )
     st.caption("A click opens the connection, the schedule or the documents.")
