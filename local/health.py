@@ -2,27 +2,23 @@
 
 from __future__ import annotations
 
-import base64
-import http.client
 import json
 import os
 import shutil
-import socket
 import threading
 import time
 from argparse import Namespace
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from contextlib import closing
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final, TypeVar
-from urllib.parse import urlsplit
 
 import psycopg
 
-from local import LocalError, environment, instance, logs, postgres
+from local import LocalError, environment, instance, logs, postgres, probes
 from local.instance import InstanceRecord, RoleRecord
 from local.processes import Process
 from retrieval import readiness
@@ -31,7 +27,6 @@ from retrieval.readiness import DispatchState, roles
 from retrieval.settings import Settings
 
 ResultT = TypeVar("ResultT")
-_PROBE_SECONDS = 2.0
 STATUS_SECONDS: Final = 5.0
 DATABASE_SILENT: Final = "The database does not answer."
 # Phase of a running instance that cannot store data.
@@ -45,85 +40,6 @@ SERVER_PROBES = {
 PROBED_ROLES = (*SERVER_PROBES, "dispatcher", "worker")
 # File with the role that was last started by its own command.
 _STARTED_ROLE_FILE = "role"
-
-
-@dataclass(frozen=True, slots=True)
-class Registration:
-    """Required queues and deployments in Prefect, with their version."""
-
-    queues: frozenset[str]
-    deployments: frozenset[str]
-    version: str
-
-
-def is_answering(url: str) -> bool:
-    """Return whether a GET returns 200."""
-    return _request("GET", url, {})[0] == 200
-
-
-def is_listening(host: str, port: int) -> bool:
-    """Return whether connections are accepted."""
-    reachable = {"0.0.0.0": "127.0.0.1", "::": "::1", "": "127.0.0.1"}.get(host, host)  # noqa: S104
-    try:
-        with socket.create_connection((reachable.strip("[]"), port), timeout=_PROBE_SECONDS):
-            return True
-    except OSError:
-        return False
-
-
-def pool_exists(prefect_api_url: str, pool: str, login: Mapping[str, str]) -> bool:
-    return _request("GET", f"{prefect_api_url}/work_pools/{pool}", _login_headers(login))[0] == 200
-
-
-def is_registered(prefect_api_url: str, pool: str, login: Mapping[str, str], plan: Registration) -> bool:
-    """Return whether Prefect has the plan's queues and its deployments in the current version."""
-    headers = _login_headers(login)
-    status, queues = _request("POST", f"{prefect_api_url}/work_pools/{pool}/queues/filter", headers, {})
-    if status != 200 or not plan.queues <= {queue["name"] for queue in queues}:
-        return False
-    status, deployments = _request("POST", f"{prefect_api_url}/deployments/filter", headers, {"limit": 200})
-    return status == 200 and plan.deployments <= {
-        deployment["name"] for deployment in deployments if deployment["version"] == plan.version
-    }
-
-
-def is_worker_online(prefect_api_url: str, pool: str, prefix: str, login: Mapping[str, str], since: datetime) -> bool:
-    """Return whether Prefect lists a worker with this name prefix as online with a heartbeat after `since`."""
-    url = f"{prefect_api_url}/work_pools/{pool}/workers/filter"
-    status, workers = _request("POST", url, _login_headers(login), {"workers": {}})
-    return status == 200 and any(
-        worker["status"] == "ONLINE"
-        and worker["name"].startswith(prefix)
-        and datetime.fromisoformat(worker["last_heartbeat_time"]) >= since
-        for worker in workers
-    )
-
-
-def _login_headers(login: Mapping[str, str]) -> dict[str, str]:
-    """Return the authorization headers of Prefect's variables."""
-    if key := login.get("PREFECT_API_KEY"):
-        return {"Authorization": f"Bearer {key}"}
-    text = login.get("PREFECT_API_AUTH_STRING", "")
-    return {"Authorization": "Basic " + base64.b64encode(text.encode()).decode()} if text else {}
-
-
-def _request(method: str, url: str, headers: Mapping[str, str], body: object = None) -> tuple[int, Any]:
-    """Return status and decoded body; status 0 without an answer."""
-    # The standard library: no proxy is used, and no SDK is imported.
-    parts = urlsplit(url)
-    kind = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
-    connection = kind(parts.hostname or "", parts.port, timeout=_PROBE_SECONDS)
-    try:
-        data = None if body is None else json.dumps(body)
-        target = f"{parts.path}?{parts.query}" if parts.query else parts.path
-        connection.request(method, target, data, {"Content-Type": "application/json", **headers})
-        response = connection.getresponse()
-        text = response.read()
-        return response.status, json.loads(text) if body is not None and response.status == 200 else None
-    except (OSError, http.client.HTTPException, ValueError):
-        return 0, None
-    finally:
-        connection.close()
 
 
 def remember_role(home: Path, role: str) -> None:
@@ -155,7 +71,7 @@ def _probe_server(role: str, settings: Settings) -> tuple[str, ...]:
     address = (running.addresses.get(role) if running else None) or own_address
     name, path = SERVER_PROBES[role]
     address = address.removesuffix("/api") if role == "prefect" else address
-    return () if is_answering(address + path) else (f"{name} at {address} is not ready.",)
+    return () if probes.is_answering(address + path) else (f"{name} at {address} is not ready.",)
 
 
 def _probe_database_role(role: str, settings: Settings) -> tuple[str, ...]:
@@ -169,7 +85,7 @@ def _probe_database_role(role: str, settings: Settings) -> tuple[str, ...]:
     if is_worker and not reasons:
         prefect, host = resolved.prefect_api_url or "", os.uname().nodename
         login = environment.build_variables("worker", settings, resolved)
-        if not is_worker_online(prefect, settings.work_pool, f"{host}-", login, datetime.fromtimestamp(0, UTC)):
+        if not probes.is_worker_online(prefect, settings.work_pool, f"{host}-", login, datetime.fromtimestamp(0, UTC)):
             return (f"Prefect at {prefect} lists no worker of {host} as online in the pool {settings.work_pool}.",)
     return reasons
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 
-from local import environment, health, postgres, processes
+from local import environment, postgres, probes, processes
 from local.environment import ResolvedAddresses
 from local.instance import InstanceRecord, build_url, find_ui_path, port_settings
 from local.supervisor import Role
@@ -115,7 +115,7 @@ def build_roles(settings: Settings, addresses: Addresses, key: str, record: Inst
                 commands["prefect"],
                 variables,
                 PROJECT_ROOT,
-                lambda: health.is_answering(f"{addresses.prefect}/ready"),
+                lambda: probes.is_answering(f"{addresses.prefect}/ready"),
                 after=database,
                 address=addresses.prefect,
                 lacks=lambda: postgres.describe_outage(server_url),
@@ -123,7 +123,7 @@ def build_roles(settings: Settings, addresses: Addresses, key: str, record: Inst
             )
         )
     login = environment.build_variables("worker", settings, resolved)
-    has_pool = partial(health.pool_exists, addresses.prefect, settings.work_pool, login)
+    has_pool = partial(probes.pool_exists, addresses.prefect, settings.work_pool, login)
     roles += [build_setup_step("migrate", *database), build_setup_step("register", "migrate", ready=has_pool)]
     started = [datetime.now(UTC)]
     roles += [
@@ -132,7 +132,7 @@ def build_roles(settings: Settings, addresses: Addresses, key: str, record: Inst
             commands["worker"],
             build_environment("worker"),
             PROJECT_ROOT,
-            lambda: health.is_worker_online(addresses.prefect, settings.work_pool, worker, login, started[-1]),
+            lambda: probes.is_worker_online(addresses.prefect, settings.work_pool, worker, login, started[-1]),
             after=("register",),
             grace=25,  # flow runs end first
             prepare=lambda: started.append(datetime.now(UTC)),  # Prefect lists a killed worker as online for some time
@@ -151,7 +151,7 @@ def build_roles(settings: Settings, addresses: Addresses, key: str, record: Inst
             commands["api"],
             build_environment("api"),
             PROJECT_ROOT,
-            lambda: health.is_answering(f"{addresses.api}/ready?for=requests"),
+            lambda: probes.is_answering(f"{addresses.api}/ready?for=requests"),
             after=("migrate",),
             address=addresses.api,
             grace=4 + _drain_seconds(settings),
@@ -160,12 +160,12 @@ def build_roles(settings: Settings, addresses: Addresses, key: str, record: Inst
     if addresses.ui:
         environment.write_sign_in(settings, addresses.ui)
         variables = environment.build_ui(settings, addresses.api, token)
-        ready = partial(health.is_answering, f"{addresses.ui}/_stcore/health")
+        ready = partial(probes.is_answering, f"{addresses.ui}/_stcore/health")
         roles.append(
             Role("ui", commands["ui"], variables, PROJECT_ROOT, ready, after_end=("register",), address=addresses.ui)
         )
     if addresses.metrics:
-        ready = partial(health.is_listening, settings.metrics_host, settings.metrics_port or 0)
+        ready = partial(probes.is_listening, settings.metrics_host, settings.metrics_port or 0)
         variables = build_environment("metrics")
         roles.append(
             Role(

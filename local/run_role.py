@@ -19,7 +19,7 @@ import psycopg
 from psycopg import OperationalError, errors
 from psycopg.conninfo import conninfo_to_dict
 
-from local import REFUSED_EXIT_CODE, LocalError, environment, health, instance, roles
+from local import REFUSED_EXIT_CODE, LocalError, environment, health, instance, probes, roles
 from local.environment import ResolvedAddresses
 from retrieval import settings as service_settings
 from retrieval.accounts import api_keys, bootstrap
@@ -231,13 +231,13 @@ def register_deployments(settings: Settings, pool: str | None = None, notify: st
     if not was_registered:
         importlib.import_module("flows.register")
     deadline = time.monotonic() + _PREFECT_SECONDS
-    while not health.is_answering(os.environ["PREFECT_API_URL"] + "/health"):
+    while not probes.is_answering(os.environ["PREFECT_API_URL"] + "/health"):
         if time.monotonic() > deadline:
             raise SystemExit(f"The Prefect server did not answer within {_PREFECT_SECONDS:.0f} s.")
         time.sleep(0.1)
     names = frozenset(deployment["name"] for deployment in deployments.read_plan()["deployments"])
-    plan = health.Registration(frozenset(fair_queue.WORK_QUEUES), names, version)
-    if was_registered and health.is_registered(os.environ["PREFECT_API_URL"], settings.work_pool, os.environ, plan):
+    plan = probes.Registration(frozenset(fair_queue.WORK_QUEUES), names, version)
+    if was_registered and probes.is_registered(os.environ["PREFECT_API_URL"], settings.work_pool, os.environ, plan):
         return
     from flows import register
     from local import automations

@@ -14,7 +14,7 @@ from argparse import Namespace
 from pathlib import Path
 from typing import Any
 
-from local import LocalError, environment, instance, logs, metrics_server, postgres, processes, roles
+from local import LocalError, environment, instance, logs, postgres, processes, roles
 from local.console import STOPPING_MESSAGE, Console
 from local.instance import InstanceRecord
 from local.processes import Process
@@ -130,6 +130,8 @@ def _settle_ports(settings: Settings, claims: contextlib.ExitStack) -> Settings:
     if roles.has_ui():
         addresses["ui_port"] = (settings.ui_host, settings.ui_port)
     if settings.metrics_port is not None:
+        from local import metrics_server  # the supervisor keeps what it imports
+
         metrics_server.require_token(settings)
         addresses["metrics_port"] = (settings.metrics_host, settings.metrics_port)
     by_variable = {f"RETRIEVAL_{name.upper()}": address for name, address in addresses.items()}

@@ -12,11 +12,13 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-from retrieval.database.database import Database
+if TYPE_CHECKING:  # the settings import this module, and the supervisor needs no database
+    from retrieval.database.database import Database
 
 PEPPER_NAME = "api-key-pepper"
 

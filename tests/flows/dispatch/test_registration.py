@@ -14,7 +14,7 @@ from prefect.client.schemas.actions import WorkPoolCreate, WorkPoolUpdate
 from flows import deployments, register
 from flows.dispatch import dispatcher, levers
 from flows.worker import warm_worker
-from local import health
+from local import probes
 from retrieval import settings
 from retrieval.jobs import fair_queue
 from tests.flows.conftest import PREFECT
@@ -95,15 +95,15 @@ def test_a_pool_that_is_missing_or_of_another_type_is_refused(pool, kind, reason
 
 
 def test_a_registration_is_complete_only_with_each_name_in_its_version(pool, prefect_server, registered):
-    plan = health.Registration(
+    plan = probes.Registration(
         frozenset(fair_queue.WORK_QUEUES),
         frozenset(name.partition("/")[0] for name in registered),
         deployments.compute_version(),
     )
-    assert health.is_registered(prefect_server, pool, {}, plan)
-    assert not health.is_registered(prefect_server, pool, {}, replace(plan, version="another"))
-    assert not health.is_registered(prefect_server, pool, {}, replace(plan, deployments=plan.deployments | {"lost"}))
-    assert not health.is_registered(prefect_server, "another", {}, plan)
+    assert probes.is_registered(prefect_server, pool, {}, plan)
+    assert not probes.is_registered(prefect_server, pool, {}, replace(plan, version="another"))
+    assert not probes.is_registered(prefect_server, pool, {}, replace(plan, deployments=plan.deployments | {"lost"}))
+    assert not probes.is_registered(prefect_server, "another", {}, plan)
 
 
 def test_a_dispatcher_registers_what_prefect_has_forgotten(pool, db, monkeypatch):
