@@ -280,10 +280,7 @@ class ConnectionData(Struct):
     documents: ConnectionDocuments
     chosen: Annotated[
         Chosen | UnsetType,
-        Meta(
-            description="The selection of the newest ingestion. Absent before the first ingestion, and if it takes "
-            "the whole account without an access list."
-        ),
+        Meta(description="Selection of the newest ingestion; absent before it, and for a whole account without list."),
     ] = UNSET
     push: Annotated[Push | UnsetType, Meta(description="The push of the connection; absent if it is off.")] = UNSET
 

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Annotated
+from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
 
 from api.wire.common import DataAnswer, Identified, NamespaceId, Timestamp
 from retrieval.connections.push_vendors import PUSH_VENDORS
 from retrieval.connections.queries_push import PushRow
+
+Trigger = Annotated[
+    Literal["PUSH"],
+    Meta(description="PUSH: a hint of the content service began the run; absent for requests and schedules."),
+]
 
 
 class Push(Struct, rename="camel", kw_only=True):

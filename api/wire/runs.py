@@ -9,6 +9,7 @@ from msgspec import UNSET, Meta, Struct, UnsetType, convert, structs
 
 from api.wire.common import DataAnswer, Identified, NamespaceId, NextCursor, PageSize, Timestamp
 from api.wire.ingest import Chunking, JobRunDocument, OcrConfig
+from api.wire.push import Trigger
 from retrieval.jobs.control import RunSummary
 from retrieval.jobs.queueing import QueueEstimate
 from retrieval.jobs.run_outcome import Notice
@@ -247,12 +248,6 @@ class FlowRun(Struct, rename="camel"):
     states: Annotated[
         list[FlowRunState], Meta(description="States of the flow run, oldest first; the last is current.")
     ]
-
-
-Trigger = Annotated[
-    Literal["PUSH"],
-    Meta(description="PUSH: a hint of the content service began the run; absent for requests and schedules."),
-]
 
 
 class JobRunData(Struct, rename="camel"):

@@ -122,7 +122,7 @@ class _Drawing:
         self._root = root
         self._by_id = {part.get("id"): part for part in root.iter(etree.Element) if part.get("id")}
         self._hidden_by_rule = _hidden_selectors(root)
-        self._left = _MAX_COPIES + sum(1 for _ in root.iter(etree.Element))
+        self._elements_left = _MAX_COPIES + sum(1 for _ in root.iter(etree.Element))
         self.is_cut = False
         # Texts of each slide, which a script shows one after the other.
         self.slides: list[list[Boxed]] = []
@@ -132,9 +132,9 @@ class _Drawing:
 
     def _walk(self, part: Any, matrix: _Matrix, size: float, path: tuple[Any, ...]) -> Iterator[Boxed]:
         """Yield each text with its box. `path`: elements of `use` around it. RecursionError for a deep drawing."""
-        self._left -= 1
+        self._elements_left -= 1
         name = elements.local_name(part)
-        if self._left < 0:
+        if self._elements_left < 0:
             self.is_cut = True
             return
         if part.get("class") == _SLIDE_CLASS:

@@ -80,7 +80,7 @@ class AttachmentReader:
         self.files: list[ThreadFile] = []
         self.notices: list[str] = []
         self._graph, self._tokens = graph, tokens
-        self._left = max_bytes
+        self._bytes_left = max_bytes
 
     def read_message(self, message: Entry) -> None:
         """Read the files of a message. Skippable for a message that was deleted since it was listed."""
@@ -114,19 +114,19 @@ class AttachmentReader:
         else:
             kind = mail_threads.THREAD_TYPE if entry.get(_KIND) == _MAIL else kind
             self.files.append(ThreadFile(name, kind, data))
-            self._left -= len(data)
+            self._bytes_left -= len(data)
 
     def _download(self, entry: Entry, message_path: str) -> bytes:
         if len(self.files) == MAX_FILES:
             raise Skippable(f"More than {MAX_FILES} files are attached.")
         size = entry.get("size")
-        if isinstance(size, int) and size > self._left:
+        if isinstance(size, int) and size > self._bytes_left:
             raise Skippable("With it the thread is too large.")
         path = f"{message_path}/{quote(entry['id'], safe='')}/$value"
         with tempfile.TemporaryDirectory(prefix="mail-") as folder:
             target = Path(folder) / "file"
             # Sizes of attachments include their headers.
             self._graph.call(self._tokens, lambda session: session.download(path, target, size=None))
-            if target.stat().st_size > self._left:
+            if target.stat().st_size > self._bytes_left:
                 raise Skippable("With it the thread is too large.")
             return target.read_bytes()
