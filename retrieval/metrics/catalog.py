@@ -11,7 +11,7 @@ from typing import Final
 from retrieval.sources import CONNECTED_SOURCES
 from retrieval.statuses import DocumentStatus, RunStatus
 
-MAX_SERIES: Final = 350
+MAX_SERIES: Final = 400
 # Label for unlisted values.
 OTHER_LABEL: Final = "other"
 # Organizations with an own series: the longest queues.

@@ -26,6 +26,7 @@ NOT_CREATING = {
     "POST /v1/documents",
     "POST /v1/ingest-job-runs/{ingest_job_run_id:str}/cancel",
     "POST /v1/connections/{connection_id:str}/browse",
+    "POST /v1/connections/{connection_id:str}/push",
     "POST /v1/connections/{connection_id:str}/revoke",
     "POST /v1/webhooks/{webhook_id:str}/test",
     "POST /v1/webhooks/{webhook_id:str}/deliveries/{delivery_id:str}/redeliver",

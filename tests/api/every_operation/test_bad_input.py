@@ -506,7 +506,7 @@ ROWS: dict[str, list[Row]] = {
     ],
     "POST /v1/push/{push_id}": [
         ({}, 404, "NOT_FOUND"),
-        ({"content": b"\xff{", "headers": {"X-Hub-Signature-256": "sha256=\u00ff"}}, 404, "NOT_FOUND"),
+        ({"content": b"\xff{", "headers": {"X-Hub-Signature-256": b"sha256=\xff"}}, 404, "NOT_FOUND"),
         ({"path": "/v1/push/%00", "content": b"{}"}, 404, "NOT_FOUND"),
         ({"content": b"x" * 1_048_577}, 413, "PAYLOAD_TOO_LARGE"),
     ],
