@@ -63,7 +63,7 @@ PAGE_STYLE = """<style>
 [data-testid="stSidebarHeader"] {height: 1.5rem; margin-bottom: 0}
 [data-testid="stSidebarUserContent"] [data-testid="stVerticalBlock"] {gap: .5rem}
 [data-testid="stMainBlockContainer"] h1 {padding-top: .25rem} [data-testid="stPageLink"] p {white-space: normal}
-div[data-testid="stCaptionContainer"]:not(:has(.stMarkdownBadge)) {opacity: .8}
+div[data-testid="stCaptionContainer"] {opacity: .8} [data-testid="stCaptionContainer"]:has(.stMarkdownBadge) {opacity:1}
 button[data-testid^="stBaseButton-primary"]:not(:disabled) {background: #2456c9; border-color: #2456c9; color: #fff}
 [data-testid="stMultiSelect"] :has(> span[title]) {background-color: #2456c9; color: #fff}
 [class*="st-key-danger"] button:not(:disabled) {background-color: #b3261e; border-color: #b3261e; color: #fff}
