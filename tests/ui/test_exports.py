@@ -42,6 +42,9 @@ def test_a_download_belongs_to_its_browser_until_the_sign_out(browser, person, s
     own = sign_ins.create_sign_in(sign_ins.SignIn(person.api.key))
     token = exports.offer(person.api, space, {}, own)
     assert browser.get(exports.EXPORT_PATH, params={"of": token}).status_code == 404
+    for sign_in_of_another in (sign_ins.create_sign_in(sign_ins.SignIn(person.api.key)), "guessed"):
+        browser.cookies.set(sign_ins.COOKIE_NAME, sign_in_of_another)
+        assert browser.get(exports.EXPORT_PATH, params={"of": token}).status_code == 404
     browser.cookies.set(sign_ins.COOKIE_NAME, own)
     assert browser.get(exports.EXPORT_PATH, params={"of": token}).status_code == 200
     assert browser.get(exports.EXPORT_PATH, params={"of": "guessed"}).status_code == 404
