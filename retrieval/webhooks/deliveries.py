@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Any
 
 from sqlalchemy import Double, bindparam, delete, func, insert, null, select, text, update
@@ -24,6 +24,7 @@ from retrieval.database.schema import webhooks as webhook_schema
 from retrieval.errors import ErrorCode, ServiceError
 from retrieval.webhooks import endpoints, events
 from retrieval.webhooks.endpoints import WebhookScope
+from retrieval.webhooks.retry_policy import DELIVERY_LIFETIME
 
 # Deliveries per cleanup.
 DELIVERIES_PER_CLEANUP = 5_000
@@ -56,7 +57,7 @@ _LIST_DELIVERIES = compile_numbered(
 _send_now: dict[str, Any] = {
     "ordered": False,
     "next_attempt_at": func.now(),
-    "give_up_at": func.now() + timedelta(days=1),
+    "give_up_at": func.now() + DELIVERY_LIFETIME,
 }
 _RETRY_DELIVERY = compile_statement(
     update(_table)

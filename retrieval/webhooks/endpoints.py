@@ -47,6 +47,7 @@ from retrieval.network import service_urls
 from retrieval.network.fetch_guard import BlockedAddress, Guard, parse_host_port
 from retrieval.security.secrets import KeyRing
 from retrieval.webhooks import signing
+from retrieval.webhooks.retry_policy import DELIVERY_LIFETIME
 
 
 def require_url(guard: Guard, url: str) -> None:
@@ -219,7 +220,7 @@ _ROTATE_SECRET = compile_statement(
 _RETRY_DELIVERIES = compile_statement(
     update(_delivery)
     .where(equals(_delivery.webhook_id), _delivery.status == "PENDING", _delivery.tries > 0)
-    .values(next_attempt_at=func.now(), give_up_at=func.now() + timedelta(days=1), tries=0)
+    .values(next_attempt_at=func.now(), give_up_at=func.now() + DELIVERY_LIFETIME, tries=0)
 )
 
 

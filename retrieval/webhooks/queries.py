@@ -13,6 +13,7 @@ from retrieval.database.compiling import after_seconds, columns_of, compile_stat
 from retrieval.database.rows import Executor, Params
 from retrieval.database.schema import webhooks, work
 from retrieval.jobs.queries import progress as run_progress
+from retrieval.webhooks.retry_policy import DELIVERY_LIFETIME, ENDPOINT_PATIENCE
 
 # Advisory lock of the publisher.
 _PUBLISHER_LOCK = 0x776562686F6F6B
@@ -119,7 +120,7 @@ _RECORD_SUCCESS = compile_statement(
 )
 _reason = bindparam("reason", type_=Text)
 _is_gone = bindparam("gone", type_=Boolean)
-_is_lost = and_(bindparam("failed", type_=Boolean), _hook.alive_at < func.now() - timedelta(hours=24))
+_is_lost = and_(bindparam("failed", type_=Boolean), _hook.alive_at < func.now() - ENDPOINT_PATIENCE)
 _MARK_FAILING = compile_statement(
     update(_hook)
     .where(_is_webhook)
@@ -196,12 +197,12 @@ def insert_deliveries(connection: Executor, columns: Mapping[str, Sequence[Any]]
         """
         insert into webhook_deliveries (id, webhook_id, event_id, sequence, type, namespace_id, lane, body,
                                         next_attempt_at, give_up_at)
-        select id, webhook_id, event_id, sequence, type, namespace_id, lane, body, now(), now() + interval '1 day'
+        select id, webhook_id, event_id, sequence, type, namespace_id, lane, body, now(), now() + %(lifetime)s
         from unnest(%(id)s::text[], %(webhook_id)s::text[], %(event_id)s::text[], %(sequence)s::bigint[],
                     %(type)s::text[], %(namespace_id)s::text[], %(lane)s::text[], %(body)s::text[])
              as w (id, webhook_id, event_id, sequence, type, namespace_id, lane, body)
         """,
-        dict(columns),
+        {**columns, "lifetime": DELIVERY_LIFETIME},
     )
     connection.execute(
         "update webhooks h set sequence = w.sequence"
@@ -277,7 +278,7 @@ def record_refused(db: Executor, values: Params) -> str | None:
 
 
 def mark_failing(db: Executor, values: Params) -> None:
-    """Record a failed attempt of the endpoint; disable it if `gone` or after 24 hours without success."""
+    """Record a failed attempt of the endpoint; disable it if `gone` or after ENDPOINT_PATIENCE without success."""
     db.execute(_MARK_FAILING, values)
 
 

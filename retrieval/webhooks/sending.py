@@ -25,7 +25,7 @@ from retrieval.database.rows import Executor
 from retrieval.network.fetch_guard import BlockedAddress, Guard
 from retrieval.network.transport import Transport, limit_time
 from retrieval.security.secrets import KeyRing, SecretError
-from retrieval.webhooks import endpoints, events, queries, queries_feed, signing
+from retrieval.webhooks import endpoints, events, queries, queries_feed, retry_policy, signing
 from retrieval.webhooks.queries import ActiveWebhook, DueDelivery, OutboxEvent, TakenDelivery
 
 OUTBOX_PAGE_SIZE = 500
@@ -113,9 +113,6 @@ REQUESTS_PER_ENDPOINT = 4
 FAILING_ENDPOINT_THREADS = SENDER_THREADS // 2
 # After this time without a result, another sender retries the delivery.
 LEASE_SECONDS = 20.0
-RETRY_SCHEDULE_SECONDS = (5, 30, 120, 600, 3600)
-# Interval of attempts after the end of the schedule, until the delivery is a day old.
-LATER_RETRY_SECONDS = 6 * 3600
 
 
 class Sender:
@@ -231,8 +228,7 @@ class Sender:
         if status is not None and 200 <= status < 300:
             queries.record_delivered(self._db, about)
             return
-        pause = RETRY_SCHEDULE_SECONDS[row.tries] if row.tries < len(RETRY_SCHEDULE_SECONDS) else LATER_RETRY_SECONDS
-        delivery_status = queries.record_refused(self._db, {**about, "pause": pause})
+        delivery_status = queries.record_refused(self._db, {**about, "pause": retry_policy.retry_pause(row.tries)})
         if delivery_status is not None:
             queries.mark_failing(self._db, {**about, "gone": status == 410, "failed": delivery_status == "FAILED"})
             log.info("webhook.not_taken", webhook_id=row.webhook_id, delivery=row.id, status=status)

@@ -13,7 +13,7 @@ from retrieval.jobs import control
 from retrieval.namespaces import namespaces
 from retrieval.network.fetch_guard import Guard
 from retrieval.ports import Scope
-from retrieval.webhooks import deliveries, endpoints, sending
+from retrieval.webhooks import deliveries, endpoints, retry_policy
 from retrieval.webhooks.endpoints import WebhookScope
 from retrieval.webhooks.sending import Sender
 from tests.flows.configured import Configured
@@ -220,10 +220,10 @@ def test_what_is_not_taken_is_tried_again_and_keeps_its_id(space, receiver, send
     first = receiver.seen[0][1]["webhook-id"]
     receiver.status = 500
     for pause in (
-        *sending.RETRY_SCHEDULE_SECONDS,
-        sending.LATER_RETRY_SECONDS,
-        sending.LATER_RETRY_SECONDS,
-        sending.LATER_RETRY_SECONDS,
+        *retry_policy.RETRY_SCHEDULE_SECONDS,
+        retry_policy.LATER_RETRY_SECONDS,
+        retry_policy.LATER_RETRY_SECONDS,
+        retry_policy.LATER_RETRY_SECONDS,
     ):
         assert pause - 5 < waits(space.db, endpoint) <= pause
         received_before = len(receiver.seen)

@@ -1,0 +1,18 @@
+"""Retries of webhook deliveries: pauses, the end of a delivery, and when an endpoint is switched off."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+RETRY_SCHEDULE_SECONDS = (5, 30, 120, 600, 3600)
+# Interval of attempts after the end of the schedule.
+LATER_RETRY_SECONDS = 6 * 3600
+# A delivery fails at the first refusal after this time.
+DELIVERY_LIFETIME = timedelta(days=1)
+# An endpoint without a success in this time is disabled when a delivery fails; 410 disables it at once.
+ENDPOINT_PATIENCE = timedelta(hours=24)
+
+
+def retry_pause(tries: int) -> int:
+    """Return the seconds to the next attempt after a refused one, by the number of earlier tries."""
+    return RETRY_SCHEDULE_SECONDS[tries] if tries < len(RETRY_SCHEDULE_SECONDS) else LATER_RETRY_SECONDS
