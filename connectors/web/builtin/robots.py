@@ -29,7 +29,7 @@ _SITES = 1000
 
 
 @dataclass(frozen=True, slots=True)
-class Rules:
+class RobotsRules:
     """Rules of a site; `delay` is at most 30 seconds."""
 
     name: str
@@ -45,7 +45,7 @@ class Rules:
 class _Site:
     lock: threading.Lock = field(default_factory=threading.Lock)
     until: float = 0.0
-    known: Rules | Retryable | None = None
+    known: RobotsRules | Retryable | None = None
 
 
 class Robots:
@@ -57,12 +57,12 @@ class Robots:
         self._sites: OrderedDict[str, _Site] = OrderedDict()
         self._lock = threading.Lock()
 
-    def rules(self, url: str) -> Rules:
+    def rules(self, url: str) -> RobotsRules:
         """Return the rules of a site. Retryable for an unreadable robots.txt."""
         try:
             parts = urlsplit(url)
         except ValueError:  # no page can be fetched from there either
-            return Rules(self._name)
+            return RobotsRules(self._name)
         origin = f"{parts.scheme}://{parts.netloc}"
         site = self._site(f"{parts.scheme}://{urls.site_of(url)}")
         with site.lock:
@@ -81,13 +81,13 @@ class Robots:
         except (StepError, ValueError):
             return 0.0
 
-    def _fetched(self, origin: str) -> Rules | Retryable:
+    def _fetched(self, origin: str) -> RobotsRules | Retryable:
         into = io.BytesIO()
         wish = FetchRequest(headers={"Accept": "text/plain,*/*;q=0.5"}, bounds=BOUNDS, cut=True)
         try:
             answer = self._client.get(f"{origin}/robots.txt", into, wish)
         except Skippable:  # there is none: 4xx, or an address that no page can be fetched from either
-            return Rules(self._name)
+            return RobotsRules(self._name)
         except Retryable as error:
             return error
         return parse_rules(into.getvalue(), self._name, answer.media_type)
@@ -101,7 +101,7 @@ class Robots:
             return site
 
 
-def parse_rules(data: bytes, name: str, media_type: str = "") -> Rules:
+def parse_rules(data: bytes, name: str, media_type: str = "") -> RobotsRules:
     """Parse the rules of the crawler `name`; `media_type` may contain a charset."""
     from protego import Protego
 
@@ -111,7 +111,7 @@ def parse_rules(data: bytes, name: str, media_type: str = "") -> Rules:
     if rate is not None and rate.requests > 0:
         crawl_delay = max(crawl_delay, rate.seconds / rate.requests)
     delay = min(crawl_delay, LONGEST_DELAY) if crawl_delay > 0 else 0.0
-    return Rules(name, parsed, delay, tuple(parsed.sitemaps))
+    return RobotsRules(name, parsed, delay, tuple(parsed.sitemaps))
 
 
 @lru_cache(maxsize=1)

@@ -1,107 +1,25 @@
-"""Rules of a crawl, and pages with links."""
+"""Pages of a crawl with their links, and sign-in or error pages that a site sends with status 200."""
 
 from __future__ import annotations
 
 import hashlib
 import re
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
+import secrets
+import tempfile
+import threading
+from dataclasses import dataclass, field, replace
+from pathlib import Path, PurePosixPath
+from urllib.parse import urljoin, urlsplit
 
 from connectors.charsets import decoding
 from connectors.http import html
 from connectors.http.html import About
 from connectors.web.crawl.page_text import PageText, read_text
-from retrieval.errors import Skippable
-from retrieval.network.page_identity import ascii_host, page_key
-from retrieval.ports import RawContent
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from connectors.web.builtin.robots import Robots
-
-
-OTHER_HOST = "It lies on another host than the address that was given."
-TOO_LONG = "Its address is longer than 2048 bytes."
-EXCLUDED = "Its address is excluded by excludePaths."
-NOT_INCLUDED = "Its address holds none of includePaths."
-# Limit of a database index over addresses.
-MAX_URL_BYTES = 2048
-ROBOTS = "The site's robots.txt does not let machines fetch it."
-
-
-@dataclass(frozen=True, slots=True)
-class Rules:
-    """Rules of a crawl; `hosts`: of the start address and its redirect, `robots`: None if robots.txt is ignored."""
-
-    hosts: set[str]
-    include: tuple[str, ...] = ()
-    exclude: tuple[str, ...] = ()
-    robots: Robots | None = None
-
-    @classmethod
-    def of(cls, config: Mapping[str, Any], robots: Robots | None) -> Rules:
-        """Read the rules from an ingestion's config."""
-        include, exclude = (tuple(config.get(name) or ()) for name in ("includePaths", "excludePaths"))
-        return cls({host_of(config["url"])}, include, exclude, robots)
-
-    def widen(self, url: str) -> str:
-        """Add the host of `url` to the site; return a new host, else ""."""
-        name = host_of(url)
-        if not name or name in self.hosts:
-            return ""
-        self.hosts.add(name)
-        return name
-
-    def refusal(self, url: str) -> str:
-        """Return the reason against an address, without robots.txt; "" if allowed."""
-        return OTHER_HOST if host_of(url) not in self.hosts else self._refusal(url)
-
-    def _refusal(self, url: str) -> str:
-        if len(url.encode("utf-8", "replace")) > MAX_URL_BYTES:
-            return TOO_LONG
-        if any(part in url for part in self.exclude):
-            return EXCLUDED
-        return "" if self.included(url) else NOT_INCLUDED
-
-    def included(self, url: str) -> bool:
-        return not self.include or any(part in url for part in self.include)
-
-    def allowed_by_robots(self, url: str) -> bool:
-        """Check robots.txt. Retryable while robots.txt is unreadable."""
-        return self.robots is None or self.robots.rules(url).allowed(url)
-
-    def check_host(self, url: str) -> None:
-        """Check only the host, for a sitemap. Skippable for another host."""
-        if host_of(url) not in self.hosts:
-            raise Skippable(OTHER_HOST)
-
-    def check(self, url: str) -> None:
-        """Check an address or redirect before the request. Skippable with the reason."""
-        self._require(self.refusal(url), url)
-
-    def check_start(self, url: str) -> None:
-        """Check the start address or a redirect of it, on any host. Skippable with the reason."""
-        self._require(self._refusal(url), url)
-
-    def _require(self, reason: str, url: str) -> None:
-        if reason not in ("", NOT_INCLUDED):
-            raise Skippable(reason)
-        if not self.allowed_by_robots(url):
-            raise Skippable(ROBOTS)
-
-
-def host_of(url: str) -> str:
-    """Return host and port, normalized; "" for an unreadable address."""
-    try:
-        parts = urlsplit(url)
-        port = parts.port or {"http": 80, "https": 443}.get(parts.scheme, 0)
-    except ValueError:
-        return ""
-    standard = {80, 443}
-    name = ascii_host(parts.hostname or "")
-    return name if port in standard else f"{name}:{port}"
+from connectors.web.crawl.rules import host_of
+from retrieval.errors import Retryable, Skippable
+from retrieval.jobs import web_pages
+from retrieval.network.page_identity import page_key
+from retrieval.ports import RawContent, ScrapeOptions, Scraper
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,3 +93,54 @@ class FetchedPage:
         if self.text.digest and not (self.raw.page and self.raw.page.include):
             return f"text {self.text.digest}"
         return f"sha256 {hashlib.sha256(self.raw.path.read_bytes()).hexdigest()}"
+
+
+# Hosts with a remembered error page.
+MAX_HOSTS = 256
+
+
+def probe_missing(scraper: Scraper, options: ScrapeOptions, url: str, to: Path) -> str:
+    """Fetch a missing page next to `url`; return `PageText.masked`, or "" for an error status."""
+    address = urljoin(url, f"{secrets.token_hex(8)}{PurePosixPath(urlsplit(url).path).suffix}")
+    try:
+        raw = scraper.fetch(address, options, to)
+    except (Skippable, Retryable):
+        return ""
+    page = read_content(raw, page_key(raw.url or address)) if raw else None
+    return page.text.masked if page else ""
+
+
+class ListedGates:
+    """Refuse the gates of listed pages and mark their texts; thread-safe, with one probe per host."""
+
+    def __init__(self, scraper: Scraper) -> None:
+        self._scraper = scraper
+        self._missing_by_host: dict[str, str] = {}
+        self._lock = threading.Lock()
+
+    def mark_text(self, raw: RawContent | None, url: str, options: ScrapeOptions) -> RawContent | None:
+        """Return the content with its main text's digest. Skippable for a sign-in page or an error page."""
+        final = page_key(raw.url or url) if raw else ""
+        page = read_content(raw, final) if raw else None
+        if raw is None or page is None:
+            return raw
+        text = page.text
+        if text.signs_in and (text.certainly or final != page_key(url)):
+            raise Skippable(web_pages.SIGN_IN_REASON)
+        if text.says_missing and text.masked == self._read_missing(final, options):
+            raise Skippable(web_pages.MISSING_REASON)
+        # Selectors may leave out what differs.
+        digest = "" if options.include else text.digest
+        marks = {web_pages.MAIN_TEXT_PROPERTY: digest, "canonicalUrl": page_key(page.about.canonical)}
+        return replace(raw, properties={**raw.properties, **{name: mark for name, mark in marks.items() if mark}})
+
+    def _read_missing(self, url: str, options: ScrapeOptions) -> str:
+        host = host_of(url)
+        with self._lock:
+            if host not in self._missing_by_host:
+                if len(self._missing_by_host) >= MAX_HOSTS:
+                    self._missing_by_host.clear()
+                with tempfile.TemporaryDirectory(prefix="probe-") as folder:
+                    plain = replace(options, check=None)
+                    self._missing_by_host[host] = probe_missing(self._scraper, plain, url, Path(folder) / "page")
+            return self._missing_by_host[host]

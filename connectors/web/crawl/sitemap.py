@@ -23,8 +23,8 @@ from connectors.http import html
 from connectors.web.builtin import client as clients
 from connectors.web.builtin import robots as robots_files
 from connectors.web.builtin.client import Bounds, FetchRequest, WebClient
-from connectors.web.crawl.gates import ListedGates
-from connectors.web.crawl.page import OTHER_HOST, ROBOTS, Rules
+from connectors.web.crawl.page import ListedGates
+from connectors.web.crawl.rules import OTHER_HOST, ROBOTS, Rules
 from retrieval import settings
 from retrieval.database.database import Database
 from retrieval.errors import Retryable, Skippable

@@ -7,9 +7,10 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from connectors.web.crawl.page import NOT_INCLUDED, FetchedPage, Rules, read_content
+from connectors.web.crawl.page import FetchedPage, read_content
 from connectors.web.crawl.page_text import says_missing
 from connectors.web.crawl.parameters import IdleParameters
+from connectors.web.crawl.rules import NOT_INCLUDED, Rules
 from retrieval.failure_causes import GONE_PAGE, MISSING_PAGE
 from retrieval.ingestion.queries.frontier import FrontierChange, FrontierPage
 from retrieval.ingestion.queries.page_removals import KnownPage

@@ -17,8 +17,8 @@ from typing import Any
 
 from connectors.web.builtin import robots as robots_files
 from connectors.web.builtin.client import shared_client
-from connectors.web.crawl.gates import probe_missing
-from connectors.web.crawl.page import ROBOTS, Rules
+from connectors.web.crawl.page import probe_missing
+from connectors.web.crawl.rules import ROBOTS, Rules
 from connectors.web.crawl.sitemap import Sitemap
 from connectors.web.crawl.walk import Limits, Piece, Walk
 from retrieval import settings

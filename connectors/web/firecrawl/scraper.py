@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from connectors.http import html
 from connectors.web import scraping_api
-from connectors.web.crawl.page import NOT_INCLUDED, ROBOTS, Rules
+from connectors.web.crawl.rules import NOT_INCLUDED, ROBOTS, Rules
 from connectors.web.crawl.walk import NOT_INDEXED, Limits, Piece
 from connectors.web.firecrawl.client import FIRECRAWL_TITLE, FirecrawlSession, failure_reason
 from connectors.web.scraping_api import KEY_FIELD, key_of, require_allowed, site_said

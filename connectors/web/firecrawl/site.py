@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, cast
 import structlog
 
 from connectors.web.builtin import robots as robots_files
-from connectors.web.crawl.page import Rules
+from connectors.web.crawl.rules import Rules
 from connectors.web.crawl.walk import Piece
 from connectors.web.firecrawl.client import FIRECRAWL_TITLE, NoCrawl
 from connectors.web.firecrawl.scraper import Firecrawl, Pages
