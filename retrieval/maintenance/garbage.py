@@ -1,4 +1,4 @@
-"""Garbage collection: delete unreachable data from the stores and update vector metadata."""
+"""Garbage collection of unreachable data by threads, and retention of what is kept for a time."""
 
 from __future__ import annotations
 
@@ -14,14 +14,13 @@ from retrieval import settings
 from retrieval.accounts import audit, quotas
 from retrieval.database.database import Database
 from retrieval.documents import receipts
-from retrieval.documents.queries import counts
-from retrieval.documents.queries import uploads as file_uploads
+from retrieval.documents.queries import counts, uploads
 from retrieval.errors import StepError
 from retrieval.ingestion.queries import frontier
-from retrieval.maintenance import queries, queries_garbage
-from retrieval.maintenance.garbage_actions import PAGE_ROWS, SWEEP_ACTIONS
+from retrieval.maintenance import queries_garbage, queries_sweeps
+from retrieval.maintenance.garbage_actions import SWEEP_ACTIONS
 from retrieval.maintenance.garbage_hosts import HostBackoff
-from retrieval.maintenance.queries import Sweep
+from retrieval.maintenance.queries_sweeps import Sweep
 from retrieval.maintenance.stores import Stores
 from retrieval.search import queries_weak
 from retrieval.webhooks import deliveries
@@ -63,7 +62,7 @@ class GarbageCollector:
             return SWEEP_THREADS
         healthy = self._hosts.list_healthy()
         busy, blocked, limit = list(self._turns), self._hosts.list_blocked(), 10 * SWEEP_THREADS
-        for scope in queries.list_due(self._db, busy=busy, healthy=healthy, blocked=blocked, limit=limit):
+        for scope in queries_sweeps.list_due(self._db, busy=busy, healthy=healthy, blocked=blocked, limit=limit):
             hosts = tuple(scope.hosts)
             doubtful = scope.failed or not set(healthy).issuperset(hosts)
             if len(self._turns) < SWEEP_THREADS and self._has_room(hosts, doubtful=doubtful):
@@ -97,7 +96,7 @@ class GarbageCollector:
         """Execute due sweeps of a scope until a time limit or host failure; return the number completed."""
         completed, deadline = 0, time.monotonic() + SCOPE_TURN_SECONDS
         try:
-            while self._may_continue(deadline, hosts) and (sweep := queries.take_sweep(self._db, partition)):
+            while self._may_continue(deadline, hosts) and (sweep := queries_sweeps.take_sweep(self._db, partition)):
                 if self._execute(sweep):
                     self._settle(sweep)
                     completed += 1
@@ -141,12 +140,13 @@ def collect_garbage(db: Database, stores: Callable[[str], Stores]) -> int:
 
 
 def delete_expired(db: Database) -> None:
-    """Delete expired answers, rates, search times, uploads, weak searches, audit entries and deliveries."""
-    queries.delete_expired(db, 10 * PAGE_ROWS)
-    file_uploads.delete_expired(db)
-    queries_weak.delete_old_searches(db, settings.load_settings().weak_search_days)
-    audit.delete_old_entries(db, settings.load_settings().audit_days)
-    deliveries.delete_old_deliveries(db, settings.load_settings().webhook_days)
+    """Delete what is kept for a time only, and merge the counts of quotas and documents."""
+    options = settings.load_settings()
+    queries_garbage.delete_short_lived(db)
+    uploads.delete_expired(db)
+    queries_weak.delete_old_searches(db, options.weak_search_days)
+    audit.delete_old_entries(db, options.audit_days)
+    deliveries.delete_old_deliveries(db, options.webhook_days)
     quotas.recount_due(db)
     counts.merge_counts(db)
     frontier.delete_frontiers(db)

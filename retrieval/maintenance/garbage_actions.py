@@ -14,7 +14,7 @@ from retrieval.jobs.queries import batches
 from retrieval.jobs.queries.batches import DocumentKey
 from retrieval.keywords import posting_blocks, postings
 from retrieval.maintenance import queries_garbage, verify_deletion
-from retrieval.maintenance.queries import Sweep
+from retrieval.maintenance.queries_sweeps import Sweep
 from retrieval.maintenance.stores import Stores
 from retrieval.ports import Scope, VectorStore
 from retrieval.statuses import DocumentStatus

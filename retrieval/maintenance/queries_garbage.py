@@ -7,7 +7,7 @@ from typing import LiteralString
 
 from retrieval.database.database import Database
 from retrieval.database.rows import Executor
-from retrieval.maintenance.queries import Sweep
+from retrieval.maintenance.queries_sweeps import Sweep
 
 BULK_TABLES: tuple[LiteralString, ...] = (
     "postings",
@@ -207,3 +207,38 @@ def forget_stores(db: Executor, sweep: Sweep) -> None:
         """,
         sweep.params,
     )
+
+
+# Of each table, per call of `delete_short_lived`.
+ROWS_PER_CLEANUP = 10_000
+# After two days the searches of a day are one row with bucket -1, without durations.
+_SUM_SEARCHES_STATEMENT: LiteralString = """
+    with old as (
+        delete from search_times where hour < now() - interval '2 days'
+            and (bucket >= 0 or hour < now() - interval '33 days') returning *
+    )
+    insert into search_times as s (namespace_id, tenant, hour, bucket, searches)
+    select namespace_id, tenant, date_trunc('day', hour, 'UTC'), -1, sum(searches) from old
+    where bucket >= 0 and hour > now() - interval '31 days' group by 1, 2, 3
+    on conflict (namespace_id, tenant, hour, bucket) do update set searches = s.searches + excluded.searches
+"""
+
+
+def delete_short_lived(db: Executor) -> None:
+    """Delete idempotent answers and deleted places after a day, request rates after a minute, old search times."""
+    db.execute(
+        "delete from idempotent_answers where ctid = any(array("
+        "select ctid from idempotent_answers where created_at < now() - interval '1 day' limit %(page)s))",
+        {"page": ROWS_PER_CLEANUP},
+    )
+    db.execute(
+        "delete from deleted_places where ctid = any(array("
+        "select ctid from deleted_places where deleted_at < now() - interval '1 day' limit %(page)s))",
+        {"page": ROWS_PER_CLEANUP},
+    )
+    db.execute(
+        "delete from rate_windows where caller like 'address:%%'"
+        " and minute < floor(extract(epoch from now()) / 60)::bigint - 1",
+        {},
+    )
+    db.execute(_SUM_SEARCHES_STATEMENT, {})

@@ -11,7 +11,7 @@ from retrieval.documents import file_keys, receipts
 from retrieval.documents.receipts import SweepCounter
 from retrieval.errors import Fatal, Retryable
 from retrieval.maintenance import queries_garbage
-from retrieval.maintenance.queries import Sweep
+from retrieval.maintenance.queries_sweeps import Sweep
 from retrieval.maintenance.stores import Stores
 from retrieval.ports import VectorStore
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any, LiteralString
 
 from retrieval.database.database import Database
-from retrieval.maintenance.queries import Sweep
+from retrieval.maintenance.queries_sweeps import Sweep
 from retrieval.maintenance.stores import Stores
 from retrieval.ports import FileStore, Scope
 

@@ -15,7 +15,7 @@ import pytest
 from retrieval.database.sessions import ThreadConnection
 from retrieval.keywords import bm25_scorer, posting_blocks, postings, queries, queries_blocks
 from retrieval.maintenance import garbage_actions
-from retrieval.maintenance.queries import Sweep
+from retrieval.maintenance.queries_sweeps import Sweep
 from retrieval.search import search
 from retrieval.search.search import Query
 

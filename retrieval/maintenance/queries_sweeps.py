@@ -1,4 +1,4 @@
-"""Statements of garbage collection: scopes with due sweeps, and their sweeps."""
+"""Statements of garbage collection: scopes with due sweeps, their sweeps, and when a failed sweep is tried again."""
 
 from __future__ import annotations
 
@@ -143,36 +143,3 @@ def list_due(
 def take_sweep(db: Executor, partition: int) -> Sweep | None:
     """Return a due sweep of the scope and postpone its next try."""
     return db.fetch_one(Sweep, TAKE_SWEEP_STATEMENT, {"partition": partition})
-
-
-# After two days the searches of a day are one row with bucket -1, without durations.
-_SUM_SEARCHES_STATEMENT: LiteralString = """
-    with old as (
-        delete from search_times where hour < now() - interval '2 days'
-            and (bucket >= 0 or hour < now() - interval '33 days') returning *
-    )
-    insert into search_times as s (namespace_id, tenant, hour, bucket, searches)
-    select namespace_id, tenant, date_trunc('day', hour, 'UTC'), -1, sum(searches) from old
-    where bucket >= 0 and hour > now() - interval '31 days' group by 1, 2, 3
-    on conflict (namespace_id, tenant, hour, bucket) do update set searches = s.searches + excluded.searches
-"""
-
-
-def delete_expired(db: Executor, limit: int) -> None:
-    """Delete expired idempotent answers, deleted places, request rates and search times."""
-    db.execute(
-        "delete from idempotent_answers where ctid = any(array("
-        "select ctid from idempotent_answers where created_at < now() - interval '1 day' limit %(page)s))",
-        {"page": limit},
-    )
-    db.execute(
-        "delete from deleted_places where ctid = any(array("
-        "select ctid from deleted_places where deleted_at < now() - interval '1 day' limit %(page)s))",
-        {"page": limit},
-    )
-    db.execute(
-        "delete from rate_windows where caller like 'address:%%'"
-        " and minute < floor(extract(epoch from now()) / 60)::bigint - 1",
-        {},
-    )
-    db.execute(_SUM_SEARCHES_STATEMENT, {})
