@@ -30,7 +30,7 @@ from retrieval.connections.tokens import ConnectionTokens
 from retrieval.documents.queries import connection_documents
 from retrieval.errors import ErrorCode, Fatal, ServiceError, StepError
 from retrieval.namespaces import namespaces
-from retrieval.network import redirects
+from retrieval.network import service_urls
 from retrieval.ports import Scope, Tokens
 from retrieval.sources import CREDENTIAL_SOURCES, ORGANIZATION_SOURCES, source_slug
 from retrieval.statuses import ConnectionStatus
@@ -357,4 +357,4 @@ async def _require_scope(request: ApiRequest, namespace_id: str) -> Scope:
 
 def _check_redirect(services: Services, url: str | None) -> None:
     if url is not None:
-        redirects.check_redirect(url, services.settings.redirect_hosts)
+        service_urls.require_client_redirect(url, services.settings.redirect_hosts)

@@ -26,7 +26,7 @@ from retrieval.connections import tokens as authorizations
 from retrieval.connections.connections import ConsumedState
 from retrieval.errors import ErrorCode, ServiceError, StepError
 from retrieval.namespaces import namespaces
-from retrieval.network import redirects
+from retrieval.network import service_urls
 from retrieval.statuses import ConnectionStatus
 
 log = structlog.get_logger()
@@ -80,7 +80,7 @@ async def oauth_callback(request: ApiRequest, connector: FromPath[str]) -> Respo
     if authorization.client_redirect_url is None:
         return result_page(outcome.status, done=outcome.done)
     return redirect_to(
-        redirects.redirect_target(authorization.client_redirect_url, authorization.connection_id, outcome.status)
+        service_urls.add_outcome(authorization.client_redirect_url, authorization.connection_id, outcome.status)
     )
 
 

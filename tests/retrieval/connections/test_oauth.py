@@ -22,7 +22,7 @@ from retrieval.connections import connections
 from retrieval.connections import tokens as authorizations
 from retrieval.connections.tokens import ConnectionTokens
 from retrieval.errors import AppRefused, Fatal, Retryable, ServiceError
-from retrieval.network import redirects
+from retrieval.network import service_urls
 from retrieval.ports import Tokens
 from retrieval.security.secrets import KeyRing, SecretError
 from retrieval.setting_values import OAuthEndpoints
@@ -348,10 +348,10 @@ def test_what_passes_leads_to_where_it_seems_to(text, start):
     """The URL parser and the redirect agree on the host, and the scheme is safe."""
     url = start + text
     try:
-        redirects.check_redirect(url)
+        service_urls.require_client_redirect(url)
     except ServiceError:
         return
-    parts = urlsplit(redirects.redirect_target(url, "conn_1", "ACTIVE"))
+    parts = urlsplit(service_urls.add_outcome(url, "conn_1", "ACTIVE"))
     assert (parts.scheme, parts.netloc) == (urlsplit(url).scheme, urlsplit(url).netloc)
     assert parts.scheme == "https" or parts.hostname in {"localhost", "127.0.0.1", "::1"}
     assert "@" not in parts.netloc

@@ -6,7 +6,7 @@ import pytest
 from api.wire.namespaces import CreateNamespace
 from retrieval.errors import ServiceError
 from retrieval.namespaces import validation
-from retrieval.network import redirects, service_urls
+from retrieval.network import service_urls
 from retrieval.settings import Settings
 from retrieval.sources import APP_CONFIGS
 
@@ -51,7 +51,7 @@ def test_what_could_mislead_is_refused(address):
     with pytest.raises(ValueError, match=r"must|not a valid"):
         service_urls.require_url(address)
     with pytest.raises(ServiceError):
-        redirects.check_redirect(address)
+        service_urls.require_client_redirect(address)
     for area, key, code, _ in validation._ADDRESS_FIELDS:
         if key != "authorizationUrl" and address == "a.example":
             continue
