@@ -15,7 +15,7 @@ from api import query_limits
 from api.request import ApiRequest
 from api.services import Services
 from api.wire.answerable import Answerable, CorrectedWord
-from api.wire.search import HybridSearchRequest, SearchData, SearchRequest, SearchResult, SearchTimings
+from api.wire.search import DEFAULT_TOP_K, HybridSearchRequest, SearchData, SearchRequest, SearchResult, SearchTimings
 from api.wire.searches import WhyData, WhyRequest
 from connectors import registry
 from retrieval import tracing
@@ -36,7 +36,6 @@ ResultT = TypeVar("ResultT")
 log = structlog.get_logger()
 
 INVALID_REQUEST = ErrorCode.INVALID_SEARCH_REQUEST
-DEFAULT_TOP_K = 10
 # The error must arrive within the search's time limit.
 TIME_LIMIT_SHARE = 0.8
 # Interval of checks whether the current step waits for a vendor.

@@ -36,6 +36,7 @@ QueryText = Annotated[
         description="The query, at most 8 KB.",
     ),
 ]
+DEFAULT_TOP_K = 10
 TopK = Annotated[int, Meta(ge=1, le=100, description="Maximum number of results.")]
 Threshold = Annotated[float, Meta(ge=0, le=1, description="Minimum score of a result.")]
 Explain = Annotated[bool, Meta(description="Return the parts of each score and the duration of each step.")]
@@ -126,7 +127,7 @@ class SearchRequest(FilteredRequest, rename="camel", kw_only=True):
     query: QueryText
     namespace_id: NamespaceId | None = None
     namespace_ids: NamespaceIds | None = None
-    top_k: TopK | None = 10
+    top_k: TopK | None = DEFAULT_TOP_K
     score_threshold: Threshold | None = 0.0
     filter: Annotated[SearchFilter | None, Meta(description="Restricts the search to matching documents.")] = None
     search_type: Annotated[Literal["SEMANTIC"] | None, Meta(description="Must match the path if sent.")] = "SEMANTIC"
@@ -161,7 +162,7 @@ class HybridSearchRequest(FilteredRequest, rename="camel", kw_only=True):
     namespace_id: NamespaceId | None = None
     namespace_ids: NamespaceIds | None = None
     hybrid_config: Annotated[HybridConfig, Meta(description="Weights of semantic and keyword scores.")]
-    top_k: TopK | None = 10
+    top_k: TopK | None = DEFAULT_TOP_K
     score_threshold: Threshold | None = 0.0
     filter: Annotated[SearchFilter | None, Meta(description="Restricts the search to matching documents.")] = None
     search_type: Annotated[Literal["HYBRID"] | None, Meta(description="Must match the path if sent.")] = "HYBRID"

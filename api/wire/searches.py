@@ -12,6 +12,7 @@ from api.wire.answerable import NOTE_DESCRIPTION, Answerable
 from api.wire.common import DataAnswer, ErrorInfo, NamespaceId
 from api.wire.filters import FilterConfig
 from api.wire.search import (
+    DEFAULT_TOP_K,
     INVALID_REQUEST,
     Explain,
     FilteredRequest,
@@ -99,7 +100,7 @@ class WhyRequest(FilteredRequest, rename="camel", kw_only=True):
         None
     )
     hybrid_config: Annotated[HybridConfig | None, Meta(description="Weights of semantic and keyword scores.")] = None
-    top_k: TopK | None = 10
+    top_k: TopK | None = DEFAULT_TOP_K
     score_threshold: Threshold | None = 0.0
     filter: Annotated[SearchFilter | None, Meta(description="Restricts the search to matching documents.")] = None
     per_document: PerDocument | None = None
