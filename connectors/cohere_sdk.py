@@ -21,13 +21,15 @@ def base_url(settings: Settings) -> str:
     return sessions.base_url(settings.endpoints.get(COHERE_PROVIDER), BASE_URL)
 
 
-def open_client(api_key: str, settings: Settings, *, seconds: float, most: int) -> tuple[Any, httpx.Client]:
-    """A client of its v2 API, and what it sends with, for the caller to close. `most`: bytes of an answer."""
+def open_client(api_key: str, settings: Settings, *, seconds: float, max_bytes: int) -> tuple[Any, httpx.Client]:
+    """A client of its v2 API, and what it sends with, for the caller to close. `max_bytes`: of an answer."""
     import cohere
 
     sessions.quiet_loggers("cohere")
     endpoint = settings.endpoints.get(COHERE_PROVIDER)
-    web = sessions.httpx_client(sessions.trusted_certificates(endpoint, COHERE_PROVIDER), seconds=seconds, most=most)
+    web = sessions.httpx_client(
+        sessions.trusted_certificates(endpoint, COHERE_PROVIDER), seconds=seconds, max_bytes=max_bytes
+    )
     client = cohere.ClientV2(
         api_key=api_key,
         base_url=base_url(settings),

@@ -43,7 +43,7 @@ def make(config: Mapping[str, Any], settings: Settings) -> Embedder:
     from cohere.core.api_error import ApiError
 
     client, web = cohere_sdk.open_client(
-        config["apiKey"], settings, seconds=REQUEST_SECONDS["document"], most=MAX_RESPONSE_BYTES
+        config["apiKey"], settings, seconds=REQUEST_SECONDS["document"], max_bytes=MAX_RESPONSE_BYTES
     )
     model = config["model"]
 

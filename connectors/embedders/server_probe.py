@@ -32,10 +32,10 @@ _WORDS: Final = (
 )
 
 
-def count_texts(embed: Embed, most: int, end: float) -> int | None:
-    """Measure the texts of a request, at most `most`, by doubling; None for a rate limit."""
+def count_texts(embed: Embed, max_texts: int, end: float) -> int | None:
+    """Measure the texts of a request, at most `max_texts`, by doubling; None for a rate limit."""
     passed = 1
-    while passed < most:
+    while passed < max_texts:
         began = time.monotonic()
         try:
             embed([f"check {number}" for number in range(passed * 2)], end - began)

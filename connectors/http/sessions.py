@@ -56,28 +56,30 @@ def quiet_loggers(*loggers: str) -> None:
         logging.getLogger(name).setLevel(logging.WARNING)
 
 
-def httpx_client(verify: ssl.SSLContext, *, seconds: float, most: int | None = None, **more: Any) -> httpx.Client:
-    """Build a thread-safe client; `seconds` limits silence, `most` the bytes of an answer, `more` is httpx's."""
-    # With `most`, an answer is read whole, and `seconds` limits the body too (`bounded_answers`).
+def httpx_client(verify: ssl.SSLContext, *, seconds: float, max_bytes: int | None = None, **more: Any) -> httpx.Client:
+    """Build a thread-safe client; `seconds` limits silence, `max_bytes` the bytes of an answer, `more` is httpx's."""
+    # With `max_bytes`, an answer is read whole, and `seconds` limits the body too (`bounded_answers`).
     import httpx
 
     quiet_loggers()
-    if most is not None or "transport" not in more:
+    if max_bytes is not None or "transport" not in more:
         from retrieval.network.transport import BoundedTransport, VendorTransport
 
-        more["transport"] = VendorTransport(verify) if most is None else BoundedTransport(verify, max_bytes=most)
+        more["transport"] = (
+            VendorTransport(verify) if max_bytes is None else BoundedTransport(verify, max_bytes=max_bytes)
+        )
     return httpx.Client(
         verify=verify, timeout=seconds, trust_env=False, follow_redirects=False, cookies=no_cookies(), **more
     )
 
 
 def vendor_client(
-    settings: Settings, vendor: str, default: str, key: str, *, seconds: float, most: int
+    settings: Settings, vendor: str, default: str, key: str, *, seconds: float, max_bytes: int
 ) -> tuple[str, httpx.Client]:
     """Return the base URL of a vendor's API, and a client with the key as a bearer token."""
     endpoint = settings.endpoints.get(vendor)
     headers = {"Authorization": f"Bearer {key}", "Accept": "application/json"}
-    client = httpx_client(trusted_certificates(endpoint, vendor), seconds=seconds, most=most, headers=headers)
+    client = httpx_client(trusted_certificates(endpoint, vendor), seconds=seconds, max_bytes=max_bytes, headers=headers)
     return base_url(endpoint, default), client
 
 

@@ -25,7 +25,7 @@ def make(config: Mapping[str, Any], settings: Settings) -> Reranker:
     from cohere.core.api_error import ApiError
 
     client, web = cohere_sdk.open_client(
-        config["apiKey"], settings, seconds=REQUEST_TIMEOUT_SECONDS, most=MAX_ANSWER_BYTES
+        config["apiKey"], settings, seconds=REQUEST_TIMEOUT_SECONDS, max_bytes=MAX_ANSWER_BYTES
     )
 
     def ask(query: str, texts: Sequence[str], seconds: float) -> list[tuple[int, float]]:

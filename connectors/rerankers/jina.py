@@ -22,7 +22,7 @@ REQUEST_TIMEOUT_SECONDS: Final = 10.0
 def make(config: Mapping[str, Any], settings: Settings) -> Reranker:
     """Return the model of a `rerankConfig`."""
     base, client = sessions.vendor_client(
-        settings, PROVIDER_NAME, BASE_URL, config["apiKey"], seconds=REQUEST_TIMEOUT_SECONDS, most=MAX_ANSWER_BYTES
+        settings, PROVIDER_NAME, BASE_URL, config["apiKey"], seconds=REQUEST_TIMEOUT_SECONDS, max_bytes=MAX_ANSWER_BYTES
     )
 
     def ask(query: str, texts: Sequence[str], seconds: float) -> list[tuple[int, float]]:

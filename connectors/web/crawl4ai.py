@@ -37,7 +37,7 @@ class Crawl4ai:
         if final:
             final = require_allowed(final, self._service.guard, options)
         html = _text(page, "html").encode()
-        content = scraping_api.file_page(html, url, to, self._service.most, HTML, final or address)
+        content = scraping_api.file_page(html, url, to, self._service.max_bytes, HTML, final or address)
         return scraping_api.html_page(content, options)
 
     def check(self) -> None:

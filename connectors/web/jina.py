@@ -45,9 +45,9 @@ class Jina:
             final = require_allowed(final, self._service.guard, options)
         if page := _text(answer, "html"):
             return scraping_api.html_page(
-                scraping_api.file_page(page.encode(), url, to, self._service.most, HTML, final), options
+                scraping_api.file_page(page.encode(), url, to, self._service.max_bytes, HTML, final), options
             )
-        return scraping_api.markdown_page(_text(answer, "content"), url, to, self._service.most, final, answer)
+        return scraping_api.markdown_page(_text(answer, "content"), url, to, self._service.max_bytes, final, answer)
 
     def check(self) -> None:
         """Read a small page to verify the key."""

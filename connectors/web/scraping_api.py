@@ -92,7 +92,7 @@ class Service:
         endpoint = None if is_own else options.endpoints.get(name)
         self.title = title
         self.base_url = sessions.base_url(endpoint, base_url)
-        self.most = options.max_file_bytes
+        self.max_bytes = options.max_file_bytes
         self.guard = fetch_guard.make_guard(options)
         self._bucket = Bucket(REQUESTS_PER_MINUTE, REQUEST_BURST)
         self._throttle = Throttle(options.fetch_host_limit, options.fetch_host_delay)
@@ -145,8 +145,8 @@ class Service:
         body = bytearray()
         for piece in responses.iter_within(answer.iter_bytes(), seconds, self.title):
             body += piece
-            if len(body) > 2 * self.most + 2**20:
-                raise too_large(self.most)
+            if len(body) > 2 * self.max_bytes + 2**20:
+                raise too_large(self.max_bytes)
         return bytes(body)
 
     def refusal(self, status: int, headers: Mapping[str, str]) -> Exception | None:
@@ -209,20 +209,20 @@ def is_file(url: str) -> bool:
     return urlsplit(url).path.lower().endswith(_FILE_SUFFIXES)
 
 
-def too_large(most: int) -> Skippable:
+def too_large(max_bytes: int) -> Skippable:
     """Return the error for content above the limit of bytes."""
-    return responses.too_large(most, "The content at the address")
+    return responses.too_large(max_bytes, "The content at the address")
 
 
 _PROPERTY_LENGTHS = {"title": 300, "description": 300, "language": 35, "canonicalUrl": 2048}
 
 
-def file_page(data: bytes, name: str, to: Path, most: int, media_type: str, url: str) -> RawContent:
-    """Write content to `to`; `url` is the final address, or "". Skippable without bytes or above `most`."""
+def file_page(data: bytes, name: str, to: Path, max_bytes: int, media_type: str, url: str) -> RawContent:
+    """Write content to `to`; `url` is the final address, or "". Skippable without bytes or above `max_bytes`."""
     if not data:
         raise Skippable("The site gave no page.")
-    if len(data) > most:
-        raise too_large(most)
+    if len(data) > max_bytes:
+        raise too_large(max_bytes)
     to.write_bytes(data)
     return RawContent(to, name, media_type, len(data), url=url)
 
@@ -232,11 +232,11 @@ def html_page(made: RawContent, options: ScrapeOptions) -> RawContent:
     return replace(made, page=ScrapeOptions(options.include, options.exclude))
 
 
-def markdown_page(text: str, name: str, to: Path, most: int, url: str, metadata: Mapping[str, Any]) -> RawContent:
-    """Write Markdown of a page, with metadata by the contract's names. Skippable without text or above `most` bytes."""
+def markdown_page(text: str, name: str, to: Path, max_bytes: int, url: str, metadata: Mapping[str, Any]) -> RawContent:
+    """Write Markdown of a page, with metadata by the contract's names. Skippable without text or above `max_bytes`."""
     if not text.strip():
         raise Skippable("The page holds no text, or no element that includeSelectors name.")
-    content = file_page(text.encode("utf-8", "replace"), name, to, most, "text/markdown", url)
+    content = file_page(text.encode("utf-8", "replace"), name, to, max_bytes, "text/markdown", url)
     lines = {key: _one_line(metadata.get(key))[:length] for key, length in _PROPERTY_LENGTHS.items()}
     return replace(content, properties={key: line for key, line in lines.items() if line})
 

@@ -42,7 +42,7 @@ class ScrapingBee:
         if final:
             final = require_allowed(final, self._service.guard, options)
         media_type = answer.headers.get("spb-content-type") or answer.headers.get("content-type", "")
-        content = scraping_api.file_page(answer.content, url, to, self._service.most, media_type, final)
+        content = scraping_api.file_page(answer.content, url, to, self._service.max_bytes, media_type, final)
         return scraping_api.html_page(content, options) if html.is_html(media_type) else content
 
     def check(self) -> None:

@@ -241,7 +241,7 @@ class WebClient:
             url = _joined_url(url, answer.target)
         raise Skippable(f"The address leads to more than {bounds.redirects} redirects.")
 
-    def _one(self, url: str, into: BinaryIO, wish: FetchRequest, most: int, seconds: float) -> Fetched | _Redirect:
+    def _one(self, url: str, into: BinaryIO, wish: FetchRequest, max_bytes: int, seconds: float) -> Fetched | _Redirect:
         """Return the answer, or a redirect."""
         with _explained(), self._answer(url, wish, seconds) as answer:
             headers = _joined(answer)
@@ -250,10 +250,12 @@ class WebClient:
             self._refuse(answer.status_code, headers, urls.site_of(url))
             if answer.status_code in _NO_REST:
                 return Fetched(url, answer.status_code, headers, 0)
-            if not wish.cut and int(headers.get("content-length") or 0) > most:
-                raise too_large(most, "The content at the address")
-            size = _write(iter_unpacked(answer.iter_raw(), headers.get("content-encoding", "")), into, most, wish.cut)
-        return Fetched(url, answer.status_code, headers, min(size, most), cut=size > most)
+            if not wish.cut and int(headers.get("content-length") or 0) > max_bytes:
+                raise too_large(max_bytes, "The content at the address")
+            size = _write(
+                iter_unpacked(answer.iter_raw(), headers.get("content-encoding", "")), into, max_bytes, wish.cut
+            )
+        return Fetched(url, answer.status_code, headers, min(size, max_bytes), cut=size > max_bytes)
 
     @contextmanager
     def _answer(self, url: str, wish: FetchRequest, seconds: float) -> Iterator[httpx.Response]:
@@ -333,14 +335,14 @@ def _joined(answer: httpx.Response) -> dict[str, str]:
     return {name.lower(): value for name, value in answer.headers.items()}
 
 
-def _write(parts: Iterator[bytes], into: BinaryIO, most: int, cut: bool) -> int:  # noqa: FBT001
+def _write(parts: Iterator[bytes], into: BinaryIO, max_bytes: int, cut: bool) -> int:  # noqa: FBT001
     size = 0
     for part in parts:
         size += len(part)
-        if size > most:
+        if size > max_bytes:
             if not cut:
-                raise too_large(most, "The content at the address")
-            into.write(part[: len(part) - (size - most)])
+                raise too_large(max_bytes, "The content at the address")
+            into.write(part[: len(part) - (size - max_bytes)])
             break
         into.write(part)
     return size

@@ -46,7 +46,7 @@ class Firecrawl:
             page = self.client.scrape(address, options)
         if final := page.metadata_typed.url or "":
             final = require_allowed(final, service.guard, options)
-        return make_content(page, url, to, service.most, final)
+        return make_content(page, url, to, service.max_bytes, final)
 
     def check(self) -> None:
         """Check the account's credit, free of charge."""

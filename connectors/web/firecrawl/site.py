@@ -121,7 +121,7 @@ class FirecrawlSite:
 
     def _followed(self, request: DiscoveryRequest, state: CrawlCursor) -> Iterator[Page[SourceItem]]:
         service = self._client.service
-        pages = Pages(request, service.guard, service.most, frontier.load_frontier(self._db, request.job_run_id))
+        pages = Pages(request, service.guard, service.max_bytes, frontier.load_frontier(self._db, request.job_run_id))
         pages.rules.hosts.update(state.hosts)
         over: str | None = None
         with tempfile.TemporaryDirectory(prefix="crawl-") as folder:

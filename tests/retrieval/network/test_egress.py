@@ -64,7 +64,9 @@ def fetch_through_the_guard_proxy(site):
 
 
 def fetch_from_vendor(site):
-    with sessions.httpx_client(ssl.create_default_context(cafile=site.certificate), seconds=5, most=1000) as client:
+    with sessions.httpx_client(
+        ssl.create_default_context(cafile=site.certificate), seconds=5, max_bytes=1000
+    ) as client:
         return client.get(URL).text
 
 
