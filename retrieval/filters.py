@@ -34,12 +34,12 @@ MAX_LIST_ENTRIES = 10_000
 # Values of the metadata filter, all keys together.
 MAX_METADATA_VALUES = 1_000
 
-# As a type: web pages ingested by that source.
+# Sources of web pages, which a filter may name as document types.
 _WEB_SOURCE_TYPES = frozenset({"SITEMAP", "WEBSITE"})
 DOCUMENT_TYPE_NAMES = _WEB_SOURCE_TYPES | {"TEXT", "FILE"} | frozenset(DOCUMENT_TYPES.values())
 SOURCE_NAMES = STORED_SOURCES | FETCHED_SOURCES | {"FILE"}
 # Stored name by accepted alias.
-_SOURCE_NAMES = {"FILE": "LOCAL_FILE"}
+_SOURCE_ALIASES = {"FILE": "LOCAL_FILE"}
 STATUS_NAMES = frozenset(map(str, DocumentStatus))
 ACCESS_STATUSES = frozenset({"UNKNOWN"})
 
@@ -69,9 +69,9 @@ class Filterable(DescribedDocument, text_filter.SearchableDocument, Protocol):
 class DocumentFilter:
     """Conjunction of fields, each a disjunction of values; an empty field matches all.
 
-    A metadata value is a scalar or a list of alternatives; an empty list matches nothing. `awaiting_removal`: held
-    removal; `also_metadata`: second metadata filter of a search; `words`: parts of name or external id; `sites`: hosts
-    of web pages.
+    A metadata value is a scalar or a list of alternatives; an empty list matches nothing. `awaiting_removal`: the
+    removal waits for a confirmation; `also_metadata`: second metadata filter of a search; `words`: parts of name or
+    external id; `sites`: hosts of web pages.
     """
 
     document_ids: tuple[str, ...] = ()
@@ -100,16 +100,16 @@ class DocumentFilter:
         """Return the metadata keys without accepted values."""
         return [key for key, values in self.metadata_values() if not values]
 
-    def restricts(self) -> bool:
+    def is_selective(self) -> bool:
         """Return True for a selective filter; `awaiting_removal=False` matches nearly all documents."""
         is_set = any(getattr(self, name) for name in (*_FILTER_COLUMNS, *_SELECTIVE_FIELDS)) or bool(
             self.metadata_values()
         )
         return is_set or self.awaiting_removal is True or (self.where is not None and rule.is_restrictive(self.where))
 
-    def narrows(self) -> bool:
+    def can_exclude(self) -> bool:
         """Return True if the filter can exclude a document."""
-        return self.restricts() or self.awaiting_removal is not None or self.where is not None
+        return self.is_selective() or self.awaiting_removal is not None or self.where is not None
 
     @property
     def reads_fields(self) -> bool:
@@ -129,10 +129,10 @@ class DocumentFilter:
         if self.types:
             clauses.append(
                 f"({alias}.document_type = any(%(filter_types)s)"
-                f" or {alias}.document_type = 'URL' and {alias}.source = any(%(filter_ways)s))"
+                f" or {alias}.document_type = 'URL' and {alias}.source = any(%(filter_web_sources)s))"
             )
             params["filter_types"] = sorted(set(self.types) - _WEB_SOURCE_TYPES)
-            params["filter_ways"] = sorted(_WEB_SOURCE_TYPES.intersection(self.types))
+            params["filter_web_sources"] = sorted(_WEB_SOURCE_TYPES.intersection(self.types))
         if self.awaiting_removal is not None:
             clauses.append(("" if self.awaiting_removal else "not ") + awaits_removal(alias))
         for number, (key, expected) in enumerate(self.metadata_values()):
@@ -172,7 +172,7 @@ class DocumentFilter:
         row_part = rule.split_rows(self.where)[1]
         return "true" if row_part is None else statements.condition_sql(row_part, document, "filter_row")[0]
 
-    def rows_sql(self, chunk: LiteralString, document: LiteralString) -> str:
+    def has_row_sql(self, chunk: LiteralString, document: LiteralString) -> str:
         """Return the condition that the chunk has a matching row."""
         return statements.has_row(chunk, self.row_sql(document)) if self.reads_rows else "true"
 
@@ -183,9 +183,9 @@ class DocumentFilter:
                 not (values := getattr(self, name)) or getattr(document, attribute) in values
                 for name, attribute in _FILTER_ATTRIBUTES.items()
             )
-            and (not self.types or _fits_type(document, self.types))
+            and (not self.types or _matches_type(document, self.types))
             and self.awaiting_removal in {None, document.awaiting_removal}
-            and all(_fits(document.metadata, key, expected) for key, expected in self.metadata_values())
+            and all(_matches_metadata(document.metadata, key, expected) for key, expected in self.metadata_values())
             and (self.where is None or rule.matches(self.where, document))
             and (not self.words or text_filter.has_all_words(document, self.words))
             and (not self.sites or text_filter.page_site(document) in self.sites)
@@ -263,7 +263,7 @@ def parse_filter(data: Mapping[str, Any], code: ErrorCode, *, path: str = "filte
         types=entries("documentTypes", DOCUMENT_TYPE_NAMES),
         connection_ids=entries("documentConnectionIds"),
         archive_ids=entries("documentArchiveIds"),
-        sources=tuple(_SOURCE_NAMES.get(name, name) for name in entries("documentIngestionSources", SOURCE_NAMES)),
+        sources=tuple(_SOURCE_ALIASES.get(name, name) for name in entries("documentIngestionSources", SOURCE_NAMES)),
         statuses=entries("documentIngestionStatuses", STATUS_NAMES),
         metadata=parse_metadata(data.get("metadata"), code, path=f"{path}metadata"),
         awaiting_removal=_parse_flag(data.get("awaitingRemoval"), code, f"{path}awaitingRemoval"),
@@ -363,13 +363,13 @@ def _is_scalar(value: object) -> TypeGuard[Scalar]:
     return value is None or isinstance(value, bool | int)
 
 
-def _fits_type(document: Filterable, types: tuple[str, ...]) -> bool:
+def _matches_type(document: Filterable, types: tuple[str, ...]) -> bool:
     if document.document_type in types and document.document_type not in _WEB_SOURCE_TYPES:
         return True
     return document.document_type == "URL" and document.source in _WEB_SOURCE_TYPES.intersection(types)
 
 
-def _fits(metadata: Mapping[str, Any], key: str, expected_values: Sequence[Scalar]) -> bool:
+def _matches_metadata(metadata: Mapping[str, Any], key: str, expected_values: Sequence[Scalar]) -> bool:
     if key not in metadata:
         return False
     value = metadata[key]

@@ -113,7 +113,7 @@ class PgVectorStore:
             if partition is None:
                 return []
             params: dict[str, Any] = {"values": HalfVector(self._check_dimensions(values)), "top_k": top_k}
-            same_plan = document_filter is None or not document_filter.narrows()
+            same_plan = document_filter is None or not document_filter.can_exclude()
             if indexed and top_k <= MAX_EF_SEARCH:
                 is_viewer_only = viewer is not None and same_plan
                 settings = {"hnsw.ef_search": str(max(EF_SEARCH, top_k)), "hnsw.iterative_scan": "relaxed_order"}
@@ -251,7 +251,7 @@ class PgVectorStore:
         filtering: dict[str, Any] = {}
         limit: LiteralString = "%(top_k)s"
         is_prepared = False
-        narrows = document_filter is not None and document_filter.narrows()
+        narrows = document_filter is not None and document_filter.can_exclude()
         if viewer is not None and not narrows and not exact:
             # The planner chooses the index by a literal limit.
             limit, is_prepared = str(int(params["top_k"])), True

@@ -166,7 +166,7 @@ async def count_documents(
     db: Database, scope: Scope, document_filter: DocumentFilter, *, viewer: Viewer | None
 ) -> DocumentStats:
     """Count the matching documents by source and status."""
-    if viewer is None and not document_filter.narrows():
+    if viewer is None and not document_filter.can_exclude():
         # A trigger maintains these counts.
         document_counts = await counts.read_counts(db, scope)
     else:
@@ -333,7 +333,7 @@ async def lock_matching(connection: LoopConnection, scope: Scope, document_filte
 def require_restriction(document_filter: DocumentFilter) -> None:
     """Raise INVALID_FILTER_CONFIG for a filter without any restriction."""
     # An empty filter would change the whole namespace by mistake.
-    if not document_filter.restricts():
+    if not document_filter.is_selective():
         message = "The filter restricts nothing; name at least one id, type, source, status or metadata value."
         raise ServiceError(ErrorCode.INVALID_FILTER_CONFIG, message, field="filterConfig")
     for key in document_filter.empty_lists:

@@ -193,7 +193,7 @@ def _find_keyword_rank(
     if not len(score):
         return None
     better = ranking.ids[ranking.scores > score[0]]
-    if query.document_filter is not None and query.document_filter.narrows():
+    if query.document_filter is not None and query.document_filter.can_exclude():
         return (
             queries.count_matching(
                 connection, row.partition_id, [int(number) for number in better], query.document_filter

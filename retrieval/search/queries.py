@@ -302,7 +302,7 @@ def score_candidates(
     # `near`, `exact` and `words` are best first; `weights`: semantic, keyword, cosine of unrelated texts; `limits`:
     # number of candidates, least score.
     condition, params = document_filter.sql("d") if document_filter is not None else ("true", {})
-    rows = document_filter.rows_sql("row_chunk", "row_document") if document_filter is not None else "true"
+    rows = document_filter.has_row_sql("row_chunk", "row_document") if document_filter is not None else "true"
     params |= {
         **terms.params(),
         **vector_params(values),
@@ -318,7 +318,7 @@ def score_candidates(
         "threshold": limits[1],
         "with_pages": with_pages,
     }
-    by_viewer_alone = db.is_viewed and (document_filter is None or not document_filter.narrows())
+    by_viewer_alone = db.is_viewed and (document_filter is None or not document_filter.can_exclude())
     with db.tuned(INDEX_SCANS_ONLY if by_viewer_alone else {}) as connection:
         return connection.fetch(Candidate, _select_scores(condition, rows), params, prepare=True)
 

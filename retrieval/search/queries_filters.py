@@ -51,7 +51,7 @@ def match_chunks(
             select c.id, c.embedding_key from documents d
             join chunks c on c.document_id = d.id and c.generation = d.active_generation
             where d.partition_id = %(partition)s and d.deleted_at is null and {condition}
-              and {document_filter.rows_sql("c", "d")}
+              and {document_filter.has_row_sql("c", "d")}
             limit %(most)s::bigint + 1
         ),
         few as (select count(*) <= %(most)s as are from matches)
@@ -91,7 +91,7 @@ def filter_chunks(
     """Return the chunks that match and are visible."""
     chunk_ids = array_literal(chunks)
     # Postings hold visible chunks only, so reading a chunk as the viewer suffices without a filter.
-    if document_filter is None or not document_filter.narrows():
+    if document_filter is None or not document_filter.can_exclude():
         visible_chunks: LiteralString = """
             select c.id from unnest(%(chunks)s::bigint[]) n(id)
             cross join lateral (select id from chunks where id = n.id limit 1) c

@@ -138,7 +138,7 @@ def run_search(
         query = replace(query, text=parsed.text)
     elif parsed.note:
         parsed = ParsedQuery(query.text, note=query_syntax.SEMANTIC_ONLY_NOTE)
-    narrows = query.document_filter is not None and query.document_filter.narrows()
+    narrows = query.document_filter is not None and query.document_filter.can_exclude()
     partition = queries.find_partition(db, scope, viewed=viewer is not None and not narrows)
     if partition is None or (query.document_filter is not None and query.document_filter.empty_lists):
         return SearchResult([], clock.spent)
@@ -238,7 +238,7 @@ class _Search:
     @property
     def _filters(self) -> bool:
         return self.viewer is not None or (
-            self.query.document_filter is not None and self.query.document_filter.narrows()
+            self.query.document_filter is not None and self.query.document_filter.can_exclude()
         )
 
     def _is_below_threshold(self, candidate: Candidate) -> bool:
@@ -303,7 +303,7 @@ class _Search:
             return QueryTerms(self.partition.id), None
         counted_chunks = selected.counted_chunks
         document_filter = self.query.document_filter
-        by_viewer_alone = self.viewer is not None and (document_filter is None or not document_filter.narrows())
+        by_viewer_alone = self.viewer is not None and (document_filter is None or not document_filter.can_exclude())
         with self.clock("keyword_ms"), self.db.tuned(INDEX_SCANS_ONLY if by_viewer_alone else {}) as connection:
             terms = bm25_scorer.read_terms(
                 connection,

@@ -59,7 +59,7 @@ def estimate_selectivity(
     by_words: bool,
 ) -> Selectivity:
     """List the chunks that match the filter and viewer, if few. `values` None skips vectors."""
-    narrows = document_filter is not None and document_filter.narrows()
+    narrows = document_filter is not None and document_filter.can_exclude()
     if viewer is None and not narrows:
         return Selectivity(document_filter)
     if values is None:

@@ -150,8 +150,8 @@ def test_a_wrong_filter_is_refused_and_named(data, field):
 
 
 def test_empty_and_absent_restrict_nothing_but_in_metadata():
-    assert parse_filter({"metadata": {"k": []}}, ERROR_CODE).restricts()
+    assert parse_filter({"metadata": {"k": []}}, ERROR_CODE).is_selective()
     nothing = {"documentIds": [], "documentExternalIds": [], "documentTypes": [], "metadata": {}}
-    assert not parse_filter(nothing, ERROR_CODE).restricts()
-    assert not parse_filter({"documentIds": None, "unknown": 5}, ERROR_CODE).restricts()
-    assert parse_filter({"documentTypes": ["TEXT"]}, ERROR_CODE).restricts()
+    assert not parse_filter(nothing, ERROR_CODE).is_selective()
+    assert not parse_filter({"documentIds": None, "unknown": 5}, ERROR_CODE).is_selective()
+    assert parse_filter({"documentTypes": ["TEXT"]}, ERROR_CODE).is_selective()
