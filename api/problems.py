@@ -32,10 +32,10 @@ RESTART_REMEDY = "It starts by itself; accepted work then goes on."
 
 async def list_service_problems(services: Services, queue: OrganizationQueue) -> list[Problem]:
     """List the problems of the installation, most severe first."""
-    unstored, worker = await services.storage.list_problems(), supervised.find_restart(services.settings.home)
+    storage_reasons, restart = await services.storage.list_problems(), supervised.find_restart(services.settings.home)
     listed = [
-        *(Problem(severity="blocked", kind="STORAGE", cause=reason) for reason in unstored),
-        *_list_dispatch_problems(services.settings, queue, worker),
+        *(Problem(severity="blocked", kind="STORAGE", cause=reason) for reason in storage_reasons),
+        *_list_dispatch_problems(services.settings, queue, restart),
         *(
             Problem(
                 severity="failing",
@@ -81,7 +81,7 @@ def _list_dispatch_problems(settings: Settings, queue: OrganizationQueue, restar
             cause=str(loop),
             remedy="Its log has the reason: `retrieval status` names the file.",
         )
-    # Work that waits is the effect of the others.
+    # Waiting work is an effect of the problems above.
     if not (dispatch.is_held or late or is_restarting):
         for reason in dispatch.reasons:
             yield Problem(severity="blocked", kind="DISPATCHER", cause=reason, since=since)
@@ -124,11 +124,11 @@ async def list_namespace_problems(request: ApiRequest, scope: Scope) -> list[Pro
         if row.health.state == "FAILING" and not row.paused and row.connection_id is None
     ]
     if "documents:read" in scopes:
-        listed += await _count_documents(request, scope)
+        listed += await _list_document_problems(request, scope)
     return sort_problems([*listed, *await _list_failing_webhooks(request, part)])
 
 
-async def _count_documents(request: ApiRequest, scope: Scope) -> list[Problem]:
+async def _list_document_problems(request: ApiRequest, scope: Scope) -> list[Problem]:
     db = request.services.db
     failed = FilterConfig(document_ingestion_statuses=[DocumentStatus.FAILED]).to_values()
     awaiting = FilterConfig(awaiting_removal=True).to_values()
@@ -165,7 +165,7 @@ async def _list_failing_webhooks(request: ApiRequest, part: PageRequest) -> list
     caller = request.caller
     if "webhooks:read" not in caller.scopes or caller.tenant is not None:
         return []
-    reach = endpoints.WebhookScope(caller.organization, caller.namespace, request.tenant or None)
+    webhook_scope = endpoints.WebhookScope(caller.organization, caller.namespace, request.tenant or None)
     return [
         Problem(
             severity="failing",
@@ -174,7 +174,7 @@ async def _list_failing_webhooks(request: ApiRequest, part: PageRequest) -> list
             since=to_timestamp(hook.failures_since),
             object_id=hook.id,
         )
-        for hook in (await endpoints.list_webhooks(request.services.db, reach, part)).items
+        for hook in (await endpoints.list_webhooks(request.services.db, webhook_scope, part)).items
         if hook.status == "ACTIVE" and hook.health.state == "FAILING"
     ]
 
@@ -189,7 +189,7 @@ async def read_problems(request: ApiRequest, namespace_id: str | None) -> list[P
     """List the problems of the installation, and of a namespace if given."""
     queue = await work.read_queue(request.services.db, request.caller.organization)
     if request.reach is not None:
-        # Sites and waiting job runs of other namespaces and tenants.
+        # A bound key learns nothing about sites and waiting job runs of other namespaces and tenants.
         queue = replace(queue, breakers=(), oldest=None)
     listed = await list_service_problems(request.services, queue)
     if namespace_id is not None:

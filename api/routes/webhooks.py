@@ -25,7 +25,7 @@ _WEBHOOK_PATH = "/v1/webhooks/{webhook_id:str}"
 
 
 async def check_webhook(request: ApiRequest, data: JSONBody[wire.CreateWebhook]) -> WebhookScope:
-    """Return the reach of a new webhook; raise for unknown events, namespaces and addresses."""
+    """Return the scope of a new webhook; raise for unknown events, namespaces and addresses."""
     _require_known(data.events)
     if data.namespace_id is not None:
         request.require_namespace(data.namespace_id)
@@ -44,12 +44,12 @@ async def check_webhook(request: ApiRequest, data: JSONBody[wire.CreateWebhook])
         "events": ["DOCUMENTS_READY", "DOCUMENTS_ERROR"],
         "namespaceId": "ns_06gzpnn6z30k9qdmrw54faz30gfpw60mq5r0",
     },
-    dependencies={"reach": check_webhook},
+    dependencies={"webhook_scope": check_webhook},
     notifies=True,
 )
 @idempotent
 async def create_webhook(
-    request: ApiRequest, data: JSONBody[wire.CreateWebhook], reach: NamedDependency[WebhookScope]
+    request: ApiRequest, data: JSONBody[wire.CreateWebhook], webhook_scope: NamedDependency[WebhookScope]
 ) -> wire.SecretAnswer:
     """Create a webhook.
 
@@ -58,7 +58,7 @@ async def create_webhook(
     endpoint, secret = await endpoints.create_webhook(
         request.services.db,
         request.services.ring,
-        reach,
+        webhook_scope,
         url=data.url,
         events=data.events,
         description=data.description,
@@ -72,7 +72,7 @@ async def create_webhook(
 async def list_webhooks(request: ApiRequest, params: NamedDependency[PartQuery]) -> wire.WebhooksAnswer:
     """List webhooks. Newest first. With X-Tenant-ID only webhooks of the tenant."""
     part = await request.read_page(params.to_page())
-    page = await endpoints.list_webhooks(request.services.db, _find_reach(request), part)
+    page = await endpoints.list_webhooks(request.services.db, _key_scope(request), part)
     data = wire.WebhooksData(webhooks=[wire.Webhook.from_hook(endpoint) for endpoint in page.items]).set_page(
         part, await request.write_cursor(page.cursor)
     )
@@ -82,7 +82,7 @@ async def list_webhooks(request: ApiRequest, params: NamedDependency[PartQuery])
 @_operation("GET", _WEBHOOK_PATH, raises=_NOT_FOUND_CODES)
 async def get_webhook(request: ApiRequest, webhook_id: FromPath[str]) -> wire.WebhookAnswer:
     """Get a webhook. The secret is not returned."""
-    endpoint = await endpoints.get_webhook(request.services.db, _find_reach(request), webhook_id)
+    endpoint = await endpoints.get_webhook(request.services.db, _key_scope(request), webhook_id)
     return wire.WebhookAnswer(
         message="Webhook fetched successfully", data=wire.WebhookData(wire.Webhook.from_hook(endpoint))
     )
@@ -94,14 +94,14 @@ async def update_webhook(
 ) -> wire.WebhookAnswer:
     """Change a webhook. Fields that are not sent stay. `status: "ACTIVE"` enables a disabled endpoint."""
     services = request.services
-    await endpoints.get_webhook(services.db, _find_reach(request), webhook_id)
+    await endpoints.get_webhook(services.db, _key_scope(request), webhook_id)
     if data.events is not UNSET:
         _require_known(data.events)
     if data.url is not UNSET:
         await _require_url(request, data.url)
     changed = await endpoints.change_webhook(
         services.db,
-        _find_reach(request),
+        _key_scope(request),
         webhook_id,
         url=None if data.url is UNSET else data.url,
         events=None if data.events is UNSET else data.events,
@@ -117,7 +117,7 @@ async def update_webhook(
 @_operation("DELETE", _WEBHOOK_PATH, raises=_NOT_FOUND_CODES)
 async def delete_webhook(request: ApiRequest, webhook_id: FromPath[str]) -> wire.WebhookAnswer:
     """Delete a webhook. Its pending deliveries are deleted too."""
-    deleted = await endpoints.delete_webhook(request.services.db, _find_reach(request), webhook_id)
+    deleted = await endpoints.delete_webhook(request.services.db, _key_scope(request), webhook_id)
     return wire.WebhookAnswer(
         message="Webhook deleted successfully", data=wire.WebhookData(wire.Webhook.from_hook(deleted))
     )
@@ -133,7 +133,7 @@ async def rotate_webhook(
     """Rotate the secret. The new secret is shown only here. Requests have signatures of both for `overlapHours`."""
     services = request.services
     endpoint, secret = await endpoints.rotate_secret(
-        services.db, services.ring, _find_reach(request), webhook_id, data.overlap_hours
+        services.db, services.ring, _key_scope(request), webhook_id, data.overlap_hours
     )
     return wire.SecretAnswer(
         message="Secret rotated successfully", data=wire.SecretData(wire.Webhook.from_hook(endpoint), secret)
@@ -143,7 +143,7 @@ async def rotate_webhook(
 @_operation("POST", f"{_WEBHOOK_PATH}/test", raises=_NOT_FOUND_CODES)
 async def test_webhook(request: ApiRequest, webhook_id: FromPath[str]) -> wire.DeliveryAnswer:
     """Send a test event. Sends `WEBHOOK_TEST`, also to a disabled endpoint."""
-    delivery = await deliveries.send_test(request.services.db, _find_reach(request), webhook_id)
+    delivery = await deliveries.send_test(request.services.db, _key_scope(request), webhook_id)
     request.services.notices.send()
     return wire.DeliveryAnswer(
         message="Test is being sent", data=wire.DeliveryData(wire.Delivery.from_delivery(delivery))
@@ -158,7 +158,7 @@ async def list_deliveries(
     part = params.to_page()
     requested = await request.read_page(part) or part
     page = await deliveries.list_deliveries(
-        request.services.db, _find_reach(request), webhook_id, requested, status=params.status
+        request.services.db, _key_scope(request), webhook_id, requested, status=params.status
     )
     data = wire.DeliveriesData(deliveries=[wire.Delivery.from_delivery(delivery) for delivery in page.items]).set_page(
         part, await request.write_cursor(page.cursor)
@@ -171,7 +171,7 @@ async def list_deliveries(
 )
 async def redeliver(request: ApiRequest, webhook_id: FromPath[str], delivery_id: FromPath[str]) -> wire.DeliveryAnswer:
     """Redeliver an event. It has the same `webhook-id` and a new signature."""
-    delivery = await deliveries.retry_delivery(request.services.db, _find_reach(request), webhook_id, delivery_id)
+    delivery = await deliveries.retry_delivery(request.services.db, _key_scope(request), webhook_id, delivery_id)
     request.services.notices.send()
     return wire.DeliveryAnswer(
         message="Event is being sent again", data=wire.DeliveryData(wire.Delivery.from_delivery(delivery))
@@ -191,8 +191,8 @@ ROUTE_HANDLERS = (
 )
 
 
-def _find_reach(request: ApiRequest) -> WebhookScope:
-    """Return the reach of the key: its namespace and tenant, else the organization."""
+def _key_scope(request: ApiRequest) -> WebhookScope:
+    """Return the webhooks that the key may see: of its namespace and tenant, else of the organization."""
     return WebhookScope(request.caller.organization, request.caller.namespace, request.tenant or None)
 
 
