@@ -14,7 +14,7 @@ PATH_VARIABLE = "RETRIEVAL_CONFIG"
 
 
 class ConfigFile(TomlConfigSettingsSource):
-    """Settings source of the TOML file that RETRIEVAL_CONFIG names, else of `default`. Raises FileProblem."""
+    """Read settings from the TOML file of RETRIEVAL_CONFIG, by default from `default`. Raises FileProblem."""
 
     def __init__(
         self, settings_cls: type[BaseSettings], default: Path, sources: Iterable[PydanticBaseSettingsSource]
@@ -37,7 +37,8 @@ class ConfigFile(TomlConfigSettingsSource):
 
     @property
     def env_vars(self) -> Mapping[str, str | None]:
-        """Texts of the file by lower-case name of their variable, as of `EnvSettingsSource`. Raises FileProblem."""
+        """Return strings of the file by lower-case variable name. FileProblem for a secret's file without a path."""
+        # Named as in `EnvSettingsSource`, so that files of secrets are found in both.
         prefix = str(self.config.get("env_prefix", "")).lower()
         texts = {}
         for key, value in self.toml_data.items():

@@ -54,7 +54,7 @@ def open_vendor_api(
         default_url,
         config["apiKey"],
         seconds=REQUEST_SECONDS["document"],
-        most=MAX_RESPONSE_BYTES,
+        max_bytes=MAX_RESPONSE_BYTES,
     )
     model = config["model"]
     server = ServerLimits(settings.home, provider, base, model)
@@ -67,7 +67,7 @@ class NoSuchPath(Fatal):
 
 
 class EmbeddingsApi:
-    """Client of a model on a server, at the first of `urls` without a 404. Thread-safe."""
+    """Client of a model on a server; `urls` are tried until one answers other than 404. Thread-safe."""
 
     def __init__(
         self,
@@ -96,7 +96,7 @@ class EmbeddingsApi:
         self._fields = {"model": model, **({} if dimensions is None else {"dimensions": dimensions})}
 
     def embed(self, texts: Sequence[str], kind: TextKind) -> tuple[list[Any], int]:
-        """Send one request, in base64 if supported: an `EmbeddingRequest`."""
+        """Send one request, in base64 if supported; return the vectors and the tokens counted by the server."""
         encoded = self._server.learned.base64
         if encoded is not None:
             try:
@@ -136,7 +136,7 @@ class EmbeddingsApi:
         encoded: bool = False,
         extra_fields: Mapping[str, Any] | None = None,
     ) -> tuple[list[Any], int]:
-        """Send one request, in base64 if `encoded`; see `EmbeddingRequest`."""
+        """Send one request, in base64 if `encoded`; return the vectors and the tokens counted by the server."""
         fields = {**self._fields, "input": list(texts), "encoding_format": "base64" if encoded else "float"}
         path = self._server.learned.path
         urls = [url for url in self._operations if httpx.URL(url).path == path] or list(self._operations)

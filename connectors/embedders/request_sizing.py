@@ -7,9 +7,12 @@ from dataclasses import dataclass, replace
 
 from retrieval.ingestion.chunking.tokenizer import tokenizer_for
 
+# Smaller requests do not correct the estimate.
 MIN_CALIBRATION_TOKENS = 20_000
-CHUNK_TOKENS = 1000
-MIN_RATIO, MAX_RATIO = 0.25, 4.0
+# Default size of a chunk.
+USUAL_TEXT_TOKENS = 1000
+# Bounds of the vendor's count for each estimated token.
+MIN_TOKENS_PER_ESTIMATE, MAX_TOKENS_PER_ESTIMATE = 0.25, 4.0
 SAFETY_FACTOR = 1.01
 # The fallback tokenizer counts an unknown word as one token.
 MAX_BYTES_PER_TOKEN = 4
@@ -32,7 +35,7 @@ class RequestLimits:
     @property
     def usual_texts(self) -> int:
         """Number of texts of a usual length that fill a request."""
-        return self.texts if self.tokens is None else min(self.texts, self.tokens // CHUNK_TOKENS)
+        return self.texts if self.tokens is None else min(self.texts, self.tokens // USUAL_TEXT_TOKENS)
 
 
 def estimate_tokens(provider: str, model: str, texts: Sequence[str]) -> list[int]:
@@ -53,9 +56,9 @@ class RequestPacker:
         self.needs_calibration = limits.tokens is not None
 
     def calibrate(self, estimated: int, counted: int) -> None:
-        """Correct later estimates by the vendor's token count of one request; small requests are ignored."""
+        """Correct later estimates by the vendor's token count of one request."""
         if estimated >= MIN_CALIBRATION_TOKENS:
-            self._tokens_per_estimate = min(MAX_RATIO, max(MIN_RATIO, counted / estimated))
+            self._tokens_per_estimate = min(MAX_TOKENS_PER_ESTIMATE, max(MIN_TOKENS_PER_ESTIMATE, counted / estimated))
             self.needs_calibration = False
 
     def pack(self, sizes: Sequence[int], max_texts: int | None = None) -> list[list[int]]:

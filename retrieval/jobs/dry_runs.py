@@ -18,7 +18,7 @@ from retrieval.jobs.runs import RunReceipt
 from retrieval.namespaces import namespaces
 from retrieval.ports import Scope
 
-# A separate source selects a separate flow; `job_config.JobConfig.dry_run` is the tested source.
+# Source of the job run, which selects the flow of dry runs. The source to try is `JobConfig.dry_run`.
 DRY_RUN_SOURCE = "DRY_RUN"
 
 _OPEN_RUNS_QUERY: LiteralString = f"""
@@ -38,7 +38,7 @@ async def accept_dry_run(
     connection_id: str | None = None,
     content: str | None = None,
 ) -> RunReceipt:
-    """Record a dry run of `source`. `content`: the text of a text request."""
+    """Record a dry run of `source`. `content`: text of a request with a text."""
     values = {
         **partitions.scope_params(scope),
         "job": ids.job_id(),
@@ -57,7 +57,7 @@ async def accept_dry_run(
 
 @dataclass(frozen=True, slots=True)
 class PendingDryRun:
-    """Dry run without a report. `content`: of a text."""
+    """Dry run without a report. `content`: text of a request with a text."""
 
     id: str
     config: dict[str, Any]
@@ -81,7 +81,7 @@ def begin_dry_run(db: Database, lease: Lease, job_run_id: str, *, status: str) -
 
 
 def finish_dry_run(db: Database, lease: Lease, job_run_id: str, progress: Mapping[str, Any]) -> None:
-    """Complete the run with its `report`, or the `verdict` of a failure."""
+    """Complete the run; `progress` holds its `report`, or the `verdict` of a failure."""
     with db.transaction() as connection:
         batches.guard_lease(connection, lease)
         _delete_text(connection, job_run_id)

@@ -17,7 +17,8 @@ LOCK_MEMBERS: LiteralString = """
 _IS_HIDDEN: LiteralString = """(
     d.hidden <> '[]' or not (%(viewer_names)s::jsonb ?| d.allowed and not %(viewer_names)s::jsonb ?| d.denied)
 )"""
-# Documents among `ids` with hidden passages, or with a member hidden from the viewer: their raw file shows them.
+# Documents among `ids` whose raw file the viewer may not get: it shows hidden passages, or a member that the viewer
+# may not see.
 FIND_HIDING_ARCHIVES: LiteralString = f"""
     with recursive packed as (
         select d.archive_id as archive, d.id, {_IS_HIDDEN} as hidden
@@ -30,7 +31,8 @@ FIND_HIDING_ARCHIVES: LiteralString = f"""
     union select id from public.documents where id = any(%(ids)s) and (withholds_file or hidden <> '[]')
 """
 
-# Mark containers of the documents `ids`, at any depth, with another access list: their file still contains them.
+# Withhold the files of containers of the documents `ids`, at any depth, with another access list: a deleted member is
+# still in them.
 WITHHOLD_FILES: LiteralString = """
     with recursive around as (
         select d.id as member, d.archive_id as id from documents d where d.id = any(%(ids)s)
@@ -51,13 +53,13 @@ MEMBERS_OF_ANY: LiteralString = """
     select id from packed
 """
 
-# Properties of a packed entry `m` for later runs.
+# Properties of a member (run document `m`) that later runs need.
 ARCHIVE_PROPERTIES: LiteralString = """
     coalesce((select jsonb_object_agg(key, value) from jsonb_each(m.properties)
               where key in ('archivePath', 'archiveDepth', 'archiveRoot', 'archiveHash')), '{}')
 """
 
-# Members missing from this version of their archive and from newer ones.
+# Members that neither this version of their archive nor a newer one holds.
 FIND_DROPPED_MEMBERS: LiteralString = """
     select d.id, d.partition_id, d.active_generation
     from unnest(%(archives)s::text[], %(generations)s::bigint[]) as a (id, generation)
