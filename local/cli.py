@@ -101,9 +101,9 @@ def _import_handler(command: str) -> Callable[[argparse.Namespace, Settings], in
 
             handler = backup.run if command in {"backup", "restore"} else backup.run_namespace
         case "source":
-            from local import sources
+            from local import source_check
 
-            handler = sources.run
+            handler = source_check.run
         case "prove":
             from local import prove
 

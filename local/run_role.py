@@ -226,8 +226,8 @@ def register_deployments(settings: Settings, pool: str | None = None, notify: st
     from flows import deployments
     from retrieval.jobs import fair_queue
 
-    version, mark = deployments.compute_version(), settings.home / "registered"
-    was_registered = mark.exists() and mark.read_text() == version and not (pool or notify)
+    version, registered_file = deployments.compute_version(), settings.home / "registered"
+    was_registered = registered_file.exists() and registered_file.read_text() == version and not (pool or notify)
     if not was_registered:
         importlib.import_module("flows.register")
     deadline = time.monotonic() + _PREFECT_SECONDS
@@ -249,7 +249,7 @@ def register_deployments(settings: Settings, pool: str | None = None, notify: st
     except register.RegistrationError as error:
         raise SystemExit(str(error)) from None
     with suppress(OSError):  # a read-only home: registered again the next time
-        mark.write_text(version)
+        registered_file.write_text(version)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

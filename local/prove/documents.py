@@ -43,7 +43,7 @@ def _find_word(text: str, prefix: str) -> str:
     return next(word for word in text.split() if word.startswith(prefix))
 
 
-class DocumentShelf:
+class DocumentSet:
     """Namespace with documents by external id."""
 
     def __init__(

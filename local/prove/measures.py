@@ -17,7 +17,7 @@ import numpy as np
 from local import LocalError, instance, machine
 from local.machine import measure_disk, sum_tree_seconds
 from local.processes import Process
-from local.prove.documents import DocumentShelf, ProofBench, find_external_id, share_within
+from local.prove.documents import DocumentSet, ProofBench, find_external_id, share_within
 from local.prove.drawings import Drawing, draw_files, draw_price_list
 from retrieval_client import RetrievalError
 
@@ -40,15 +40,15 @@ def measure_bench_v0(bench: ProofBench) -> dict[str, Any]:
     files = sorted((BENCH_V0 / "corpus").iterdir())
     if bench.is_quick:
         questions, files = _sample_bench(questions, files)
-    shelf, root = DocumentShelf(bench, "bench-v0"), _find_root(bench)
-    warm = DocumentShelf(bench, "warm")
+    document_set, root = DocumentSet(bench, "bench-v0"), _find_root(bench)
+    warm = DocumentSet(bench, "warm")
     warm.add_text("warm", "The first text loads the model.")
     warm.wait_for_runs()
     cpu_seconds, began = sum_tree_seconds(root), time.monotonic()
     disk = measure_disk(bench.scratch.home, excluded=("logs", "pg_wal"))
     for file in files:
-        shelf.add_file(file.name, file)
-    shelf.wait_for_runs()
+        document_set.add_file(file.name, file)
+    document_set.wait_for_runs()
     cost = {
         "documents": len(files),
         "bytes": sum(file.stat().st_size for file in files),
@@ -56,23 +56,23 @@ def measure_bench_v0(bench: ProofBench) -> dict[str, Any]:
         "seconds": time.monotonic() - began,
         "diskBytes": measure_disk(bench.scratch.home, excluded=("logs", "pg_wal")) - disk,
     }
-    if shelf.failures:
-        raise LocalError(f"Documents of bench-v0 were not ingested: {shelf.failures}")
+    if document_set.failures:
+        raise LocalError(f"Documents of bench-v0 were not ingested: {document_set.failures}")
     bench.report(f"bench-v0: {len(files)} documents ingested; asking {len(questions)} questions")
     return {
         "questions": len(questions),
-        **_ask_questions(shelf, questions),
-        "reranked": _ask_questions(shelf, questions, **_RERANK_OPTIONS),
+        **_ask_questions(document_set, questions),
+        "reranked": _ask_questions(document_set, questions, **_RERANK_OPTIONS),
         "cost": cost,
     }
 
 
-def _ask_questions(shelf: DocumentShelf, questions: Sequence[Any], **options: Any) -> dict[str, Any]:
+def _ask_questions(document_set: DocumentSet, questions: Sequence[Any], **options: Any) -> dict[str, Any]:
     """Return the score and median time; {} if a search was not reranked in time."""
     recalls, precisions, milliseconds = [], [], []
     for question in questions:
         start = time.perf_counter()
-        hits = shelf.search(question["question"], **options)
+        hits = document_set.search(question["question"], **options)
         if options and not hits.data.reranked:
             return {}
         names = {find_external_id(hit) for hit in hits}
@@ -121,11 +121,11 @@ def measure_cost(bench: ProofBench, cost: dict[str, float]) -> dict[str, Any]:
 def measure_reading(bench: ProofBench) -> dict[str, Any]:
     """Measure table rows and words read from generated PDFs in order."""
     drawings = draw_files(1 if bench.is_quick else 6)
-    shelf = DocumentShelf(bench, "reading")
+    document_set = DocumentSet(bench, "reading")
     for drawing in drawings:
-        shelf.add_file(drawing.name, drawing.data)
-    shelf.wait_for_runs()
-    texts = shelf.read_texts()
+        document_set.add_file(drawing.name, drawing.data)
+    document_set.wait_for_runs()
+    texts = document_set.read_texts()
     kinds = dict.fromkeys(drawing.kind for drawing in drawings)
     shares = {
         kind: [_score_reading(drawing, texts.get(drawing.name, "")) for drawing in drawings if drawing.kind == kind]
@@ -147,16 +147,16 @@ def _score_reading(drawing: Drawing, text: str) -> float:
 def measure_rows(bench: ProofBench) -> dict[str, Any]:
     """Measure questions for a row of a large price list."""
     header, *rows = draw_price_list(60 if bench.is_quick else 400)
-    shelf = DocumentShelf(bench, "rows")
-    shelf.add_file("prices.csv", "\n".join(",".join(row) for row in (header, *rows)).encode())
-    shelf.wait_for_runs()
+    document_set = DocumentSet(bench, "rows")
+    document_set.add_file("prices.csv", "\n".join(",".join(row) for row in (header, *rows)).encode())
+    document_set.wait_for_runs()
     chosen = rows[:: max(len(rows) // 40, 1)]
     questions = [f"What does the {row[2]} {row[1].lower()} {row[0]} cost?" for row in chosen]
 
     def holds_row(number: int, hit: Any) -> bool:
         return any(all(cell in line for cell in chosen[number]) for line in hit.content.splitlines())
 
-    ranks = shelf.rank_answers(questions, holds_row)
+    ranks = document_set.rank_answers(questions, holds_row)
     figures = {f"first{limit}": share_within(ranks, limit) for limit in (1, 3, 5)}
     return {"rows": len(rows), "questions": len(questions), **figures}
 
@@ -169,29 +169,29 @@ def measure_isolation(bench: ProofBench) -> dict[str, Any]:
     queries = [" ".join(text.split()[8:20]) for _, text in (*visible, *hidden, *foreign)]
     north, south = bench.connect(tenant="north"), bench.connect(tenant="south")
     ada = bench.connect(tenant="north", on_behalf_of="ada@example.com")
-    shelf = DocumentShelf(bench, "isolation", north)
+    document_set = DocumentSet(bench, "isolation", north)
     for name, text in visible:
-        shelf.add_text(name, text, access={"users": ["ada@example.com"]})
-    shelf.wait_for_runs()
-    answers = [_list_answers(shelf, ada, queries)]
+        document_set.add_text(name, text, access={"users": ["ada@example.com"]})
+    document_set.wait_for_runs()
+    answers = [_list_answers(document_set, ada, queries)]
     for name, text in hidden:
-        shelf.add_text(name, text, access={"users": ["bob@example.com"]})
-    shelf.wait_for_runs()
-    foreign_shelf = DocumentShelf(bench, "", south, namespace=shelf.namespace)
+        document_set.add_text(name, text, access={"users": ["bob@example.com"]})
+    document_set.wait_for_runs()
+    foreign_documents = DocumentSet(bench, "", south, namespace=document_set.namespace)
     for name, text in foreign:
-        foreign_shelf.add_text(name, text)
-    foreign_shelf.wait_for_runs()
-    answers.append(_list_answers(shelf, ada, queries))
+        foreign_documents.add_text(name, text)
+    foreign_documents.wait_for_runs()
+    answers.append(_list_answers(document_set, ada, queries))
     differing = sum(before != after for before, after in zip(*answers, strict=True))
     return {"answers": len(answers[0]), "differing": differing, "hidden": len(hidden) + len(foreign)}
 
 
-def _list_answers(shelf: DocumentShelf, client: Any, queries: Sequence[str]) -> list[Any]:
-    answers: list[Any] = [sorted(document.external_id for document in client.documents.list(shelf.namespace))]
-    answers.append(client.documents.facets(shelf.namespace, ["document.language"]))
+def _list_answers(document_set: DocumentSet, client: Any, queries: Sequence[str]) -> list[Any]:
+    answers: list[Any] = [sorted(document.external_id for document in client.documents.list(document_set.namespace))]
+    answers.append(client.documents.facets(document_set.namespace, ["document.language"]))
     for query in queries:
         for hybrid in (False, True):
-            hits = client.search(shelf.namespace, query, top_k=10, hybrid=hybrid)
+            hits = client.search(document_set.namespace, query, top_k=10, hybrid=hybrid)
             answers.append([(find_external_id(hit), hit.content, round(hit.score, 6)) for hit in hits])
     return answers
 
@@ -199,19 +199,19 @@ def _list_answers(shelf: DocumentShelf, client: Any, queries: Sequence[str]) -> 
 def measure_kills(bench: ProofBench) -> dict[str, Any]:
     """Kill worker and API during ingestion; count lost and duplicate documents."""
     count = 9 if bench.is_quick else 60
-    shelf = DocumentShelf(bench, "kills")
+    document_set = DocumentSet(bench, "kills")
     for number in range(count):
         if number == count // 3:
             _kill_role(bench, "worker")
         if number == 2 * count // 3:
             _kill_role(bench, "api")
-        _send_until_accepted(shelf, number)
-    _retry_after_kill(shelf.wait_for_runs)
-    documents = list(shelf.client.documents.list(shelf.namespace, statuses=["SUCCESS"]))
+        _send_until_accepted(document_set, number)
+    _retry_after_kill(document_set.wait_for_runs)
+    documents = list(document_set.client.documents.list(document_set.namespace, statuses=["SUCCESS"]))
     names = [document.external_id for document in documents]
     missing = 0
     for number in range(count):
-        hits = shelf.client.search(shelf.namespace, f"mark{number}x", top_k=3, hybrid=0.0)
+        hits = document_set.client.search(document_set.namespace, f"mark{number}x", top_k=3, hybrid=0.0)
         missing += {find_external_id(hit) for hit in hits} != {f"text {number}"}
     findings = ""
     try:
@@ -228,10 +228,10 @@ def measure_kills(bench: ProofBench) -> dict[str, Any]:
     }
 
 
-def _send_until_accepted(shelf: DocumentShelf, number: int) -> None:
+def _send_until_accepted(document_set: DocumentSet, number: int) -> None:
     """Send a text with one Idempotency-Key until accepted."""
     text = f"Text number {number} of the kill round has the mark mark{number}x. " * 20
-    _retry_after_kill(lambda: shelf.add_text(f"text {number}", text, idempotency_key=f"kill-round-{number}"))
+    _retry_after_kill(lambda: document_set.add_text(f"text {number}", text, idempotency_key=f"kill-round-{number}"))
 
 
 def _retry_after_kill(act: Callable[[], None]) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path, PurePath
 from typing import Any
 
 from local import LocalError
-from local.prove.documents import DocumentShelf, ProofBench, find_external_id, share_within
+from local.prove.documents import DocumentSet, ProofBench, find_external_id, share_within
 from local.prove.questions import Question, make_questions
 
 _MAX_QUESTIONS = 400
@@ -19,18 +19,22 @@ def measure_folder(bench: ProofBench, folder: Path) -> dict[str, Any]:
     files = sorted(path for path in folder.rglob("*") if path.is_file() and not _is_hidden(path.relative_to(folder)))
     if not files:
         raise LocalError(f"There is no file in {folder}.", exit_code=2)
-    shelf = DocumentShelf(bench, "mine")
+    document_set = DocumentSet(bench, "mine")
     bench.report(f"ingesting {len(files)} files")
     for file in files:
-        shelf.add_file(str(file.relative_to(folder)), file)
-    shelf.wait_for_runs()
-    texts = shelf.read_texts()
+        document_set.add_file(str(file.relative_to(folder)), file)
+    document_set.wait_for_runs()
+    texts = document_set.read_texts()
     questions = make_questions(texts, 40 if bench.is_quick else _MAX_QUESTIONS)
     if not questions:
-        raise LocalError(f"No question can be made from {folder}: {shelf.failures or 'its files hold too few words'}")
+        raise LocalError(
+            f"No question can be made from {folder}: {document_set.failures or 'its files hold too few words'}"
+        )
     bench.report(f"{len(texts)} documents; asking {len(questions)} questions")
     began = time.perf_counter()
-    ranks = shelf.rank_answers([question.text for question in questions], lambda n, hit: is_answer(questions[n], hit))
+    ranks = document_set.rank_answers(
+        [question.text for question in questions], lambda n, hit: is_answer(questions[n], hit)
+    )
     milliseconds = 1000 * (time.perf_counter() - began) / len(questions)
     figures = summarize_ranks(questions, ranks)
     bench.report(f"first {figures['first1']:.3f}, first five {figures['first5']:.3f}")
@@ -39,7 +43,7 @@ def measure_folder(bench: ProofBench, folder: Path) -> dict[str, Any]:
         "files": len(files),
         "documents": len(texts),
         "meanMilliseconds": round(milliseconds, 1),
-        "unread": shelf.failures,
+        "unread": document_set.failures,
         **figures,
     }
 

@@ -19,13 +19,13 @@ from retrieval.errors import Fatal, StepError
 from retrieval.ports import SourceItem
 from retrieval.settings import Settings
 
-CREDENTIALS: Final = "SOURCE_CREDENTIALS"
+CREDENTIALS_VARIABLE: Final = "SOURCE_CREDENTIALS"
 MAX_PAGES: Final = 3
 
 
 @dataclass(slots=True)
 class CheckedTokens:
-    """`TokenSource` of a check."""
+    """Credentials of the check in place of a connection's tokens."""
 
     access_token: str
     connection_id: str = "check"
@@ -37,11 +37,11 @@ class CheckedTokens:
         return refused
 
     def end_authorization(self, _reason: str, _refused: str) -> StepError:
-        return Fatal(f"The service refuses the credentials: check {CREDENTIALS}.")
+        return Fatal(f"The service refuses the credentials: check {CREDENTIALS_VARIABLE}.")
 
 
 def run(options: argparse.Namespace, settings: Settings) -> int:
-    """Check the description in a file; with an address, list and read items of the service. 1 with problems."""
+    """Check the description in a file; with --url, list and read items of the service. Return 1 with problems."""
     file = Path(options.file)
     try:
         about = custom.load_description(file)
@@ -59,11 +59,11 @@ def run(options: argparse.Namespace, settings: Settings) -> int:
 
 
 def _read_items(name: str, about: Description, url: str, settings: Settings) -> None:
-    """Print what the first pages list, and the size of the text of one item of each list."""
+    """Print the number of items of the first pages, and the size of one item of each list."""
     try:
-        credentials = json.loads(os.environ.get(CREDENTIALS) or "null")
+        credentials = json.loads(os.environ.get(CREDENTIALS_VARIABLE) or "null")
     except ValueError as error:
-        raise ValueError(f'{CREDENTIALS} must be JSON, such as {{"token": "…"}}.') from error
+        raise ValueError(f'{CREDENTIALS_VARIABLE} must be JSON, such as {{"token": "…"}}.') from error
     tokens = CheckedTokens(
         connector.check_config(name, about, {"url": url, "credentials": credentials}, settings).access_token
     )
