@@ -14,7 +14,7 @@ from lxml import etree
 from connectors.parsers import detect, document, inline_forms, xml
 from connectors.parsers.detect import Kind
 from connectors.parsers.document import Document, strip_invisible
-from connectors.parsers.formats import drawings, excel_2003, grids, html_text, markup_tables, mind_maps
+from connectors.parsers.formats import drawings, excel_2003, grids, html_text, markup_synopses, markup_tables, mind_maps
 from connectors.parsers.formats import markup_elements as elements
 from connectors.parsers.messages import Task
 
@@ -29,9 +29,6 @@ _MAX_DEPTH: Final = 100
 _BASE64_PATTERN: Final = re.compile(r"[A-Za-z0-9+/\r\n\t ]{80,}={0,2}")
 _BASE64_CHARACTERS: Final = tuple(map(re.compile, ("[0-9]", "[A-Z]", "[a-z]")))
 _BASE64_LINE_LENGTH: Final = 40
-_HTML_TAG_PATTERN: Final = re.compile(
-    r"<(/?)(p|div|a|b|i|em|strong|ul|ol|li|table|span|h[1-6]|br)(?:\s[^<>]*)?/?>", re.IGNORECASE
-)
 _RAISED_FORM, _LOWERED_FORM, _STRUCK_FORM = (inline_forms.RAISED,), (inline_forms.LOWERED,), (inline_forms.STRUCK,)
 _SCRIPT_FORMS: Final = {
     "sup": _RAISED_FORM, "superscript": _RAISED_FORM, "msup": _RAISED_FORM,
@@ -39,10 +36,6 @@ _SCRIPT_FORMS: Final = {
     "strike": _STRUCK_FORM, "strikethrough": _STRUCK_FORM, "del": _STRUCK_FORM,
     "msubsup": _LOWERED_FORM + _RAISED_FORM, "mfrac": (), "msqrt": (),
 }  # fmt: skip
-# Elements of TEI, DocBook and JATS with the form of their text in an attribute.
-_STYLED_NAMES: Final = frozenset({"hi", "emphasis", "phrase", "seg", "styled-content"})
-_STYLE_ATTRIBUTES: Final = ("rend", "rendition", "role", "style", "style-type")
-_STYLE_PATTERN: Final = re.compile(r"\b(super)|\b(sub)(?:script)?\b|strike|line-through", re.IGNORECASE)
 # Lists of FictionBook, without elements for them.
 _BULLETS: Final = re.compile(r"^(?:\u2022 )+")
 _XML_NAMESPACE: Final = "http://www.w3.org/XML/1998/namespace"
@@ -111,9 +104,13 @@ class _Writer:
     def _find_title(self) -> str:
         """Return the title of the root or front matter, not of a section or record."""
         return next(
-            (line for part in elements.front_titles(self._root) if (line := detect.one_line(self._inline_text(part)))),
+            (line for part in elements.front_titles(self._root) if (line := detect.one_line(self._title_text(part)))),
             "",
         )
+
+    def _title_text(self, part: Any) -> str:
+        is_page = elements.local_name(part) == "refmeta"
+        return markup_synopses.page_reference(part) if is_page else self._inline_text(part)
 
     def _warning_lines(self) -> tuple[str, ...]:
         if not self._skipped:
@@ -157,11 +154,16 @@ class _Writer:
         elif name in elements.LIST_NAMES:
             self._write_paragraphs(self._list_items(part, 0))
         elif name in elements.VERBATIM_NAMES:
-            text = "".join(part.itertext()).strip("\n")
+            is_synopsis = name in elements.SYNOPSIS_NAMES
+            text = markup_synopses.read_synopsis(part) if is_synopsis else "".join(part.itertext()).strip("\n")
             self._write_paragraphs([f"```\n{text}\n```"] if text.strip() else [])
         elif name == "label" and not len(part) and part.getnext() is not None:
             self._label = " ".join((part.text or "").split())
-        elif name in elements.TITLE_NAMES and (name != "head" or elements.is_paragraph(part) or not len(part)):
+        elif name == "refnamediv":
+            self._write_paragraphs(filter(None, [markup_synopses.name_purpose(part)]))
+        elif name == "refmeta" or (
+            name in elements.TITLE_NAMES and (name != "head" or elements.is_paragraph(part) or not len(part))
+        ):
             self._write_heading(part, depth)
         else:
             self._write_nested(part, name, depth)
@@ -185,7 +187,7 @@ class _Writer:
             self._lines.append("")
 
     def _write_heading(self, part: Any, depth: int) -> None:
-        words = detect.one_line(f"{self._pending_label()} {self._inline_text(part)}")
+        words = detect.one_line(f"{self._pending_label()} {self._title_text(part)}")
         if words and words == self._document_title:
             self._document_title = ""  # it is written once
         elif words:
@@ -198,7 +200,7 @@ class _Writer:
             return
         if not text:
             return
-        is_page = name in elements.PAGE_NAMES and not len(part) and _is_html(text)
+        is_page = name in elements.PAGE_NAMES and not len(part) and elements.is_html(text)
         text = html_text.page_body(text) if is_page else text
         label = self._pending_label()
         text = _BULLETS.sub(_list_mark, f"{label} {text}" if label else text)
@@ -267,8 +269,10 @@ class _Writer:
             yield "\n"
         elif name in _SCRIPT_FORMS and (len(part) or (part.text or "").strip()):
             yield from self._script_text(part, name)
-        elif name in _STYLED_NAMES and (form := _styled_form(part)):
+        elif name in elements.STYLED_NAMES and (form := elements.styled_form(part)):
             yield form.mark("".join(self._nested_pieces(part)).strip())
+        elif name == "citerefentry":
+            yield markup_synopses.page_reference(part)
         elif name == "xref" and not len(part) and not (part.text or "").strip():
             yield self._referred_title(part)
         elif name in elements.NOTE_NAMES:
@@ -362,24 +366,6 @@ class _Writer:
 
 def _list_mark(bullets: re.Match[str]) -> str:
     return f"{'  ' * (bullets[0].count(chr(0x2022)) - 1)}- "
-
-
-def _is_html(text: str) -> bool:
-    """Check for a closed element or a line break of HTML."""
-    starts: set[str] = set()
-    for match in _HTML_TAG_PATTERN.finditer(text):
-        name = match[2].lower()
-        if name == "br" or (match[1] and name in starts):
-            return True
-        starts |= {name} if not match[1] else set()
-    return False
-
-
-def _styled_form(part: Any) -> inline_forms.Form | None:
-    match = _STYLE_PATTERN.search(" ".join(part.get(name, "") for name in _STYLE_ATTRIBUTES))
-    if match is None:
-        return None
-    return inline_forms.RAISED if match[1] else inline_forms.LOWERED if match[2] else inline_forms.STRUCK
 
 
 def _collapse_space(text: str | None) -> str:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from functools import lru_cache
 from typing import Any, Final
 
 from lxml import etree
+
+from connectors.parsers import inline_forms
 
 
 def _split_names(text: str) -> frozenset[str]:
@@ -34,7 +37,10 @@ ORDERED_LIST_NAMES: Final = _split_names("orderedlist ol procedure steps")
 LIST_NAMES: Final = UNORDERED_LIST_NAMES | ORDERED_LIST_NAMES
 ITEM_NAMES: Final = _split_names("list-item listitem li item step member dlentry varlistentry def-item")
 TABLE_NAMES: Final = _split_names("table informaltable utable")
-VERBATIM_NAMES: Final = _split_names("programlisting screen literallayout pre preformat codeblock synopsis")
+SYNOPSIS_NAMES: Final = _split_names("cmdsynopsis funcsynopsis classsynopsis fieldsynopsis methodsynopsis")
+VERBATIM_NAMES: Final = SYNOPSIS_NAMES | _split_names(
+    "programlisting screen literallayout pre preformat codeblock synopsis"
+)
 NOTE_NAMES: Final = _split_names("fn footnote")
 BLOCK_NAMES: Final = (
     PROSE_NAMES - _split_names("quote term text tspan seg a em strong emphasis")
@@ -51,12 +57,23 @@ BLOCK_NAMES: Final = (
 )
 SKIPPED_NAMES: Final = _split_names("script stylesheet object-id indexterm")
 SECTION_NAMES: Final = _split_names("section sec chapter body div")
-STRUCTURAL_NAMES: Final = SKIPPED_NAMES | TABLE_NAMES | LIST_NAMES | VERBATIM_NAMES | TITLE_NAMES | {"label"}
+# Head of a reference page of DocBook: its name with a section, and its purpose.
+PAGE_HEAD_NAMES: Final = _split_names("refmeta refnamediv")
+STRUCTURAL_NAMES: Final = (
+    SKIPPED_NAMES | TABLE_NAMES | LIST_NAMES | VERBATIM_NAMES | TITLE_NAMES | PAGE_HEAD_NAMES | {"label"}
+)
 # Elements with a text that may be a page of HTML, in feeds and site maps.
 PAGE_NAMES: Final = _split_names("description content encoded summary body abstract")
 UNLABELLED_NAMES: Final = PROSE_NAMES | PAGE_NAMES
 # Of FictionBook, about the file.
 BOOK_DATA_NAMES: Final = ("{*}document-info", "{*}genre", "{*}lang", "{*}src-lang")
+_HTML_TAG_PATTERN: Final = re.compile(
+    r"<(/?)(p|div|a|b|i|em|strong|ul|ol|li|table|span|h[1-6]|br)(?:\s[^<>]*)?/?>", re.IGNORECASE
+)
+# Elements of TEI, DocBook and JATS with the form of their text in an attribute.
+STYLED_NAMES: Final = frozenset({"hi", "emphasis", "phrase", "seg", "styled-content"})
+_STYLE_ATTRIBUTES: Final = ("rend", "rendition", "role", "style", "style-type")
+_STYLE_PATTERN: Final = re.compile(r"\b(super)|\b(sub)(?:script)?\b|strike|line-through", re.IGNORECASE)
 BREAK_NAMES: Final = _split_names("br break lb linebreak")
 
 
@@ -69,7 +86,7 @@ def front_titles(root: Any) -> Iterator[Any]:
         part = next(levels[-1], None)
         if part is None:
             levels.pop()
-        elif local_name(part) in TITLE_NAMES:
+        elif local_name(part) in TITLE_NAMES or local_name(part) == "refmeta":
             yield part
         elif local_name(part) in FRONT_MATTER_NAMES:
             levels.append(iter(part))
@@ -88,6 +105,11 @@ def spelled_name(node: Any) -> str:
 def element_names(tag: Any) -> tuple[str, str]:
     name = tag.rpartition("}")[2].rpartition(":")[2] if isinstance(tag, str) else ""
     return name.lower(), name
+
+
+def is_title(node: Any) -> bool:
+    name = local_name(node)
+    return name in TITLE_NAMES and (name != "head" or is_paragraph(node) or not len(node))
 
 
 def is_paragraph(node: Any) -> bool:
@@ -142,3 +164,21 @@ def ancestors_below(node: Any, above: Any) -> Iterator[Any]:
         if parent is above:
             return
         yield parent
+
+
+def is_html(text: str) -> bool:
+    """Check for a closed element or a line break of HTML."""
+    starts: set[str] = set()
+    for match in _HTML_TAG_PATTERN.finditer(text):
+        name = match[2].lower()
+        if name == "br" or (match[1] and name in starts):
+            return True
+        starts |= {name} if not match[1] else set()
+    return False
+
+
+def styled_form(part: Any) -> inline_forms.Form | None:
+    match = _STYLE_PATTERN.search(" ".join(part.get(name, "") for name in _STYLE_ATTRIBUTES))
+    if match is None:
+        return None
+    return inline_forms.RAISED if match[1] else inline_forms.LOWERED if match[2] else inline_forms.STRUCK

@@ -332,3 +332,27 @@ def test_a_book_is_read_without_data_about_its_file(read):
         ),
     ).text
     assert text == "# Tides\n\nHome\n\nFAQ\n\n- Rope\n\n  - Hemp\n"
+
+
+SYNOPSES = """<refentry><refmeta><refentrytitle>tide</refentrytitle><manvolnum>1</manvolnum></refmeta>
+<refnamediv><refname>tide</refname><refname>ebb</refname><refpurpose>print tides</refpurpose></refnamediv><refsynopsisdiv>
+<cmdsynopsis><command>tide</command><arg>-v</arg><arg choice="req"><option>--file</option> <replaceable>FILE</replaceable></arg>
+<arg choice="plain" rep="repeat">place</arg><group><arg>-a</arg><arg>-b</arg></group><sbr/><arg>more<arg>=x</arg></arg></cmdsynopsis>
+<funcsynopsis><funcsynopsisinfo>#include &lt;tide.h&gt;</funcsynopsisinfo><funcprototype><funcdef>int <function>max</function></funcdef>
+<paramdef>int <parameter>a</parameter></paramdef><varargs/></funcprototype><funcprototype><funcdef>int <function>now</function></funcdef>
+<void/></funcprototype></funcsynopsis><classsynopsis><ooclass><modifier>public</modifier><classname>Tide</classname></ooclass>
+<fieldsynopsis><type>int</type><varname>day</varname><initializer>1</initializer></fieldsynopsis><methodsynopsis><type>int</type>
+<methodname>high</methodname><methodparam><type>int</type><parameter>day</parameter></methodparam></methodsynopsis></classsynopsis>
+</refsynopsisdiv><refsect1><title>See also</title><para>See <citerefentry><refentrytitle>ls</refentrytitle><manvolnum>1</manvolnum>
+</citerefentry>.</para></refsect1></refentry>"""
+
+
+def test_synopses_of_commands_and_functions_are_written_as_people_read_them(read):
+    parsed = read("tide.xml", xml(SYNOPSES))
+    assert parsed.title == "tide(1)"
+    assert parsed.text == (
+        "# tide(1)\n\ntide, ebb \u2014 print tides\n\n"
+        "```\ntide [-v] {--file FILE} place... [-a | -b]\n[more[=x]]\n```\n\n"
+        "```\n#include <tide.h>\nint max(int a, ...);\nint now(void);\n```\n\n"
+        "```\npublic Tide\nint day = 1;\nint high(int day);\n```\n\n## See also\n\nSee ls(1).\n"
+    )
