@@ -44,13 +44,16 @@ class _Style:
 
 def read_document(root: Any) -> Document:
     """Return the sheets of a workbook, hidden sheets too."""
+    sheets = list(_read_sheets(root))
+    lost = [f"{sheet.name} ({sheet.rows_beyond:,})" for sheet in sheets if sheet.rows_beyond]
     about = {node.tag.removeprefix(_PROPERTIES_NS): node.text or "" for node in root.iter(f"{_PROPERTIES_NS}*")}
     return Document(
-        strip_invisible(sheets_to_markdown(list(_read_sheets(root)))),
+        strip_invisible(sheets_to_markdown(sheets)),
         title=about.get("Title", ""),
         author=about.get("Author", ""),
         created_at=about.get("Created", ""),
         modified_at=about.get("LastSaved", ""),
+        warnings=(f"Not read: rows beyond {_MAX_ROWS:,} of the sheets {', '.join(lost)}.",) if lost else (),
     )
 
 
@@ -91,9 +94,10 @@ class _TableReader:
                 column = self._read_column(node, column + 1)
             elif node.tag == f"{_SHEET_NS}Row":
                 number = blocks.whole_number(_attribute(node, "Index"), number + 1)
-                if not 0 < number <= _MAX_ROWS:
-                    return
-                self._sheet.rows[number] = self._read_row(node, number)
+                if 0 < number <= _MAX_ROWS:
+                    self._sheet.rows[number] = self._read_row(node, number)
+                else:
+                    self._sheet.rows_beyond += 1
                 number += blocks.whole_number(_attribute(node, "Span"))
 
     def _read_column(self, node: Any, usual: int) -> int:

@@ -43,6 +43,8 @@ class Sheet:
     outside_texts: list[str] = field(default_factory=list)
     # Formulas saved without a result.
     uncalculated: int = 0
+    # Rows below the last one that spreadsheet programs have.
+    rows_beyond: int = 0
 
 
 @dataclass

@@ -84,3 +84,12 @@ def test_comments_links_and_further_sheets_are_read(read: Read) -> None:
     assert "10^(6)" in text
     assert "Comment on A1: Ben: Check the lamp." in text
     assert "## Winds\n\nEast wind" in text
+
+
+def test_rows_beyond_the_last_one_of_spreadsheets_are_named(read: Read) -> None:
+    rows = (
+        row(cell(name), cell("1", "Number"), form=f' ss:Index="{at}"') for name, at in (("Low", 1048577), ("High", 2))
+    )
+    parsed = read("tides.xml", workbook(row(cell("Name"), cell("Metres")) + "".join(rows)))
+    assert "| High | 1 |" in parsed.text
+    assert parsed.properties["notice"] == "Not read: rows beyond 1,048,576 of the sheets Tides (1)."
