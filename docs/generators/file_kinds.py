@@ -53,7 +53,10 @@ KINDS: dict[Kind, tuple[str, str]] = {
         "title, description, visible texts row by row",
         "pictures, copies beyond 100,000; a drawing of shapes only is refused",
     ),
-    detect.MIND_MAP: ("topics as an outline, notes, values, links, connections", "pictures, encrypted topics"),
+    detect.MIND_MAP: (
+        "topics as an outline, notes, values, links, connections; outlines of OPML too",
+        "pictures, encrypted topics",
+    ),
     detect.LYX: (
         "headings, lists, tables, formulas, footnotes, references",
         "pictures, LaTeX code, files that it includes, notes and inactive branches",

@@ -1,19 +1,15 @@
-"""Convert HTML and EPUB books to Markdown."""
+"""Convert HTML to Markdown."""
 
 from __future__ import annotations
 
-import posixpath
 import re
-import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from itertools import takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING
-from urllib.parse import unquote
 
-from connectors.charsets import decoding
-from connectors.parsers import detect, document, inline_forms, xml
+from connectors.parsers import detect, inline_forms
 from connectors.parsers.detect import Kind
 from connectors.parsers.document import Document, strip_invisible
 from connectors.parsers.formats import shown_elements
@@ -82,6 +78,8 @@ class _Frame:
     blocks: list[_Block] = field(default_factory=list)
     words: list[str] = field(default_factory=list)
     rows: list[list[tuple[_Frame, Cell]]] = field(default_factory=list)
+    # Comments of LibreOffice, which follow the table of their cell.
+    comments: list[str] = field(default_factory=list)
 
     def flush(self) -> None:
         text = write_forms("".join(self.words))
@@ -125,7 +123,8 @@ def page_markdown(source: str) -> Document:
 def page_body(source: str) -> str:
     """Return the content of a page without its title."""
     parsed = _parse_html(source)
-    shown_elements.keep_shown(parsed)
+    if shown_elements.HIDING_MARKS.search(source):
+        shown_elements.keep_shown(parsed)
     return "" if parsed.body is None else html_markdown(parsed.body)
 
 
@@ -167,8 +166,9 @@ class _Writer:
                 if inner is None:
                     node = node.parent or self._root
             node = inner
-        self._frames[0].flush()
-        return self._frames[0].blocks
+        first = self._frames[0]
+        first.flush()
+        return first.blocks + [_Block(comment, comment) for comment in first.comments]
 
     def _open_element(self, node: LexborNode) -> bool:
         """Open the element. Return True to read its content."""
@@ -181,6 +181,10 @@ class _Writer:
         if tag in _SILENT_TAGS or tag.startswith(("-", "!")):
             return False
         attributes = node.attributes
+        if tag == "comment":
+            words = " ".join((node.text() or "").split())
+            frame.comments += [f"Comment: {words}"] if words else []
+            return False
         if tag == "math":
             frame.words.append(formula_line(node))
             return False
@@ -232,6 +236,7 @@ class _Writer:
             frame.flush()
             self._frames.pop()
             _CLOSE_HANDLERS.get(frame.kind, _close_heading)(frame, self._frames[-1])
+            self._frames[-1].comments += frame.comments
         elif tag in _BLOCK_TAGS or tag in _FRAME_TAGS:
             frame.flush()
         elif tag in _FIELD_TAGS:
@@ -293,8 +298,9 @@ def _close_quote(frame: _Frame, above: _Frame) -> None:
 
 def _close_cell(frame: _Frame, above: _Frame) -> None:
     apart = frame.nested() if above.kind == "tr" else []
-    line = " ".join(block.line for block in frame.blocks if block not in apart) if apart else frame.line()
+    line = "\n".join(block.line for block in frame.blocks if block not in apart)
     cell = (line, _number_attribute(frame.node, "rowspan", 1), _number_attribute(frame.node, "colspan", 1))
+    frame.comments = [f"Comment on {' '.join(line.split())}:{words[8:]}" if line else words for words in frame.comments]
     if above.kind == "tr":
         above.rows.append([(frame, cell)])
     else:
@@ -317,7 +323,10 @@ def _close_table(frame: _Frame, above: _Frame) -> None:
     header_rows = sum(1 for _ in takewhile(lambda row: all(cell.kind == "th" for cell, _ in row), frame.rows))
     rows = [[cell for _, cell in row] for row in frame.rows]
     if text := grid_markdown(rows, _nested_tables(frame), header_rows=header_rows):
-        above.blocks.append(_Block(text, " ".join(cell[0] for row in frame.rows for _, cell in row if cell[0])))
+        line = " ".join(cell[0] for row in frame.rows for _, cell in row if cell[0])
+        above.blocks.append(_Block(text, " ".join(line.split())))
+    above.blocks += [_Block(comment, comment) for comment in frame.comments]
+    frame.comments = []
 
 
 def _nested_tables(table: _Frame) -> dict[int, list[str]]:
@@ -326,7 +335,7 @@ def _nested_tables(table: _Frame) -> dict[int, list[str]]:
     for at, row in enumerate(table.rows):
         for frame, (text, _, _) in row:
             for block in frame.nested():
-                name = text or next((words for _, (words, _, _) in row if words), "")
+                name = " ".join((text or next((words for _, (words, _, _) in row if words), "")).split())
                 nested.setdefault(at, []).extend([f"{name}:" if name else "", block.text])
     return nested
 
@@ -360,41 +369,3 @@ _CLOSE_HANDLERS: dict[str, Callable[[_Frame, _Frame], None]] = {
     "pre": _close_code, "blockquote": _close_quote, "td": _close_cell, "th": _close_cell, "tr": _close_row,
     "table": _close_table,
 }  # fmt: skip
-
-
-# HTML parsers leave self-closed XHTML elements open.
-_SELF_CLOSED_ELEMENT = re.compile(
-    r"<((?!(?:area|base|br|col|embed|hr|img|input|link|meta|param|source|track|wbr)\b)[\w:]+)([^<>]*)/>"
-)
-
-
-def read_epub(kind: Kind, path: Path, _task: Task) -> Document:
-    """Return the readable chapters. Skippable without a chapter list."""
-    try:
-        with zipfile.ZipFile(path) as archive:
-            container = xml.read_root(archive, "META-INF/container.xml")
-            package = next(node.get("full-path", "") for node in container.iter() if node.tag.endswith("}rootfile"))
-            text = "\n\n".join(filter(None, _read_chapters(archive, package)))
-            about = xml.read_about(archive, package)
-    except (*xml.BROKEN, StopIteration) as error:
-        raise document.damaged_file(kind) from error
-    return replace(Document(text, **about), modified_at="")
-
-
-def _read_chapters(archive: zipfile.ZipFile, package: str) -> Iterator[str]:
-    root = xml.read_root(archive, package)
-    folder, names = posixpath.dirname(package), set(archive.namelist())
-    items = {
-        node.get("id"): node.get("href", "")
-        for node in root.iter()
-        if node.tag.endswith("}item") and "nav" not in node.get("properties", "").split()
-    }
-    hrefs = (items.get(node.get("idref"), "") for node in root.iter() if node.tag.endswith("}itemref"))
-    for address in filter(None, hrefs):
-        places = [posixpath.normpath(posixpath.join(folder, name)) for name in (unquote(address), address)]
-        path = next((path for path in places if path in names), "")
-        try:
-            data = archive.read(path) if path else b""
-        except xml.BROKEN:
-            continue  # reported as damaged
-        yield page_body(_SELF_CLOSED_ELEMENT.sub(r"<\1\2></\1>", decoding.decode_text(data, "", markup=True)))

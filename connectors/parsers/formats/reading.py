@@ -17,6 +17,7 @@ from connectors.parsers.detect import Kind
 from connectors.parsers.document import NoText, Reader
 from connectors.parsers.formats import (
     docx,
+    epub,
     flat_packages,
     html_text,
     lyx,
@@ -91,7 +92,7 @@ _READERS_BY_KIND: dict[Kind, Reader] = {
     detect.ODG: opendocument.read_document,
     detect.VSDX: visio.read_document,
     detect.RTF: rtf.read_document,
-    detect.EPUB: html_text.read_epub,
+    detect.EPUB: epub.read_epub,
     detect.HTML: html_text.read_html,
     **dict.fromkeys((detect.XML, detect.SVG, detect.MIND_MAP), markup.read_xml),
     detect.LYX: lyx.read_document,

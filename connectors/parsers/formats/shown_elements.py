@@ -10,6 +10,10 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from selectolax.lexbor import LexborHTMLParser, LexborNode
 
+# Without these, nothing of a page is hidden.
+HIDING_MARKS = re.compile(
+    r"hidden|style|popover|role|iframe|<(?:template|dialog|noscript|datalist|noframes)", re.IGNORECASE
+)
 # Marks the parts that a click opens.
 OPENED_ATTRIBUTE = "data-opened"
 _HIDDEN_STYLE = re.compile(r"(?:display\s*:\s*none|visibility\s*:\s*(?:hidden|collapse))\b", re.IGNORECASE)

@@ -136,5 +136,20 @@ EQUATION="F=mg"/><hook NAME="ExternalObject" URI="crane.png"/></node><node ID="z
     assert parsed.properties["notice"] == "Not read: pictures (1): crane.png. Not read: encrypted topics (1)."
 
 
+@pytest.mark.parametrize(
+    ("page", "words"),
+    [
+        ("<p>North <b>pi</b>er</p><p>and quay</p>", "North pier and quay"),
+        ("<p>North <b>pier</b></p> <p style='display:none'>x</p>", "North pier"),
+        ("North <p>pier</p> built", "North pier built"),
+        ("<p>Depth<sup>2</sup> <s>old</s></p>", "Depth^(2) ~~old~~"),
+        ("<ul><li>North</li><li>Pier</li></ul>", "- North - Pier"),
+    ],
+)
+def test_pages_in_topics_of_a_mind_map_are_read_as_pages(read: Read, page: str, words: str) -> None:
+    topic = f'<node><richcontent TYPE="NODE"><html><head/><body>{page}</body></html></richcontent></node>'
+    assert read("a.mm", f'<map version="1.0.1">{topic}</map>'.encode()).text == f"# {words}\n"
+
+
 def test_a_program_with_the_ending_of_a_mind_map_is_text(read: Read) -> None:
     assert read("main.mm", b"#import <UIKit/UIKit.h>\nint main() {}\n").text.startswith("#import")

@@ -150,6 +150,10 @@ def test_lists_of_an_older_document_carry_their_numbers(read: Read) -> None:
             ["Name Ann Yes No"],
         ),
         ("<pre>x = 1\n  y</pre><blockquote>Say<p>so</blockquote>", ["```\nx = 1\n  y\n```", "> Say\n>\n> so"]),
+        (  # as LibreOffice saves notes on cells
+            "<table><tr><th>Month<th>Fee<tr><td><comment>Ask Ann</comment>May<td>9</table><comment>Old</comment>",
+            ["| Month | Fee |\n| --- | --- |\n| May | 9 |", "Comment on May: Ask Ann", "Comment: Old"],
+        ),
         ("a<br>b <a href='/in'>in</a> <a href='https://e.org/x'>out</a>", ["a\nb in [out](https://e.org/x)"]),
     ],
 )
