@@ -298,7 +298,7 @@ class _Writer:
                     above[column] = len(rows), len(cells)
                     inner = [part for part in cell if part.tag == f"{_W_NS}tbl" and _is_grid(part)]
                     cells.append((self._cell_text(cell, inner), 1, width))
-                    name = cells[-1][0] or next((text for text, _, _ in cells if text), "")
+                    name = " ".join((cells[-1][0] or next((text for text, _, _ in cells if text), "")).split())
                     for table in inner:
                         texts = [text for text, _ in self._table_blocks(table)]
                         nested.setdefault(len(rows), []).extend([f"{name}:" if name else "", *texts])
@@ -307,18 +307,21 @@ class _Writer:
         return rows, nested
 
     def _cell_text(self, node: Element, apart: Sequence[Element] = ()) -> str:
-        """Return the text of a cell in one line, without the tables in `apart`."""
+        """Return the lines of a cell, blank ones too, without the tables in `apart`."""
         texts = []
         for part in node:
             if part in apart:
                 continue
             if part.tag == f"{_W_NS}tbl":
-                texts += [self._cell_text(cell) for row in _table_rows(part) for cell in _row_cells(row)]
+                inner = (self._cell_text(cell) for row in _table_rows(part) for cell in _row_cells(row))
+                texts.append(" ".join(" ".join(inner).split()))
             elif part.tag == f"{_W_NS}p":
-                texts += [text for text, _ in self._paragraph_blocks(part)]
+                lines = [text for text, _ in self._paragraph_blocks(part)]
+                texts += lines or [""] * (not _is_unseen(part))
             elif part.tag in _WRAPPER_TAGS:
                 texts.append(self._cell_text(part))
-        return " ".join(filter(None, texts))
+        text = "\n".join(texts)
+        return text if text.strip() else ""
 
 
 def _sign_text(part: Element) -> str:

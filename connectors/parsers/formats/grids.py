@@ -19,6 +19,8 @@ _SAMPLE_ROWS = 3
 _BLANK_CELL = -1
 # Columns with a common cell in at least this share of rows are one column.
 _SAME_COLUMN_SHARE = 0.5
+# Longer lines of a cell wrap, and stand no more next to those of other cells.
+_MAX_LINE_LENGTH = 60
 
 
 def grid_markdown(
@@ -29,7 +31,10 @@ def grid_markdown(
 ) -> str:
     """Return a Markdown table; "" without text. `nested`: blocks to insert after a row, by row number. `narrow`:
     grid columns narrower than a letter, as between hand-drawn edges. `header_rows`: rows that the file marks as header.
+    Lines of cells that belong together are rows of their own.
     """
+    rows, ends = _divide_rows(rows, header_rows)
+    nested = {ends[at]: blocks for at, blocks in nested.items() if at < len(ends)}
     texts, grid = _lay_out_cells(rows)
     columns = _merge_columns(grid, texts, {*narrow} - _exclusive_columns(grid, texts, narrow))
     table = [[next((row[at] for at in column if texts[row[at]]), _BLANK_CELL) for column in columns] for row in grid]
@@ -52,6 +57,48 @@ def grid_markdown(
             lines.append((number, words))
         in_header = in_header and (is_title or any(repeated))
     return "\n\n".join(_split_at_nested(lines, nested))
+
+
+def _divide_rows(rows: Iterable[Iterable[Cell]], header_rows: int) -> tuple[list[list[Cell]], list[int]]:
+    """Write lines that cells have in parallel as rows; return the number of the last row of each given row."""
+    divided: list[list[Cell]] = []
+    ends: list[int] = []
+    # Last given row, and place, of each cell that reaches below its row.
+    tall: list[tuple[int, int, int]] = []
+    for at, cells in enumerate(map(list, rows)):
+        count = _count_parallel_lines(cells, is_header=at < max(header_rows, 1))
+        for last, row, place in tall if count else ():
+            text, height, width = divided[row][place]
+            divided[row][place] = text, height + (count - 1) * (last >= at), width
+        tall += [(at + cell[1] - 1, len(divided), place) for place, cell in enumerate(cells) if cell[1] > 1]
+        divided += _divide_row(cells, count) if count else [cells]
+        ends.append(len(divided) - 1)
+    return divided, ends
+
+
+def _count_parallel_lines(cells: Sequence[Cell], *, is_header: bool) -> int:
+    """Return how many lines several cells have, line by line, as names and values of one entry each; else 0."""
+    if sum("\n" in text for text, _, _ in cells) < 2 or any(height > 1 for _, height, _ in cells):
+        return 0
+    filled = [text for text, _, _ in cells if text.strip()]
+    count = max(text.rstrip().count("\n") for text in filled) + 1
+    parallel = [text.split("\n")[:count] for text in filled if "\n" in text.rstrip()]
+    is_uneven = any(len(lines) < count or max(map(len, lines)) > _MAX_LINE_LENGTH for lines in parallel)
+    # A label above its value, as in forms.
+    has_labels = any(lines[0].endswith(":") and not lines[-1].endswith(":") for lines in parallel)
+    if len(parallel) < 2 or is_uneven or has_labels:
+        return 0
+    has_values = any(all(not line or is_number(line) for line in lines) for lines in parallel)
+    has_names = "\n" in filled[0].rstrip() or all(any(map(str.isalpha, line)) for line in parallel[0] if line)
+    return count if has_names and (has_values or (count > 2 and not is_header)) else 0
+
+
+def _divide_row(cells: Sequence[Cell], count: int) -> Iterable[list[Cell]]:
+    """Yield a row for each line; a cell of one line before those in parallel names all rows."""
+    first = next(at for at, (text, _, _) in enumerate(cells) if "\n" in text.rstrip())
+    lines = [[*text.split("\n"), *[""] * count] for text, _, _ in cells]
+    for number in range(count):
+        yield [(lines[at][0 if at < first else number], 1, width) for at, (_, _, width) in enumerate(cells)]
 
 
 def _find_header(table: Sequence[Sequence[int]], texts: Sequence[str], marked: int) -> tuple[int, int]:

@@ -10,7 +10,7 @@ from xml.etree.ElementTree import Element
 from connectors.parsers import detect, document, inline_forms, xml
 from connectors.parsers.detect import Kind
 from connectors.parsers.document import Document, strip_invisible
-from connectors.parsers.formats import grids, mathml
+from connectors.parsers.formats import grids, mathml, opendocument_styles
 from connectors.parsers.formats.blocks import (
     Block,
     Bounds,
@@ -105,7 +105,8 @@ class _Reader:
             for style in root.iter(tag)
         }
         self._counts: dict[str, list[int]] = {}
-        self._forms = style_forms(roots)
+        self._forms = opendocument_styles.style_forms(roots)
+        opendocument_styles.drop_hidden(self._content, roots)
 
     def text(self) -> str:
         body = next(self._content.iter(f"{_OFFICE_NS}text"), None)
@@ -258,7 +259,7 @@ class _Reader:
             rows = [[(text, 1, width) for text, _, width in row] for row in rows]
         filled = [row for row in rows if any(text for text, _, _ in row)]
         if len(rows) == len(rows[0] if rows else ()) == 1 or (in_cell and len(filled) < 2):
-            line = " ".join(text for row in filled for text, _, _ in row if text)
+            line = " ".join(" ".join(text.split()) for row in filled for text, _, _ in row if text)
             return "\n\n".join(filter(None, [line, *(block for blocks in nested.values() for block in blocks)]))
         header_rows = sum(1 for part in table.findall(f"{_TABLE_NS}table-header-rows") for _ in _row_nodes(part))
         filled_nested = {at: blocks for at, blocks in nested.items() if blocks}
@@ -274,12 +275,12 @@ class _Reader:
             tables = [text for text in texts if text.startswith("|") and text.count("\n") > 1]
             cells += self._make_cells(node, [text for text in texts if text not in tables])
             for table in tables:
-                name = cells[-1][0] or next((text for text, _, _ in cells if text), "")
+                name = " ".join((cells[-1][0] or next((text for text, _, _ in cells if text), "")).split())
                 nested += [f"{name}:" if name else "", table]
         return cells
 
     def _make_cells(self, node: Element, texts: list[str]) -> list[grids.Cell]:
-        text = " ".join(texts) if len(texts) != 1 else texts[0].removeprefix("- ")  # a list of one is none
+        text = "\n".join(texts) if len(texts) != 1 else texts[0].removeprefix("- ")  # a list of one is none
         cell = (text, _number_attribute(node, "number-rows-spanned"), _number_attribute(node, "number-columns-spanned"))
         return [cell] * _number_attribute(node, "number-columns-repeated")
 
@@ -308,35 +309,6 @@ def _row_nodes(table: Element) -> Iterator[Element]:
 
 def _is_separate(part: Element) -> bool:
     return (part.tag in _SEPARATE_TAGS and part.tag != f"{_DRAW_NS}frame") or part.tag.endswith("-source")
-
-
-def style_forms(roots: Iterable[Element]) -> dict[str, Form]:
-    """Return forms of text styles by name, without plain styles."""
-    styles = {style.get(f"{_STYLE_NS}name", ""): style for root in roots for style in root.iter(f"{_STYLE_NS}style")}
-    forms: dict[str, Form] = {}
-    for name, style in styles.items():
-        lineage = [style]
-        while (above := styles.get(lineage[-1].get(f"{_STYLE_NS}parent-style-name", ""))) is not None:
-            if len(lineage) > _MAX_DEPTH:
-                break
-            lineage.append(above)
-        form = inline_forms.PLAIN
-        for ancestor in reversed(lineage):
-            form = _merge_form(form, ancestor.find(f"{_STYLE_NS}text-properties"))
-        if form != inline_forms.PLAIN:
-            forms[name] = form
-    return forms
-
-
-def _merge_form(form: Form, properties: Element | None) -> Form:
-    if properties is None:
-        return form
-    position = properties.get(f"{_STYLE_NS}text-position", "").split(" ")[0]
-    script = form.script
-    if position:
-        script = -1 if position == "sub" or position.startswith("-") else int(position.strip("0%") != "")
-    line = properties.get(f"{_STYLE_NS}text-line-through-style") or properties.get(f"{_STYLE_NS}text-line-through-type")
-    return Form(script, line != "none" if line else form.struck)
 
 
 def _note_citation(note: Element) -> str:

@@ -274,7 +274,7 @@ def _table_rows(table: Element) -> list[list[grids.Cell]]:
     rows = []
     for row in table.findall(f"{A}tr"):
         cells = [cell for cell in row.findall(f"{A}tc") if not {cell.get("hMerge"), cell.get("vMerge")} & {"1", "true"}]
-        texts = [" ".join(paragraph_texts(cell.iter(f"{A}p"))) for cell in cells]
+        texts = ["\n".join(paragraph_texts(cell.iter(f"{A}p"))) for cell in cells]
         rows.append(
             [
                 (text, whole_number(cell.get("rowSpan"), 1), whole_number(cell.get("gridSpan"), 1))

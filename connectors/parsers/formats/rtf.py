@@ -319,13 +319,13 @@ class _Reader:
         if text.count("\n") < 2:
             self._letters += [" ", *(cell + " " for inner in table.rows for cell in inner.cells)]
         else:
-            name = words or next(filter(None, row.cells), "")
+            name = words or " ".join(next(filter(None, row.cells), "").split())
             row.nested += [f"{name}:" if name else "", text]
         self._letters += [" ", *following]
 
     def _end_nested_cell(self, _number: int) -> None:
         if not self._outer and self._nested:
-            self._nested[-1].row.cells.append(self._take_words().replace("\n", " "))
+            self._nested[-1].row.cells.append(self._take_words())
 
     def _end_nested_row(self, _number: int) -> None:
         if self._nested and self._nested[-1].row.cells and not self._outer:
@@ -341,7 +341,7 @@ class _Reader:
         while self._nested and not self._outer:
             self._leave_table()
         if not self._outer:
-            self._row.cells.append(self._take_words().replace("\n", " "))
+            self._row.cells.append(self._take_words())
 
     def _end_row(self, _number: int) -> None:
         if self._row.cells and not self._outer:

@@ -20,7 +20,7 @@ from connectors.parsers.detect import Kind
 from connectors.parsers.document import Document, strip_invisible
 from connectors.parsers.formats import excel_binary, excel_charts, excel_xml, number_formats
 from connectors.parsers.formats.blocks import render_table, table_cell
-from connectors.parsers.formats.opendocument import style_forms
+from connectors.parsers.formats.opendocument_styles import style_forms
 from connectors.parsers.formats.sheet_tables import (
     Sheet,
     SheetRow,

@@ -145,3 +145,59 @@ def test_a_table_in_a_cell_of_html_follows_its_row(read: Read) -> None:
     assert "| Washer | 40 | Bay 1 |" in text
     assert "Washer:\n\n| Size | Price |\n| --- | --- |\n| M6 | 0.80 |" in text
     assert "| Bolt | 7 | Bay 2 |" in text
+
+
+def lines(*texts: str) -> str:
+    paragraphs = "".join(f"<w:p>{f'<w:r><w:t>{text}</w:t></w:r>' if text else ''}</w:p>" for text in texts)
+    return f"<w:tc>{paragraphs}</w:tc>"
+
+
+STOCK = ("Part", "Stock", "Place")
+
+
+@pytest.mark.parametrize(
+    ("row", "shown"),
+    [
+        (lines("Bolt", "Nut") + lines("7", "40") + lines("Bay 1"), ["Bolt | 7 | Bay 1", "Nut | 40 | "]),
+        (lines("Bolt", "", "Nut") + lines("7", "", "40") + lines("", "", "Bay 1"), ["Bolt | 7 | ", "Nut | 40 | Bay 1"]),
+        (lines("Small") + lines("Bolt", "Nut") + lines("7", "40"), ["Small | Bolt | 7", "Small | Nut | 40"]),
+        (lines("Ada", "Ben", "Cy") + lines("Mate", "Cook", "Boy") + lines(""), ["Ada | Mate | ", "Cy | Boy | "]),
+        # Figures of one entry, labels above values, and sentences stay in one row.
+        (lines("Mean") + lines("7", "(2)") + lines("40", "(5)"), ["Mean | 7 (2) | 40 (5)"]),
+        (lines("Name:", "Ada") + lines("Since:", "1901") + lines("Bay 1"), ["Name: Ada | Since: 1901 | Bay 1"]),
+        (lines("Wide. " * 20, "Bolt") + lines("7", "40") + lines(""), ["Bolt | 7 40 | "]),
+    ],
+)
+def test_lines_that_cells_have_in_parallel_are_rows(read: Read, row: str, shown: list[str]) -> None:
+    text = read(
+        "a.docx", word(table(["".join(map(cell, STOCK)), row, "".join(map(cell, ("Rope", "3", "Bay 2")))]))
+    ).text
+    assert [line for line in shown if f"{line} |\n" not in text] == []
+    assert text.endswith("| Rope | 3 | Bay 2 |\n")
+
+
+def test_lines_of_cells_in_parallel_below_a_merged_cell(read: Read) -> None:
+    rows = "<tr><th>Part<th>Stock<th>Place</tr><tr><td rowspan=2>Steel<td>Pin<td>1</tr>"
+    rows += "<tr><td>Bolt<br>Nut<td>7<br>40</tr><tr><td>Brass<td>Tap<td>9</tr>"
+    text = read("a.html", f"<html><body><table>{rows}</table></body></html>".encode()).text
+    assert "| Steel | Pin | 1 |\n| Steel | Bolt | 7 |\n| Steel | Nut | 40 |\n| Brass | Tap | 9 |" in text
+
+
+HIDDEN = '<style:style style:name="{}" style:family="text" {}><style:text-properties {}/></style:style>'
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        '<text:p>Seen <text:span text:style-name="h">Secret</text:span>line</text:p>',
+        '<text:p>Seen <text:span text:style-name="child">Secret</text:span>line</text:p>',
+        '<text:section text:display="none"><text:p>Secret</text:p></text:section><text:p>Seen line</text:p>',
+        '<text:p>Secret<text:hidden-paragraph text:is-hidden="true"/></text:p><text:p>Seen line</text:p>',
+        '<text:p>Seen <text:span text:style-name="shown">line</text:span></text:p>',
+    ],
+)
+def test_hidden_text_of_opendocument_is_not_read(read: Read, body: str) -> None:
+    styles = HIDDEN.format("h", "", 'text:display="none"') + HIDDEN.format("child", 'style:parent-style-name="h"', "")
+    styles += HIDDEN.format("shown", 'style:parent-style-name="h"', 'text:display="true"')
+    head = f'<office:automatic-styles xmlns:style="urn:oasis:names:tc:opendocument:xmlns:style:1.0">{styles}'
+    assert read("a.odt", odt(f"{head}</office:automatic-styles>{body}")).text == "Seen line\n"
