@@ -24,6 +24,13 @@ _KINDS_BY_MIMETYPE: Final = {
     **{kind.media_type: kind for kind in (detect.ODT, detect.ODS, detect.ODP, detect.ODG, detect.EPUB)},
 }
 _OPC_FOLDERS: Final = {"word/": detect.DOCX, "ppt/": detect.PPTX, "xl/": detect.XLSX, "visio/": detect.VSDX}
+_OPC_TYPES: Final = "[content_types].xml"
+# Types of main parts, of packages without these folders.
+_OPC_KINDS: Final = (
+    (re.compile(rb"wordprocessingml\.(?:document|template)\.|ms-word\.(?:document|template)\.macro"), detect.DOCX),
+    (re.compile(rb"spreadsheetml\.(?:sheet|template)\.main|ms-excel\.(?:sheet|template)\."), detect.XLSX),
+    (re.compile(rb"presentationml\.(?:presentation|slideshow|template)\.|ms-powerpoint\.\w+\.macro"), detect.PPTX),
+)
 
 _AS_PDF: Final = "Save it as PDF and upload that."
 _AS_IMAGE: Final = "Export it as PNG and upload that with the OCR strategy STANDARD_OCR."
@@ -82,9 +89,13 @@ def kind_of_zip(archive: zipfile.ZipFile, name: str, media_type: str) -> Kind:
         return _KINDS_BY_MIMETYPE[mimetype]
     if mimetype in _REFUSALS_BY_MIMETYPE:
         raise refuse_format(*_REFUSALS_BY_MIMETYPE[mimetype])
-    if "[Content_Types].xml" in members:
+    if types := next((member for member in members if member.lower() == _OPC_TYPES), ""):
         for folder, kind in _OPC_FOLDERS.items():
             if any(member.startswith(folder) for member in members):
+                return kind
+        declared = archive.read(types) if archive.getinfo(types).file_size < _MANIFEST_BYTES else b""
+        for pattern, kind in _OPC_KINDS:
+            if pattern.search(declared):
                 return kind
     if "META-INF/container.xml" in members:
         return detect.EPUB

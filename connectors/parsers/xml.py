@@ -6,6 +6,7 @@ import re
 import zipfile
 from collections.abc import Iterator
 from html.entities import html5
+from pathlib import Path
 from typing import IO, Any, Final, TypedDict
 from xml.etree.ElementTree import Element, ParseError, fromstring
 from xml.sax.saxutils import escape
@@ -62,10 +63,20 @@ def read_root(archive: zipfile.ZipFile, name: str) -> Element:
     return parse_xml(archive.read(name))
 
 
+def open_package(path: Path) -> zipfile.ZipFile:
+    """Open a ZIP; members named with backslashes, by programs of Windows, get slashes."""
+    archive = zipfile.ZipFile(path)
+    if any("\\" in name for name in archive.NameToInfo):
+        for entry in archive.filelist:
+            entry.filename = entry.filename.replace("\\", "/")
+        archive.NameToInfo = {entry.filename: entry for entry in archive.filelist}
+    return archive
+
+
 def iterate_elements(stream: IO[bytes], *tags: str, starts: bool = False) -> Iterator[tuple[str, Any]]:
     """Yield elements of these tags at their end, and with `starts` at their start; pass each to `free_element`."""
     events = ("start", "end") if starts else ("end",)
-    parser = etree.iterparse(stream, events, tag=tags, resolve_entities=False, no_network=True)
+    parser = etree.iterparse(stream, events, tag=tags, resolve_entities=False, no_network=True, huge_tree=True)
     for event, element in parser:
         declarations = element.getroottree().docinfo.internalDTD
         if declarations is not None and declarations.entities():
@@ -93,14 +104,12 @@ class About(TypedDict, total=False):
 
 
 def read_about(archive: zipfile.ZipFile, name: str) -> About:
-    """Read document properties from a member of a package."""
-    if name not in archive.namelist():
+    """Read document properties from a member of a package; {} for a damaged one, as office programs do."""
+    try:
+        root = read_root(archive, name)
+    except BROKEN:
         return {}
-    texts = {
-        part.tag.rpartition("}")[2]: "".join(part.itertext())
-        for part in read_root(archive, name).iter()
-        if not len(part)
-    }
+    texts = {part.tag.rpartition("}")[2]: "".join(part.itertext()) for part in root.iter() if not len(part)}
     return About(
         title=texts.get("title", ""),
         author=texts.get("initial-creator") or texts.get("creator", ""),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import tempfile
-import zipfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import takewhile
@@ -84,7 +83,7 @@ _MAX_SKIPPED_COLUMNS = 100
 def read_docx(kind: Kind, path: Path, _task: Task) -> Document:
     """Return the document as Markdown. Skippable if damaged."""
     try:
-        with zipfile.ZipFile(path) as archive:
+        with xml.open_package(path) as archive:
             package = Package(archive)
             main = next(
                 (

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from connectors.parsers.formats import number_formats
 from connectors.parsers.formats.blocks import Series, series_markdown
-from connectors.parsers.formats.ooxml import LookUp
+from connectors.parsers.formats.ooxml_charts import LookUp
 from connectors.parsers.formats.sheet_tables import cell_reference
 
 _BEGIN_STREAM, _END_STREAM, _SHEET, _SHEET_REFERENCES = 0x0809, 0x000A, 0x0085, 0x0017
@@ -68,7 +68,7 @@ class _Chart:
 
 
 def read_charts(stream: bytes, look_up: LookUp) -> dict[str, list[str]]:
-    """Return Markdown of the charts of each sheet, and of sheets which are a chart, by name of the sheet."""
+    """Return Markdown of the charts of each sheet by its name, in order of the sheets, those that are a chart too."""
     names: dict[int, str] = {}
     references: list[tuple[int, int]] = []
     charts: dict[str, list[str]] = {}
@@ -89,7 +89,8 @@ def read_charts(stream: bytes, look_up: LookUp) -> dict[str, list[str]]:
                 if chart.series:
                     charts.setdefault(sheet, []).append(chart.markdown(look_up))
         elif kind == _SHEET:
-            names[struct.unpack_from("<I", data)[0]] = _read_text(data, 6)
+            names[struct.unpack_from("<I", data)[0]] = name = _read_text(data, 6)
+            charts[name] = []
         elif kind == _SHEET_REFERENCES:
             references = [struct.unpack_from("<HH", data, 4 + at) for at in range(0, len(data) - 7, 6)]
         elif kinds and kinds[-1] == _CHART_STREAM:

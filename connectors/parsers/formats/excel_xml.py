@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import html
 import io
 import re
@@ -10,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import datetime
 from functools import partial
 from itertools import islice
+from types import MappingProxyType
 from typing import Any, Final
 from xml.etree.ElementTree import Element
 
@@ -18,6 +20,7 @@ from connectors.parsers.formats import number_formats, ooxml
 from connectors.parsers.formats.blocks import table_cell
 from connectors.parsers.formats.number_formats import Format
 from connectors.parsers.formats.ooxml import A, Package, R, paragraph_texts
+from connectors.parsers.formats.ooxml_charts import MAX_CHART_POINTS, LookUp
 from connectors.parsers.formats.sheet_tables import CellRange, Sheet, cell_reference, link_cell
 from connectors.parsers.inline_forms import Form, write_forms
 
@@ -65,7 +68,8 @@ def read_sheets(archive: zipfile.ZipFile) -> list[Sheet]:
             data = archive.read(part)
             _read_cells(data, sheets[part], show_cell)
             _add_links(data, sheets[part], package.relations(part))
-    look_up = look_up_in(sheets.values())
+    names = {node.get("name", ""): node.text or "" for node in root.iter(f"{_SHEET_NS}definedName")}
+    look_up = look_up_in(sheets.values(), names)
     for part, sheet in sheets.items():
         read_side_parts(package, part, sheet, look_up)
     return list(sheets.values())
@@ -208,8 +212,13 @@ def _mark_struck(
 
 
 def _format_cell(strings: list[str], formats: dict[str, Format], style: str, kind: str, text: str) -> str:
-    """Return the displayed text of a cell; for formulas, the saved value."""
-    show = formats.get(style, formats[""])
+    """Return the displayed text of a cell; for formulas, the saved value. An irregular value stays as it is."""
+    with contextlib.suppress(ValueError, IndexError):
+        return _show_value(strings, formats.get(style, formats[""]), kind, text)
+    return text
+
+
+def _show_value(strings: list[str], show: Format, kind: str, text: str) -> str:
     if not text or kind == "e":
         return text
     if kind == "s":
@@ -240,23 +249,23 @@ def _parse_ranges(reference: str) -> list[CellRange]:
     return [(int(top), _column_number(first), int(bottom), _column_number(right))]
 
 
-def look_up_in(sheets: Iterable[Sheet]) -> ooxml.LookUp:
-    """Return a function for the cell texts of a reference to these sheets."""
-    return partial(_look_up, {sheet.name: sheet for sheet in sheets})
+def look_up_in(sheets: Iterable[Sheet], names: Mapping[str, str] = MappingProxyType({})) -> LookUp:
+    """Return a function for the cell texts of a reference to these sheets, or of a name for one."""
+    return partial(_look_up, {sheet.name: sheet for sheet in sheets}, names)
 
 
-def _look_up(by_name: dict[str, Sheet], reference: str) -> list[str]:
-    match = _REFERENCE_PATTERN.fullmatch(reference)
+def _look_up(by_name: dict[str, Sheet], names: Mapping[str, str], reference: str) -> list[str]:
+    match = _REFERENCE_PATTERN.fullmatch(names.get(reference, reference))
     sheet = by_name.get(match["sheet"].replace("''", "'")) if match else None
-    if sheet is None or not (ranges := _parse_ranges(reference)):
+    if match is None or sheet is None or not (ranges := _parse_ranges(match[0])):
         return []
     top, first, bottom, right = ranges[0]
-    size = min((bottom - top + 1) * (right - first + 1), ooxml.MAX_CHART_POINTS)
+    size = min((bottom - top + 1) * (right - first + 1), MAX_CHART_POINTS)
     places = ((at, column) for at in range(top, bottom + 1) for column in range(first, right + 1))
     return [sheet.rows.get(at, {}).get(column, "") for at, column in islice(places, size)]
 
 
-def read_side_parts(package: Package, part: str, sheet: Sheet, look_up: ooxml.LookUp) -> None:
+def read_side_parts(package: Package, part: str, sheet: Sheet, look_up: LookUp) -> None:
     """Read tables, and content outside of the cells."""
     for kind, target in package.relations(part).values():
         if kind not in _SIDE_RELATIONS or (root := package.root(target)) is None:
@@ -264,7 +273,8 @@ def read_side_parts(package: Package, part: str, sheet: Sheet, look_up: ooxml.Lo
         if kind == "table":
             sheet.tables += _parse_ranges(root.get("ref", ""))
         elif kind == "drawing":
-            sheet.outside_texts += ["\n".join(texts)] if (texts := paragraph_texts(root.iter(f"{A}p"))) else []
+            paragraphs = (part for part in ooxml.shown_elements(root) if part.tag == f"{A}p")
+            sheet.outside_texts += ["\n".join(texts)] if (texts := paragraph_texts(paragraphs)) else []
             sheet.outside_texts += [
                 *package.drawn(root, package.relations(target), look_up),
                 *ooxml.picture_texts(root),

@@ -10,83 +10,9 @@ from urllib.parse import unquote
 from xml.etree.ElementTree import Element
 
 from connectors.parsers import inline_forms, xml
-from connectors.parsers.formats import number_formats
-from connectors.parsers.formats.blocks import series_markdown
+from connectors.parsers.formats import ooxml_charts
+from connectors.parsers.formats.ooxml_charts import LookUp, unknown_values
 from connectors.parsers.inline_forms import Form, write_forms
-
-# Returns the cell texts of a reference such as `Sales!$B$2:$B$9`.
-LookUp = Callable[[str], list[str]]
-MAX_CHART_POINTS = 100_000
-_CHART_NS = "{http://schemas.openxmlformats.org/drawingml/2006/chart}"
-_TEXT_NS = "{http://schemas.openxmlformats.org/drawingml/2006/main}"
-
-
-def unknown_values(_reference: str) -> list[str]:
-    """Return no cells, for charts without a workbook."""
-    return []
-
-
-def chart_markdown(chart: Element, look_up: LookUp = unknown_values) -> str:
-    """Return title and values of a chart as a table; `look_up` serves charts without cached values."""
-    axes = (_title_text(axis, look_up) for axis in _axis_titles(chart))
-    series = []
-    for node in chart.iter(f"{_CHART_NS}ser"):
-        labels = _read_points(_first_points(node, "cat", "xVal"), look_up)
-        values = _read_points(_first_points(node, "val", "yVal"), look_up)
-        series.append((" ".join(_read_points(node.find(f"{_CHART_NS}tx"), look_up)), labels, values))
-    return series_markdown(_title_text(chart.find(f"{_CHART_NS}chart/{_CHART_NS}title"), look_up), axes, series)
-
-
-def _axis_titles(chart: Element) -> Iterator[Element | None]:
-    for kind in ("catAx", "dateAx", "valAx"):
-        yield from (axis.find(f"{_CHART_NS}title") for axis in chart.iter(f"{_CHART_NS}{kind}"))
-
-
-def _title_text(title: Element | None, look_up: LookUp) -> str:
-    if title is None:
-        return ""
-    return " ".join("".join(run.text or "" for run in title.iter(f"{_TEXT_NS}t")).split()) or " ".join(
-        _read_points(title, look_up)
-    )
-
-
-def _first_points(series: Element, *names: str) -> Element | None:
-    return next((part for name in names if (part := series.find(f"{_CHART_NS}{name}")) is not None), None)
-
-
-def _read_points(part: Element | None, look_up: LookUp) -> list[str]:
-    """Return texts of a reference or list, from the chart's cache or else the cells."""
-    if part is None:
-        return []
-    levels = [_cached_points(level, "") for level in part.iter(f"{_CHART_NS}lvl")]
-    for kind in ("strCache", "strLit", "numCache", "numLit") if not levels else ():
-        if (cache := next(part.iter(f"{_CHART_NS}{kind}"), None)) is not None:
-            return _cached_points(cache, cache.findtext(f"{_CHART_NS}formatCode", ""))
-    if levels:
-        for level in levels[1:]:
-            for at in range(1, len(level)):
-                level[at] = level[at] or level[at - 1]
-        return [" / ".join(filter(None, names)) for names in zip(*reversed(levels), strict=False)]
-    reference = next(part.iter(f"{_CHART_NS}f"), None)
-    return look_up(reference.text or "") if reference is not None else [part.findtext(f"{_CHART_NS}v", "")]
-
-
-def _cached_points(cache: Element, code: str) -> list[str]:
-    points = {
-        int(index): point for point in cache.iter(f"{_CHART_NS}pt") if (index := point.get("idx", "")).isdecimal()
-    }
-    size = min(max(points, default=-1) + 1, MAX_CHART_POINTS)
-    return [_format_point(points.get(at), code) for at in range(size)]
-
-
-def _format_point(point: Element | None, code: str) -> str:
-    text = "" if point is None else point.findtext(f"{_CHART_NS}v", "")
-    code = code if point is None else point.get("formatCode", code)
-    try:
-        return number_formats.of_code(code).number(float(text)) if code else text
-    except ValueError:
-        return text
-
 
 M = "{http://schemas.openxmlformats.org/officeDocument/2006/math}"
 _SIGN_VALUE = f"{M}val"
@@ -174,8 +100,10 @@ def _operator_sign(node: Element, properties: str, name: str, usual: str) -> str
 A = "{http://schemas.openxmlformats.org/drawingml/2006/main}"
 R = "{http://schemas.openxmlformats.org/officeDocument/2006/relationships}"
 MC = "{http://schemas.openxmlformats.org/markup-compatibility/2006}"
-_CHART_TAG = "{http://schemas.openxmlformats.org/drawingml/2006/chart}chart"
+_CHART_TAGS = tuple(f"{namespace}chart" for namespace in (ooxml_charts.C, ooxml_charts.CX))
 _DIAGRAM_TAG = "{http://schemas.openxmlformats.org/drawingml/2006/diagram}relIds"
+# Text boxes on a chart.
+_CHART_SHAPES = "chartUserShapes"
 # ISO's strict variant uses other namespaces for the same elements.
 _STRICT_NS = re.compile(rb"http://purl\.oclc\.org/ooxml/(\w+)/(\w+)")
 
@@ -196,7 +124,8 @@ class Package:
 
     def require(self, name: str) -> Element:
         """Return the root of a member; raises one of `xml.BROKEN` if unreadable."""
-        return xml.parse_xml(_STRICT_NS.sub(rb"http://schemas.openxmlformats.org/\1/2006/\2", self._archive.read(name)))
+        data = self._archive.read(self._spellings.get(name.lower(), name))
+        return xml.parse_xml(_STRICT_NS.sub(rb"http://schemas.openxmlformats.org/\1/2006/\2", data))
 
     def root(self, name: str) -> Element | None:
         try:
@@ -221,21 +150,34 @@ class Package:
 
     def drawn(self, node: Element, relations: Relations, look_up: LookUp = unknown_values) -> Iterator[str]:
         """Return Markdown of a drawing's charts and diagrams."""
-        for part in node.iter():
-            if part.tag not in (_CHART_TAG, _DIAGRAM_TAG):
+        for part in shown_elements(node):
+            if part.tag not in (*_CHART_TAGS, _DIAGRAM_TAG):
                 continue
-            target = relations.get(part.get(f"{R}id" if part.tag == _CHART_TAG else f"{R}dm", ""), ("", ""))[1]
-            if (root := self.root(target)) is not None:
-                yield (
-                    chart_markdown(root, look_up)
-                    if part.tag == _CHART_TAG
-                    else "\n".join(paragraph_texts(root.iter(f"{A}p")))
-                )
+            is_diagram = part.tag == _DIAGRAM_TAG
+            target = relations.get(part.get(f"{R}dm" if is_diagram else f"{R}id", ""), ("", ""))[1]
+            if (root := self.root(target)) is None:
+                continue
+            if is_diagram:
+                yield "\n".join(paragraph_texts(root.iter(f"{A}p")))
+                continue
+            yield ooxml_charts.chart_markdown(root, look_up)
+            for kind, name in self.relations(target).values():
+                if kind == _CHART_SHAPES and (shapes := self.root(name)) is not None:
+                    yield "\n".join(paragraph_texts(shapes.iter(f"{A}p")))
+
+
+def shown_elements(node: Element) -> Iterator[Element]:
+    """Yield an element and all below, of two versions of a drawing only the newer one."""
+    waiting = [node]
+    while waiting:
+        part = waiting.pop()
+        yield part
+        waiting += reversed(part[:1] if part.tag == f"{MC}AlternateContent" else part)
 
 
 def picture_texts(node: Element) -> list[str]:
     """Return the descriptions of pictures and shapes of a drawing."""
-    words = (part.get("descr") or part.get("alt") or "" for part in node.iter())
+    words = (part.get("descr") or part.get("alt") or "" for part in shown_elements(node))
     return list(dict.fromkeys(filter(None, map(inline_forms.picture, words))))
 
 

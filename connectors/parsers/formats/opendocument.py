@@ -62,7 +62,7 @@ _NUMBER_FORMS: dict[str, Callable[[int], str]] = {
 def read_document(kind: Kind, path: Path, _task: Task) -> Document:
     """Return the document as Markdown, one page per slide. Skippable if damaged."""
     try:
-        with zipfile.ZipFile(path) as archive:
+        with xml.open_package(path) as archive:
             if "content.xml" not in archive.namelist() and "styles.xml" in archive.namelist():
                 return Document("")  # a template of styles only
             reader = _Reader(archive, styled=kind is detect.ODT)

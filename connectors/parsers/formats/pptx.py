@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import zipfile
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -37,7 +36,7 @@ _SLIDE_PATTERN = re.compile(r"ppt/slides/slide(\d+)\.xml")
 def read_document(kind: Kind, path: Path, _task: Task) -> Document:
     """Return the slides as Markdown pages. Skippable if damaged."""
     try:
-        with zipfile.ZipFile(path) as archive:
+        with xml.open_package(path) as archive:
             package = Package(archive)
             if _MAIN_PART not in package.names:
                 raise KeyError(_MAIN_PART)

@@ -243,7 +243,7 @@ def _inspect_container(kind: Kind, path: Path, task: Task) -> Kind:
     if kind is not detect.ZIP:
         return kind
     try:
-        with zipfile.ZipFile(path) as archive:
+        with xml.open_package(path) as archive:
             packed = packages.kind_of_zip(archive, task.name, task.media_type)
             if packed is not detect.ZIP:
                 _refuse_bomb(archive.infolist(), task.expanded_bytes)

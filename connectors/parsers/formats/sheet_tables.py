@@ -209,6 +209,9 @@ def _format_block(block: _CellBlock) -> Iterator[str]:
     if texts and not block.is_table and (len(texts) < 3 or max(map(len, texts)) > _MIN_PARAGRAPH_LENGTH):
         yield "\n".join(texts)
         return
+    if len(rows) == 1 and not block.is_table and "" in rows[0].values() and sum(map(bool, rows[0].values())) == 1:
+        yield _format_line(rows[0])  # a title over merged cells
+        return
     first = 0 if block.is_table else _find_header(rows, block.columns)
     if first:
         yield "\n".join(map(_format_line, rows[:first]))

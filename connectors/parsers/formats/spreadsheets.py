@@ -19,7 +19,7 @@ from connectors.parsers import detect, document, inline_forms, xml
 from connectors.parsers.detect import Kind
 from connectors.parsers.document import Document, strip_invisible
 from connectors.parsers.formats import excel_binary, excel_charts, excel_xml, number_formats
-from connectors.parsers.formats.blocks import render_table, table_cell
+from connectors.parsers.formats.blocks import render_table, table_cell, whole_number
 from connectors.parsers.formats.opendocument_styles import style_forms
 from connectors.parsers.formats.sheet_tables import (
     Sheet,
@@ -139,19 +139,28 @@ def _read_row(element: Any, sheet: Sheet, number: int, forms: Mapping[str, Form]
     row: SheetRow = {}
     column = 1
     for node in element:
-        times = int(node.get(_COLUMNS_REPEATED, 1))
+        times = _count_attribute(node, _COLUMNS_REPEATED)
         if node.tag == _CELL_TAG and (text := _cell_text(node, forms)):
             row[column] = text
             for repeated in range(column + 1, min(column + times, _MAX_COLUMNS + 1)):
                 row[repeated] = text
-            if (right := node.get(_COLUMNS_SPANNED)) or node.get(_ROWS_SPANNED):
-                last = number + int(node.get(_ROWS_SPANNED, 1)) - 1, column + int(right or 1) - 1
+            if node.get(_COLUMNS_SPANNED) or node.get(_ROWS_SPANNED):
+                last = (
+                    number + _count_attribute(node, _ROWS_SPANNED) - 1,
+                    column + _count_attribute(node, _COLUMNS_SPANNED) - 1,
+                )
                 sheet.merged.append((number, column, *last))
         for comment in node.iterchildren(f"{_OFFICE_NS}annotation") if len(node) > 1 else ():
             words = table_cell(" ".join(map(_collect_words, comment.iter(f"{_TEXT_NS}p"))))
             sheet.outside_texts += [f"Comment on {cell_reference(number, column)}: {words}"] if words else []
         column += times
-    return _put_row(sheet, row, number, int(element.get(f"{_TABLE_NS}number-rows-repeated", 1)))
+    return _put_row(sheet, row, number, _count_attribute(element, f"{_TABLE_NS}number-rows-repeated"))
+
+
+def _count_attribute(node: Any, name: str) -> int:
+    """Return a number of repetitions or spanned cells; 1 for none, and of what no program writes but all open."""
+    text = node.get(name)
+    return 1 if text is None else max(whole_number(text.partition(".")[0], 1), 1)
 
 
 def _cell_text(node: Any, forms: Mapping[str, Form]) -> str:
@@ -236,7 +245,7 @@ def read_document(kind: Kind, path: Path, task: Task) -> Document:
     try:
         if kind is detect.XLS:
             return _sheets_document(_read_xls(path))
-        with zipfile.ZipFile(path) as archive:
+        with xml.open_package(path) as archive:
             if kind is detect.ODS:
                 return _sheets_document(open_document_sheets(archive), xml.read_about(archive, "meta.xml"))
             about = xml.read_about(archive, "docProps/core.xml")
@@ -300,9 +309,10 @@ def _read_xls(path: Path) -> list[Sheet]:
     fonts = [Form({1: 1, 2: -1}.get(font.escapement, 0), bool(font.struck_out)) for font in book.font_list]
     forms = [fonts[style.font_index] for style in book.xf_list]
     sheets = {sheet.name: _read_xls_sheet(sheet, formats, fonts, forms, xlrd) for sheet in book.sheets()}
-    for name, charts in excel_charts.read_charts(_workbook_stream(path), excel_xml.look_up_in(sheets.values())).items():
-        sheets.setdefault(name, Sheet(name)).outside_texts += charts
-    return list(sheets.values())
+    charts = excel_charts.read_charts(_workbook_stream(path), excel_xml.look_up_in(sheets.values()))
+    for name, texts in charts.items():
+        sheets.setdefault(name, Sheet(name)).outside_texts += texts
+    return [sheets[name] for name in dict.fromkeys((*charts, *sheets))]
 
 
 def _workbook_stream(path: Path) -> bytes:

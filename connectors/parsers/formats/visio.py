@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import zipfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,7 +26,7 @@ _AUTOMATIC_NAME = re.compile(r"Sheet\.\d+|Dynamic connector.*")
 def read_document(kind: Kind, path: Path, _task: Task) -> Document:
     """Return the pages as Markdown, foreground first. Skippable if damaged."""
     try:
-        with zipfile.ZipFile(path) as archive:
+        with xml.open_package(path) as archive:
             package = Package(archive)
             package.require("visio/document.xml")
             masters = _read_masters(package)

@@ -7,7 +7,9 @@ import zipfile
 
 import docx
 import openpyxl
+import pytest
 from openpyxl.comments import Comment
+from openpyxl.workbook.defined_name import DefinedName
 
 from tests.connectors.parsers.conftest import Read
 
@@ -175,3 +177,72 @@ def test_charts_diagrams_and_text_boxes_on_a_sheet_are_read(read: Read) -> None:
     assert "Chart: Ships by year\n\n| Category | Brigs |\n| --- | --- |\n| 1 | 0.5 |" in text
     assert "Figures before the audit." in text
     assert "First the pilot, then the tug." in text
+
+
+NEW_CHARTS = "http://schemas.microsoft.com/office/drawing/2014/chartex"
+
+
+def points(*texts: str, first: int = 0) -> str:
+    return "".join(f"<c:pt idx='{at}'><c:v>{text}</c:v></c:pt>" for at, text in enumerate(texts, first))
+
+
+def values(name: str, *texts: str) -> str:
+    return f"<c:{name}><c:numLit>{points(*texts)}</c:numLit></c:{name}>"
+
+
+def series(inner: str) -> str:
+    return f"<c:ser><c:tx><c:v>Brigs</c:v></c:tx>{inner}</c:ser>"
+
+
+XY = values("xVal", "1") + values("yVal", "2")
+STORM = "<c:tx><c:rich><a:p><a:r><a:t>Storm</a:t></a:r></a:p></c:rich></c:tx>"
+LABEL = f"<c:dLbls><c:dLbl><c:idx val='0'/>{STORM}</c:dLbl></c:dLbls>"
+QUARTERS = f"<c:lvl>{points('Q1', 'Q2', 'Q3')}</c:lvl><c:lvl>{points('2025', '2026')}</c:lvl>"
+LEVELS = f"<c:cat><c:multiLvlStrRef>{QUARTERS}</c:multiLvlStrRef></c:cat>{values('val', '5', '6', '7')}"
+FLOWS = "<c:lvl formatCode='0.0'><c:pt idx='0'>5</c:pt><c:pt idx='1'>-2</c:pt></c:lvl>"
+NEW_SERIES = (
+    f"<c:data id='0'><c:strDim><c:f>_xlchart.v1.0</c:f></c:strDim><c:numDim type='val'>{FLOWS}</c:numDim></c:data>"
+    "<c:chart><c:title><c:tx><c:v>Cash</c:v></c:tx></c:title>"
+    "<c:series><c:tx><c:v>Flow</c:v></c:tx><c:dataId val='0'/></c:series></c:chart>"
+)
+
+
+@pytest.mark.parametrize(
+    ("space", "inner", "lines"),
+    [
+        (
+            CHARTS,
+            series(XY + values("bubbleSize", "30")),
+            ["| Category | Brigs | Brigs (size) |", "| --- | --- | --- |", "| 1 | 2 | 30 |"],
+        ),
+        (CHARTS, series(LABEL + XY), ["| 1 | 2 |", "", "Label of 1: Storm"]),
+        (CHARTS, series(LEVELS), ["| 2025 / Q1 | 5 |", "| 2026 / Q2 | 6 |", "| 2026 / Q3 | 7 |"]),
+        (
+            NEW_CHARTS,
+            NEW_SERIES,
+            ["Chart: Cash", "", "| Category | Flow |", "| --- | --- |", "| Rope | 5.0 |", "| Tar | -2.0 |"],
+        ),
+    ],
+)
+def test_all_values_of_a_chart_are_read(read: Read, space: str, inner: str, lines: list[str]) -> None:
+    book, file = openpyxl.Workbook(), io.BytesIO()
+    book.worksheets[0]["A1"], book.worksheets[0]["A2"] = "Rope", "Tar"
+    book.defined_names["_xlchart.v1.0"] = DefinedName("_xlchart.v1.0", attr_text="Sheet!$A$1:$A$2")
+    book.save(file)
+    with zipfile.ZipFile(file) as archive:
+        members: dict[str, str | bytes] = {name: archive.read(name) for name in archive.namelist()}
+    members["xl/charts/chart1.xml"] = f"<c:chartSpace xmlns:c='{space}' {SHOW}>{inner}</c:chartSpace>"
+    members["xl/charts/_rels/chart1.xml.rels"] = relations(("chartUserShapes", "../drawings/shape1.xml"))
+    members["xl/drawings/shape1.xml"] = f"<x {SHOW}><a:p><a:r><a:t>Blown ashore</a:t></a:r></a:p></x>"
+    old = "<a:p><a:r><a:t>This chart needs a newer program</a:t></a:r></a:p>"
+    drawn = f"<m:Choice><c:chart xmlns:c='{space}' r:id='rId1'/></m:Choice><m:Fallback>{old}</m:Fallback>"
+    compatible = "http://schemas.openxmlformats.org/markup-compatibility/2006"
+    members["xl/drawings/drawing1.xml"] = (
+        f"<x {SHOW} xmlns:m='{compatible}'><m:AlternateContent>{drawn}</m:AlternateContent></x>"
+    )
+    members["xl/worksheets/_rels/sheet1.xml.rels"] = relations(("drawing", "../drawings/drawing1.xml"))
+    members["xl/drawings/_rels/drawing1.xml.rels"] = relations(("chart", "../charts/chart1.xml"))
+    text = read("book.xlsx", packed(members)).text
+    assert "\n".join(lines) in text
+    assert "Blown ashore" in text
+    assert "newer program" not in text

@@ -352,4 +352,64 @@ def test_a_chart_of_an_older_workbook_ends_with_its_data() -> None:
         globals_ + record(0x000A, b"") + chart + record(0x000A, b""),
         lambda reference: cells[reference] + [""] * 97 if reference else [],
     )
-    assert charts == {"": ["Chart\n\n| Category | Series 1 |\n| --- | --- |\n| Ada | 3 |\n| Eva | 5 |"]}
+    assert charts == {"Ships": [], "": ["Chart\n\n| Category | Series 1 |\n| --- | --- |\n| Ada | 3 |\n| Eva | 5 |"]}
+
+
+CELL = "<table:table-cell{}><text:p>{}</text:p></table:table-cell>"
+
+
+@pytest.mark.parametrize(
+    ("cell", "parts", "row"),
+    [
+        (CELL.format("", "Rope"), {"meta.xml": ""}, "| Rope | 7 |"),
+        (CELL.format(" table:number-columns-repeated=''", "Rope<text:s/>"), {}, "| Rope | 7 |"),
+        (CELL.format(" table:number-rows-spanned='1.0'", "Rope"), {}, "| Rope | 7 |"),
+        (CELL.format("", f"{'Rope ' * 2_500_000}<text:s/>"), {}, "Rope Rope | 7 |"),
+    ],
+    ids=["properties", "repetition", "span", "length"],
+)
+def test_an_open_spreadsheet_that_office_programs_open_is_read(
+    tmp_path: Path, read: Read, cell: str, parts: dict[str, str], row: str
+) -> None:
+    cells = f"<table:table-row>{cell}{CELL.format('', 7)}</table:table-row>"
+    workbooks.write_ods(tmp_path / "a.ods", f"<table:table table:name='S'>{cells}</table:table>", parts)
+    assert row in read("a.ods", (tmp_path / "a.ods").read_bytes()).text
+
+
+def changed(data: bytes, change: Callable[[str, bytes], tuple[str, bytes]]) -> bytes:
+    file = io.BytesIO()
+    with zipfile.ZipFile(io.BytesIO(data)) as source, zipfile.ZipFile(file, "w") as archive:
+        for name in source.namelist():
+            place, content = change(name, source.read(name))
+            archive.writestr(place, content)
+    return file.getvalue()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda name, data: (name.replace("/", "\\"), data),
+        lambda name, data: (name.lower(), data),
+        lambda name, data: (name.replace("xl/", ""), data.replace(b"xl/", b"")),
+        lambda name, data: (name, data.replace(b't="n"><v>12</v>', b't="d"><v>10:30:00</v>')),
+        lambda name, data: (name, data.replace(b"<v>12</v>", b"<v>1 2</v>")),
+    ],
+    ids=["backslashes", "case", "folder", "time", "number"],
+)
+def test_a_workbook_of_an_irregular_make_is_read(read: Read, change: Callable[[str, bytes], tuple[str, bytes]]) -> None:
+    book, file = openpyxl.Workbook(), io.BytesIO()
+    for row in (("Item", "Left"), ("Rope", 12), ("Tar", 3)):
+        book.worksheets[0].append(row)
+    book.save(file)
+    text = read("a.xlsx", changed(file.getvalue(), change)).text
+    assert "| Item | Left |" in text
+    assert any(f"| Rope | {left} |\n| Tar | 3 |" in text for left in ("12", "10:30:00", "1 2"))
+
+
+def test_a_title_over_merged_cells_is_a_line(read: Read) -> None:
+    book, file = openpyxl.Workbook(), io.BytesIO()
+    for row in (("Stores in May",), (), ("Item", "Left", "Bay"), ("Rope", 12, 3)):
+        book.worksheets[0].append(row)
+    book.worksheets[0].merge_cells("A1:C1")
+    book.save(file)
+    assert "Stores in May\n\n| Item | Left | Bay |" in read("a.xlsx", file.getvalue()).text

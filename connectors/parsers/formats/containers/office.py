@@ -237,7 +237,7 @@ _MEMBER_MISSING = (
 
 def office_parts(kind: Kind, path: Path) -> Iterator[Part]:
     """Return the files in a document besides its text, and failures for unreadable text members."""
-    with zipfile.ZipFile(path) as archive:
+    with xml.open_package(path) as archive:
         if kind in OOXML:
             yield from _ooxml_parts(archive)
         elif kind in OPEN_DOCUMENT:
