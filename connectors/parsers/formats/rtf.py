@@ -3,75 +3,22 @@
 from __future__ import annotations
 
 import codecs
-import re
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from connectors.parsers import inline_forms
 from connectors.parsers.detect import Kind
 from connectors.parsers.document import Document, strip_invisible
-from connectors.parsers.formats.blocks import Block, join_blocks
+from connectors.parsers.formats import rtf_fields, rtf_words
+from connectors.parsers.formats.blocks import Block, join_blocks, roman_numeral
 from connectors.parsers.formats.rtf_fonts import Fonts, field_sign
 from connectors.parsers.formats.rtf_tables import NestedTable, Row, table_markdown
+from connectors.parsers.formats.rtf_words import GroupState
 from connectors.parsers.formats.sheet_tables import link_cell
-from connectors.parsers.inline_forms import PLAIN, Form, write_forms
+from connectors.parsers.inline_forms import PLAIN, write_forms
 from connectors.parsers.messages import Task
-
-_TOKEN_PATTERN = re.compile(
-    rb"\\([a-zA-Z]{1,32})(-?\d{1,10})? ?|\\'([0-9a-fA-F]{2})|\\([^a-zA-Z])|([{}])|[\r\n]+|([^\\{}\r\n]+)", re.DOTALL
-)
-
-_SIGN_TEXTS = {
-    "tab": " ", "line": "\n", "emdash": "\u2014", "endash": "\u2013", "bullet": "\u2022", "lquote": "\u2018",
-    "rquote": "\u2019", "ldblquote": "\u201c", "rdblquote": "\u201d", "emspace": " ", "enspace": " ", "qmspace": " ",
-    "page": "\n",
-}  # fmt: skip
-_IGNORED_GROUPS = frozenset((
-    "fonttbl", "colortbl", "stylesheet", "pict", "objdata", "fldinst", "themedata", "datastore", "sp", "nonshppict",
-    "listtable", "revtbl", "filetbl", "xe", "tc", "bkmkstart", "bkmkend", "template", "operator", "category",
-    "keywords", "comment", "subject", "company", "manager", "doccomm", "hlinkbase", "creatim", "revtim", "printim",
-    "nextfile", "nonesttables",
-    "pgdsctbl",
-))  # fmt: skip
-_NOTE_LABELS = {"footnote": "Footnote", "annotation": "Comment"} | dict.fromkeys(
-    ("header", "headerl", "headerr", "headerf", "footer", "footerl", "footerr", "footerf"), ""
-)
-# Groups to read despite their mark as optional for older programs (`\*`).
-_OPTIONAL_GROUPS = frozenset(
-    ("shpinst", "shptxt", "result", "annotation", "listtext", "pntext", "fldrslt", "nesttableprops")
-)
-# Control words that set a state value.
-_VALUE_WORDS = {"f": "font", "uc": "fallback", "s": "style", "ilvl": "depth"}
-_SWITCH_WORDS = {"intbl": "in_table", "deleted": "deleted", "v": "hidden"}
-_SCRIPT_WORDS = {"super": 1, "sub": -1, "nosupersub": 0}
-_RAISE_WORDS = {"up": 1, "dn": -1}
-_STRIKE_WORDS = frozenset(("strike", "striked"))
-# A sign of any font, or the letter that Symbol and Wingdings show as a circle.
-_BULLET_PATTERN = re.compile(r"^(?:[^\w\s(\[]|o)\s+")
-_LINK_FIELD = re.compile(rb'HYPERLINK\s+"(https?:[^"\s]+)"')
-_NUMBER_PATTERN = re.compile(r"^\d+[.)] ")
-_MAX_TABLE_DEPTH = 6
-_HEADING_STYLE = re.compile(r"heading ([1-6])\b", re.IGNORECASE)
-
-
-@dataclass(slots=True)
-class _State:
-    """State of a group; `name`: its first control word."""
-
-    skipped: bool = False
-    name: str = ""
-    font: int = -1
-    fallback: int = 1
-    style: int = 0
-    heading: int = 0
-    in_table: bool = False
-    deleted: bool = False
-    hidden: bool = False
-    is_item: bool = False
-    depth: int = 0
-    form: Form = PLAIN
 
 
 def read_document(_kind: Kind, path: Path, _task: Task) -> Document:
@@ -87,9 +34,9 @@ def rtf_to_markdown(data: bytes) -> str:
 
 class _Reader:
     def __init__(self, data: bytes) -> None:
-        self._data = data
-        self._state = _State()
-        self._stack: list[_State] = []
+        self._data, self._at = data, 0
+        self._state = GroupState()
+        self._stack: list[GroupState] = []
         self._code_page = "cp1252"
         self._fonts = Fonts()
         self._headings: dict[int, int] = {}
@@ -103,7 +50,11 @@ class _Reader:
         self._beside: list[str] = []
         self._outer: list[tuple[int, str, list[str]]] = []
         self._merged = False
-        self._note = 0
+        self._note = self._endnote = 0
+        self._label = ""
+        self._author = ""
+        self._formula = rtf_fields.Formula()
+        self._form_field = rtf_fields.FormField()
         # Instruction of the current field; depth, first letter and address of open results.
         self._field = bytearray()
         self._links: list[tuple[int, int, str]] = []
@@ -117,13 +68,15 @@ class _Reader:
             "pca": lambda _: self._set_codec("cp850"), "outlinelevel": self._set_outline,
             "listtext": self._mark_list_item, "pntext": self._mark_list_item, "plain": self._reset_characters,
             "chftn": self._note_mark, "itap": self._set_table_depth, "nestcell": self._end_nested_cell,
-            "nestrow": self._end_nested_row, "fldrslt": self._begin_link,
+            "nestrow": self._end_nested_row, "fldrslt": self._begin_link, "clmrg": self._mark_joined,
+            "upr": self._name_group("upr"), "ud": self._begin_unicode, "moMath": self._begin_formula,
+            "moMathPara": self._name_group("moMathPara"),
         }  # fmt: skip
 
     def text(self) -> str:
-        at = 0
-        while token := _TOKEN_PATTERN.match(self._data, at):
-            at = token.end()
+        at = self._at
+        while token := rtf_words.TOKEN_PATTERN.match(self._data, at):
+            at = self._at = token.end()
             word, number, code, sign, brace, text = token.groups()
             if brace:
                 self._read_brace(brace)
@@ -146,7 +99,12 @@ class _Reader:
         self._flush_bytes()
         if brace == b"{":
             self._stack.append(replace(self._state))
+            if self._state.name == "upr":  # the text without letters of Unicode
+                self._state.alternative = self._state.skipped = True
+                self._state.name = ""
+            self._formula.open_group(len(self._letters))
             return
+        self._formula.close_group(self._letters)
         if self._stack:
             self._state = self._stack.pop()
         if self._links and len(self._stack) < self._links[-1][0]:
@@ -157,6 +115,8 @@ class _Reader:
             self._letters = letters
             if label in ("title", "author"):
                 self.about[label] = words
+            elif label == "atnauthor":
+                self._author = words
             elif words and (label or any(map(str.isalpha, words))):
                 self._beside.append(f"{label}: {words}" if label else words)
 
@@ -170,31 +130,39 @@ class _Reader:
             return
         self._flush_bytes()
         self._pending = 0
-        if word in _IGNORED_GROUPS or (state.name == "*" and word not in _OPTIONAL_GROUPS):
+        if state.alternative and word != "ud":
+            return
+        if self._formula.is_open and word.startswith("m"):
+            self._formula.name_group(word)
+        elif word in rtf_words.IGNORED_GROUPS or (state.name == "*" and word not in rtf_words.OPTIONAL_GROUPS):
             self._skip_group(word)
-        elif word in ("title", "author") and state.name == "info":
-            self._collect_note(word)
-        elif word in _NOTE_LABELS:
-            is_marked = word == "footnote" and self._note
-            self._collect_note(f"Footnote [{self._note}]" if is_marked else _NOTE_LABELS[word])
-        elif word in _SIGN_TEXTS:
-            self._put_text(_SIGN_TEXTS[word])
-        elif word in _VALUE_WORDS:
-            setattr(state, _VALUE_WORDS[word], number or 0)
-        elif word in _SCRIPT_WORDS or word in _RAISE_WORDS or word in _STRIKE_WORDS:
-            state.form = _merge_form(state.form, word, number)
-        elif word == "info":
-            state.name, state.skipped = word, True
-        elif word in _SWITCH_WORDS:
-            setattr(state, _SWITCH_WORDS[word], number != 0)
-        elif word in self._acts:
-            self._acts[word](number or 0)
+        elif word in rtf_words.NOTE_LABELS:
+            self._begin_note(word)
+        elif word in rtf_words.SIGN_TEXTS:
+            self._put_text(rtf_words.SIGN_TEXTS[word])
+        else:
+            self._set_state(state, word, number)
         if state.name == "*":
             state.name = word
 
+    def _set_state(self, state: GroupState, word: str, number: int | None) -> None:
+        if word in rtf_words.VALUE_WORDS:
+            setattr(state, rtf_words.VALUE_WORDS[word], number or 0)
+        elif word in rtf_words.SCRIPT_WORDS or word in rtf_words.RAISE_WORDS or word in rtf_words.STRIKE_WORDS:
+            state.form = rtf_words.merge_form(state.form, word, number)
+        elif word in rtf_fields.FIELD_WORDS:
+            self._form_field.values[word] = number or 0
+        elif word == "info":
+            state.name, state.skipped = word, True
+        elif word in rtf_words.SWITCH_WORDS:
+            setattr(state, rtf_words.SWITCH_WORDS[word], number != 0)
+        elif word in self._acts:
+            self._acts[word](number or 0)
+
     def _begin_link(self, _number: int) -> None:
-        address = _LINK_FIELD.search(self._field)
-        if sign := field_sign(bytes(self._field)):
+        address = rtf_words.LINK_FIELD.search(self._field)
+        chosen, self._form_field = self._form_field.shown_value(), rtf_fields.FormField()
+        if sign := field_sign(bytes(self._field)) or chosen:
             self._put_text(sign)
             self._skip_group("fldrslt")  # the sign again, or nothing
         self._links.append((len(self._stack), len(self._letters), address[1].decode("latin-1") if address else ""))
@@ -222,9 +190,42 @@ class _Reader:
 
     def _note_mark(self, _number: int) -> None:
         """Number a footnote automatically; inside the note, the number is its label."""
-        if not self._outer and not self._is_hidden():
+        if self._outer or self._is_hidden():
+            return
+        if rtf_words.ENDNOTE_AHEAD.match(self._data, self._at):
+            self._endnote += 1
+            self._label = roman_numeral(self._endnote)
+        else:
             self._note += 1
-            self._put_text(inline_forms.footnote_mark(str(self._note)))
+            self._label = str(self._note)
+        self._put_text(inline_forms.footnote_mark(self._label))
+
+    def _begin_note(self, word: str) -> None:
+        label = rtf_words.NOTE_LABELS[word]
+        if word in ("title", "author") and all(group.name != "info" for group in self._stack):
+            return
+        if word == "footnote":
+            label = "Endnote" if self._data.startswith(b"\\ftnalt", self._at) else label
+            label = f"{label} [{self._label}]" if self._label else label
+        elif word == "annotation":
+            label, self._author = f"{label} by {self._author}" if self._author else label, ""
+        self._collect_note(label)
+
+    def _name_group(self, name: str) -> Callable[[int], None]:
+        def set_name(_number: int) -> None:
+            self._state.name = name
+
+        return set_name
+
+    def _begin_unicode(self, _number: int) -> None:
+        """Read the text of Unicode in place of the other one."""
+        self._state.alternative = False
+        self._state.skipped = len(self._stack) > 1 and self._stack[-1].skipped
+        self._state.name = "ud"
+
+    def _begin_formula(self, _number: int) -> None:
+        if not self._is_hidden():
+            self._formula.begin(len(self._letters))
 
     def _is_hidden(self) -> bool:
         return self._state.skipped or self._state.deleted or self._state.hidden
@@ -253,6 +254,8 @@ class _Reader:
             self._declare_style(data)
         elif self._state.name == "fldinst":
             self._field += data
+        elif self._state.name == "ffl":
+            self._form_field.choices.append(data.decode(self._code_page, "replace").strip())
         elif not self._is_hidden():
             self._bytes += data
 
@@ -260,8 +263,10 @@ class _Reader:
         """Record the name of a font, or of a style for headings."""
         if self._state.name == "fonttbl":
             self._fonts.add_name(self._state.font, data)
-        elif self._state.name == "stylesheet" and (heading := _HEADING_STYLE.match(data.decode("latin-1").strip())):
-            self._headings[self._state.style] = int(heading[1])
+        elif self._state.name == "stylesheet" and (
+            heading := rtf_words.HEADING_STYLE.match(data.decode("latin-1").strip())
+        ):
+            self._headings[self._state.style] = int(heading[1] or 1)
 
     def _flush_bytes(self) -> None:
         if self._bytes:
@@ -289,17 +294,17 @@ class _Reader:
         level = self._state.heading or self._headings.get(self._state.style, 0)
         if level:
             self._blocks.append((f"{'#' * level} {text}", False))
-        elif bullet := _BULLET_PATTERN.match(text) if self._state.is_item else None:
+        elif bullet := rtf_words.BULLET_PATTERN.match(text) if self._state.is_item else None:
             self._blocks.append((f"{'  ' * self._state.depth}- {text[bullet.end() :]}", True))
         else:
-            self._blocks.append((text, bool(self._state.is_item and _NUMBER_PATTERN.match(text))))
+            self._blocks.append((text, bool(self._state.is_item and rtf_words.NUMBER_PATTERN.match(text))))
         self._state.is_item = False
 
     def _set_table_depth(self, number: int) -> None:
         """Enter or leave the tables in cells, for a paragraph at this depth."""
         if self._outer or self._is_hidden():
             return
-        while len(self._nested) < min(number, _MAX_TABLE_DEPTH) - 1:
+        while len(self._nested) < min(number, rtf_words.MAX_TABLE_DEPTH) - 1:
             self._flush_bytes()
             self._nested.append(NestedTable(self._letters))
             self._letters = []
@@ -346,11 +351,11 @@ class _Reader:
     def _end_row(self, _number: int) -> None:
         if self._row.cells and not self._outer:
             self._rows.append(self._row)
-            self._row = Row(edges=self._row.edges, continued=self._row.continued)
+            self._row = Row(edges=self._row.edges, continued=self._row.continued, joined=self._row.joined)
 
     def _begin_row(self, _number: int) -> None:
         row = self._current_row()
-        row.edges, row.continued, self._merged = [], [], False
+        row.edges, row.continued, row.joined, self._merged = [], [], set(), False
 
     def _add_edge(self, number: int) -> None:
         row = self._current_row()
@@ -359,6 +364,10 @@ class _Reader:
 
     def _mark_merged(self, _number: int) -> None:
         self._merged = True
+
+    def _mark_joined(self, _number: int) -> None:
+        row = self._current_row()
+        row.joined.add(len(row.edges))
 
     def _reset_paragraph(self, _number: int) -> None:
         state = self._state
@@ -385,9 +394,3 @@ class _Reader:
         rows, self._rows = self._rows, []
         if rows:
             self._blocks.append((table_markdown(rows), False))
-
-
-def _merge_form(form: Form, word: str, number: int | None) -> Form:
-    if word in _STRIKE_WORDS:
-        return replace(form, struck=number != 0)
-    return replace(form, script=_SCRIPT_WORDS[word] if word in _SCRIPT_WORDS else _RAISE_WORDS[word] * (number != 0))

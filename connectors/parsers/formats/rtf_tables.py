@@ -13,6 +13,8 @@ class Row:
     cells: list[str] = field(default_factory=list)
     edges: list[int] = field(default_factory=list)
     continued: list[bool] = field(default_factory=list)
+    # Numbers of cells that are merged with the one before them.
+    joined: set[int] = field(default_factory=set)
     # Tables in cells, each after its name.
     nested: list[str] = field(default_factory=list)
 
@@ -42,6 +44,11 @@ def _grid_cells(rows: list[Row]) -> Iterator[list[grids.Cell]]:
             end = edges.index(row.edges[at]) + 1 if at < len(row.edges) else column + 1
             if text or at >= len(row.continued) or not row.continued[at]:
                 above[column] = text
-            cells.append((above.get(column, ""), 1, max(end - column, 1)))
+            width = max(end - column, 1)
+            if cells and at in row.joined:
+                first, _, before = cells[-1]
+                cells[-1] = f"{first} {text}".strip(), 1, before + width
+            else:
+                cells.append((above.get(column, ""), 1, width))
             column = max(end, column + 1)
         yield cells

@@ -65,3 +65,31 @@ def test_pictures_are_named_once(read: Read) -> None:
     parsed = read("a.rtf", rtf(rf"Pump{copies} valve{{\pict\jpegblip ffd8}}{formula}\par"))
     assert parsed.text == "Pump valve\n"
     assert parsed.properties["notice"] == "Not read: pictures (2): picture 1.png, picture 2.jpg."
+
+
+FRACTION = r"{\mf{\mfPr{\mtype bar}}{\mnum{\mr a+b}}{\mden{\mr c}}}"
+FORMULA = rf"{{\mmath{{\*\moMath{{\mr\mscr0 x}}{{\msSup{{\me{{\mr y}}}}{{\msup{{\mr 2}}}}}}{FRACTION}}}}}"
+CHOICES = r"{\field{\*\fldinst FORMDROPDOWN{\*\formfield{\fftype2\ffres1{\*\ffl Red}{\*\ffl Blue}}}}{\fldrslt}}"
+CHECK = r"{\field{\*\fldinst FORMCHECKBOX{\*\formfield{\fftype1\ffres25\ffdefres1}}}{\fldrslt}}"
+NOTES = r"Sea{\super\chftn}{\footnote{\super\chftn} Low}. Wind{\super\chftn}{\footnote\ftnalt{\super\chftn} High}."
+ROWS = r"\trowd\clmgf\cellx1000\clmrg\cellx2000\cellx3000\pard\intbl Sea\cell\cell Sum\cell\row"
+ROWS += r"\trowd\cellx1000\cellx2000\cellx3000\pard\intbl East\cell 2\cell 3\cell\row\pard "
+
+
+@pytest.mark.parametrize(
+    ("body", "text"),
+    [
+        (r"{\upr{plain ?text}{\*\ud{\u1050?\u1080?\u1090?}}} end", "Кит end"),
+        (f"Of {FORMULA}", "Of xy^(2)(a+b)/c"),
+        (f"Boat {CHOICES} {CHECK}", "Boat Blue ☒"),
+        (NOTES, "Sea [1]. Wind [i].\n\nFootnote [1]: Low\n\nEndnote [i]: High"),
+        (r"Sea{\*\atnauthor Ann}\chatn{\*\annotation Deep?}", "Sea\n\nComment by Ann: Deep?"),
+        (r"One\column Two\lbr0 Three", "One\nTwo\nThree"),
+        (r"Sea {\*\do\dobxpage\dptxbx{\dptxbxtext \pard Box\par}}end", "Sea Box\n\nend"),
+        (r"{\shp{\*\shpinst{\shptxt Box}}{\shprslt{\*\do\dptxbx{\dptxbxtext Box}}}} end", "Box end"),
+        (ROWS, "| Sea | Sea | Sum |\n| --- | --- | --- |\n| East | 2 | 3 |"),
+        (r"{\stylesheet{\s3 Title;}}{\pard\s3 Tides\par}Text", "# Tides\n\nText"),
+    ],
+)
+def test_parts_of_rtf_that_are_not_plain_text_are_read(read: Read, body: str, text: str) -> None:
+    assert read("a.rtf", rf"{{\rtf1\ansi {body}\par}}".encode()).text == f"{text}\n"
