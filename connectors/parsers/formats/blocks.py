@@ -126,7 +126,7 @@ class Numbering:
         self._lists = {node.get(f"{_W_NS}numId", ""): node for node in lists}
         self._levels: dict[str, tuple[str, dict[int, Element], dict[int, int]]] = {}
         self._counts: dict[str, dict[int, int]] = {}
-        self._begun: set[str] = set()
+        self._begun: set[tuple[str, int]] = set()
 
     def depth(self, number: str, style: str) -> int:
         """Return the list level of a paragraph style."""
@@ -141,10 +141,10 @@ class Numbering:
         if depth not in levels:
             return ""
         counts = self._counts.setdefault(key, {})
-        if number not in self._begun:
-            self._begun.add(number)
-            for level, start in starts.items():
-                counts[level] = start - 1
+        # A list that begins anew does so level by level; the levels above go on.
+        if (number, depth) not in self._begun and depth in starts:
+            counts[depth] = starts[depth] - 1
+        self._begun.add((number, depth))
         counts[depth] = counts.get(depth, _start_number(levels[depth]) - 1) + 1
         for deeper in [level for level in counts if level > depth]:
             if attribute_value(levels[deeper].find(f"{_W_NS}lvlRestart")) != "0":

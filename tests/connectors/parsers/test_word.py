@@ -154,11 +154,13 @@ CLAUSES = "".join(
     ]
 )
 RESTARTED = "<w:lvlOverride w:ilvl='0'><w:startOverride w:val='7'/></w:lvlOverride>"
+RESTARTED_BELOW = RESTARTED.replace("ilvl='0'", "ilvl='1'")
 NUMBERING = (
     f"<w:numbering {SPACES}><w:abstractNum w:abstractNumId='0'>{CLAUSES}</w:abstractNum>"
     f"<w:abstractNum w:abstractNumId='1'>{level(0, 'bullet', '-')}</w:abstractNum>"
     "<w:num w:numId='1'><w:abstractNumId w:val='0'/></w:num><w:num w:numId='2'><w:abstractNumId w:val='1'/></w:num>"
-    f"<w:num w:numId='3'><w:abstractNumId w:val='0'/>{RESTARTED}</w:num></w:numbering>"
+    f"<w:num w:numId='3'><w:abstractNumId w:val='0'/>{RESTARTED}</w:num>"
+    f"<w:num w:numId='4'><w:abstractNumId w:val='0'/>{RESTARTED}{RESTARTED_BELOW}</w:num></w:numbering>"
 )
 
 
@@ -179,6 +181,11 @@ def test_a_list_continues_after_other_text_and_honours_its_start(read: Read) -> 
     body = numbered("One.", 0) + paragraph(run("Between.")) + numbered("Two.", 0)
     body += numbered("Ropes", 0, 2) + numbered("Seven.", 0, 3) + numbered("Eight.", 0, 3)
     assert read(body, numbering=NUMBERING) == "1. One. Between. 2. Two. - Ropes 7. Seven. 8. Eight."
+
+
+def test_a_list_that_begins_anew_at_a_deeper_level_goes_on_above_it(read: Read) -> None:
+    body = numbered("One.", 0) + numbered("Two.", 0) + numbered("Seven.", 1, 4) + numbered("Eight.", 1, 4)
+    assert read(body + numbered("Three.", 0), numbering=NUMBERING) == "1. One. 2. Two. 2.7 Seven. 2.8 Eight. 3. Three."
 
 
 def test_an_empty_clause_takes_a_number_and_a_deleted_one_none(read: Read) -> None:
