@@ -53,8 +53,8 @@ def grid_markdown(
             words = [inline_forms.column_name(names) for names in levels] if number == end - 1 else []
         elif is_title or not in_header:
             words = ["" if is_repeated else text for text, is_repeated in zip(words, repeated, strict=True)]
-        if any(words):
-            lines.append((number, words))
+        if any(words) or number in nested:
+            lines.append((number, words or [""] * len(cells)))
         in_header = in_header and (is_title or any(repeated))
     return "\n\n".join(_split_at_nested(lines, nested))
 
@@ -136,20 +136,18 @@ def _names_groups(
 
 def _split_at_nested(lines: Sequence[tuple[int, list[str]]], nested: Mapping[int, Sequence[str]]) -> Iterable[str]:
     """Yield the parts of the table between nested blocks."""
-    if not lines:
-        yield from (block for blocks in nested.values() for block in blocks)
-        return
-    filled = [at for at in range(len(lines[0][1])) if any(row[at] for _, row in lines)]
-    rows = [(number, [table_cell(row[at]) for at in filled]) for number, row in lines]
-    header, body = rows[0][1], list[list[str]]()
-    is_written = False
-    for at, (number, row) in enumerate(rows):
-        body += [row] if at else []
+    filled = [at for at in range(max((len(row) for _, row in lines), default=0)) if any(row[at] for _, row in lines)]
+    header, body, is_written = list[str](), list[list[str]](), False
+    for number, row in lines:
+        cells = [table_cell(row[at]) for at in filled] if any(row) else []
+        body += [cells] if cells and header else []
+        header = header or cells
         if blocks := nested.get(number):
-            yield render_table(header, body)
+            if body or (header and not is_written):
+                yield render_table(header, body)
+                body, is_written = [], True
             yield from filter(None, blocks)
-            body, is_written = [], True
-    if body or not is_written:
+    if body or (header and not is_written):
         yield render_table(header, body)
 
 

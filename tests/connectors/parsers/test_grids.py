@@ -201,3 +201,21 @@ def test_hidden_text_of_opendocument_is_not_read(read: Read, body: str) -> None:
     styles += HIDDEN.format("shown", 'style:parent-style-name="h"', 'text:display="true"')
     head = f'<office:automatic-styles xmlns:style="urn:oasis:names:tc:opendocument:xmlns:style:1.0">{styles}'
     assert read("a.odt", odt(f"{head}</office:automatic-styles>{body}")).text == "Seen line\n"
+
+
+def test_tables_in_rows_without_other_text_are_kept(read: Read) -> None:
+    size = plain(("Size", "Price"), ("M6", "0.80"))
+    bay = plain(("Bay", "Key"), ("Nine", "brass"))
+    rows = [
+        cell("", inner=size) + cell(""),
+        cell("Bolt") + cell("7"),
+        cell("", inner=bay) + cell(""),
+        cell("Nut") + cell("4"),
+    ]
+    parts = [
+        "| Size | Price |\n| --- | --- |\n| M6 | 0.80 |",
+        "| Bolt | 7 |\n| --- | --- |",
+        "| Bay | Key |\n| --- | --- |\n| Nine | brass |",
+        "| Bolt | 7 |\n| --- | --- |\n| Nut | 4 |\n",
+    ]
+    assert read("a.docx", word(table(rows))).text == "\n\n".join(parts)
