@@ -6,14 +6,14 @@ import ctypes
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from itertools import pairwise
 from typing import Any
 
 from connectors.parsers import detect, trust
 from connectors.parsers.pdf.formulas import write_formulas
 from connectors.parsers.pdf.leaders import read_contents, shorten_leaders
+from connectors.parsers.pdf.missing_text import add_missing_lines, page_words, solid_text
 from connectors.parsers.pdf.scripts import Script, find_scripts, mark_scripts
 from connectors.parsers.pdf.sideways import SidewaysText, find_sideways
 from connectors.parsers.pdf.spacing import join_torn_lines, join_torn_words
@@ -172,11 +172,6 @@ def _read_string(read_value: Callable[[Any, int], int]) -> str:
     return bytes(buffer).decode("utf-16-le", "replace").rstrip("\0")
 
 
-_PAGE_WORD = re.compile(r"[^\W_]+")
-# Shares of a page's letters: below the first nothing is lost; up to the second, missing lines are appended.
-_NEGLIGIBLE_LOSS, _TOLERABLE_LOSS = 0.005, 0.2
-# Minimum share of PDFium's word pairs in the Markdown, for pages without a table.
-_MIN_AGREEMENT = 0.5
 _RIGHT_TO_LEFT_SHARE = 0.3
 _HEADING_LINE = re.compile(r"^(#+ )(.+)$", re.MULTILINE)
 
@@ -189,7 +184,7 @@ def verified_page(markdown: str, layer: TextLayer) -> str:
         text = _mark_headings(contents or layer.text, markdown)
     else:
         markdown = join_torn_words(markdown, layer.text)
-        text = _add_missing_lines(
+        text = add_missing_lines(
             _reorder_right_to_left(markdown, layer) if layer.right_to_left else markdown, layer.text
         )
     text, fresh = _add_texts(text, layer)
@@ -199,61 +194,26 @@ def verified_page(markdown: str, layer: TextLayer) -> str:
 def _add_texts(text: str, layer: TextLayer) -> tuple[str, list[str]]:
     """Return the page's text with a name before each drawn value of a form field, and the texts that it lacks."""
     fresh = []
-    solid_page, page_lines = _solid_text(layer.text), set(layer.text.split("\n"))
+    solid_page, page_lines = solid_text(layer.text), set(layer.text.split("\n"))
     for line in layer.added_texts:
         value = line.partition(": ")[2]
-        if not _solid_text(line) or _solid_text(line) in _solid_text(text):
+        if not solid_text(line) or solid_text(line) in solid_text(text):
             continue
         # liteparse draws the values of fields; PDFium's text is without them.
         drawn = [part for part in text.split("\n") if part == value] if value not in page_lines else []
         if value and drawn:
             text = "\n".join(line if part == value else part for part in text.split("\n"))
-        elif not value or _solid_text(text).count(_solid_text(value)) <= solid_page.count(_solid_text(value)):
+        elif not value or solid_text(text).count(solid_text(value)) <= solid_page.count(solid_text(value)):
             fresh.append(line)
     return text, fresh
 
 
-def _add_missing_lines(markdown: str, text: str) -> str:
-    markdown_words, text_words = Counter(_page_words(markdown)), Counter(_page_words(text))
-    missing = Counter(
-        {word: count for word, count in (text_words - markdown_words).items() if not _is_divided(word, markdown_words)}
-    )
-    share = _count_letters(missing) / max(_count_letters(text_words), 1)
-    if share > _TOLERABLE_LOSS or (
-        "\n|" not in f"\n{markdown}" and _word_order_agreement(markdown, text) < _MIN_AGREEMENT
-    ):
-        return text
-    if share <= _NEGLIGIBLE_LOSS:
-        return markdown
-    return "\n".join([f"{markdown}\n", *_missing_lines(text, missing, _solid_text(markdown))])
-
-
-def _is_divided(word: str, words: Counter[str]) -> bool:
-    """Check for the word in two parts: PDFium joins words close together."""
-    return any(word[:position] in words and word[position:] in words for position in range(1, len(word)))
-
-
-def _word_order_agreement(markdown: str, text: str) -> float:
-    neighbours = set(pairwise(_page_words(markdown)))
-    pairs = [pair for line in text.split("\n") for pair in pairwise(_page_words(line))]
-    return sum(pair in neighbours for pair in pairs) / len(pairs) if pairs else 1.0
-
-
-def _missing_lines(text: str, missing: Counter[str], solid_markdown: str) -> Iterator[str]:
-    """Yield the lines with missing words."""
-    for line in text.split("\n"):
-        words = Counter(_page_words(line))
-        if 2 * _count_letters(words & missing) > _count_letters(words) and _solid_text(line) not in solid_markdown:
-            missing -= words
-            yield line
-
-
 def _reorder_right_to_left(markdown: str, layer: TextLayer) -> str:
     """Put the words of right-to-left paragraphs in PDFium's order."""
-    lines = [(line, Counter(_page_words(line))) for line in layer.text.split("\n")]
+    lines = [(line, Counter(page_words(line))) for line in layer.text.split("\n")]
     parts = markdown.split("\n\n")
     for index, part in enumerate(parts):
-        words = Counter(_page_words(part))
+        words = Counter(page_words(part))
         if _is_right_to_left(part) and not part.startswith("|"):
             contained = [(line, line_words) for line, line_words in lines if line_words and line_words <= words]
             if sum((line_words for _, line_words in contained), Counter()) == words:
@@ -274,16 +234,4 @@ def _mark_headings(text: str, markdown: str) -> str:
 
 
 def _sorted_letters(text: str) -> str:
-    return "".join(sorted(_solid_text(text)))
-
-
-def _page_words(text: str) -> Sequence[str]:
-    return _PAGE_WORD.findall(unicodedata.normalize("NFKC", text).casefold())
-
-
-def _solid_text(text: str) -> str:
-    return "".join(_page_words(text))
-
-
-def _count_letters(words: Counter[str]) -> int:
-    return sum(len(word) * count for word, count in words.items())
+    return "".join(sorted(solid_text(text)))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 
 from connectors.parsers.document import tidy_markdown
 from connectors.parsers.pdf import grid, running_text, sideways
-from connectors.parsers.pdf.placed_text import PlacedText, Range
+from connectors.parsers.pdf.missing_text import solid_text
+from connectors.parsers.pdf.placed_text import Line, PlacedText, Range
 from connectors.parsers.pdf.running_text import RunningFont
 from connectors.parsers.pdf.sideways import SidewaysText
 
@@ -113,7 +114,9 @@ def _upright_parts(
         regions.setdefault(first, set()).update(region | waiting)
         texts -= region
     table_texts = set().union(*regions.values())
+    outer_lines = _find_outer_lines(blocks, texts)
     for number, block in enumerate(blocks):
+        yield from ((" ".join(text.text for text in line), False) for line in outer_lines.get(number, ()))
         if number in regions:
             lines = _format_tables(block, regions[number], headers)
         elif block.kind != "code" and any(_contains(block, text) for text in (*table_texts, *turned)):
@@ -125,6 +128,29 @@ def _upright_parts(
             lines = _block_lines(block)
         if text := "\n".join(lines).strip("\n"):
             yield text, block.kind == "list_item"
+    yield from ((" ".join(text.text for text in line), False) for line in outer_lines.get(len(blocks), ()))
+
+
+def _find_outer_lines(blocks: Sequence[LayoutBlock], texts: Collection[PlacedText]) -> dict[int, list[Line]]:
+    """Return the lines outside all blocks, by the number of the block that they precede."""
+    outside = [text for text in texts if not any(_contains(block, text) for block in blocks)]
+    if not outside:
+        return {}
+    solid = solid_text(" ".join(block.text or "" for block in blocks))
+    solid_page = solid_text(" ".join(text.text for line in grid.group_lines(texts) for text in line))
+    lines: dict[int, list[Line]] = {}
+    for line in grid.group_lines(outside):
+        letters = solid_text(" ".join(text.text for text in line))
+        # The box of a heading of several lines may be the first line's.
+        if not letters or solid.count(letters) < solid_page.count(letters):
+            above = [at for at, block in enumerate(blocks, 1) if block.bbox and _is_below(line, block.bbox)]
+            lines.setdefault(max(above, default=0), []).append(line)
+    return lines
+
+
+def _is_below(line: Line, box: AnnotationRect) -> bool:
+    is_beside = line[-1].right < box.x or line[0].left > box.x + box.width
+    return line[0].middle > box.y + box.height / 2 and not is_beside
 
 
 def _is_side_text(text: PlacedText, headers: Iterable[PlacedText], region: Iterable[PlacedText]) -> bool:

@@ -14,6 +14,13 @@ _SYMBOLS = {
     "c": "\u230b", "d": "\u2308", "e": "\u2309", "f": "{", "g": "}", "h": "\u27e8", "i": "\u27e9", "j": "|",
     "k": "\u2016", "n": "\\", "r": "\u2207", "s": "\u222b", "t": "\u2294",
 }  # fmt: skip
+# Codes of the font of large signs (CMEX): sums, products, integrals, unions, roots; wide accents have no letter.
+_LARGE_SIGNS = {
+    **dict.fromkeys("PX", "\u2211"), **dict.fromkeys("QY", "\u220f"), **dict.fromkeys("RZ", "\u222b"),
+    **dict.fromkeys("S[", "\u22c3"), **dict.fromkeys("T\\", "\u22c2"), **dict.fromkeys("pqrst", "\u221a"),
+    **dict.fromkeys("bcdefg", ""),
+}  # fmt: skip
+_LARGE_FONT = re.compile(r"(?:^|\+)(?:CMEX|LMMathExtension)", re.IGNORECASE)
 _SYMBOL_FONT = re.compile(r"(?:^|\+)(?:CMB?SY|LMMathSymbols|MnSymbol|txsy|pxsy)\w*\d*", re.IGNORECASE)
 _MATH_FONT = re.compile(r"(?:^|\+)(?:CM(?:EX|B?SY|MI)|LMMath|MSAM|MSBM)", re.IGNORECASE)
 # Ligatures, quotes and dashes of text fonts: of encoding T1, and of OT1.
@@ -76,8 +83,11 @@ _COMBINING = {
 _ACCENTS = "".join(_COMBINING)
 _DOTLESS = {"\u0131": "i", "\u0237": "j"}
 _TOKEN_PATTERN = re.compile(rf"(?:h[*/\u2217])?[\w{re.escape(_ACCENTS)}\x0b\x0c\x0e-\x1f]+")
-_SUSPECT_PATTERN = re.compile(r"(?<![^\W\d_])[!01289b-knrst]|[!01289b-knrst](?![^\W\d_])")
+_SUSPECT_PATTERN = re.compile(r"(?<![^\W\d_])[!01289P-TX-\\b-knp-t]|[!01289P-TX-\\b-knp-t](?![^\W\d_])")
 _MAX_FONT_NAME = 128
+# Ligatures of T1 that liteparse takes for others by their shape: ff and fl.
+_LITEPARSE_GUESSES = {0x1B: "ft", 0x1D: "Th"}
+_QUOTE_CODES, _QUOTES = "\x10\x11\x12\x13\x14", "\u201c\u201d\u201e\u00ab\u00bb"
 
 
 def read_letters(words: Any) -> tuple[str, dict[str, str]]:
@@ -99,6 +109,8 @@ def read_letters(words: Any) -> tuple[str, dict[str, str]]:
             unchanged.add(word)
         elif len(match[0]) > 1:
             changed[match[0]] = word
+    for raw in [*changed]:
+        changed.setdefault(raw.strip(_QUOTE_CODES).translate(_LITEPARSE_GUESSES), changed[raw].strip(_QUOTES))
     return "".join(letters), {raw: word for raw, word in changed.items() if raw not in unchanged}
 
 
@@ -115,10 +127,14 @@ def _true_letters(words: Any, text: str) -> Iterator[tuple[int, str]]:
     """Yield indexes with their true letter."""
     is_ot1, is_t1 = bool(_OT1_LIGATURE.search(text)), bool(_T1_LIGATURE.search(text))
     for match in _SUSPECT_PATTERN.finditer(text):
-        if _SYMBOL_FONT.search(_font_name(words, match.start())):
-            yield match.start(), _SYMBOLS[match[0]]
+        name = _font_name(words, match.start())
+        signs = _SYMBOLS if _SYMBOL_FONT.search(name) else _LARGE_SIGNS if _LARGE_FONT.search(name) else {}
+        if match[0] in signs:
+            yield match.start(), signs[match[0]]
     codes = _OT1_LETTERS if is_ot1 else _T1_LETTERS if is_t1 else {}
     for index, sign in enumerate(text) if codes or _BULLET_CODE in text else ():
+        if text.startswith("\r\n", index):  # the end of a line, no ligature
+            continue
         if sign == _BULLET_CODE:
             yield index, "\u2022"
         elif (sign < " " and ord(sign) in codes) or (sign == "\u00ff" and is_t1):
