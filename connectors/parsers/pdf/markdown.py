@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from connectors.parsers.document import tidy_markdown
-from connectors.parsers.pdf import grid, running_text, sideways
+from connectors.parsers.pdf import grid, listings, running_text, sideways
 from connectors.parsers.pdf.missing_text import solid_text
 from connectors.parsers.pdf.placed_text import Line, PlacedText, Range
 from connectors.parsers.pdf.running_text import RunningFont
@@ -54,7 +54,9 @@ def convert_pages(
     except ParseError:
         return {}
     font = running_text.find_running_font(pages)
-    return {page.page_num: _convert_page(page, turned.get(page.page_num, ()), font) for page in pages}
+    monospaced = listings.find_monospaced(item for page in pages for item in page.text_items)
+    monospaced = frozenset() if font.names <= monospaced else monospaced  # a typewriter writes prose
+    return {page.page_num: _convert_page(page, turned.get(page.page_num, ()), font, monospaced) for page in pages}
 
 
 @lru_cache(maxsize=1)
@@ -71,14 +73,17 @@ def _load_parser(pages: str) -> LiteParse:
         extract_links=False,
         extract_blocks=True,
         num_workers=1,
+        emit_word_boxes=True,
     )
 
 
-def _convert_page(page: ParsedPage, turned_texts: Sequence[SidewaysText], font: RunningFont) -> PageMarkdown:
+def _convert_page(
+    page: ParsedPage, turned_texts: Sequence[SidewaysText], font: RunningFont, monospaced: frozenset[str]
+) -> PageMarkdown:
     places = _sideways_texts(page)
     turned = (turned_texts or places) if places else []  # liteparse tears sideways words apart
-    blocks = running_text.correct_blocks(page, font)
-    texts = _upright_texts(page) if turned or any(block.kind == "table" for block in blocks) else set()
+    blocks, listed = listings.place_listings(running_text.correct_blocks(page, font), page, monospaced, font.height)
+    texts = _upright_texts(page, listed) if turned or any(block.kind == "table" for block in blocks) else set()
     headers = sideways.find_headers(turned, texts) if turned else {}
     header_lines = {line for lines in headers.values() for line in lines}
     apart = sideways.turn_upright((item for item in turned if item not in header_lines), page.width, page.height)
@@ -163,12 +168,14 @@ def _is_above(header: PlacedText, region: Iterable[PlacedText]) -> bool:
     return any(text.left < header.right and header.left < text.right and text.middle > header.top for text in region)
 
 
-def _upright_texts(page: ParsedPage) -> set[PlacedText]:
-    """Return the upright texts of a page."""
+def _upright_texts(page: ParsedPage, listed: frozenset[int]) -> set[PlacedText]:
+    """Return the upright texts of a page outside listings. `listed`: ids of the items of listings."""
     return {
         PlacedText(item.x, item.x + item.width, item.y, item.y + item.height, item.text.strip())
         for item in page.text_items
-        if item.text.strip() and not _MAX_UPRIGHT_DEGREES < item.rotation % 180 < 180 - _MAX_UPRIGHT_DEGREES
+        if item.text.strip()
+        and id(item) not in listed
+        and not _MAX_UPRIGHT_DEGREES < item.rotation % 180 < 180 - _MAX_UPRIGHT_DEGREES
     }
 
 
@@ -224,7 +231,7 @@ def _block_lines(block: LayoutBlock) -> Iterator[str]:
         yield from _format_table(
             [[cell.text for cell in row] for row in [block.header or [], *(block.rows or [])] if row]
         )
-    elif block.kind == "code" and not _is_code(block.lines or ()):
+    elif block.kind == "code" and block.format != listings.LISTING and not _is_code(block.lines or ()):
         yield from (" ".join(line.split()) for line in block.lines or ())
     elif block.kind == "code":
         yield from (f"```{block.lang or ''}", *(block.lines or ()), "```")

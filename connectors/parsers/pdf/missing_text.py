@@ -155,6 +155,10 @@ def _numbered_lines(lines: Sequence[Sequence[str]], lost_words: Sequence[Sequenc
 
 
 def _block_end(markdown: str, offset: int) -> int:
+    """Return the end of the paragraph, table or listing at an offset."""
+    if markdown.count("```", 0, offset) % 2:
+        end = markdown.find("```", offset)
+        return end + 3 if end >= 0 else len(markdown)
     end = markdown.find("\n\n", offset)
     return end if end >= 0 else len(markdown)
 
@@ -162,8 +166,11 @@ def _block_end(markdown: str, offset: int) -> int:
 def _index_words(text: str) -> tuple[str, list[int]]:
     """Return the letters and digits of a text, and the offset of each."""
     letters, offsets = list[str](), list[int]()
-    for offset, character in enumerate(text):
-        for letter in solid_text(character):
-            letters.append(letter)
-            offsets.append(offset)
+    for match in _PAGE_WORD.finditer(text):
+        word = _fold(match[0])
+        letters.append(word)
+        if len(word) == len(match[0]):
+            offsets += range(match.start(), match.end())
+        else:  # ligatures are several letters
+            offsets += (min(match.start() + at, match.end() - 1) for at in range(len(word)))
     return "".join(letters), offsets

@@ -35,11 +35,12 @@ _MIN_LINES, _MAX_MARGIN_SHARE = 3, 0.7
 
 @dataclass(frozen=True, slots=True)
 class RunningFont:
-    """Size in points and color of most letters, and the fonts of a twentieth or more of them."""
+    """Size in points and color of most letters, and the fonts of a twentieth or more of them. `height`: of a line."""
 
     names: frozenset[str]
     size: float
     color: str
+    height: float = 0.0
 
     def is_heading(self, item: TextItem) -> bool:
         """Check for a larger, bold, colored or other font."""
@@ -56,12 +57,15 @@ class RunningFont:
 def find_running_font(pages: Iterable[ParsedPage]) -> RunningFont:
     """Return the fonts of most letters."""
     fonts: Counter[tuple[str, float, str]] = Counter()
+    heights: dict[tuple[str, float, str], float] = {}
     for page in pages:
         for item in page.text_items:
-            fonts[item.font_name or "", round(item.font_size or 0, 1), item.fill_color or ""] += len(item.text)
-    _, size, color = max(fonts, key=lambda font: fonts[font], default=("", 0.0, ""))
+            font = item.font_name or "", round(item.font_size or 0, 1), item.fill_color or ""
+            fonts[font] += len(item.text)
+            heights[font] = item.height
+    best = max(fonts, key=lambda font: fonts[font], default=("", 0.0, ""))
     names = {name for (name, _, _), count in fonts.items() if count > _MIN_FONT_SHARE * fonts.total()}
-    return RunningFont(frozenset(names), size, color)
+    return RunningFont(frozenset(names), best[1], best[2], heights.get(best, 0.0))
 
 
 def correct_blocks(page: ParsedPage, font: RunningFont) -> list[LayoutBlock]:
@@ -94,7 +98,7 @@ def _correct_heading(block: LayoutBlock, items: Sequence[TextItem], font: Runnin
     if not _WORD_PATTERN.search(text):
         yield replace(block, kind="paragraph")
         return
-    words = sorted((item for item in items if item.text.strip() and _is_within(item, block.bbox)), key=_reading_order)
+    words = sorted((item for item in items if item.text.strip() and is_within(item, block.bbox)), key=_reading_order)
     is_heading = [font.is_heading(item) for item in words]
     if all(is_heading):
         yield block
@@ -126,7 +130,7 @@ def _without_margin(
     """Return a paragraph and its notes in the margin, without line numbers."""
     if block.kind not in ("paragraph", "table"):
         return block, None
-    items = [item for item in page.text_items if item.text.strip() and _is_within(item, block.bbox)]
+    items = [item for item in page.text_items if item.text.strip() and is_within(item, block.bbox)]
     margin = [item for item in items if item.x + item.width < edges[0] - _MIN_MARGIN or item.x > edges[1] + _MIN_MARGIN]
     lines = grid.group_lines(_place_item(item) for item in items if item not in margin)
     is_prose = block.kind == "paragraph" or all(len(line) == 1 for line in lines)
@@ -137,7 +141,7 @@ def _without_margin(
 
 
 def _make_paragraph(block: LayoutBlock, lines: Sequence[Line]) -> LayoutBlock:
-    return replace(block, kind="paragraph", text=_join_lines(" ".join(text.text for text in line) for line in lines))
+    return replace(block, kind="paragraph", text=join_lines(" ".join(text.text for text in line) for line in lines))
 
 
 def _continues(block: LayoutBlock, following: LayoutBlock) -> bool:
@@ -150,10 +154,10 @@ def _continues(block: LayoutBlock, following: LayoutBlock) -> bool:
 
 
 def _join_paragraphs(block: LayoutBlock, following: LayoutBlock) -> LayoutBlock:
-    return replace(following, text=_join_lines((block.text or "", following.text or "")))
+    return replace(following, text=join_lines((block.text or "", following.text or "")))
 
 
-def _join_lines(lines: Iterable[str]) -> str:
+def join_lines(lines: Iterable[str]) -> str:
     text = ""
     for line in lines:
         stripped = line.strip()
@@ -187,7 +191,7 @@ def _place_item(item: TextItem) -> PlacedText:
     return PlacedText(item.x, item.x + item.width, item.y, item.y + item.height, item.text.strip())
 
 
-def _is_within(item: TextItem, box: AnnotationRect | None) -> bool:
+def is_within(item: TextItem, box: AnnotationRect | None) -> bool:
     if not box:
         return False
     x, y = item.x + item.width / 2 - box.x, item.y + item.height / 2 - box.y

@@ -27,8 +27,10 @@ _CONTEXT_LENGTH = 24
 _MIN_CONTEXT = 6
 # Maximum font size of a script, in sizes of the base.
 _MAX_SCRIPT_SIZE = 0.93
-_MONOSPACED_NAME = re.compile(
-    r"mono|cour|cmtt|cmsltt|cmitt|sftt|ectt|lmtt|txtt|typewriter|consol|menlo|inconsolata", re.IGNORECASE
+MONOSPACED_NAME = re.compile(
+    r"mono|cour|cmtt|cmsltt|cmitt|sftt|ectt|lmtt|txtt|t1xtt|typewriter|consol|menlo|inconsolata|nimbusmon"
+    r"|letter ?gothic|andale|sourcecode|fixedsys|terminal|\btt[a-z]?\d*\b",
+    re.IGNORECASE,
 )
 _MAX_FONT_NAME = 128
 _CODE_PATTERN = re.compile(r"^```.*?^```|`[^`\n]+`", re.MULTILINE | re.DOTALL)
@@ -121,7 +123,7 @@ class _ScriptFinder:
         """Check for a smaller font than the base's, as opposed to a lower letter or accent, and for no code."""
         if self._font_size(start) >= _MAX_SCRIPT_SIZE * self._font_size(base):
             return False
-        return not all(_MONOSPACED_NAME.search(self._font_name(index)) for index in (base, start))
+        return not all(MONOSPACED_NAME.search(self._font_name(index)) for index in (base, start))
 
     def _font_size(self, index: int) -> float:
         import pypdfium2.raw as pdfium

@@ -83,7 +83,10 @@ _COMBINING = {
 _ACCENTS = "".join(_COMBINING)
 _DOTLESS = {"\u0131": "i", "\u0237": "j"}
 _TOKEN_PATTERN = re.compile(rf"(?:h[*/\u2217])?[\w{re.escape(_ACCENTS)}\x0b\x0c\x0e-\x1f]+")
-_SUSPECT_PATTERN = re.compile(r"(?<![^\W\d_])[!01289P-TX-\\b-knp-t]|[!01289P-TX-\\b-knp-t](?![^\W\d_])")
+_SUSPECT_PATTERN = re.compile(
+    r"(?<![^\W\d_])(?:[!01289b-knrst]|[P-TX-\\pq](?![a-z]{2}))"
+    r"|(?:[!01289b-knrst]|(?<![a-zA-Z]{2})[P-TX-\\pq])(?![^\W\d_])"
+)
 _MAX_FONT_NAME = 128
 # Ligatures of T1 that liteparse takes for others by their shape: ff and fl.
 _LITEPARSE_GUESSES = {0x1B: "ft", 0x1D: "Th"}
