@@ -24,7 +24,7 @@ OFFICE_LEFT_OUT = "pictures without a description, macros"
 # Read, and left out.
 KINDS: dict[Kind, tuple[str, str]] = {
     detect.PDF: (
-        "text in reading order, tables, form values, notes, attachments; scans with STANDARD_OCR",
+        "text in reading order, tables, code listings, form values, notes, attachments; scans with STANDARD_OCR",
         "pictures; pages with low `textQuality` are named",
     ),
     detect.DOCX: ("text, lists, tables, notes, comments, text boxes, charts, embedded files", OFFICE_LEFT_OUT),
