@@ -225,11 +225,10 @@ def _replace_postings(
 ) -> None:
     """Replace the keyword postings of the old chunks."""
     # Counters last: all activations wait for them.
-    old = _chunk_ids(
-        connection, [(i.key.document_id, previous[i.key.document_id].active_generation) for i in activated]
-    )
+    replaced = [previous[item.key.document_id] for item in activated]
+    old = _chunk_ids(connection, [(version.id, version.active_generation) for version in replaced])
     new = _chunk_ids(connection, [(i.key.document_id, i.generation) for i in activated])
-    fewer_chunks, fewer_terms = postings.remove_chunks(connection, old)
+    fewer_chunks, fewer_terms = postings.remove_chunks(connection, old) if old else (0, 0)
     more_chunks, more_terms = postings.index_chunks(connection, lease.partition, new, language)
     chunks, terms = more_chunks - fewer_chunks, more_terms - fewer_terms
     partitions.add_counts(connection, lease.partition, chunks=chunks, terms=terms)
@@ -255,22 +254,24 @@ def _enqueue_gc(
         elif version and version.active_generation:
             generations.append((item.key.document_id, version.active_generation))
             files += [key for key in visible_files - new_files if key]
-    connection.execute(
-        """
-        insert into sweeps (partition_id, kind, document_id, generation)
-        select %(partition)s, 'generation', w.document, w.generation
-        from unnest(%(documents)s::text[], %(generations)s::bigint[]) as w (document, generation)
-        """,
-        {
-            "partition": lease.partition,
-            "documents": [document for document, _ in generations],
-            "generations": [generation for _, generation in generations],
-        },
-    )
-    connection.execute(
-        "insert into sweeps (partition_id, kind, file_key) select %(partition)s, 'file', unnest(%(files)s::text[])",
-        {"partition": lease.partition, "files": files},
-    )
+    if generations:
+        connection.execute(
+            """
+            insert into sweeps (partition_id, kind, document_id, generation)
+            select %(partition)s, 'generation', w.document, w.generation
+            from unnest(%(documents)s::text[], %(generations)s::bigint[]) as w (document, generation)
+            """,
+            {
+                "partition": lease.partition,
+                "documents": [document for document, _ in generations],
+                "generations": [generation for _, generation in generations],
+            },
+        )
+    if files:
+        connection.execute(
+            "insert into sweeps (partition_id, kind, file_key) select %(partition)s, 'file', unnest(%(files)s::text[])",
+            {"partition": lease.partition, "files": files},
+        )
 
 
 def _end_documents(
@@ -283,6 +284,8 @@ def _end_documents(
     finished = [item for item in items if item.key in activated or item.key.document_id in previous]
     deleted = [item for item in items if item.key.document_id not in previous]
     for status, group in ((DocumentStatus.SUCCESS, finished), (DocumentStatus.CANCELLED, deleted)):
+        if not group:
+            continue
         connection.execute(
             """
             update run_documents r set status = %(status)s, stage = %(upserted)s, error = null
@@ -303,6 +306,9 @@ def _end_documents(
 
 
 def _chunk_ids(connection: ThreadConnection, generations: Sequence[tuple[str, int]]) -> list[int]:
+    generations = [pair for pair in generations if pair[1]]  # 0: no version is visible yet
+    if not generations:
+        return []
     return connection.fetch(
         int,
         """

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import LiteralString, NamedTuple
 
 from retrieval.database.database import Database
 from retrieval.ingestion.queries import page_removals
@@ -105,6 +105,10 @@ class _SkippedPages(NamedTuple):
 
 def settle_runs(db: Database, lease: Lease) -> None:
     """Cancel documents of cancelled job runs and complete job runs without unfinished documents."""
+    # After most steps nothing is due: one read replaces a transaction of six round trips.
+    state = db.fetch_one(_BatchState, _BATCH_STATE_QUERY, {"batch": lease.batch_id, "fence": lease.fence})
+    if state is not None and not state.is_due:
+        return
     with db.transaction() as connection:
         batches.guard_lease(connection, lease)
         cancelled = connection.fetch(
@@ -115,7 +119,8 @@ def settle_runs(db: Database, lease: Lease) -> None:
             """,
             {"batch": lease.batch_id},
         )
-        batches.close_documents(connection, dict.fromkeys(cancelled), status=DocumentStatus.CANCELLED)
+        if cancelled:
+            batches.close_documents(connection, dict.fromkeys(cancelled), status=DocumentStatus.CANCELLED)
         completed = connection.fetch(
             _CompletedRun,
             """
@@ -133,6 +138,26 @@ def settle_runs(db: Database, lease: Lease) -> None:
             # A resync and a retry run a job again: they remove nothing.
             if run.source in WEB_SOURCES and run.is_first and not run.cancel_requested:
                 page_removals.settle_removals(connection, run.id)
+
+
+class _BatchState(NamedTuple):
+    is_due: bool
+
+
+# No row after another claim. A cancelled job run is due until its documents are closed.
+_BATCH_STATE_QUERY: LiteralString = """
+    select exists (
+        select from job_runs r
+        left join lateral (
+            select true as found from run_documents d
+            where d.job_run_id = r.id and d.status in ('QUEUED', 'PROCESSING') limit 1
+        ) open on true
+        where r.batch_id = b.id and (r.finished_at is null or r.cancel_requested)
+          and case when open.found then r.cancel_requested
+                   else r.finished_at is null and (r.cancel_requested or not r.to_discover) end
+    ) as is_due
+    from batches b where b.id = %(batch)s and b.fence = %(fence)s and b.finished_at is null
+"""
 
 
 class _CompletedRun(NamedTuple):
