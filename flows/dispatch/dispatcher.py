@@ -66,6 +66,8 @@ LEVERS_LOOP = "levers"
 LEVERS_CHECK_SECONDS = 5.0
 # While work waits or a lever holds it.
 BUSY_LEVERS_CHECK_SECONDS = 2.0
+# Pool, queues, workers and paused flow runs, without unfinished work: five of the seven requests of a check.
+IDLE_POOL_CHECK_SECONDS = 15.0
 LoopStep = Callable[[LoopThread], Awaitable[None]]
 
 
@@ -200,21 +202,29 @@ class Dispatcher:
     async def read_levers(self, thread: LoopThread) -> None:
         """Record Prefect's pauses and limits, more often while work waits."""
         async with get_client() as client:
+            states: levers.PoolStates | None = None
+            states_due_at = 0.0
             while True:
+                # Only a paused deployment holds new work back; the rest explains why work waits.
+                if time.monotonic() >= states_due_at or await thread.run(job_queue.has_unfinished_work):
+                    states, states_due_at = None, time.monotonic() + IDLE_POOL_CHECK_SECONDS
                 try:
-                    active_levers = await levers.read_levers(client, self.pool)
-                    registered_pool = await prefect_client.find_registered_pool(client)
+                    deployments, states = await levers.read_states(client, self.pool, states)
                 except prefect_errors.SERVER_ERRORS as error:
                     await thread.run(recorded_levers.record_failed_read, levers.failure_lever(error, self.pool))
                     if isinstance(error, ObjectNotFound):
                         self.pool = self.config.work_pool  # the registered pool was deleted
                     raise
+                registered_pool = (deployments[0].work_pool_name if deployments else None) or self.config.work_pool
                 if registered_pool != self.pool:
-                    self.pool = registered_pool
+                    self.pool, states = registered_pool, None
                     continue
+                active_levers = levers.list_levers(deployments, states)
                 await thread.run(recorded_levers.record_levers, active_levers)
-                is_busy = await thread.run(job_queue.has_unfinished_work)
-                await asyncio.sleep(BUSY_LEVERS_CHECK_SECONDS if is_busy or active_levers else LEVERS_CHECK_SECONDS)
+                if active_levers:
+                    states_due_at = 0.0  # seen at once when it ends
+                is_held = bool(active_levers) or await thread.run(job_queue.has_waiting_work)
+                await asyncio.sleep(BUSY_LEVERS_CHECK_SECONDS if is_held else LEVERS_CHECK_SECONDS)
 
     async def collect_garbage(self, thread: LoopThread) -> None:
         has_more = await thread.run(lambda _: self.sweeper.begin())

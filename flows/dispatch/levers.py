@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from http import HTTPStatus
 
 from prefect.client.orchestration import PrefectClient
@@ -14,7 +15,7 @@ from prefect.client.schemas.filters import (
     FlowRunFilterState,
     FlowRunFilterStateType,
 )
-from prefect.client.schemas.objects import StateType, WorkerStatus, WorkPool, WorkQueue
+from prefect.client.schemas.objects import FlowRun, StateType, Worker, WorkerStatus, WorkPool, WorkQueue
 from prefect.client.schemas.responses import DeploymentResponse
 from prefect.exceptions import ObjectNotFound, PrefectHTTPStatusError
 
@@ -60,34 +61,63 @@ def _translate_missing_pool(error: Exception) -> Exception:
     return error
 
 
-async def read_levers(client: PrefectClient, pool_name: str) -> list[Lever]:
-    """Read the levers in effect, and Prefect's slowness."""
+@dataclass(frozen=True, slots=True)
+class PoolStates:
+    """Work pool with its queues, workers and paused flow runs."""
+
+    pool: WorkPool
+    queues: Sequence[WorkQueue]
+    workers: Sequence[Worker]
+    paused_runs: Sequence[FlowRun]
+
+
+async def read_states(
+    client: PrefectClient, pool_name: str, states: PoolStates | None = None
+) -> tuple[list[DeploymentResponse], PoolStates]:
+    """Read the service's deployments, and the states of their pool if not given. ObjectNotFound for a missing pool."""
     names = DeploymentFilter(name=DeploymentFilterName(any_=list(FLOW_NAMES.values())))
-    paused = FlowRunFilter(state=FlowRunFilterState(type=FlowRunFilterStateType(any_=[StateType.PAUSED])))
     # At once: a slow server delays the read by one answer.
     try:
         async with asyncio.TaskGroup() as calls:
-            pool = calls.create_task(deadline.wait_for(client.read_work_pool(pool_name)))
-            queues = calls.create_task(deadline.wait_for(client.read_work_queues(work_pool_name=pool_name)))
             deployments = calls.create_task(
                 deadline.wait_for(client.read_deployments(deployment_filter=names, limit=200))
             )
-            workers = calls.create_task(deadline.wait_for(client.read_workers_for_work_pool(pool_name)))
-            runs = calls.create_task(
-                deadline.wait_for(client.read_flow_runs(flow_run_filter=paused, limit=MAX_PAUSED_RUNS))
-            )
+            if states is None:
+                states = await _read_pool(client, pool_name)
     except ExceptionGroup as errors:
-        raise _translate_missing_pool(errors.exceptions[0]) from None
-    levers = [*_pool_levers(pool.result()), *_queue_levers(queues.result()), *_deployment_levers(deployments.result())]
-    if not any(worker.status == WorkerStatus.ONLINE for worker in workers.result()):
-        is_stock = pool.result().type in STOCK_POOL_TYPES
+        raise _first_error(errors) from None
+    return deployments.result(), states
+
+
+async def _read_pool(client: PrefectClient, pool_name: str) -> PoolStates:
+    paused = FlowRunFilter(state=FlowRunFilterState(type=FlowRunFilterStateType(any_=[StateType.PAUSED])))
+    async with asyncio.TaskGroup() as calls:
+        pool = calls.create_task(deadline.wait_for(client.read_work_pool(pool_name)))
+        queues = calls.create_task(deadline.wait_for(client.read_work_queues(work_pool_name=pool_name)))
+        workers = calls.create_task(deadline.wait_for(client.read_workers_for_work_pool(pool_name)))
+        runs = calls.create_task(
+            deadline.wait_for(client.read_flow_runs(flow_run_filter=paused, limit=MAX_PAUSED_RUNS))
+        )
+    return PoolStates(pool.result(), queues.result(), workers.result(), runs.result())
+
+
+def _first_error(errors: ExceptionGroup[Exception]) -> Exception:
+    first = errors.exceptions[0]
+    return _first_error(first) if isinstance(first, ExceptionGroup) else _translate_missing_pool(first)
+
+
+def list_levers(deployments: Sequence[DeploymentResponse], states: PoolStates) -> list[Lever]:
+    """Return the levers in effect, and Prefect's slowness."""
+    levers = [*_pool_levers(states.pool), *_queue_levers(states.queues), *_deployment_levers(deployments)]
+    if not any(worker.status == WorkerStatus.ONLINE for worker in states.workers):
+        pool_name, is_stock = states.pool.name, states.pool.type in STOCK_POOL_TYPES
         command = f"prefect worker start --pool {pool_name}" if is_stock else "retrieval worker"
         levers.append(Lever(f"No worker of Prefect's work pool `{pool_name}` is online: start `{command}`."))
     if deadline.slow_seconds is not None:
         levers.append(describe_slowness(deadline.slow_seconds))
     return levers + [
         Lever(f"Its flow run `{run.name}` is paused in Prefect: resume it there.", batch=run.parameters["batch_id"])
-        for run in runs.result()
+        for run in states.paused_runs
         if run.parameters.get("batch_id")
         and run.state is not None
         and not prefect_client.FlowRunState.from_state(run.state).is_service_pause
@@ -100,7 +130,7 @@ def _pool_levers(pool: WorkPool) -> Iterator[Lever]:
         yield Lever(reason)
 
 
-def _queue_levers(queues: list[WorkQueue]) -> Iterator[Lever]:
+def _queue_levers(queues: Sequence[WorkQueue]) -> Iterator[Lever]:
     for queue in queues:
         label = f"Prefect's work queue `{queue.name}`"
         effect = "its flow runs do not begin"
@@ -108,7 +138,7 @@ def _queue_levers(queues: list[WorkQueue]) -> Iterator[Lever]:
             yield Lever(reason, queue=queue.name)
 
 
-def _deployment_levers(deployments: list[DeploymentResponse]) -> Iterator[Lever]:
+def _deployment_levers(deployments: Sequence[DeploymentResponse]) -> Iterator[Lever]:
     sources = {flow: source for source, flow in FLOW_NAMES.items()}
     for deployment in deployments:
         source, limit = sources[deployment.name], deployment.global_concurrency_limit

@@ -18,7 +18,6 @@ from prefect.events.clients import get_events_client
 from prefect.exceptions import ObjectNotFound, PrefectHTTPStatusError
 from prefect.states import Crashed, Scheduled
 
-from flows import deployments
 from flows.deployments import FLOW_NAMES, SHORT_WORKER_SUFFIX
 from flows.dispatch.call_deadline import deadline
 from flows.prefect_errors import INTERRUPTED_STATE, PAUSE_KEY_PREFIX
@@ -156,11 +155,6 @@ async def read_states(client: PrefectClient, flow_run_ids: Sequence[str]) -> dic
             if run.state is not None
         }
     return states
-
-
-async def find_registered_pool(client: PrefectClient) -> str:
-    """Return the work pool of the registered deployments."""
-    return await deadline.wait_for(deployments.find_registered_pool(client))
 
 
 async def count_workers(client: PrefectClient, pool: str) -> int:

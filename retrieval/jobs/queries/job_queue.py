@@ -240,6 +240,17 @@ def has_unfinished_work(db: Database) -> bool:
     )
 
 
+def has_waiting_work(db: Database) -> bool:
+    """Return whether a job run waits for a batch, or a batch for a worker."""
+    return bool(
+        db.fetch_one(
+            bool,
+            "select exists (select from batches where finished_at is null and lease_until is null)"
+            " or exists (select from job_runs where batch_id is null and finished_at is null)",
+        )
+    )
+
+
 def has_open_batch(db: Database) -> bool:
     """Return whether a batch is unfinished."""
     return bool(db.fetch_one(bool, "select exists (select from batches where finished_at is null)"))

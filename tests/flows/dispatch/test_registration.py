@@ -68,7 +68,7 @@ def test_a_registration_without_a_pool_keeps_the_chosen_one(pool):
             await register.register_deployments("stock")
             await register.register_deployments()
             queues = {queue.name for queue in await client.read_work_queues(work_pool_name="stock")}
-            reasons = [lever.effect for lever in await levers.read_levers(client, "stock")]
+            reasons = [lever.effect for lever in levers.list_levers(*await levers.read_states(client, "stock"))]
             chosen = await deployments.find_registered_pool(client)
             await client.delete_work_pool("stock")
         return chosen, queues, reasons
