@@ -134,4 +134,4 @@ def _judge_setting(judge_questions: Callable[[], Judgement]) -> Judgement:
     return judge_questions()
 
 
-_judge_task = tasks.retried_task(_judge_setting, name="judge", retries=2)
+_judge_task = tasks.retried_task(_judge_setting, name="judge", retries=2, has_tag=False)

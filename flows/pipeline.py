@@ -12,7 +12,7 @@ from typing import Final, Self
 from prefect.client.schemas.objects import State
 from prefect.logging import get_run_logger
 
-from flows import flow_states, report, tasks
+from flows import flow_states, report, tag_limits, tasks
 from flows.run_context import RunContext
 from flows.step_outcome import Predecessors, StepResult
 from flows.steps import Work, prepare_parser
@@ -39,6 +39,7 @@ SLOW_FILE_SECONDS: Final = 3.0
 
 async def run_ingestion(batch_id: str, attempt: int) -> State[None]:
     """Ingest a batch under a lease; return the flow run's final state."""
+    tag_limits.start_early()
     async with flow_states.claim_batch(batch_id, attempt, retries_documents=True) as batch:
         if (run := batch.run) is not None:
             await ingest_documents(run)

@@ -6,11 +6,12 @@ import asyncio
 from collections.abc import Callable
 from contextvars import ContextVar
 from functools import partial
-from typing import Any, ParamSpec, TypeVar, cast
+from typing import Any, Final, ParamSpec, TypeVar, cast
 
 from prefect import tags, task
 from prefect.cache_policies import NO_CACHE
 from prefect.client.schemas.objects import State, TaskRun
+from prefect.settings import get_current_settings
 from prefect.tasks import Task, exponential_backoff
 
 from flows import steps
@@ -18,6 +19,7 @@ from flows.deployments import FLOW_NAMES
 from flows.long_waits import MAX_RETRIES, LongWaits, is_soon
 from flows.step_outcome import Predecessors, StepResult, TaskResult
 from flows.steps import Work
+from flows.tag_limits import tag_limits
 from retrieval.database.database import Database
 from retrieval.errors import Retryable, Unavailable
 from retrieval.ingestion.queries import results
@@ -25,6 +27,8 @@ from retrieval.jobs.queries.batches import Lease
 
 StepParams = ParamSpec("StepParams")
 ResultT = TypeVar("ResultT")
+# No result is stored. A flow without a storage would request the default one from Prefect's server in each run.
+RESULT_STORAGE: Final[Any] = get_current_settings().results.local_storage_path
 _label: ContextVar[str] = ContextVar("label", default="")
 
 
@@ -35,7 +39,7 @@ def is_retryable(_task: Task[..., Any], _run: TaskRun, state: State[Any]) -> boo
 
 
 def retried_task(
-    function: Callable[StepParams, ResultT], *, name: str = "", retries: int = MAX_RETRIES
+    function: Callable[StepParams, ResultT], *, name: str = "", retries: int = MAX_RETRIES, has_tag: bool = True
 ) -> Task[StepParams, ResultT]:
     """Make a task without stored results; `Retryable` errors are retried with growing delays."""
     name = name or function.__name__
@@ -43,7 +47,7 @@ def retried_task(
     return task(
         name=name,
         task_run_name=partial(_name_run, name),
-        tags=[name],
+        tags=[name] if has_tag else [],
         description=function.__doc__,
         retries=retries,
         retry_delay_seconds=exponential_backoff(1),
@@ -58,25 +62,27 @@ def _name_run(step: str) -> str:
     return f"{step} {_label.get()}".strip()
 
 
-discover = retried_task(steps.discover)
-fetch = retried_task(steps.fetch)
-parse = retried_task(steps.parse)
-chunk = retried_task(steps.chunk)
-embed = retried_task(steps.embed)
-upsert = retried_task(steps.upsert)
-shadow = retried_task(steps.shadow)
+# `name_task` adds the tags.
+discover = retried_task(steps.discover, has_tag=False)
+fetch = retried_task(steps.fetch, has_tag=False)
+parse = retried_task(steps.parse, has_tag=False)
+chunk = retried_task(steps.chunk, has_tag=False)
+embed = retried_task(steps.embed, has_tag=False)
+upsert = retried_task(steps.upsert, has_tag=False)
+shadow = retried_task(steps.shadow, has_tag=False)
 
 StepTask = Task[[Any, Predecessors], TaskResult]
 
 
 def name_task(step: Task[StepParams, ResultT], label: str, source: str = "") -> Callable[StepParams, ResultT]:
-    """Return a call of the step with a task run named after the documents; its tags are for concurrency limits."""
+    """Return a call of the step with a task run named after the documents, tagged with step and source if limited."""
+    candidates = {step.name, *([FLOW_NAMES[source].removeprefix("ingest-")] if source else [])}
 
     # `Task.with_options` would read and parse the source code of the step, a sixth of a flow run's CPU.
     def call_step(*args: StepParams.args, **kwargs: StepParams.kwargs) -> ResultT:
         token = _label.set(label)
         try:
-            with tags(*([FLOW_NAMES[source].removeprefix("ingest-")] if source else [])):
+            with tags(*tag_limits.choose_tags(candidates)):
                 return step(*args, **kwargs)
         finally:
             _label.reset(token)

@@ -17,10 +17,13 @@ try:
     from connectors import registry
     from retrieval import settings
     from retrieval.ingestion.chunking.tokenizer import MINILM_MODEL, tokenizer_for
+    from retrieval.namespaces import namespaces
 
     settings.load_settings()
     registry.import_local()
     tokenizer_for("LOCAL", MINILM_MODEL)
+    namespaces.compile_loading()  # SQLAlchemy's first compilation takes 30 ms of CPU
+    "localhost".encode("idna")  # the table of names for HTTP
 # The fork server ignores an ImportError silently.
 except ImportError as error:
     raise RuntimeError(f"Flow runs cannot be prepared: {error}") from error

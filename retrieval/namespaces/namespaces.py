@@ -186,6 +186,12 @@ def load_namespace(db: Database, keys: KeyRing, namespace_id: str, *, deleted: b
     return open_namespace(keys, row)
 
 
+def compile_loading() -> None:
+    """Compile the statements of `load_namespace` and `lock_epoch` in advance."""
+    for statement in (_LOAD_NAMESPACE, _LOCK_EPOCH):
+        len(statement)
+
+
 async def list_namespaces(
     db: Database,
     keys: KeyRing,
