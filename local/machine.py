@@ -11,8 +11,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-import psutil
-
+CLOCK_TICKS = os.sysconf("SC_CLK_TCK")
 DESCRIBED_PACKAGES = (
     "retrieval-service",
     "prefect",
@@ -32,9 +31,9 @@ def describe_machine(packages: Sequence[str] = DESCRIBED_PACKAGES) -> dict[str, 
             versions[name] = importlib.metadata.version(name)
     return {
         "at": datetime.now(UTC).isoformat(timespec="seconds"),
-        "cpu": _read_processor() or platform.machine(),
+        "cpu": _read_line("/proc/cpuinfo", "model name") or platform.machine(),
         "cores": os.cpu_count(),
-        "memoryGiB": round(psutil.virtual_memory().total / 2**30, 1),
+        "memoryGiB": round(int((_read_line("/proc/meminfo", "MemTotal") or "0").split()[0]) / 2**20, 1),
         "system": platform.platform(),
         "python": platform.python_version(),
         "packages": versions,
@@ -42,20 +41,25 @@ def describe_machine(packages: Sequence[str] = DESCRIBED_PACKAGES) -> dict[str, 
     }
 
 
-def _read_processor() -> str:
-    """Return the name of the processor; empty on systems without /proc."""
+def _read_line(path: str, name: str) -> str | None:
+    """Return the value of the first line `name: value` of a file."""
     with suppress(OSError):
-        for line in Path("/proc/cpuinfo").read_text().splitlines():
-            if line.startswith("model name"):
+        for line in Path(path).read_text().splitlines():
+            if line.startswith(name):
                 return line.partition(":")[2].strip()
-    return ""
+    return None
 
 
 def list_descendants(root: int) -> list[int]:
     """Return descendants of a process, parents first."""
-    with suppress(psutil.NoSuchProcess):
-        return [process.pid for process in psutil.Process(root).children(recursive=True)]
-    return []
+    children: dict[int, list[int]] = {}
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError):
+            children.setdefault(int(_read_fields(path)[1]), []).append(int(path.parent.name))
+    pids = list(children.get(root, ()))
+    for pid in pids:  # grows during the loop
+        pids += children.get(pid, ())
+    return pids
 
 
 def sum_tree_seconds(root: int) -> float:
@@ -65,19 +69,23 @@ def sum_tree_seconds(root: int) -> float:
 
 def sum_process_seconds(pid: int) -> float:
     """Return processor seconds of a process with its ended children; 0 if ended."""
-    with suppress(psutil.Error):
-        return sum(psutil.Process(pid).cpu_times()[:4])
+    with suppress(OSError):
+        return sum(map(int, _read_fields(Path(f"/proc/{pid}/stat"))[11:15])) / CLOCK_TICKS
     return 0.0
 
 
+def _read_fields(path: Path) -> list[str]:
+    return path.read_text().rpartition(")")[2].split()
+
+
 def measure_memory(root: int) -> int:
-    """Return megabytes of a process and descendants: shared pages divided, or on macOS only unshared ones."""
+    """Return megabytes of a process and descendants, shared pages divided."""
     total = 0
     for pid in (root, *list_descendants(root)):
-        with suppress(psutil.Error):
-            memory = psutil.Process(pid).memory_full_info()
-            total += getattr(memory, "pss", memory.uss)
-    return round(total / 2**20)
+        with suppress(OSError):
+            lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
+            total += next((int(line.split()[1]) for line in lines if line.startswith("Pss:")), 0)
+    return round(total / 1024)
 
 
 def measure_disk(folder: Path, *, excluded: Sequence[str] = ()) -> int:

@@ -15,17 +15,15 @@ import stat
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import psutil
-
 from local import LocalError
 
 TOKEN_VARIABLE = "RETRIEVAL_INSTANCE"  # noqa: S105 - the name of a variable
-PROC_FOLDER = Path("/proc")
+_PROC_FOLDER = Path("/proc")
 _PR_SET_PDEATHSIG = 1
 _UNMAPPED_ID = 65534
 _libc = ctypes.CDLL(None) if sys.platform == "linux" else None
@@ -33,7 +31,7 @@ _libc = ctypes.CDLL(None) if sys.platform == "linux" else None
 
 @dataclass(frozen=True, slots=True)
 class Process:
-    """Process id with the start time: clock ticks since boot, or hundredths of a second since 1970 without /proc."""
+    """Process id with the start time in clock ticks since boot."""
 
     pid: int
     started: int
@@ -68,15 +66,20 @@ def end_with_parent(number: int) -> Callable[[], None]:
 
 def list_carrying(token: str, *, excluded: str = "") -> list[Process]:
     """Return other processes with this token in their environment, without those of the program `excluded`."""
-    found = psutil.process_iter(["environ", "exe"])
-    carrying = (p for p in found if (p.info["environ"] or {}).get(TOKEN_VARIABLE) == token and p.pid != os.getpid())
-    return _identify(p for p in carrying if not excluded or Path(p.info["exe"] or "").name != excluded)
+    marker = f"{TOKEN_VARIABLE}={token}".encode()
+    matching = (
+        p for p in _list_processes() if p.pid != os.getpid() and marker in _read_file(p.pid, "environ").split(b"\0")
+    )
+    return [p for p in matching if not excluded or Path(_read_link(p.pid, "exe")).name != excluded]
 
 
 def list_working_in(folder: Path, program: str) -> list[Process]:
     """Return processes of the program in this working directory, which identifies a PostgreSQL."""
-    found = psutil.process_iter(["cwd", "exe"])
-    return _identify(p for p in found if p.info["cwd"] == str(folder) and Path(p.info["exe"] or "").name == program)
+    return [
+        p
+        for p in _list_processes()
+        if _read_link(p.pid, "cwd") == str(folder) and Path(_read_link(p.pid, "exe")).name == program
+    ]
 
 
 def end_processes(processes: Iterable[Process], *, first: int = signal.SIGTERM, grace: float = 5.0) -> None:
@@ -90,23 +93,30 @@ def end_processes(processes: Iterable[Process], *, first: int = signal.SIGTERM, 
             time.sleep(0.05)
 
 
+def _list_processes() -> Iterator[Process]:
+    for entry in _PROC_FOLDER.iterdir() if _PROC_FOLDER.is_dir() else ():
+        if entry.name.isdigit() and (process := Process.from_pid(int(entry.name))):
+            yield process
+
+
 def _start_time(pid: int) -> int | None:
-    """Return the start time; None for an ended or unreaped process."""
-    if not PROC_FOLDER.is_dir():
-        with contextlib.suppress(psutil.Error):
-            process = psutil.Process(pid)
-            return None if process.status() == psutil.STATUS_ZOMBIE else round(100 * process.create_time())
-        return None
-    # Field 22 of /proc/pid/stat: psutil's time since 1970 moves on Linux whenever the clock is set.
+    """Return field 22 of /proc/pid/stat; None for an ended or unreaped process."""
+    state, *fields = _read_file(pid, "stat").rpartition(b")")[2].split() or [b"Z"]
+    return None if state in (b"Z", b"X") else int(fields[18])
+
+
+def _read_file(pid: int, name: str) -> bytes:
     try:
-        fields = (PROC_FOLDER / str(pid) / "stat").read_bytes().rpartition(b")")[2].split()
+        return (_PROC_FOLDER / str(pid) / name).read_bytes()
     except OSError:
-        return None
-    return None if fields[0] in (b"Z", b"X") else int(fields[19])
+        return b""
 
 
-def _identify(found: Iterable[psutil.Process]) -> list[Process]:
-    return [process for p in found if (process := Process.from_pid(p.pid))]
+def _read_link(pid: int, name: str) -> str:
+    try:
+        return str((_PROC_FOLDER / str(pid) / name).readlink()).removesuffix(" (deleted)")
+    except OSError:
+        return ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,9 @@ CAUSE_PATTERNS: Mapping[LiteralString, LiteralString] = {
     "PASSWORD": "protected by a password",
     "CONNECTION": "authorize (the connection|it|again)|connection is not ACTIVE",
     "PAGE_MISSING": "site answers (404|410)|no page to ingest",
-    "NOT_ANSWERING": "cannot be reached|did not answer|not answered|broke off|site answers (429|5..)",
+    "ADDRESS": "(port|host) of the address|[Tt]he address (is|has|holds|names|leads|cannot be read)"
+    "|addresses are fetched|host name cannot be read|host is a number|certificate is not valid",
+    "NOT_ANSWERING": "cannot be (reached|looked up)|did not answer|not answered|broke off|site answers (429|5..)",
     "UNREADABLE": "[Uu]pload|Kinds that are taken|cannot be read|is damaged|ingest that|No text was recognised",
 }
 CAUSE_NAMES = (*CAUSE_PATTERNS, OTHER_CAUSE)

@@ -64,7 +64,8 @@ class TurnPushOn(Struct, rename="camel", kw_only=True):
         Meta(
             description="Secret of the signatures: of SLACK the signing secret of the app, which is required; of "
             "DROPBOX the app secret, by default that of the namespace; of GITHUB by default a new one. Not for NOTION. "
-            "No response shows a sent secret."
+            "No response shows a sent secret.",
+            extra_json_schema={"x-origins": {name: vendor.secret_origin for name, vendor in PUSH_VENDORS.items()}},
         ),
     ] = None
 

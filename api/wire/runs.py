@@ -19,7 +19,9 @@ from retrieval.statuses import RunStatus
 StatusName = Literal["QUEUED", "PRE_PROCESSING", "PROCESSING", "COMPLETED"]
 
 
-FailureCause = Literal["NO_TEXT", "PASSWORD", "CONNECTION", "PAGE_MISSING", "NOT_ANSWERING", "UNREADABLE", "OTHER"]
+FailureCause = Literal[
+    "NO_TEXT", "PASSWORD", "CONNECTION", "PAGE_MISSING", "ADDRESS", "NOT_ANSWERING", "UNREADABLE", "OTHER"
+]
 
 
 FilePassword = Annotated[

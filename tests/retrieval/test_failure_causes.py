@@ -10,6 +10,7 @@ from connectors.parsers.formats.containers import ledger
 from connectors.web.builtin import client
 from retrieval.failure_causes import CAUSE_NAMES, cause_sql, find_cause
 from retrieval.jobs import resync
+from retrieval.network import fetch_guard
 
 
 @pytest.mark.parametrize(
@@ -26,6 +27,10 @@ from retrieval.jobs import resync
         (resync._UNCONNECTED_REASON, "CONNECTION"),
         (client._REASONS[404], "PAGE_MISSING"),
         (client._REASONS[410], "PAGE_MISSING"),
+        ("The port of the address is not one of a web server: 80, 443 or above 1023.", "ADDRESS"),
+        (fetch_guard._UNREACHABLE_MESSAGE, "ADDRESS"),
+        ("Only http:// and https:// addresses are fetched.", "ADDRESS"),
+        ("The host name of the address cannot be looked up now.", "NOT_ANSWERING"),
         ("The site cannot be reached.", "NOT_ANSWERING"),
         ("The site answers 503.", "NOT_ANSWERING"),
         (f"Files like this one (.exe) cannot be read. Kinds that are taken: {detect.ACCEPTED_LABELS}.", "UNREADABLE"),

@@ -17,28 +17,16 @@ from ui.parts.widgets import escape_markdown
 
 ALL_CONTENT, CHOSEN_CONTENT = "Everything", "Chosen folders and files"
 MAX_INDENT_LEVELS = 8
-# Per folder: each click draws all entries again.
-MAX_DRAWN_ENTRIES = 200
-PAGING_STEP = MAX_DRAWN_ENTRIES // 2
 _ROOT_FOLDER = ""
 _MEDIA_TYPE_PATTERN = re.compile(r"(application|audio|font|image|message|model|text|video)/[\w!#$&^.+*-]+")
 
 
 @dataclass(slots=True)
 class Level:
-    """Listed entries of a folder; drawing starts at index `first`."""
+    """Listed entries of a folder."""
 
     entries: list[Json] = field(default_factory=list)
     cursor: str | None = None
-    first: int = 0
-
-    @property
-    def drawn_entries(self) -> list[Json]:
-        return self.entries[self.first : self.first + MAX_DRAWN_ENTRIES]
-
-    def move(self, entries: int) -> None:
-        """Move the drawn part by a number of entries, within the list."""
-        self.first = max(0, min(self.first + entries, len(self.entries) - 1))
 
     def summarize(self) -> str:
         folders = sum(entry["kind"] == "FOLDER" for entry in self.entries)
@@ -55,7 +43,7 @@ class Tree:
     opened: set[str] = field(default_factory=set)
     include: dict[str, None] = field(default_factory=dict)
     exclude: dict[str, None] = field(default_factory=dict)
-    mode: str = ALL_CONTENT
+    mode: str = CHOSEN_CONTENT
     # Paths and types of `include` and `exclude`, separated by line breaks.
     lines: dict[str, str] = field(default_factory=dict)
     # Entries of the newest ingestion without a form as a line.
@@ -114,7 +102,7 @@ def show_tree(person: session.Person, namespace: str, connection: str, kind: str
     config: dict[str, Any] = {**tree.config()}
     service = api_schema.known_services().get(kind)
     with st.expander("By path or type", icon=":material/rule:"):
-        about = service.choice.path if service and service.choice else ""
+        about = service.path_help if service else ""
         for name, column in zip(("include", "exclude"), st.columns(2), strict=True):
             key = f"{name}-{connection}"
             st.session_state.setdefault(key, tree.lines.get(name, ""))
@@ -162,8 +150,8 @@ def _load_level(person: session.Person, namespace: str, connection: str, tree: T
             path = f"/v1/connections/{connection}/browse"
             data = person.api.post(path, {name: value for name, value in body.items() if value})
         if not folder and not level:
-            chosen = person.api.get(f"/v1/connections/{connection}", namespaceId=namespace).get("chosen")
-            _restore_choice(tree, chosen or {})
+            details = person.api.get(f"/v1/connections/{connection}", namespaceId=namespace)
+            _restore_choice(tree, details.get("chosen") or {}, has_documents=any(details["documents"].values()))
     except ApiError as error:
         tree.listing_error = error
         return
@@ -173,10 +161,10 @@ def _load_level(person: session.Person, namespace: str, connection: str, tree: T
     tree.levels[folder] = level
 
 
-def _restore_choice(tree: Tree, chosen: Json) -> None:
-    """Start with the choice of the newest ingestion."""
+def _restore_choice(tree: Tree, chosen: Json, *, has_documents: bool) -> None:
+    """Start with the choice of the newest ingestion, or with nothing before the first."""
     include, exclude = chosen.get("include") or [], chosen.get("exclude") or []
-    tree.mode = CHOSEN_CONTENT if include else ALL_CONTENT
+    tree.mode = ALL_CONTENT if has_documents and not include else CHOSEN_CONTENT
     tree.access = {"access": chosen["access"]} if "access" in chosen else {}
     tree.include, tree.exclude = (
         dict.fromkeys(entry["id"] for entry in entries if "id" in entry) for entries in (include, exclude)
@@ -191,7 +179,7 @@ def _show_level(
     person: session.Person, namespace: str, connection: str, tree: Tree, folder: str, depth: int, *, above: bool
 ) -> None:
     level = tree.levels[folder]
-    for entry in level.drawn_entries:
+    for entry in level.entries:
         entry_id, key = entry["id"], f"{connection}-{entry['id']}"
         barred = folder != _ROOT_FOLDER and not above and _is_excluded(tree, folder)
         is_taken = tree.is_taken(entry_id, above=above) and not barred
@@ -214,31 +202,10 @@ def _show_level(
                 st.caption(format_size(entry["size"]) if entry["size"] is not None else "", width="content")
         if entry_id in tree.opened and inner:
             _show_level(person, namespace, connection, tree, entry_id, depth + 1, above=is_taken)
-    _show_paging(person, namespace, connection, tree, folder)
-
-
-def _show_paging(person: session.Person, namespace: str, connection: str, tree: Tree, folder: str) -> None:
-    level = tree.levels[folder]
-    has_more = level.cursor is not None or level.first + MAX_DRAWN_ENTRIES < len(level.entries)
-    if not level.first and not has_more:
-        return
-
-    def show_more() -> None:
-        if level.cursor and level.first + MAX_DRAWN_ENTRIES >= len(level.entries):
-            _load_level(person, namespace, connection, tree, folder)
-        if level.first + MAX_DRAWN_ENTRIES < len(level.entries):
-            level.move(PAGING_STEP)
-
-    with st.container(horizontal=True, vertical_alignment="center"):
-        if level.first:
-            key = f"earlier-{connection}-{folder}"
-            st.button("Earlier", key=key, icon=":material/expand_less:", on_click=partial(level.move, -PAGING_STEP))
-        if has_more:
-            st.button("More", key=f"more-{connection}-{folder}", icon=":material/expand_more:", on_click=show_more)
-        last = level.first + len(level.drawn_entries)
-        total = f"{len(level.entries):,}" + (" and more" if level.cursor else "")
-        if level.entries:  # a service may send an empty page before others
-            st.caption(f"{level.first + 1:,} to {last:,} of {total}", width="content")
+    if level.cursor:
+        load = partial(_load_level, person, namespace, connection, tree, folder)
+        label = f"More than these {len(level.entries):,}" if level.entries else "More"
+        st.button(label, key=f"more-{connection}-{folder}", icon=":material/expand_more:", on_click=load)
 
 
 def _is_excluded(tree: Tree, folder: str) -> bool:

@@ -9,7 +9,7 @@ import streamlit as st
 
 from ui import session
 from ui.client import Json
-from ui.parts import additions, failures, frame, previews, run_detail, widgets
+from ui.parts import additions, failures, frame, run_detail, widgets
 from ui.parts.additions import Addition, Item, Part
 from ui.parts.labels import ACTIVE_STATUSES, DOCUMENT_STAGES, format_count
 from ui.parts.widgets import escape_markdown
@@ -57,11 +57,11 @@ def runs_of(person: session.Person, namespace: str, ids: list[str]) -> dict[str,
     return runs
 
 
-def percent_done(run: Json) -> int:
-    """Return the progress of the run's documents in percent."""
+def percent_done(run: Json) -> int | None:
+    """Return the progress of the run's documents in percent; None after a failure or cancellation."""
     progress = run["progress"]
-    if run["outcome"] in ("SUCCEEDED", "COMPLETED_WITH_FAILURES"):
-        return 100
+    if run["outcome"]:
+        return 100 if run["outcome"] in {"SUCCEEDED", "COMPLETED_WITH_FAILURES"} else None
     total = len(_COUNTED_STAGES) * progress["found"]
     return min(99, int(100 * sum(progress[stage] for stage in _COUNTED_STAGES) / total)) if total else 0
 
@@ -103,7 +103,7 @@ def _show_runs(added: Addition | None, ids: list[str], runs: dict[str, Json]) ->
             "Status": [run["outcome"] or run["status"]],
             "Name": f"{run['name']} (retry)" if run["id"] in additions.linked_runs("retries") else run["name"],
             "Progress": percent_done(run),
-            "Documents": run["progress"]["found"],
+            "Documents": run_detail.count_found(run["progress"]),
             "Failed": run["progress"]["failed"],
         }
         for run in sorted(present_runs, key=lambda run: not run["progress"]["failed"])
@@ -234,6 +234,6 @@ def _show_reports(person: session.Person, namespace: str, items: list[Item], run
             _show_failure(run["name"], escape_markdown(reason))
     if not reported:
         return
-    previews.show_numbers([run["report"] for run in reported])
+    run_detail.show_report_numbers([run["report"] for run in reported])
     whole_reports = [_fetch_failures(person, namespace, run)["report"] for run in reported[:MAX_SHOWN_FAILURES]]
-    previews.show_planned([document for report in whole_reports for document in report.get("documents", [])])
+    run_detail.show_planned([document for report in whole_reports for document in report.get("documents", [])])

@@ -79,6 +79,18 @@ def sources_without_app() -> Mapping[str, Json]:
     return sources
 
 
+def push_secret() -> Json:
+    """Return the schema of the secret of push, with its origin by connector."""
+    secret: Json = load_schemas()["TurnPushOn"]["properties"]["secret"]
+    return {name: value for part in [*_list_alternatives(secret), secret] for name, value in part.items()}
+
+
+def push_origins() -> Mapping[str, str]:
+    """Return the connectors with push, and where the secret of each comes from."""
+    origins: Mapping[str, str] = push_secret()["x-origins"]
+    return origins
+
+
 def _by_provider(schema: str, name: str) -> Mapping[str, Json]:
     components, providers, pending = load_schemas(), {}, [load_schemas()[schema]["properties"][name]]
     while pending:
@@ -107,15 +119,6 @@ _INGEST_PATH = "/v1/ingest/"
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
-    """Selectable parts of an account: description and path examples."""
-
-    about: str
-    path: str
-    examples: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
 class Service:
     """Content service: title, ingestion path and app configuration."""
 
@@ -124,7 +127,8 @@ class Service:
     app: str
     fields: tuple[str, ...]
     optional: frozenset[str]
-    choice: Choice | None
+    # Describes how a part of an account is named; "" where parts cannot be chosen.
+    path_help: str
 
 
 def known_services() -> Mapping[str, Service]:
@@ -161,7 +165,7 @@ def read_services(document: Json) -> Iterator[tuple[str, Service]]:
                 app=app,
                 fields=fields,
                 optional=frozenset(fields) - {*about["required"]},
-                choice=_read_choice(schemas, _component_properties(schemas, ingestion["config"]).get("include")),
+                path_help=_describe_paths(schemas, _component_properties(schemas, ingestion["config"]).get("include")),
             ),
         )
 
@@ -172,12 +176,11 @@ def _config_name(name: str) -> str:
     return f"{first}{''.join(map(str.capitalize, words))}Config"
 
 
-def _read_choice(schemas: Json, include: Json | None) -> Choice | None:
+def _describe_paths(schemas: Json, include: Json | None) -> str:
     if include is None:
-        return None
+        return ""
     (items,) = (alternative["items"] for alternative in include["anyOf"] if "items" in alternative)
-    path = _component_properties(schemas, items)["path"]
-    return Choice(include["description"], path["description"], tuple(path.get("examples", ())))
+    return str(_component_properties(schemas, items)["path"]["description"])
 
 
 def _component_name(schema: Json) -> str:

@@ -42,30 +42,25 @@ def stage_waterfall(timings: Mapping[str, float], progress: Mapping[str, Any]) -
     st.altair_chart((bars + labels).properties(height=alt.Step(26)), width="stretch")
 
 
-# Fewer values are shown as numbers.
+# Fewer values are no course.
 MIN_CHART_POINTS = 3
 CHART_HEIGHT = 220
 
 
-def _show_numbers(counts: Mapping[str, int]) -> None:
-    with st.container(horizontal=True):
-        for name, count in counts.items():
-            st.metric(name, f"{count:,}")
-
-
-def documents_by(counts: Sequence[Mapping[str, Any]]) -> None:
-    """Show indexed and failed documents per hour or day."""
+def documents_by(counts: Sequence[Mapping[str, Any]], title: str) -> None:
+    """Show indexed and failed documents per hour or day, given enough of them."""
     colors = {"indexed": CHART_COLORS["green"], "failed": CHART_COLORS["red"]}
     if sum(any(count[kind] for kind in colors) for count in counts) < MIN_CHART_POINTS:
-        _show_numbers({kind.capitalize(): sum(count[kind] for count in counts) for kind in colors})
         return
+    st.markdown(title)
     rows = [{"time": _parse_moment(count), **{kind: count[kind] for kind in colors}} for count in counts]
     st.bar_chart(rows, x="time", y=list(colors), color=[*colors.values()], x_label="", y_label="", height=CHART_HEIGHT)
 
 
-def latency_by_hour(hours: Sequence[Mapping[str, Any]]) -> None:
+def latency_by_hour(hours: Sequence[Mapping[str, Any]], title: str) -> None:
     """Show p50 and p95 latency per hour in milliseconds, given enough hours."""
     if sum(bool(hour["count"]) for hour in hours) >= MIN_CHART_POINTS:
+        st.markdown(title)
         rows = [{"time": _parse_moment(hour), "p50": hour["p50"], "p95": hour["p95"]} for hour in hours]
         colors: list[Any] = [CHART_COLORS["blue"], CHART_COLORS["violet"]]
         st.line_chart(
@@ -81,14 +76,15 @@ def _parse_moment(count: Mapping[str, Any]) -> datetime:
 def usage_by_day(rows: Sequence[Mapping[str, Any]], title: str, budget: float | None) -> None:
     """Show `value` per `day` stacked by `namespace`, with a line at the budget of a day."""
     names = dict.fromkeys(str(row["namespace"]) for row in rows)
-    colors = dict(zip(names, cycle(_SERIES_COLORS), strict=False))
+    colors = [CHART_COLORS[color] for _, color in zip(names, cycle(_SERIES_COLORS), strict=False)]
+    scale = alt.Scale(domain=list(names), range=colors)
     bars = (
         alt.Chart(_chart_data(rows))
         .mark_bar()
         .encode(
             x=alt.X("yearmonthdate(day):T", title=None, axis=alt.Axis(format="%d %b")),
             y=alt.Y("sum(value):Q", title=title),
-            color=_color_scale("namespace", colors, None),
+            color=alt.Color("namespace:N", title=None, scale=scale, legend=alt.Legend(orient="top")),
             tooltip=["day:N", "namespace:N", alt.Tooltip("sum(value):Q", title=title, format=",.6~g")],
         )
     )
@@ -125,8 +121,3 @@ def interval_chart(rows: Sequence[Mapping[str, Any]], *, title: str, zero: bool 
         )
         layers.insert(0, line)
     st.altair_chart(alt.layer(*layers).properties(height=alt.Step(34)), width="stretch")
-
-
-def _color_scale(name: str, colors: Mapping[str, str], title: str | None) -> Any:
-    scale = alt.Scale(domain=list(colors), range=[CHART_COLORS[color] for color in colors.values()])
-    return alt.Color(f"{name}:N", title=title, scale=scale, legend=alt.Legend(orient="top"))

@@ -10,7 +10,7 @@ import streamlit as st
 from ui import session
 from ui.client import Json
 from ui.parts import charts, frame, question_sets, url_state, widgets
-from ui.parts.labels import format_count, format_milliseconds, parse_time, time_ago
+from ui.parts.labels import format_milliseconds, parse_time
 from ui.parts.widgets import escape_markdown
 
 METRIC_LABELS = {
@@ -258,22 +258,3 @@ def question_row(question: Json, first: str, changed: str) -> Json:
     former, current = (ranks[name] or 10_000 for name in (first, changed))
     mark = "=" if former == current else "▲ win" if current < former else "▼ loss"
     return {"": mark, "Question": question["query"]} | {name: str(rank or "not found") for name, rank in ranks.items()}
-
-
-def show_history(person: session.Person, namespace: str, evaluation: Json) -> None:
-    runs = [run for run in _list_runs(person, namespace, evaluation) if run["status"] == "COMPLETED"]
-    if not runs:
-        widgets.show_empty("No run has ended yet.", "Start one under Compare; each adds a row here.")
-        return
-    metric = _choose_metric(list(METRIC_LABELS), "over_time")
-    st.caption(f"The newest {format_count(len(runs), 'run')}, with 95 % intervals.")
-    widgets.show_table(
-        [
-            {"Run": time_ago(run["createdAt"])}
-            | {
-                setting["name"]: _format_measure((setting.get("metrics") or {}).get(metric))
-                for setting in run["settings"]
-            }
-            for run in runs
-        ]
-    )

@@ -304,14 +304,13 @@ METADATA_OPERATORS = {"$set": "Set", "$append": "Add to the list", "$remove": "R
 def show_metadata_form(person: session.Person, namespace: str, config: Json, keys: Sequence[str]) -> None:
     """Show the form of one metadata key of a filter's documents; `keys` are offered."""
     with st.form("metadata", border=False):
-        hint = "Choose a key, or type a new one"
-        key = st.selectbox("Key", keys, index=None, accept_new_options=True, placeholder=hint)
+        key = st.text_input("Key", placeholder=", ".join(keys) or "team", max_chars=200).strip()
         operator = st.selectbox("Change", list(METADATA_OPERATORS), format_func=METADATA_OPERATORS.__getitem__)
         value = st.text_input("Value", help="A number, true or false is stored as such; quote it to store text.")
         if not st.form_submit_button("Change metadata", icon=":material/save:"):
             return
         if not key:
-            st.error("Choose a key, or type a new one.")
+            st.error("Type a key.")
             return
         with frame.shown_refusal():
             change = {"$metadata": {operator: {key: _read_value(value)}}}

@@ -27,6 +27,8 @@ FILTER_PARAMETERS = (
     *("from", "to", "archive", "removal", "access", "cause"),
 )
 LANGUAGE_FIELD, TYPE_FIELD = "document.language", "document.mimeType"
+# More values are a list to search in.
+MAX_PILLS = 8
 DRAWER_KEY = "filter_drawer"
 _bind_field = partial(url_state.bind_field, prefix="find")
 LOW_QUALITY_CONDITION: Json = {"field": "document.textQuality", "op": "lt", "value": 0.8}
@@ -146,8 +148,14 @@ def _choose_values(name: str, label: str, counts: Mapping[str, int], titles: Map
 def _choose_one(name: str, label: str, titles: Mapping[str, str]) -> str | None:
     linked = session.read_parameter(name)
     options = {**({linked: linked} if linked else {}), **titles}
-    choice: Json = {"default": None, "options": options, "placeholder": f"All {label.lower()}s"}
-    return _bind_field(st.selectbox, name, label, **choice) if options else None
+    if not options:
+        return None
+    is_long = len(options) > MAX_PILLS
+    words = options if is_long else {value: escape_markdown(title) for value, title in options.items()}
+    look: Json = {"placeholder": f"All {label.lower()}s"} if is_long else {"wrap": True}
+    widget: Any = st.selectbox if is_long else st.pills
+    chosen: str | None = _bind_field(widget, name, label, default=None, options=words, **look)
+    return chosen
 
 
 def clear_filters() -> None:

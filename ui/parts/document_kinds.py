@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import mimetypes
 import re
 
 # Kind to title, short text and color of the icon, and pattern of the media types; the first that matches.
@@ -28,9 +29,10 @@ def find_kind(media_type: str | None) -> str:
     return next(kind for kind, (*_, pattern) in KINDS.items() if re.match(pattern, media_type or ""))
 
 
-def icon_of(media_type: str | None) -> str:
-    """Return the icon of a media type as the URL of a picture."""
-    title, text, color, _ = KINDS[find_kind(media_type)]
+def icon_of(media_type: str | None, name: str) -> str:
+    """Return the icon of a document as the URL of a picture; a name stands for an unknown media type."""
+    named_type = "text/html" if name.startswith(("http://", "https://")) else mimetypes.guess_type(name)[0]
+    title, text, color, _ = KINDS[find_kind(media_type or named_type)]
     svg = (
         f'<svg xmlns="http://www.w3.org/2000/svg" width="40" height="24" role="img" aria-label="{title}">'
         f'<rect width="40" height="24" rx="4" fill="{color}"/><text x="20" y="16.5" text-anchor="middle" fill="#fff"'

@@ -25,12 +25,13 @@ class Retry(NamedTuple):
 
 
 class Remedy(NamedTuple):
-    """Words for a cause, and its end by a retry, a page or both."""
+    """Words for a cause, and its end by a retry, a page or both. `source`: of the page."""
 
     singular: str
     plural: str
     retry: str | None = "Retry"
     page: tuple[str, str] | None = None
+    source: str = ""
 
 
 UPLOAD_PAGE = ("add_content", "Upload another version")
@@ -39,6 +40,13 @@ CAUSE_REMEDIES = {
     "PASSWORD": Remedy("file with a password", "files with a password", "Give the password"),
     "CONNECTION": Remedy("document to authorize", "documents to authorize", page=("connections", "Reconnect")),
     "PAGE_MISSING": Remedy("page that its site does not have", "pages that their sites do not have", None),
+    "ADDRESS": Remedy(
+        "page whose address cannot be fetched",
+        "pages whose addresses cannot be fetched",
+        None,
+        ("add_content", "Use another address"),
+        "URLS_LIST",
+    ),
     "NOT_ANSWERING": Remedy("document whose source did not answer", "documents whose source did not answer"),
     "UNREADABLE": Remedy("file that cannot be read", "files that cannot be read", None, UPLOAD_PAGE),
     "OTHER": Remedy("other failure", "other failures"),
@@ -105,10 +113,11 @@ def show_causes(
                 widgets.link_page("documents", text, "error", status="FAILED", cause=cause)
             else:
                 st.markdown(f":material/error: {text}", width="content")
-            if reason := (reasons or {}).get(cause):
+            # The button of a retry with a change says what the reason would.
+            if remedy.retry in {None, "Retry"} and (reason := (reasons or {}).get(cause)):
                 st.caption(escape_markdown(reason), width="content")
             if remedy.page:
-                widgets.link_page(*remedy.page, "arrow_forward")
+                widgets.link_page(*remedy.page, "arrow_forward", **({"source": remedy.source} if remedy.source else {}))
             label = (remedy.retry or "").replace("Retry", "Retry all" if count > 1 else "Retry", 1)
             if not label or not person.may(scope):
                 continue

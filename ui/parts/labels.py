@@ -103,10 +103,11 @@ def describe_health(health: dict[str, Any]) -> str:
         parts.append(f"{format_count(health['consecutiveFailures'], 'failure')} in a row")
     if health["failuresSince"]:
         parts.append(f"the first {time_ago(health['failuresSince'])}")
-    parts.append(f"last success {time_ago(health['lastSuccessAt'])}")
+    parts.append(f"last success {time_ago(health['lastSuccessAt'])}" if health["lastSuccessAt"] else "no success yet")
     if health["nextAttemptAt"]:
         parts.append(f"next attempt in {span_until(health['nextAttemptAt'])}")
-    return " · ".join(parts)
+    text = " · ".join(parts)
+    return text[0].upper() + text[1:]
 
 
 def format_size(size: int | None) -> str:

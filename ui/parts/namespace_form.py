@@ -149,40 +149,45 @@ def _save_namespace(
 def _choose_providers(stored: Json) -> dict[str, Json]:
     """Return provider and model by area; empty for none."""
     # Before the form: the choice decides its fields.
-    heads: dict[str, Json] = {}
-    columns = [*st.columns(3), *st.columns(3)]
-    for area, column in zip(("fileStorageConfig", "vectorStorageConfig"), columns, strict=False):
-        heads[area] = _choose_provider(column, area, AREA_LABELS[area], stored)
-    heads[MODEL_AREA] = _choose_provider(columns[2], MODEL_AREA, "Model provider", stored)
-    heads[MODEL_AREA]["model"] = _choose_model(columns[5], heads[MODEL_AREA]["provider"], stored.get(MODEL_AREA) or {})
-    about = "A model that reads the best results again."
-    for area, column, help_text in (("webScraperConfig", columns[3], None), ("rerankConfig", columns[4], about)):
-        heads[area] = _choose_provider(column, area, AREA_LABELS[area], stored, none=True, help=help_text)
+    provider_column, model_column = st.columns([3, 2])
+    with provider_column:
+        head = _choose_provider(MODEL_AREA, "Model provider", stored, widget=st.pills)
+    with model_column:
+        heads = {MODEL_AREA: head | {"model": _choose_model(head["provider"], stored.get(MODEL_AREA) or {})}}
+    abouts = {"rerankConfig": "A model that reads the best results again."}
+    areas = ("fileStorageConfig", "vectorStorageConfig", "webScraperConfig", "rerankConfig")
+    for area, column in zip(areas, [*st.columns(2), *st.columns(2)], strict=True):
+        with column:
+            none = area in {"webScraperConfig", "rerankConfig"}
+            heads[area] = _choose_provider(area, AREA_LABELS[area], stored, none=none, help=abouts.get(area))
     return heads
 
 
 def _choose_provider(
-    column: DeltaGenerator, area: str, label: str, stored: Json, *, none: bool = False, **options: Any
+    area: str, label: str, stored: Json, *, widget: Any = st.selectbox, none: bool = False, **options: Any
 ) -> Json:
     providers = sorted(api_schema.provider_fields(area), key=lambda provider: provider not in DEFAULT_PROVIDERS)
     choices = [*([NO_PROVIDER] if none else []), *providers]
     name = "type" if area == "fileStorageConfig" else "provider"
     default = "BUILTIN" if area == "webScraperConfig" and not stored else choices[0]
-    index = choices.index((stored.get(area) or {}).get(name, default))
+    current = (stored.get(area) or {}).get(name, default)
+    first: Json = (
+        {"index": choices.index(current)} if widget is st.selectbox else {"default": current, "required": True}
+    )
     words = {provider: CHOICE_LABELS.get(f"{area}.{provider}", provider) for provider in choices}
-    chosen = column.selectbox(label, choices, index=index, format_func=words.__getitem__, **options)
+    chosen = widget(label, choices, format_func=words.__getitem__, **first, **options)
     return {} if chosen == NO_PROVIDER else {name: chosen}
 
 
-def _choose_model(column: DeltaGenerator, provider: str, stored: Json) -> str:
+def _choose_model(provider: str, stored: Json) -> str:
     models = [*api_schema.embedding_models()[provider]]
     stored_name = stored["model"] if stored.get("provider") == provider else None
     if not models:
-        return str(column.text_input("Model", value=stored_name or "", help="The model's name at the server."))
+        return str(st.text_input("Model", value=stored_name or "", help="The model's name at the server."))
     options = list(dict.fromkeys([*models, *([stored_name] if stored_name else [])]))
     words = {name: CHOICE_LABELS.get(f"{MODEL_AREA}.{name}", name) for name in options}
     index = options.index(stored_name) if stored_name else 0
-    return str(column.selectbox("Model", options, index=index, format_func=words.__getitem__))
+    return str(st.selectbox("Model", options, index=index, format_func=words.__getitem__))
 
 
 def _show_area(

@@ -12,9 +12,10 @@ import streamlit as st
 from ui import session
 from ui.client import Json
 from ui.exports import csv_bytes
-from ui.parts import charts, failures, frame, previews, widgets
+from ui.parts import charts, failures, frame, widgets
 from ui.parts.labels import (
     ACTIVE_STATUSES,
+    format_cost,
     format_count,
     format_seconds,
     parse_time,
@@ -91,8 +92,8 @@ def show_run(person: session.Person, namespace: str, run: Json) -> None:
     _show_flow_run(run)
     if run.get("dryRun"):
         if run.get("report"):
-            previews.show_numbers([run["report"]])
-            previews.show_planned(run["report"].get("documents", []))
+            show_report_numbers([run["report"]])
+            show_planned(run["report"].get("documents", []))
         return
     if run["timings"]:
         st.markdown("**Work by stage** with the documents that passed it")
@@ -109,7 +110,7 @@ def _show_head(run: Json) -> None:
     with st.container(horizontal=True, vertical_alignment="center"):
         widgets.status_badge(run["outcome"] or run["status"])
         kind = source_title(run["source"]) + (" (dry run)" if run.get("dryRun") else "")
-        st.caption(f"{kind} · created {time_ago(run['createdAt'])} · `{run['id']}`")
+        st.caption(f"{kind} · created {time_ago(run['createdAt'])}")
     if run["status"] in ACTIVE_STATUSES:
         ended = _count_ended(run)
         listed_count = sum(len(group) for group in run["documents"].values())
@@ -138,13 +139,18 @@ COUNT_LABELS = {
 }
 
 
+def count_found(progress: Json) -> int:
+    # What failed while a site was walked does not count as found by the API.
+    return sum(progress[name] for name in COUNT_LABELS)
+
+
 def describe_counts(progress: Json) -> str:
     """Describe what the run found as Markdown, as a sum."""
     parts = {label: progress[name] for name, label in COUNT_LABELS.items() if progress[name]}
     words = [
         f":red[{count:,} {label}]" if label == "failed" else f"{count:,} {label}" for label, count in parts.items()
     ]
-    found = f"**Found {sum(parts.values()):,}**"
+    found = f"**Found {count_found(progress):,}**"
     return f"{found} = {' + '.join(words)}" if words else found
 
 
@@ -244,3 +250,47 @@ def _build_csv(run: Json) -> bytes:
 def explain_failure(document: Json) -> str:
     linked_from = document.get("linkedFrom")
     return (document["error"] or "No reason was given.") + (f" Linked from {linked_from}" if linked_from else "")
+
+
+REPORT_COUNTS = {
+    "create": "Created",
+    "update": "Updated",
+    "unchanged": "Unchanged",
+    "remove": "Removed",
+    "failed": "Failed",
+}
+
+
+def show_report_numbers(reports: list[Json]) -> None:
+    for cell, (name, label) in zip(st.columns(len(REPORT_COUNTS)), REPORT_COUNTS.items(), strict=True):
+        cell.metric(label, f"{sum(report[name] for report in reports):,}")
+    names = ("chunks", "tokensToEmbed", "pagesRecognised", "pagesUnread", "estimatedSeconds")
+    total = {name: sum(report.get(name, 0) for report in reports) for name in names}
+    figures = [format_count(total["chunks"], "chunk"), f"{format_count(total['tokensToEmbed'], 'token')} to embed"]
+    for name, word in (("pagesRecognised", "recognised"), ("pagesUnread", "not readable")):
+        figures += [f"{format_count(total[name], 'page')} {word}"] if total[name] else []
+    figures += [format_cost(reports), f"about {format_seconds(total['estimatedSeconds'])}"]
+    figures += ["estimated from a sample"] if any(report["sampled"] for report in reports) else []
+    figures += dict.fromkeys(report["modelChoice"] for report in reports if report.get("modelChoice"))
+    st.caption(" · ".join(figures))
+
+
+# Order of a report's documents.
+ACTION_ORDER = ("failed", "create", "update", "remove")
+
+
+def show_planned(documents: list[Json]) -> None:
+    """Show the documents of dry runs by action, failed first, with a CSV file."""
+    rows = [
+        {
+            "Action": REPORT_COUNTS[document["action"].lower()],
+            "Name": document["name"],
+            "Reason": document["error"] or "",
+            "Linked from": document["linkedFrom"] or "",
+        }
+        for document in sorted(documents, key=lambda document: ACTION_ORDER.index(document["action"].lower()))
+    ]
+    if not rows:
+        return
+    widgets.show_table(widgets.drop_empty(rows))
+    widgets.download_csv("List as CSV", rows, "preview.csv", key="preview_csv")

@@ -39,6 +39,8 @@ STOP_WORDS: Final = frozenset(_STOP_WORDS.split())
 # Bounds for likely answered and probably not answered.
 ANSWER_VERDICTS = {"likely": "Likely answered", "unclear": "Perhaps answered", "unlikely": "Probably not answered"}
 MAX_OFFERED_SETS = 20
+# Takes the judgements of people who choose no set.
+DEFAULT_SET = "Search lab"
 # In the page's address, before the name of a set created by the first judgement.
 NEW_SET_PREFIX = "new:"
 # Number of judgements; a new number makes the thumbs show the API's state.
@@ -55,7 +57,7 @@ class QuestionSet:
 
 
 def choose_set(person: session.Person, request: SearchRequest) -> QuestionSet | None:
-    """Show the choice of a question set for judgements; None without a choice or the right."""
+    """Show the choice of a question set for judgements, by default one of that name; None without the right."""
     if not (person.may("documents:write") and person.sees_all):
         return None
     scope: Json = {"namespaceId": request.namespace, "pageSize": MAX_OFFERED_SETS}
@@ -69,13 +71,12 @@ def choose_set(person: session.Person, request: SearchRequest) -> QuestionSet | 
         options,
         index=options.index(set_name) if set_name in options else None,
         format_func=lambda set_id: f"{set_names[set_id]}  ·  {set_id[-6:]}" if set_id in set_names else set_id,
-        placeholder="Question set: choose one, or type a new name",
+        placeholder=f"Question set: {DEFAULT_SET}",
         accept_new_options=True,
         label_visibility="collapsed",
     )
     session.set_parameters(set=chosen if chosen in set_names or not chosen else NEW_SET_PREFIX + chosen)
-    if not chosen:
-        return None
+    chosen = chosen or next((key for key, name in set_names.items() if name == DEFAULT_SET), DEFAULT_SET)
     if chosen not in set_names:
         return QuestionSet(None, chosen)
     return QuestionSet(chosen, set_names[chosen], _read_relevant(person, request, chosen))
@@ -83,7 +84,7 @@ def choose_set(person: session.Person, request: SearchRequest) -> QuestionSet | 
 
 def _show_judgements(chosen: QuestionSet | None) -> None:
     """Show the last judgement's result, or the state of the question in the set."""
-    if frame.show_outcome() or chosen is None:
+    if frame.show_outcome() or chosen is None or not session.read_parameter("set"):
         return
     if chosen.id is None:
         st.caption(f"“{escape_markdown(chosen.name)}” is created with the first hit that you mark as right.")

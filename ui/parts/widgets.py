@@ -102,11 +102,11 @@ def download_csv(label: str, rows: Sequence[Mapping[str, Any]], file: str, key: 
     st.download_button(label, content, file, "text/csv", icon=":material/download:", key=key)
 
 
-def show_empty(title: str, advice: str, *, go: tuple[str, str] | None = None) -> None:
-    """Show the text of an empty page with advice; `go` is a page and its button label."""
+def show_empty(title: str, advice: str, *, go: tuple[str, str] | None = None, **query: str) -> None:
+    """Show the text of an empty page with advice; `go` is a page, opened with `query`, and its button label."""
     st.info(f"**{title}**  \n{advice}", icon=":material/lightbulb:")
     if go and st.button(go[1], icon=":material/arrow_forward:", key=f"go-{go[0]}"):
-        open_page(go[0])
+        open_page(go[0], **query)
 
 
 def add_content(title: str) -> None:

@@ -166,6 +166,7 @@ def choose_connection(person: session.Person, namespace: str, kind: str) -> dict
             f"No active {source_title(kind)} connection.",
             "Connect an account first; a person allows the access in the browser.",
             go=("connections", f"Connect {source_title(kind)}"),
+            connect=kind,
         )
         return None
     choice: Json = {"default": next(iter(active)), "options": active}

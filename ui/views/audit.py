@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from contextlib import suppress
 from functools import partial
@@ -28,8 +29,8 @@ PAST_TENSES = {"Cancel": "Cancelled", "Hide": "Hid", "Retry": "Retried", "Send":
 # Lists with names of objects, by type.
 NAME_PATHS = {"namespace": "/v1/namespaces", "key": "/v1/keys", "webhook": "/v1/webhooks"}
 MAX_READ_NAMES = 100
-# Of objects without a name, which only the file has.
-UNNAMED_IDS = ("up_", "ijr_", "eval_", "evr_")
+# Ids of the service, which only the file has; a tenant is named by its id.
+ID_PATTERN = re.compile(r"[a-z]+_[0-9a-z]{30,}")
 # Read one by one.
 MAX_READ_CONNECTIONS = 20
 # Only in the file.
@@ -61,7 +62,8 @@ def main() -> None:
     rows = widgets.drop_empty([_entry_row(entry, names) for entry in entries], "Before and after")
     time_column = st.column_config.DatetimeColumn("Time", format="D MMM YYYY, HH:mm:ss")
     shown = [{name: value for name, value in row.items() if name not in ID_COLUMNS} for row in rows]
-    clicked = widgets.clicked_row(shown, "audit_rows", entries, Time=time_column)
+    what_column = st.column_config.TextColumn(width=360)
+    clicked = widgets.clicked_row(shown, "audit_rows", entries, Time=time_column, What=what_column)
     if clicked is not None:
         _open_object(clicked)
     widgets.download_csv("Download this page as CSV", rows, "audit.csv")
@@ -115,9 +117,10 @@ def _describe_entry(entry: Json, names: Mapping[str, str]) -> str:
     """Describe an entry by the operation's summary and its objects."""
     operation = api_schema.find_operation(entry["method"], entry["route"])
     ids = [entry["objectId"]] if entry["objectId"] else entry.get("objectIds", [])
-    ids = [object_id for object_id in ids if not object_id.startswith(UNNAMED_IDS)]
-    about = ", ".join(names.get(object_id, object_id) for object_id in ids[:3])
-    about = f": {about}" + (f" and {len(ids) - 3:,} more" if len(ids) > 3 else "") if ids else ""
+    named = [name for name in (names.get(key, key) for key in ids) if not ID_PATTERN.fullmatch(name)]
+    about = ", ".join(named[:3]) + (f" and {len(named) - 3:,} more" if len(named) > 3 else "")
+    about = about or (f"{len(ids):,} of them" if len(ids) > 1 else "")
+    about = f": {about}" if about else ""
     summary = str((operation or {}).get("summary") or "").partition(":")[0]
     if not summary:
         return f"{'Ran' if entry['method'] == 'CLI' else entry['method']} {entry['route']}{about}"

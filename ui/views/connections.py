@@ -10,7 +10,7 @@ import streamlit as st
 
 from ui import session
 from ui.client import Json
-from ui.parts import api_schema, frame, removals, widgets
+from ui.parts import api_schema, frame, pushes, removals, url_state, widgets
 from ui.parts.labels import (
     INTERVAL_LABELS,
     due_in,
@@ -18,7 +18,6 @@ from ui.parts.labels import (
     format_field,
     interval_label,
     source_title,
-    time_ago,
     timing_of,
 )
 from ui.parts.widgets import escape_markdown
@@ -40,6 +39,9 @@ REVOKING_KEY = "revoking"
 def main() -> None:
     person = session.current_person()
     namespace = frame.show_head(person, "Connections")
+    if opened := session.read_id("connection"):
+        _show_one(person, namespace, opened)
+        return
     if person.may("connections:write"):
         _show_connect_form(person, namespace)
         show_source_form(person, namespace)
@@ -55,47 +57,73 @@ def main() -> None:
     if opened:
         names = {connection["id"]: connection["name"] for connection in connections}
         removals.show_removals(person, namespace, opened, names.get(opened, opened))
-    schedules: list[Json] = []
-    if connections and person.may("ingest:read"):
-        schedules = person.api.get("/v1/schedules", namespaceId=namespace, pageSize=MAX_READ_SCHEDULES)["schedules"]
+    schedules = _list_schedules(person, namespace) if connections else []
     for connection in connections:
-        own_schedules = [schedule for schedule in schedules if schedule["connectionId"] == connection["id"]]
-        _show_card(person, namespace, connection, own_schedules)
+        _show_card(person, namespace, connection, schedules)
         if connection["id"] != opened and (waiting is None or connection["id"] in waiting):
             removals.show_link(person, namespace, connection["id"])
     widgets.show_pager(data)
 
 
 def _show_connect_form(person: session.Person, namespace: str) -> None:
-    with st.expander("Connect a content service", icon=":material/add_circle:"):
-        space = session.find_namespace(person, namespace) or {}
-        # A bound key is not shown the apps: then each may be tried.
-        ready = [name for name, service in api_schema.known_services().items() if space.get(service.app, True)]
-        if not ready:
-            st.info("This namespace has no OAuth app yet: add the Client ID and Client secret of one.")
-            widgets.link_page("namespaces", "Add an OAuth app", "key", open="yes")
-            return
-        with st.form("connect", border=False):
-            connector = st.selectbox("Service", ready, format_func=source_title)
-            name = st.text_input("Name", placeholder="Team drive")
-            interval = st.selectbox("Sync schedule", list(INTERVAL_LABELS), format_func=interval_label)
-            if st.form_submit_button("Connect", type="primary", icon=":material/cable:"):
-                body: Json = {"namespaceId": namespace, "name": name or source_title(connector), "connector": connector}
-                body |= {"syncIntervalMinutes": interval} if interval else {}
-                _begin_authorization(person, lambda: widgets.post_once(person, "/v1/connections", body))
+    space = session.find_namespace(person, namespace) or {}
+    services = api_schema.known_services()
+    # A bound key is not shown the apps: then each may be tried.
+    ready = {name: service.title for name, service in services.items() if space.get(service.app, True)}
+    if not ready:
+        titles = ", ".join(service.title for service in services.values())
+        widgets.link_page("namespaces", f"Add an OAuth app to connect {titles}", "key", open="yes")
+        return
+    choice: Json = {"default": None, "options": ready, "wrap": True}
+    connector = url_state.bind_field(st.pills, "connect", "Connect a content service", prefix="connections", **choice)
+    if connector is None:
+        return
+    with st.form("connect"):
+        name = st.text_input("Name", placeholder=ready[connector])
+        interval = st.selectbox("Sync schedule", list(INTERVAL_LABELS), format_func=interval_label)
+        if st.form_submit_button("Connect", type="primary", icon=":material/cable:"):
+            body: Json = {"namespaceId": namespace, "name": name or ready[connector], "connector": connector}
+            body |= {"syncIntervalMinutes": interval} if interval else {}
+            _begin_authorization(person, lambda: widgets.post_once(person, "/v1/connections", body))
+
+
+def _show_one(person: session.Person, namespace: str, key: str) -> None:
+    """Show one connection with its documents, push and ID."""
+    widgets.link_back("All connections", "connection")
+    details = person.api.get(f"/v1/connections/{key}", namespaceId=namespace)
+    connection, documents = details["connection"], details["documents"]
+    if person.may("connections:write"):
+        _show_link(person)
+    _show_card(person, namespace, connection, _list_schedules(person, namespace))
+    if person.may("documents:read"):
+        text = format_count(documents["own"] + documents["shared"], "document")
+        widgets.link_page("documents", text, connection=key)
+    pushes.show_push(person, namespace, connection, details.get("push"))
+    st.caption("ID of the connection")
+    st.code(connection["id"], language=None)
+
+
+def _list_schedules(person: session.Person, namespace: str) -> list[Json]:
+    if not person.may("ingest:read"):
+        return []
+    query: Json = {"namespaceId": namespace, "pageSize": MAX_READ_SCHEDULES}
+    return list(person.api.get("/v1/schedules", **query)["schedules"])
 
 
 def _show_card(person: session.Person, namespace: str, connection: Json, schedules: list[Json]) -> None:
-    title = source_title(connection["connector"])
+    title, own = source_title(connection["connector"]), [s for s in schedules if s["connectionId"] == connection["id"]]
     with st.container(border=True):
         with st.container(horizontal=True, vertical_alignment="center"):
             st.markdown(f"**{escape_markdown(connection['name'])}** · {title}", width="content")
             widgets.show_health(connection)
-        st.caption(f"`{connection['id']}` · changed {time_ago(connection['updatedAt'])}")
-        for schedule in schedules:
-            st.caption(f"Scheduled: {escape_markdown(timing_of(schedule))} · next run {due_in(schedule)}")
+            if not session.read_parameter("connection"):
+                label = "Push and details" if connection["connector"] in api_schema.push_origins() else "Details"
+                widgets.link_page("connections", label, connection=connection["id"])
+        for schedule in own:
+            if schedule["cron"] or schedule["paused"]:
+                st.caption(f"Scheduled: {escape_markdown(timing_of(schedule))} · next run {due_in(schedule)}")
         widgets.explain_health(connection)
-        by_cron = any(schedule["cron"] for schedule in schedules)
+        by_cron = any(schedule["cron"] for schedule in own)
         _show_actions(person, namespace, connection, "By the schedule above" if by_cron else interval_label(None))
 
 
@@ -125,12 +153,9 @@ def _show_actions(person: session.Person, namespace: str, connection: Json, no_i
     with interval_column, frame.shown_refusal():
         _show_interval(person, namespace, connection, no_interval)
     key, state = connection["id"], connection["status"]
-    service = api_schema.known_services().get(connection["connector"])
-    if state == "ACTIVE" and person.may("ingest:write"):
-        if ingest_column.button("Ingest now", key=f"ingest-{key}", width="stretch"):
-            _start_ingestion(person, namespace, connection)
-        if service and service.choice:
-            _show_choice(key, service.choice)
+    may_ingest = state == "ACTIVE" and person.may("ingest:write")
+    if may_ingest and ingest_column.button("Ingest now", key=f"ingest-{key}", width="stretch"):
+        _start_ingestion(person, namespace, connection)
     if not person.may("connections:write") or state == "REVOKED":
         return
     is_authorized = connection["config"]["authType"] == "OAUTH2"
@@ -143,17 +168,6 @@ def _show_actions(person: session.Person, namespace: str, connection: Json, no_i
     if st.session_state.get(REVOKING_KEY) == key:
         with st.container(border=True), frame.shown_refusal():
             _show_revocation(person, namespace, connection)
-
-
-def _show_choice(connection_id: str, choice: api_schema.Choice) -> None:
-    """Show a field for the parts of the account to ingest."""
-    with st.expander(choice.about.partition(",")[0], icon=":material/checklist:"):
-        st.text_area(
-            "One address a line",
-            key=f"include-{connection_id}",
-            placeholder="\n".join(choice.examples),
-            help=f"{choice.path} Empty: what was chosen the last time.",
-        )
 
 
 def _show_revocation(person: session.Person, namespace: str, connection: Json) -> None:
@@ -181,9 +195,6 @@ def _start_ingestion(person: session.Person, namespace: str, connection: Json) -
     with frame.shown_refusal():
         chosen = person.api.get(f"/v1/connections/{key}", namespaceId=namespace).get("chosen") or {}
         config: Json = {"connectionId": key, **{name: entries for name, entries in chosen.items() if entries}}
-        lines = str(st.session_state.get(f"include-{key}") or "").splitlines()
-        if include := [{"path": line.strip()} for line in lines if line.strip()]:
-            config["include"] = include
         body = {"namespaceId": namespace, "ingestConfig": {"source": connector, "config": config}}
         service = api_schema.known_services().get(connector)
         data = widgets.post_once(person, f"/v1/ingest/{service.path if service else 'source'}", body)
@@ -258,7 +269,10 @@ def show_source_form(person: session.Person, namespace: str) -> None:
     title = "Connect a folder, bucket or service by its URL"
     with st.expander(title, icon=":material/database:", key=f"storage-form-{added}"):
         sources = api_schema.sources_without_app()
-        source = st.selectbox("Source", list(sources), format_func=lambda name: sources[name]["title"])
+        titles = {name: about["title"] for name, about in sources.items()}
+        source = st.pills("Source", list(titles), format_func=titles.__getitem__, wrap=True, key="storage-source")
+        if source is None:
+            return
         with st.form("storage", border=False):
             url = st.text_input("URL", placeholder=sources[source]["example"], key=f"storage-url-{source}")
             name = st.text_input("Name", placeholder="Handbooks", key="storage-name")

@@ -181,7 +181,7 @@ def _document_row(document: Json, why: str, *, is_check: bool) -> Json:
     quality, count = properties["textQuality"], len(properties["pagesToCheck"])
     return {
         "Status": [document["ingestionStatus"]],
-        "Kind": document_kinds.icon_of(properties["mimeType"]),
+        "Kind": document_kinds.icon_of(properties["mimeType"], document["name"]),
         "Name": document["name"] if document["name"].strip() else document["externalId"],
         "Why": why,
         document_detail.PAGES_TO_CHECK_TITLE: document_detail.summarize_pages_to_check(document) if is_check else "",

@@ -19,7 +19,6 @@ from ui.parts.widgets import escape_markdown
 # Newest first.
 MAX_READ_RUNS = 30
 MAX_SHOWN_SEARCHES = 20
-RULE_LABELS = {"notWorseThan": "worse than now by at most", "minimum": "at least"}
 BOUND_HELP = "Of the metric, which lies between 0 and 1."
 
 
@@ -28,14 +27,12 @@ def _list_runs(person: session.Person, namespace: str) -> list[Json]:
         return []
     api = replace(person.api, tenant="")  # they belong to the namespace, not to a tenant of it
     query: dict[str, Any] = {"namespaceId": namespace, "source": "REEMBED", "pageSize": MAX_READ_RUNS}
-    runs = api.get("/v1/ingest-job-runs", **query)["ingestJobRuns"]
-    return [run for run in runs if run["source"] == "REEMBED"]
+    return list(api.get("/v1/ingest-job-runs", **query)["ingestJobRuns"])
 
 
-def _list_judged(runs: list[Json], evaluation: str = "") -> list[Json]:
-    """Return runs with a gate's result, optionally of one question set."""
-    marks = (f"of {evaluation};",) if evaluation else ("of eval_", "could not be judged")
-    return [run for run in runs if any(mark in notice["reason"] for notice in run["notices"] for mark in marks)]
+def _list_judged(runs: list[Json], evaluation: str) -> list[Json]:
+    """Return runs with a gate's result of a question set."""
+    return [run for run in runs if any(f"of {evaluation};" in notice["reason"] for notice in run["notices"])]
 
 
 def show_gates(runs: list[Json]) -> None:
@@ -57,7 +54,7 @@ def show_gates_tab(person: session.Person, namespace: str, evaluation: Json) -> 
     runs = _list_runs(person, namespace)
     moving = [run for run in runs if run["status"] in ACTIVE_STATUSES]
     for run in moving:
-        _show_running(person, namespace, run)
+        _show_running(run)
     if judged := _list_judged(runs, evaluation["id"]):
         show_gates(judged)
     else:
@@ -71,14 +68,10 @@ def show_gates_tab(person: session.Person, namespace: str, evaluation: Json) -> 
         _show_gate_form(person, namespace, evaluation)
 
 
-def _show_running(person: session.Person, namespace: str, run: Json) -> None:
+def _show_running(run: Json) -> None:
     with st.container(border=True):
         st.markdown("**The namespace is being embedded again.** Searches are answered from the old vectors until then.")
-        with st.container(horizontal=True):
-            widgets.link_page("runs", "Open the run", run=run["id"])
-            if person.may("ingest:write"):
-                cancel = partial(_cancel_run, person, namespace, run["id"])
-                st.button("Cancel it and its gate", icon=":material/cancel:", on_click=cancel)
+        widgets.link_page("runs", "Open or cancel the run", run=run["id"])
 
 
 def _show_gate_form(person: session.Person, namespace: str, evaluation: Json) -> None:
@@ -100,18 +93,16 @@ def _show_gate_form(person: session.Person, namespace: str, evaluation: Json) ->
         key = ""
         if provider != "LOCAL":
             key = st.text_input("API key", type="password", key="gate_key", autocomplete="off")
-        columns = st.columns(3)
-        metric = columns[0].selectbox(
+        metric_column, bound_column = st.columns(2)
+        metric = metric_column.selectbox(
             "Metric", list(METRIC_LABELS), format_func=METRIC_LABELS.__getitem__, key="gate_metric"
         )
-        rule = columns[1].selectbox(
-            "Passes if it is", list(RULE_LABELS), format_func=RULE_LABELS.__getitem__, key="gate_rule"
-        )
-        bound = columns[2].number_input("Value", 0.0, 1.0, 0.01, 0.01, format="%.3f", key="gate_value", help=BOUND_HELP)
-        options: Json = {"type": "primary", "icon": ":material/verified:", "disabled": not model}
-        pressed = st.form_submit_button("Embed again behind the gate", **options)
+        options: Json = {"format": "%.3f", "key": "gate_value", "help": BOUND_HELP}
+        bound = bound_column.number_input("Passes if worse than now by at most", 0.0, 1.0, 0.01, 0.01, **options)
+        label = "Embed again behind the gate"
+        pressed = st.form_submit_button(label, type="primary", icon=":material/verified:", disabled=not model)
     if pressed:
-        gate = {"evaluationId": evaluation["id"], "metric": metric, rule: bound}
+        gate = {"evaluationId": evaluation["id"], "metric": metric, "notWorseThan": bound}
         config = {"provider": provider, "model": model, **({"apiKey": key} if key else {})}
         _start_gate(person, namespace, {"embeddingModelConfig": config, "reembed": True, "gate": gate})
 
@@ -125,13 +116,6 @@ def _start_gate(person: session.Person, namespace: str, body: Json) -> None:
             else "Saved. Nothing had to be embedded again, so that the gate had nothing to judge."
         )
         st.rerun()
-
-
-def _cancel_run(person: session.Person, namespace: str, run: str) -> None:
-    with frame.shown_refusal(frame.keep_outcome):
-        api = replace(person.api, tenant="")
-        api.post(f"/v1/ingest-job-runs/{run}/cancel", {"namespaceId": namespace})
-        frame.keep_outcome("Cancelled: the old vectors stay, and the gate is gone with the run.")
 
 
 def show_weak_searches(person: session.Person, namespace: str) -> None:
@@ -158,7 +142,8 @@ def show_weak_searches(person: session.Person, namespace: str) -> None:
             change, outcome = {"add": [{"query": search["query"], "relevant": []}]}, "Added without right documents."
             add = partial(question_sets.change_set, person, namespace, target, change, outcome)
             button_column.button("Add", key=f"add-{number}", icon=":material/playlist_add:", on_click=add)
-    st.caption(f"The {MAX_SHOWN_SEARCHES} most frequent. Deleted {format_count(days, 'day')} after the last search.")
+    first = f"The {MAX_SHOWN_SEARCHES} most frequent. " if len(searches) > MAX_SHOWN_SEARCHES else ""
+    st.caption(f"{first}Deleted {format_count(days, 'day')} after the last search.")
     if st.button("New question set of these", icon=":material/playlist_add:"):
         lines = [json.dumps({"query": search["query"], "relevant": []}, ensure_ascii=False) for search in searches]
         st.session_state[question_sets.LINES_KEY] = "\n".join(lines)
@@ -174,9 +159,6 @@ def main() -> None:
         question_sets.show_sets(person, namespace)
         if person.may("documents:write"):
             show_weak_searches(person, namespace)
-        if runs := _list_judged(_list_runs(person, namespace)):
-            st.header("Gates of new embeddings")
-            show_gates(runs)
         return
     widgets.link_back("All question sets", "evaluation", "run", "tab", "questions")
     try:
@@ -192,7 +174,7 @@ def main() -> None:
 def show_set(person: session.Person, namespace: str, evaluation: Json) -> None:
     st.header(escape_markdown(evaluation["name"]))
     count_text, created = format_count(evaluation["questionCount"], "question"), time_ago(evaluation["createdAt"])
-    st.caption(f"{count_text} · created {created} · `{evaluation['id']}`")
+    st.caption(f"{count_text} · created {created}")
     if missing := evaluation.get("unresolved"):
         sample = ", ".join(escape_markdown(document) for document in missing[:5]) + (" …" if len(missing) > 5 else "")
         count_text = "100 or more documents" if len(missing) >= 100 else format_count(len(missing), "document")
@@ -203,7 +185,6 @@ def show_set(person: session.Person, namespace: str, evaluation: Json) -> None:
     pages = {
         "Compare": comparisons.start_comparison,
         "Results": comparisons.show_results,
-        "History": comparisons.show_history,
         "Questions": question_sets.show_questions,
         "Gate": show_gates_tab,
     }

@@ -74,19 +74,15 @@ CREATED_KEY = "key_made"
 def main() -> None:
     person = session.current_person()
     st.title("Keys and limits")
-    pages = {"Limits": _show_limits, "API keys": _show_keys, "Tenants": _show_tenants}
+    pages = {"API keys": _show_keys, "Limits": _show_limits, "Tenants": _show_tenants}
     widgets.show_tabs("keys_tabs", {name: partial(page, person) for name, page in pages.items()})
 
 
 def _show_limits(person: session.Person) -> None:
     usage = person.api.get("/v1/usage")
-    _show_bar("Requests this minute", usage["requests"])
-    _show_bar("Namespaces", usage["namespaces"])
-
-
-def _show_bar(title: str, use: Json) -> None:
-    share = use["used"] / use["limit"] if use["limit"] else 1.0
-    st.progress(min(1.0, share), text=f"{title}: {use['used']:,} of {use['limit']:,}")
+    for name, title in (("requests", "Requests this minute"), ("namespaces", "Namespaces")):
+        used, limit = usage[name]["used"], usage[name]["limit"]
+        st.progress(min(1.0, used / limit) if limit else 1.0, text=f"{title}: {used:,} of {limit:,}")
 
 
 def _show_create_form(person: session.Person) -> None:

@@ -75,12 +75,12 @@ def _show_list(person: session.Person) -> None:
             **_usage_cells(space),
             SPARKLINE_TITLE: tokens.get(space["id"]),
             **_model_cells(space),
-            "Id": space["id"],
         }
         for space in spaces
     ]
     rows = widgets.drop_empty(rows, SPARKLINE_TITLE)
     bars: Json = {SPARKLINE_TITLE: st.column_config.BarChartColumn(y_min=0)} if SPARKLINE_TITLE in rows[0] else {}
+    bars |= {"Name": st.column_config.TextColumn(width=260)}
     chosen = widgets.clicked_row(rows, "namespaces_table", [space["id"] for space in spaces], **bars)
     if chosen is not None:
         session.go_to(namespace=chosen, open="yes")
@@ -133,7 +133,7 @@ def _show_namespace(person: session.Person, space: Json) -> None:
     st.header(escape_markdown(space["name"]))
     words = {"createdAt": "created", "updatedAt": "changed"}
     times = [f"{word} {time_ago(space[name])}" for name, word in words.items() if name in space]
-    st.caption(" · ".join([f"`{space['id']}`", *times]))
+    st.caption(" · ".join(times))
     configuration, edit_tab, delete_tab = st.tabs(["Configuration", "Edit", "Delete"])
     with configuration:
         _show_configuration(person, space)
@@ -168,7 +168,7 @@ def _show_configuration(person: session.Person, space: Json) -> None:
         return
     if language := space.get("keywordLanguage"):
         rows.append({"Component": "Keyword search", "Provider": "PostgreSQL", "Settings": f"Language {language}"})
-    widgets.show_table(rows)
+    widgets.show_table([*rows, {"Component": "ID for the API", "Provider": "", "Settings": space["id"]}])
 
 
 def _format_settings(config: Json) -> str:

@@ -53,13 +53,10 @@ def _show_overview(person: session.Person, namespace: str) -> None:
     history = activity["history"]
     left_column, right_column = st.columns(2)
     with left_column:
-        st.markdown("**Ingested, last 24 hours** (UTC), each attempt")
-        charts.documents_by(history["hours"])
+        charts.documents_by(history["hours"], "**Ingested, last 24 hours** (UTC), each attempt")
     with right_column:
-        st.markdown("**Ingested, last 30 days** (UTC), each attempt")
-        charts.documents_by(history["days"])
-    st.markdown(f"**Searches, last 24 hours** (UTC): {activity['searches']['count']:,}")
-    charts.latency_by_hour(activity["searches"]["hours"])
+        charts.documents_by(history["days"], "**Ingested, last 30 days** (UTC), each attempt")
+    charts.latency_by_hour(activity["searches"]["hours"], "**Search latency, last 24 hours** (UTC)")
 
 
 def _make_requests(person: session.Person, namespace: str) -> dict[str, Callable[[], Json] | None]:

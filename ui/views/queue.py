@@ -21,8 +21,6 @@ from ui.parts.labels import (
 from ui.parts.widgets import escape_markdown
 
 REFRESH_SECONDS = 5.0
-# A longer wait despite online workers is reported.
-LONG_WAIT_SECONDS = 60.0
 
 
 def main() -> None:
@@ -40,9 +38,8 @@ def _show_queue(person: session.Person, queue: Json) -> None:
     _show_numbers(queue)
     if queue["reasons"] or queue["breakers"]:
         st.caption("What holds the work is shown above.")
-    elif _is_busy_elsewhere(queue):
-        text = "Workers are online and busy with other organizations: more workers shorten the queue."
-        st.warning(text, icon=":material/notification_important:")
+    elif queue["queued"] and queue["workers"] and not queue["working"]:
+        st.info("Job runs wait: the workers begin, or are busy with other organizations.", icon=":material/info:")
     else:
         st.success("Nothing is stuck.", icon=":material/check_circle:")
     current = datetime.now(UTC)
@@ -70,12 +67,6 @@ def _show_numbers(queue: Json) -> None:
     cells[2].metric("On hold", f"{queue['held']:,}", border=True, help=about_held)
     online = "Of the whole installation, whichever organization they work for."
     cells[3].metric("Workers online", f"{queue['workers']:,}", border=True, help=online)
-
-
-def _is_busy_elsewhere(queue: Json) -> bool:
-    oldest = parse_time(queue["oldestQueuedAt"])
-    is_late = oldest is not None and (datetime.now(UTC) - oldest).total_seconds() > LONG_WAIT_SECONDS
-    return bool(queue["queued"] and queue["workers"] and is_late and not queue["working"])
 
 
 def _show_working(person: session.Person, working: list[Json]) -> None:

@@ -131,7 +131,7 @@ def _run_row(run: dict[str, Any]) -> dict[str, Any]:
         "Progress": percent_done(run),
         "Waited": _format_duration(run["createdAt"], run["startedAt"] or run["finishedAt"]),
         "Worked": _format_duration(run["startedAt"], run["finishedAt"]),
-        "Documents": progress["found"],
+        "Documents": run_detail.count_found(progress),
         "Failed": progress["failed"],
         "Removed": progress["removed"],
         "To confirm": progress["awaitingConfirmation"],

@@ -41,19 +41,9 @@ def main() -> None:
         widgets.link_page("connections", "Connections")
         widgets.show_pager(data)
         return
-    next_run = st.column_config.DatetimeColumn("Next run", format="D MMM YYYY, HH:mm")
-    rows = sorted(map(_schedule_row, schedules), key=lambda row: str(row["Next run"] or "~"))
-    widgets.show_table(rows, **{"Next run": next_run, "Health": widgets.status_column("Health")})
-    for schedule in schedules:
-        health, reason = schedule["health"], schedule["statusReason"] or schedule["health"]["reason"]
-        message = f"{escape_markdown(_schedule_title(schedule))}: {escape_markdown(reason or '')}"
-        if health["state"] == "FAILING":
-            st.error(f"{message}  \n{describe_health(health)}", icon=":material/error:")
-        elif reason:
-            st.warning(message, icon=":material/info:")
-    if person.may("ingest:write"):
-        for schedule in schedules:
-            _show_actions(person, namespace, schedule)
+    for schedule in sorted(schedules, key=lambda schedule: (schedule["nextRunAt"] or {"isoString": "~"})["isoString"]):
+        with st.container(border=True):
+            _show_schedule(person, namespace, schedule)
     widgets.link_page("connections", "Connections")
     widgets.show_pager(data)
 
@@ -82,35 +72,34 @@ def _show_add_form(person: session.Person, namespace: str) -> None:
                 st.rerun()
 
 
-def _show_actions(person: session.Person, namespace: str, schedule: Json) -> None:
+def _show_schedule(person: session.Person, namespace: str, schedule: Json) -> None:
+    newest, health = schedule["lastRun"], schedule["health"]
+    title = schedule["about"] or source_title(schedule["source"])
+    text_column, pause_column, delete_column = st.columns([6, 1, 1], vertical_alignment="center")
+    with text_column:
+        with st.container(horizontal=True, vertical_alignment="center"):
+            st.markdown(f"**{escape_markdown(title)}** · {source_title(schedule['source'])}", width="content")
+            if newest:
+                widgets.status_badge(newest["outcome"] or newest["status"])
+        moment = parse_time(schedule["nextRunAt"])
+        due = due_in(schedule) + (f" ({moment:%d %b, %H:%M} UTC)" if moment else "")
+        st.caption(f"{escape_markdown(timing_of(schedule))} · next run {due}{'' if newest else ' · no run yet'}")
+    if reason := schedule["statusReason"] or health["reason"]:
+        if health["state"] == "FAILING":
+            st.error(f"{escape_markdown(reason)}  \n{describe_health(health)}", icon=":material/error:")
+        else:
+            st.warning(escape_markdown(reason), icon=":material/info:")
+    if not person.may("ingest:write"):
+        return
     key, path = schedule["id"], f"/v1/schedules/{schedule['id']}"
-    with st.container(horizontal=True, vertical_alignment="center"):
-        st.markdown(escape_markdown(_schedule_title(schedule)), width="content")
-        change = "Continue" if schedule["paused"] else "Pause"
-        with frame.shown_refusal():
-            if st.button(change, key=f"pause-{key}"):
-                person.api.patch(path, {"namespaceId": namespace, "paused": not schedule["paused"]})
-                st.rerun()
-            if st.button("Delete", key=f"delete-{key}"):
-                person.api.call("DELETE", path, namespaceId=namespace)
-                st.rerun()
-
-
-def _schedule_title(schedule: Json) -> str:
-    return str(schedule["about"] or source_title(schedule["source"]))
-
-
-def _schedule_row(schedule: Json) -> Json:
-    newest = schedule["lastRun"]
-    return {
-        "Name": _schedule_title(schedule),
-        "Health": [schedule["health"]["state"]],
-        "Source": source_title(schedule["source"]),
-        "Sync schedule": timing_of(schedule),
-        "Next run": parse_time(schedule["nextRunAt"]),
-        "Due": due_in(schedule),
-        "Last run": (newest["outcome"] or newest["status"]).capitalize().replace("_", " ") if newest else "none yet",
-    }
+    with frame.shown_refusal():
+        label = "Continue" if schedule["paused"] else "Pause"
+        if pause_column.button(label, key=f"pause-{key}", width="stretch"):
+            person.api.patch(path, {"namespaceId": namespace, "paused": not schedule["paused"]})
+            st.rerun()
+        if delete_column.button("Delete", key=f"delete-{key}", width="stretch"):
+            person.api.call("DELETE", path, namespaceId=namespace)
+            st.rerun()
 
 
 main()

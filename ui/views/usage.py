@@ -48,6 +48,7 @@ def main() -> None:
         return
     _show_days(person, usage)
     figures: Json = dict.fromkeys(("Tokens", "Documents"), st.column_config.NumberColumn(format="localized"))
+    figures[f"Cost ({usage['currency']})"] = st.column_config.NumberColumn(format="%.2f")
     widgets.show_table(groups[-MAX_SHOWN_ROWS:] if by == "day" else groups[:MAX_SHOWN_ROWS], **figures)
     if any(entry["cost"] is None for entry in usage["usage"]):
         st.caption("A cost that is not shown has a model without a price: set it in RETRIEVAL_PRICES.")

@@ -19,7 +19,6 @@ DELIVERY_STATUSES = ("PENDING", "DELIVERED", "FAILED")
 STATUS_ALIASES = {"PENDING": "TO_SEND"}
 ALL_EVENTS = "*"
 ADDRESS_PARAMETERS = ("webhook", "deliveries", "sent")
-PICKED_KEY = "delivery_picked"
 SHOWN_ONCE_KEY = "webhook_shown"
 
 
@@ -124,13 +123,9 @@ def _show_deliveries(person: session.Person, hook: str) -> None:
         widgets.show_empty("No deliveries.", "Send a test, or wait for an event: add content, for example.")
         return
     rows = [_delivery_row(delivery) for delivery in deliveries]
-    pressed = widgets.clicked_row(rows, f"deliveries_{hook}", deliveries, Status=widgets.status_column())
-    if pressed is not None:
-        st.session_state[PICKED_KEY] = pressed["id"]
+    widgets.show_table(rows, Status=widgets.status_column(width=110))
     if person.may("webhooks:write"):
         _offer_failed(person, path)
-        picked = (delivery for delivery in deliveries if delivery["id"] == st.session_state.get(PICKED_KEY))
-        _offer_redelivery(person, path, next(picked, None))
     widgets.show_pager(data, name="sent")
 
 
@@ -144,13 +139,6 @@ def _offer_failed(person: session.Person, path: str) -> None:
                 person.api.post(f"{path}/{delivery['id']}/redeliver", {})
             frame.keep_notice(f"{format_count(len(failed), 'event')} are being sent again.")
             st.rerun()
-
-
-def _offer_redelivery(person: session.Person, path: str, picked: Json | None) -> None:
-    """Show the button for the clicked delivery, even below newer ones."""
-    label = f"Send {picked['type']} again" if picked else "Send again"
-    if st.button(label, icon=":material/replay:", disabled=picked is None, help="Click a delivery above.") and picked:
-        _post_action(person, f"{path}/{picked['id']}/redeliver", "The event is being sent again.")
 
 
 def _post_action(person: session.Person, path: str, done: str) -> None:
@@ -170,7 +158,6 @@ def _delivery_row(delivery: Json) -> Json:
         "HTTP status": delivery["responseStatus"],
         "Next attempt": f"in {span_until(due)}" if due else "",
         "Reason": delivery["reason"] or "",
-        "ID": delivery["id"],
     }
 
 

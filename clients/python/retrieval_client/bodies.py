@@ -901,7 +901,11 @@ class RetryRequest(TypedDict):
 
     namespaceId: str
     failureCauses: NotRequired[
-        list[Literal["CONNECTION", "NOT_ANSWERING", "NO_TEXT", "OTHER", "PAGE_MISSING", "PASSWORD", "UNREADABLE"]]
+        list[
+            Literal[
+                "ADDRESS", "CONNECTION", "NOT_ANSWERING", "NO_TEXT", "OTHER", "PAGE_MISSING", "PASSWORD", "UNREADABLE"
+            ]
+        ]
         | None
     ]
     ocrConfig: NotRequired[OcrConfig | None]

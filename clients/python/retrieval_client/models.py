@@ -1297,7 +1297,9 @@ class FacetCount(Record):
 class FailureCount(Record):
     """Number of failed documents with the same cause."""
 
-    cause: Literal["CONNECTION", "NOT_ANSWERING", "NO_TEXT", "OTHER", "PAGE_MISSING", "PASSWORD", "UNREADABLE"]
+    cause: Literal[
+        "ADDRESS", "CONNECTION", "NOT_ANSWERING", "NO_TEXT", "OTHER", "PAGE_MISSING", "PASSWORD", "UNREADABLE"
+    ]
     count: int
     open: int
     _fields = frozenset(["cause", "count", "open"])

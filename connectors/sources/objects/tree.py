@@ -7,7 +7,6 @@ import stat
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Final, Protocol, cast
 
 from connectors.http import responses
@@ -23,8 +22,6 @@ if TYPE_CHECKING:
 DEPTH: Final = 100
 GONE: Final = "The file is no longer there."
 REFUSED: Final = "The file may not be read with these credentials."
-# Open files of this process as links to their paths, on Linux.
-OPEN_FILES: Final = Path("/proc/self/fd")
 _TIMES: Final = ("mtime", "modified", "modify")
 
 Opener = Callable[[str], AbstractContextManager[BinaryIO]]
@@ -228,18 +225,10 @@ def open_local(path: str) -> Iterator[BinaryIO]:
     except OSError as error:
         raise Skippable(GONE if isinstance(error, FileNotFoundError) else REFUSED) from error
     with os.fdopen(descriptor, "rb") as file:
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode) or _opened_path(descriptor, path) != path:
+        real = os.readlink(f"/proc/self/fd/{descriptor}")  # noqa: PTH115
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode) or real != path:
             raise Skippable("The path is no longer a regular file.")
         yield cast("BinaryIO", file)
-
-
-def _opened_path(descriptor: int, path: str) -> str:
-    """Return the path of an open file without links."""
-    if OPEN_FILES.is_dir():
-        return str((OPEN_FILES / str(descriptor)).readlink())
-    # Without /proc, a folder that becomes a link after opening is seen, one that was a link only for an instant is not.
-    real = Path(path).resolve()
-    return str(real) if os.path.samestat(os.fstat(descriptor), real.stat()) else ""
 
 
 @contextmanager
