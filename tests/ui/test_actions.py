@@ -36,7 +36,7 @@ def field(app: AppTest, name: str) -> Any:
 
 
 def choose(app: AppTest, label: str, value: Any) -> None:
-    next(box for box in app.selectbox if box.label == label).set_value(value)
+    next(box for box in [*app.selectbox, *app.pills] if box.label == label).set_value(value)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -253,19 +253,17 @@ def test_a_namespace_needs_only_a_name(app, org):
 def test_a_bucket_is_connected_and_ingested(app, org):
     space = org.namespace()
     view = app(org.api_key, "connections", namespace=space)
-    (storage,) = [choice for choice in view.selectbox if choice.label == "Source"]
-    labels = {field.label for field in storage.select("sftp").run().text_input}
+    labels = {field.label for field in view.pills(key="storage-source").select("sftp").run().text_input}
     assert {"User", "Password", "Host key"} <= labels
     assert {"Access key ID", "Region"}.isdisjoint(labels)
     view = app(org.api_key, "connections", namespace=space)
-    (source,) = [choice for choice in view.selectbox if choice.label == "Source"]
-    fields = {field.label: field for field in source.select("WORDPRESS").run().text_input}
+    fields = {field.label: field for field in view.pills(key="storage-source").select("WORDPRESS").run().text_input}
     assert fields.keys() & {"User", "Token", "Password", "Region"} == {"User", "Token"}
     fields["URL"].set_value("http://127.0.0.1:9")
     click(view, "Connect source")
     assert r"config\.url cannot be used" in view.error[0].value
     view = app(org.api_key, "connections", namespace=space)
-    fields = {field.label: field for field in view.text_input}
+    fields = {field.label: field for field in view.pills(key="storage-source").select("s3").run().text_input}
     fields["URL"].set_value("s3://handbooks/2026")
     fields["Access key ID"].set_value("key")
     fields["Secret access key"].set_value("canary-secret")
@@ -288,8 +286,7 @@ def test_a_bucket_is_connected_and_ingested(app, org):
 def test_an_organization_is_connected_by_its_service_account(app, org):
     space = org.namespace()
     view = app(org.api_key, "connections", namespace=space)
-    (source,) = [choice for choice in view.selectbox if choice.label == "Source"]
-    source.select("google-workspace").run()
+    view.pills(key="storage-source").select("google-workspace").run()
     config = GoogleWorkspace().config
     fields = {str(field.key): field for field in (*view.text_input, *view.text_area, *view.checkbox)}
     fields["storage-url-google-workspace"].set_value(config["url"])
@@ -306,8 +303,7 @@ def test_an_organization_is_connected_by_its_service_account(app, org):
 def test_a_service_with_an_oauth_app_is_connected_by_a_link(app, org):
     space = org.namespace()
     view = app(org.api_key, "connections", namespace=space)
-    (source,) = [choice for choice in view.selectbox if choice.label == "Source"]
-    fields = {field.label: field for field in source.select("GITLAB").run().text_input}
+    fields = {field.label: field for field in view.pills(key="storage-source").select("GITLAB").run().text_input}
     fields["URL"].set_value("https://gitlab.com/acme")
     fields["Client ID"].set_value("client")
     fields["Client secret"].set_value("canary-secret")

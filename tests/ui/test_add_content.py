@@ -12,7 +12,6 @@ from retrieval.ports import Scope
 from tests.library import Library
 from tests.ui.test_actions import click, typed
 from ui.client import Api, ApiError, ApiResponse
-from ui.parts import account_tree
 
 
 def runs(org, space: str) -> list[dict[str, Any]]:
@@ -254,8 +253,6 @@ def test_folders_of_an_account_are_opened_and_chosen(app, org, drive):
     space, connection = drive
     view = app(org.api_key, "add_content", namespace=space, source="GOOGLE_DRIVE")
     assert not view.exception
-    assert "Everything in the account" in visible_text(view)
-    next(radio for radio in view.radio if radio.label == "Content").set_value(account_tree.CHOSEN_CONTENT).run()
     click(view, "Start")
     assert "Choose at least one folder or file" in visible_text(view)
     click(view, "plans")

@@ -60,7 +60,7 @@ def test_a_piece_of_the_name_finds_a_document_and_stands_in_the_address(app, org
 def test_a_site_is_deleted_whole_and_nothing_else_once_it_was_shown(app, org, pages):
     view = app(org.api_key, "documents", namespace=pages)
     assert not [label for label in labels(view) if "Delete" in label], "nothing is done to all without a filter"
-    view.selectbox(key="find_site").set_value("docs.example.org").run()
+    view.pills(key="find_site").set_value("docs.example.org").run()
     assert "3 documents" in visible_content(view)
     assert "- Guide 2" in visible_content(view)
     view.button(key="delete-all").click().run()
@@ -252,7 +252,7 @@ def test_selected_documents_get_metadata_by_key(app, org, pages):
     org.client.patch("/v1/documents", json={"namespaceId": pages, **known})
     view = select(app(org.api_key, "documents", namespace=pages), 0, 1)
     names = list(view.dataframe[0].value["Name"][:2])
-    next(box for box in view.selectbox if box.label == "Key").set_value("year")
+    next(field for field in view.text_input if field.label == "Key").set_value("year")
     next(field for field in view.text_input if field.label == "Value").set_value("2026")
     click(view, "Change metadata")
     assert not view.exception

@@ -136,7 +136,6 @@ def questions(org, space, evaluation):
 
 def test_hits_are_judged_with_one_click_as_the_api_confirms_it(app, org, space):
     view = app(org.api_key, "search", namespace=space, q="owls seal", columns="keyword")
-    assert not view.feedback
     sets = next(box for box in view.selectbox if box.label == "Question set")
     sets.options.append("Animals")  # typed: it is not among those that are offered
     sets.set_value("Animals").run()
@@ -160,6 +159,16 @@ def test_hits_are_judged_with_one_click_as_the_api_confirms_it(app, org, space):
     view.feedback[0].set_value(0).run()
     assert "INVALID_REQUEST" in visible_content(view), "a set without questions is refused"
     assert len(questions(org, space, question_set)) == 1
+
+
+def test_a_judgement_without_a_chosen_set_goes_to_one_of_its_own(app, org, space):
+    view = app(org.api_key, "search", namespace=space, q="owls seal", columns="keyword")
+    view.feedback[0].set_value(1).run()
+    assert "is now marked as right in “Search lab”: 1 right document" in visible_content(view)
+    other = app(org.api_key, "search", namespace=space, q="owls", columns="keyword")
+    other.feedback[0].set_value(1).run()
+    (kept,) = org.client.get("/v1/evaluations", params={"namespaceId": space}).json()["data"]["evaluations"]
+    assert (kept["name"], kept["questionCount"]) == ("Search lab", 2)
 
 
 def test_who_may_not_write_documents_does_not_judge(app, org, space):

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
+import hmac
+
 import pytest
 
 from tests.ui.conftest import visible_content
@@ -23,8 +26,7 @@ from tests.ui.test_actions import click
 def test_a_feed_rows_and_boards_are_connected_by_the_fields_of_their_form(app, org, connector, config, shown):
     space = org.namespace()
     view = app(org.api_key, "connections", namespace=space)
-    (source,) = [choice for choice in view.selectbox if choice.label == "Source"]
-    source.select(connector).run()
+    view.pills(key="storage-source").select(connector).run()
     fields = {str(field.key): field for field in (*view.text_input, *view.text_area)}
     own_names = {
         name for name in ("query", "key", "changed", "title", "text") if f"storage-{connector}-{name}" in fields
@@ -49,3 +51,38 @@ def test_a_feed_rows_and_boards_are_connected_by_the_fields_of_their_form(app, o
         {"space": space},
     )
     assert job["source"] == connector
+
+
+def test_push_is_turned_on_observed_and_turned_off_at_its_connection(app, org):
+    space = org.namespace()
+    body = {"namespaceId": space, "name": "Handbook", "connector": "GITHUB"}
+    config = {"url": "https://github.com/octo-org/handbook", "credentials": {"token": "canary-token"}}
+    answer = org.client.post("/v1/connections", json={**body, "config": config}).json()["data"]
+    connection = answer["connection"]["id"]
+    view = app(org.api_key, "connections", namespace=space, connection=connection)
+    assert "Off: changes are found by the sync schedule" in visible_content(view)
+    click(view, "Turn push on")
+    assert not view.error, visible_content(view)
+    codes = [code.value for code in view.code]
+    push = org.client.get(f"/v1/connections/{connection}", params={"namespaceId": space}).json()["data"]["push"]
+    assert codes[0] == push["url"]
+    secret = codes[1]
+    assert "No event yet" in visible_content(view)
+    view.run()
+    assert secret not in [code.value for code in view.code], "the secret is shown once"
+    address = push["url"].partition("/v1/")[2]
+    for _ in range(2):
+        assert org.client.post(f"/v1/{address}", content=b"{}").status_code == 401
+    view.run()
+    assert "2 refused" in view.error[0].value
+    signature = hmac.new(secret.encode(), b"{}", hashlib.sha256).hexdigest()
+    headers = {"X-GitHub-Event": "issues", "X-Hub-Signature-256": f"sha256={signature}"}
+    assert org.client.post(f"/v1/{address}", content=b"{}", headers=headers).status_code == 200
+    view.run()
+    assert not view.error
+    assert "1 event in all" in visible_content(view)
+    (row,) = app(org.api_key, "sources", namespace=space).dataframe[0].value.to_dict("records")
+    assert (row["Name"], row["Push"].startswith("last event "), "2 refused" in row["Push"]) == ("Handbook", True, True)
+    click(view, "Turn push off")
+    assert "Push is off" in visible_content(view)
+    assert org.client.post(f"/v1/{address}", content=b"{}", headers=headers).status_code == 404

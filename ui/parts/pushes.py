@@ -22,12 +22,9 @@ def describe_push(push: Json | None) -> str:
     """Describe what was observed of a push in one line."""
     if push is None:
         return "off"
-    parts = [f"last event {time_ago(push['lastHintAt'])}"] if push["lastHintAt"] else []
-    if not parts:
-        parts = [f"confirmed {time_ago(push['confirmedAt'])}, no event yet" if push["confirmedAt"] else "no event yet"]
-    if push["refusals"]:
-        parts.append(f"{push['refusals']:,} refused")
-    return ", ".join(parts)
+    confirmed = f"confirmed {time_ago(push['confirmedAt'])}, " if push["confirmedAt"] else ""
+    text = f"last event {time_ago(push['lastHintAt'])}" if push["lastHintAt"] else f"{confirmed}no event yet"
+    return text + (f", {push['refusals']:,} refused" if push["refusals"] else "")
 
 
 def is_refused(push: Json) -> bool:

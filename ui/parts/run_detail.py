@@ -1,4 +1,4 @@
-"""One job run: progress, durations, documents and waiting time."""
+"""One job run: progress, durations, documents, waiting time, and the report of a dry run."""
 
 from __future__ import annotations
 

@@ -9,15 +9,7 @@ import streamlit as st
 from ui import session
 from ui.client import Json
 from ui.parts import frame, widgets
-from ui.parts.labels import (
-    format_count,
-    name_of,
-    parse_time,
-    source_title,
-    span_until,
-    time_ago,
-    time_since,
-)
+from ui.parts.labels import format_count, name_of, parse_time, source_title, span_until, time_ago, time_since
 from ui.parts.widgets import escape_markdown
 
 REFRESH_SECONDS = 5.0

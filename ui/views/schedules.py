@@ -44,7 +44,6 @@ def main() -> None:
     for schedule in sorted(schedules, key=lambda schedule: (schedule["nextRunAt"] or {"isoString": "~"})["isoString"]):
         with st.container(border=True):
             _show_schedule(person, namespace, schedule)
-    widgets.link_page("connections", "Connections")
     widgets.show_pager(data)
 
 
