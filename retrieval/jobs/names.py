@@ -1,11 +1,11 @@
-"""Display names of job runs without query strings or secrets: a host, a file, "27 texts"."""
+"""Display names of job runs without query strings or secrets: a page, a file, "27 texts"."""
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass
 from typing import LiteralString
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
 from retrieval import job_config, sources
 from retrieval.logs import redact_urls
@@ -61,7 +61,7 @@ def run_name(run: RunDescription) -> str:
     if source in sources.CONNECTED_SOURCES:
         return plain_name(run.account or "") or documents
     is_one = run.hosts == 1 or bool(run.tried)
-    if site := host_name(run.url) or (host_name(run.first) if is_one else ""):
+    if site := page_name(run.url) or (host_name(run.first) if is_one else ""):
         return site if source != "URLS_LIST" or not several else f"{counted_noun(run.whole, 'page')} of {site}"
     return documents if several or source in sources.WEB_SOURCES else plain_name(run.first or "")
 
@@ -94,8 +94,19 @@ def plain_name(name: str) -> str:
 
 
 def host_name(url: object) -> str:
-    """Return the host name of an address; "" for other values."""
+    """Return the host of an address with its port; "" for other values."""
+    parts = _split_url(url)
+    return plain_name(parts.netloc.rpartition("@")[2]) if parts else ""
+
+
+def page_name(url: object) -> str:
+    """Return the host and path of an address; "" for other values."""
+    parts = _split_url(url)
+    return plain_name(parts.netloc.rpartition("@")[2] + parts.path.rstrip("/")) if parts else ""
+
+
+def _split_url(url: object) -> SplitResult | None:
     try:
-        return plain_name(urlsplit(url).hostname or "") if isinstance(url, str) and "://" in url else ""
+        return urlsplit(url) if isinstance(url, str) and "://" in url else None
     except ValueError:
-        return ""
+        return None

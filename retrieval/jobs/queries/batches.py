@@ -342,7 +342,7 @@ def record_failed_listing(connection: ThreadConnection, job_run_id: str, error: 
         """
         insert into run_documents (job_run_id, document_id, position, generation, name, status, stage, error)
         select r.id, %(document)s, (select count(*) from run_documents d where d.job_run_id = r.id), r.number,
-               'listing of ' || r.source, 'FAILED', %(stage)s, %(error)s
+               'Listing of the source', 'FAILED', %(stage)s, %(error)s
         from job_runs r where r.id = %(run)s
         """,
         {"run": job_run_id, "document": ids.document_id(), "stage": Stage.DISCOVER, "error": error},

@@ -13,6 +13,7 @@ BODIES = {
     "sitemap": {"source": "SITEMAP", "config": {"url": URL}},
     "website": {"source": "WEBSITE", "config": {"url": URL}},
 }
+NAMES = {"text": "notes", "urls": "docs.example.com"}
 
 
 @pytest.fixture
@@ -41,7 +42,7 @@ def test_nothing_is_ingested_by_a_dry_run(org, space, kind):
     body = {"namespaceId": space, "ingestConfig": config, "dryRun": True}
     request = {"json": body, "headers": {"Idempotency-Key": f"dry {kind}"}}
     answer = org.client.post(f"/v1/ingest/{kind}", **request)
-    is_a_dry_run(org, space, answer, config["source"], "notes" if kind == "text" else "docs.example.com")
+    is_a_dry_run(org, space, answer, config["source"], NAMES.get(kind, "docs.example.com/start"))
     assert org.client.post(f"/v1/ingest/{kind}", **request).content == answer.content
     real_request = {**request, "json": {**body, "dryRun": False}}
     assert_error(org.client.post(f"/v1/ingest/{kind}", **real_request), 409, "IDEMPOTENCY_CONFLICT")

@@ -113,13 +113,13 @@ def test_a_run_is_called_by_what_it_is_about(db, new_scope):
     config = {"url": "https://me:pw@docs.example.org/start?key=SECRET"}
     run = accept(db, scope, config=config)
     (text,) = post(db, scope, "a")
-    assert read(db, scope, run).name == "docs.example.org"
+    assert read(db, scope, run).name == "docs.example.org/start"
     assert read(db, scope, text).name == "text 0"
     batches.form_batches(db, size=64, batches=8)
     batches_by_source = {
         batch.source: (batch.name, prefect_client.batch_tags(batch)) for batch in batches.undispatched_batches(db)
     }
-    assert batches_by_source["WEBSITE"] == ("website docs.example.org", [scope.namespace, run.job_run_id])
+    assert batches_by_source["WEBSITE"] == ("website docs.example.org/start", [scope.namespace, run.job_run_id])
     assert batches_by_source["TEXT"] == ("text 0", [scope.namespace, text.job_run_id])
 
 
