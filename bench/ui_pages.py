@@ -65,7 +65,7 @@ SPACES_SELECTOR = r"text=/^1 to \d+ of /"
 FOUND_SELECTOR = r"text=/^\d+ documents? found/"
 COUNTED_SELECTOR = r"text=/^[\d,]+ documents:/"
 PAGE_VIEWS = {
-    "overview": PageView("", "", COUNTED_SELECTOR, "text=/^Searches, last 24/", link="Overview"),
+    "overview": PageView("", "", COUNTED_SELECTOR, CHART_SELECTOR, link="Overview"),
     "namespaces": PageView("namespaces", "", SPACES_SELECTOR, TABLE_SELECTOR, SPACES_SELECTOR, "Namespaces"),
     "runs": PageView("runs", "", r"text=/^[\d,]+ runs?$/", TABLE_SELECTOR, link="Runs"),
     "one run of all documents": PageView("runs", "run={run}", "text=Work by stage", CHART_SELECTOR),

@@ -11,12 +11,16 @@ from pathlib import Path
 
 from playwright.sync_api import Locator, Page, expect
 
+# Of each task, from the page where it begins.
+MAX_CLICKS = 3
+
 
 @dataclass(frozen=True)
 class Task:
-    """A task: clicks (including drops of files and presses of Enter) and seconds."""
+    """A task: the page where it begins, clicks (including drops of files and presses of Enter) and seconds."""
 
     name: str
+    begins_on: str
     clicks: int
     seconds: float
 
@@ -30,10 +34,15 @@ class Hands:
     clicks: int = 0
 
     @contextmanager
-    def task(self, name: str) -> Iterator[None]:
+    def task(self, name: str, begins_on: str = "", *, stays: bool = False) -> Iterator[None]:
+        """Measure a task; its page is opened before, unless the task `stays` on the page that is open."""
+        if begins_on and not stays:
+            # The link of the page that is open keeps what it shows.
+            self.go("Overview")
+            self.go(begins_on)
         clicks_before, began = self.clicks, time.monotonic()
         yield
-        self.done.append(Task(name, self.clicks - clicks_before, time.monotonic() - began))
+        self.done.append(Task(name, begins_on or "any", self.clicks - clicks_before, time.monotonic() - began))
 
     def click(self, target: Locator) -> None:
         target.click()
@@ -59,18 +68,21 @@ class Hands:
         self.page.mouse.click(box["x"] + 60, box["y"] + 35 + 35 * number + 17)
         self.clicks += 1
 
+    def pill(self, name: str | re.Pattern[str]) -> None:
+        self.click(self.page.get_by_test_id("stButtonGroup").get_by_text(name, exact=True).first)
+
     def choose(self, label: str, option: str) -> None:
         self.click(self.page.get_by_label(label, exact=True).first)
         self.click(self.page.get_by_role("option", name=option, exact=True))
 
     def type(self, label: str, text: str, *, enter: bool = False) -> None:
-        field_ = self.page.get_by_label(label, exact=True).first
+        field_ = self.page.get_by_label(label, exact=True).locator("visible=true").first
         field_.fill(text)
         if enter:
             field_.press("Enter")
             self.clicks += 1
 
-    def drop(self, files: list[Path]) -> None:
+    def drop(self, files: Path | list[Path]) -> None:
         self.page.locator("input[type=file]").first.set_input_files(files)
         self.clicks += 1
 
@@ -85,5 +97,5 @@ class Hands:
 
 def table(tasks: list[Task]) -> str:
     """The tasks as Markdown."""
-    rows = [f"| {task.name} | {task.clicks} | {task.seconds:.1f} |" for task in tasks]
-    return "\n".join(["| Task | Clicks | Seconds |", "|---|---|---|", *rows])
+    rows = [f"| {task.name} | {task.begins_on} | {task.clicks} | {task.seconds:.1f} |" for task in tasks]
+    return "\n".join(["| Task | Begins on | Clicks | Seconds |", "|---|---|---|---|", *rows])
