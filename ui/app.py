@@ -74,7 +74,7 @@ def main() -> None:
     offered = {section: pages for section, pages in sections.items() if pages}
     offered["Content"].append(st.Page(_redirect_overview, url_path="overview", visibility="hidden"))
     page = st.navigation(offered, position="sidebar" if signed_in else "hidden", expanded=True)
-    st.html(frame.PAGE_STYLE)
+    st.html(Path(__file__).with_name("app.css"))
     st.html(accessibility.SCRIPT_ELEMENT, unsafe_allow_javascript=True)
     if not signed_in:
         frame.offer_sign_in(refusal)

@@ -121,7 +121,7 @@ def test_why_a_file_failed_is_told_and_it_is_retried_with_ocr_in_one_click(app, 
         torn = f"update {kind} set status = 'FAILED', error = 'The file is torn.' where job_run_id = %(run)s"
         org.db.rows(torn + " and name = 'torn.txt'", {"run": run})
     view.run()
-    assert "STANDARD" in visible_text(view)
+    assert "Retry it with OCR." in visible_text(view)
     assert "Failed: 2 documents" in visible_text(view)
     click(view, "Retry with OCR")
     assert not view.exception

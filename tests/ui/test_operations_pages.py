@@ -73,7 +73,7 @@ def test_a_website_is_repeated_paused_and_let_go(app, org):
     content = visible_content(view).replace("\\", "")
     assert "**https://docs.example.com/** · Website" in content
     assert "0 6 * * MON-FRI (Europe/Berlin) · next run in " in content
-    assert "no run yet" in content
+    assert "no run by it yet" in content
     click(view, "Pause")
     assert "next run paused" in visible_content(view)
     click(view, "Continue")

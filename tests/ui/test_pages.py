@@ -176,6 +176,16 @@ def test_a_remedy_is_offered_only_where_it_helps_with_the_shared_reason(app, org
     assert "The parser stopped." not in text
 
 
+def test_an_address_that_is_never_fetched_has_no_retry(app, org, space):
+    refusal = "The port of the address is not one of a web server: 80, 443 or above 1023."
+    org.db.rows("update documents set error = %(error)s where name = 'broken.pdf'", {"error": refusal})
+    for page, query in (("overview", {}), ("documents", {"status": "FAILED"})):
+        view = app(org.api_key, page, namespace=space, **query)
+        assert "1 page whose address cannot be fetched" in links(view)
+        assert "Use another address" in links(view)
+        assert not [button.label for button in view.button if "Retry" in button.label]
+
+
 def links(view):
     return "\n".join(link.value for link in view.get("page_link"))
 

@@ -8,7 +8,7 @@ import streamlit as st
 
 from ui import session
 from ui.client import Json
-from ui.parts import document_actions, document_filters, frame
+from ui.parts import document_actions, document_filters, failures, frame
 from ui.parts.labels import count_documents, document_label, format_count
 from ui.parts.widgets import escape_markdown
 
@@ -17,6 +17,7 @@ MAX_UNCONFIRMED = 100
 # Hidden one by one.
 MAX_HIDDEN = 100
 SELECTED, MATCHING = "selected", "matching"
+RETRY_HELP = "Those that a retry can help: others need another address, file, password or OCR."
 
 
 def show_bulk_actions(person: session.Person, namespace: str, config: Json, data: Json, selected: list[Json]) -> None:
@@ -37,11 +38,10 @@ def show_bulk_actions(person: session.Person, namespace: str, config: Json, data
                 label_visibility="collapsed",
             )
             st.caption("" if chosen == MATCHING else _list_names(selected), width="stretch")
+        documents = selected if chosen == SELECTED else data["documents"]
         if chosen == SELECTED:
             config, total = {"documentIds": [document["id"] for document in selected]}, number
-            failed = sum(document["ingestionStatus"] == "FAILED" for document in selected)
-        else:
-            failed = sum(entry["totalCount"] for entry in data["statsByStatus"] if entry["status"] == "FAILED")
+        can_retry = any(document["failureCause"] in failures.RETRIED_CAUSES for document in documents)
         with st.container(horizontal=True):
             with st.popover("Metadata", icon=":material/label:"):
                 keys = document_filters.list_keys("metadata", data["documents"])
@@ -50,8 +50,8 @@ def show_bulk_actions(person: session.Person, namespace: str, config: Json, data
                 document_actions.show_access_form(person, namespace, config, {})
             with st.popover("Hide", icon=":material/visibility_off:"):
                 _show_hide_form(person, namespace, config, total)
-            if failed and st.button(f"Retry {failed:,} failed", icon=":material/replay:", key="retry-all"):
-                document_actions.start_resync(person, namespace, config | {"documentIngestionStatuses": ["FAILED"]})
+            if can_retry and st.button("Retry failed ones", icon=":material/replay:", key="retry-all", help=RETRY_HELP):
+                document_actions.start_resync(person, namespace, failures.narrow_to_retries(config))
             document_actions.show_index_again(person, namespace, config)
             label = f"Delete {format_count(total, 'document')}"
             with st.container(key="danger", width="content"), st.popover(label, icon=":material/delete:"):

@@ -152,19 +152,22 @@ def _show_progress(data: Json) -> None:
 def _show_measures(run: Json) -> None:
     settings = run["settings"]
     first = settings[0]["name"]
-    widgets.show_table([_measure_row(setting, first) for setting in settings])
+    metric_names = [
+        name for name in METRIC_LABELS if any((setting.get("metrics") or {}).get(name) for setting in settings)
+    ]
+    widgets.show_table([_measure_row(setting, first, metric_names) for setting in settings])
     st.caption(
         "In brackets the 95 % interval of the mean, by a paired bootstrap over the questions. Better and worse count"
         f" the questions whose first right document stands higher or lower than under “{escape_markdown(first)}”."
     )
-    metric_names = [
-        name for name in METRIC_LABELS if any((setting.get("metrics") or {}).get(name) for setting in settings)
-    ]
     metric = _choose_metric(metric_names, "measure")
     measured = [(setting["name"], setting["metrics"][metric]) for setting in settings if setting["metrics"].get(metric)]
     if not any(value["value"] for _, value in measured):
         depth = 100 if metric == "recallAt100" else 10
         st.info(f"No setting found a judged document in its first {depth}.")
+        return
+    st.markdown(describe_winner(measured, METRIC_LABELS[metric]))
+    if len({value["value"] for _, value in measured}) == 1:
         return
     left_column, right_column = st.columns(2)
     with left_column:
@@ -178,7 +181,6 @@ def _show_measures(run: Json) -> None:
     if differences:
         with right_column:
             charts.interval_chart(differences, title=f"Difference from {first}, 95 % interval", zero=True)
-    st.markdown(describe_winner(measured, METRIC_LABELS[metric]))
 
 
 def _choose_metric(names: list[str], key: str) -> str:
@@ -209,13 +211,13 @@ def _make_interval(name: str, value: float, bounds: list[float]) -> Json:
     return {"setting": name, "value": value, "low": bounds[0], "high": bounds[1]}
 
 
-def _measure_row(setting: Json, first: str) -> Json:
+def _measure_row(setting: Json, first: str, metric_names: Sequence[str]) -> Json:
     compared, latency = setting.get("compared"), setting["latencyMs"]
     outcome = f"{compared['better']} / {compared['same']} / {compared['worse']}" if compared else f"({first})"
     return {
         "Setting": setting["name"],
         "Semantic weight": setting["semanticWeight"],
-        **{title: _format_measure(setting["metrics"].get(name)) for name, title in METRIC_LABELS.items()},
+        **{METRIC_LABELS[name]: _format_measure(setting["metrics"].get(name)) for name in metric_names},
         "Latency p50": format_milliseconds(latency["p50"]),
         "Latency p95": format_milliseconds(latency["p95"]),
         "Better / same / worse": outcome,

@@ -16,8 +16,10 @@ from ui.parts.labels import (
     count_documents,
     document_label,
     format_count,
+    format_field,
     format_number,
     format_size,
+    plain_error,
     source_title,
     time_ago,
 )
@@ -54,7 +56,7 @@ def _history_row(entry: Json) -> Json:
         "By": source_title(entry["source"]),
         "Chunks": format_number(entry["chunks"]),
         "Size": format_size(entry["fileSize"]) if entry["fileSize"] is not None else "",
-        "Error": entry["error"] or "",
+        "Error": plain_error(entry["error"]),
     }
 
 
@@ -97,7 +99,8 @@ def show_chunks(person: session.Person, namespace: str, document: Json) -> None:
     with list_column:
         label = f"Chunk ({document['documentProperties']['embeddingCount'] or len(titles):,} in all)"
         excerpts = [
-            " ".join(plain_text(by_index[int(index)]["content"]).split())[:EXCERPT_CHARACTERS] for index in titles
+            " ".join(plain_text(by_index[int(index)]["content"]).split())[:EXCERPT_CHARACTERS] + " …"
+            for index in titles
         ]
         captions = [escape_markdown(excerpt) for excerpt in excerpts]
         choice: Json = {"default": next(iter(titles)), "options": titles, "writes_default": True, "captions": captions}
@@ -227,7 +230,6 @@ STATUS_TEXTS = {
     "QUEUED": "Queued: a worker takes it up when its turn comes.",
     "QUEUED_FOR_RESYNC": "Queued for resync; the indexed version stays searchable.",
     "PROCESSING": "A worker is fetching, parsing, embedding or indexing it.",
-    "FAILED": "Failed.",
     "CANCELLED": "Its run was cancelled before it was done; a resync takes it up again.",
     "BACKLOG": "Listed and not ingested: a resync ingests it.",
 }
@@ -283,7 +285,7 @@ def _show_head(document: Json) -> None:
         widgets.status_badge(document["ingestionStatus"])
         st.caption(" ".join(facts), width="content")
     if document["ingestionError"]:
-        st.error(escape_markdown(document["ingestionError"]), icon=":material/error:")
+        st.error(escape_markdown(plain_error(document["ingestionError"])), icon=":material/error:")
 
 
 def _show_links(person: session.Person, document: Json, packed_count: int) -> None:
@@ -313,16 +315,17 @@ def find_source_url(document: Json) -> str | None:
 
 
 def _show_properties(_person: session.Person, _namespace: str, document: Json) -> None:
+    properties = document["documentProperties"] | {"fileSize": format_size(document["documentProperties"]["fileSize"])}
     facts: dict[str, Any] = {
         "ID": document["id"],
         "External ID": document["externalId"],
         "Type": document["documentType"],
-        "Source": document["ingestionSource"],
+        "Source": source_title(document["ingestionSource"]),
         "Tenant": document["tenantId"],
         "Job run": document["ingestJobRun"]["id"],
         "Connection": (document["connection"] or {}).get("id"),
         "Parent archive": (document["archive"] or {}).get("id"),
-        **{name: value for name, value in document["documentProperties"].items() if name != "pagesToCheck"},
+        **{format_field(name): value for name, value in properties.items() if name != "pagesToCheck"},
         **{f"Embedding {name}": value for name, value in document["embeddingConfig"].items()},
         "Created": document["createdAt"],
         "Updated": document["updatedAt"],

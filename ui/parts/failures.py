@@ -53,6 +53,8 @@ CAUSE_REMEDIES = {
 }
 
 
+# Causes that may be gone without a change.
+RETRIED_CAUSES = [cause for cause, remedy in CAUSE_REMEDIES.items() if remedy.retry == "Retry"]
 # Failed documents whose errors are compared.
 MAX_COMPARED_ERRORS = 50
 
@@ -141,6 +143,12 @@ def _ask_password(label: str, key: str) -> str:
 def where_cause(cause: str) -> Json:
     """Return the condition for a cause."""
     return {"field": CAUSE_FIELD, "op": "eq", "value": cause}
+
+
+def narrow_to_retries(config: Json) -> Json:
+    """Narrow a filter to the documents that a retry without a change can help."""
+    condition = {"field": CAUSE_FIELD, "op": "in", "value": RETRIED_CAUSES}
+    return {**config, "where": {"all": [condition, *([config["where"]] if "where" in config else [])]}}
 
 
 def offer_retries(

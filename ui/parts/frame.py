@@ -55,36 +55,6 @@ def _open_provider() -> None:
     st.login()
 
 
-# Hides the table's own export, which writes formulas unescaped. Captions and primary buttons have a contrast of at
-# least 4.5:1 in both themes.
-PAGE_STYLE = """<style>
-[data-testid="stElementToolbar"] button[aria-label="Download as CSV"] {display: none}
-[data-testid="stMainBlockContainer"] {padding-top: 3.5rem; max-width: 76rem}
-[data-testid="stSidebarHeader"] {height: 1.5rem; margin-bottom: 0}
-[data-testid="stSidebarUserContent"] [data-testid="stVerticalBlock"] {gap: .5rem}
-[data-testid="stMainBlockContainer"] h1 {padding-top: .25rem} [data-testid="stPageLink"] p {white-space: normal}
-div[data-testid="stCaptionContainer"] {opacity: .8} [data-testid="stCaptionContainer"]:has(.stMarkdownBadge) {opacity:1}
-button[data-testid^="stBaseButton-primary"]:not(:disabled) {background: #2456c9; border-color: #2456c9; color: #fff}
-[data-testid="stMultiSelect"] :has(> span[title]) {background-color: #2456c9; color: #fff}
-[class*="st-key-danger"] button:not(:disabled) {background-color: #b3261e; border-color: #b3261e; color: #fff}
-button[data-testid^="stBaseButton-primary"]:not(:disabled):hover {background: #1c46a8}
-.st-key-notice {position: fixed; right: 1rem; bottom: 1rem; width: min(26rem, 90vw); z-index: 1000;
-backdrop-filter: blur(12px); animation: notice 9s forwards}
-@keyframes notice {90% {opacity: 1} to {opacity: 0; visibility: hidden}}
-@media (min-width: 641px) {.st-key-drawer_button {display: none}}
-@media (max-width: 640px) {[data-testid="stColumn"]:has(.st-key-drawer_closed) {display: none}
-[data-testid="stMainBlockContainer"] {padding-left: 1rem; padding-right: 1rem}
-}
-@media (max-width: 1000px) {
-[class*="st-key-key-"] [data-testid="stColumn"] {min-width: 7rem}
-[data-testid="stButtonGroup"] > div {flex-wrap: wrap}
-[data-testid="stColumn"]:has(> div > [data-testid="stElementContainer"] > [data-testid="stCheckbox"]) {min-width: 7rem}
-[data-testid="stColumn"]:has(> div > [data-testid="stElementContainer"] > [data-testid="stMetric"]) {
-min-width: calc(50% - .5rem); flex: 1 1 calc(50% - .5rem)}
-}
-</style>"""
-
-
 def show_sidebar(person: session.Person) -> None:
     name, tenant = escape_markdown(person.key_name), person.tenant or person.api.tenant
     text = f"Signed in as {name} ({person.role})" if person.role else f"Signed in with the key “{name}”"

@@ -171,6 +171,11 @@ def document_label(name: str | None) -> str:
     return " ".join((name or "").split()) or "without a name"
 
 
+def plain_error(error: str | None) -> str:
+    """Return an error without the API's names of settings; "" without one."""
+    return (error or "").replace(" (ocrConfig)", "").replace("the OCR strategy STANDARD_OCR", "OCR")
+
+
 def format_value(value: object) -> str:
     """Format a metadata value, with a placeholder for blanks."""
     return str(value).strip() or "(empty)"

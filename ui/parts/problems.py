@@ -21,6 +21,8 @@ PROBLEM_PAGES = {
     "REMOVALS": "connections",
     "HIDDEN_PASSAGES": "documents",
 }
+# Parameter of the page that opens the object.
+OBJECT_PARAMETERS = {"CONNECTION": "connection", "WEBHOOK": "webhook"}
 STRIP_TITLES = {"blocked": "Nothing moves", "failing": "Failing"}
 # The same colors in both themes, with a contrast of at least 4.5:1.
 STRIP_STYLE = """<style>
@@ -79,7 +81,8 @@ def show_list(problems: list[Json]) -> None:
         icon = "warning" if is_failing else "info"
         with st.container(horizontal=True, vertical_alignment="center"):
             if page:
-                widgets.link_page(page, text, icon)
+                parameter = OBJECT_PARAMETERS.get(problem["kind"])
+                widgets.link_page(page, text, icon, **({parameter: problem["objectId"]} if parameter else {}))
             elif problem["link"]:
                 st.page_link(problem["link"], label=text, icon=f":material/{icon}:")
             else:

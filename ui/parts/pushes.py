@@ -19,12 +19,10 @@ TYPED_SECRETS = {"SENT": "Secret at the service", "APP": "Secret at the service 
 
 
 def describe_push(push: Json | None) -> str:
-    """Describe what was observed of a push in one line."""
+    """Describe the last event of a push and the refused requests; "off" without push."""
     if push is None:
         return "off"
-    confirmed = f"confirmed {time_ago(push['confirmedAt'])}, " if push["confirmedAt"] else ""
-    text = f"last event {time_ago(push['lastHintAt'])}" if push["lastHintAt"] else f"{confirmed}no event yet"
-    return text + (f", {push['refusals']:,} refused" if push["refusals"] else "")
+    return time_ago(push["lastHintAt"]) + (f", {push['refusals']:,} refused" if push["refusals"] else "")
 
 
 def is_refused(push: Json) -> bool:
@@ -53,14 +51,14 @@ def show_push(person: session.Person, namespace: str, connection: Json, push: Js
 
 
 def _show_state(push: Json) -> None:
-    text = describe_push(push)
-    text = f"{text[0].upper()}{text[1:]} · {format_count(push['hints'], 'event')} in all"
+    confirmed = f" · confirmed {time_ago(push['confirmedAt'])}" if push["confirmedAt"] and not push["hints"] else ""
+    text = f"Last event: {describe_push(push)}{confirmed} · {format_count(push['hints'], 'event')} in all"
     if is_refused(push):
         st.error(f"{text}. The newest request had a wrong signature: compare the secret.", icon=":material/error:")
     else:
         st.caption(text)
     st.markdown("Address to enter at the service")
-    st.code(push["url"], language=None)
+    st.code(push["url"], language=None, wrap_lines=True)
     st.caption(f"{escape_markdown(push['setup'])} [Documentation]({push['setupUrl']})")
 
 

@@ -99,6 +99,7 @@ def _read_judgements(name: str, lines: list[str], grades: Grades) -> None:
 LINES_KEY = "question_set_lines"
 MAX_LISTED_SETS = 50
 QUESTION_PAGE_SIZE = 20
+MAX_READ_NAMES = 100
 # With their judgements far below the API's body limit.
 QUESTIONS_PER_REQUEST = 500
 
@@ -218,10 +219,11 @@ def show_questions(person: session.Person, namespace: str, evaluation: Json) -> 
     path = f"/v1/evaluations/{evaluation['id']}"
     cursor = session.read_parameter("questions")
     data = person.api.get(f"{path}/questions", namespaceId=namespace, pageSize=QUESTION_PAGE_SIZE, cursor=cursor)
+    names = _read_names(person, namespace, data["questions"])
     rows = [
         {
             "Question": entry["query"],
-            "Right documents": ", ".join(_format_judged(judged) for judged in entry["relevant"]),
+            "Right documents": ", ".join(_format_judged(judged, names) for judged in entry["relevant"]),
             "Filter": "yes" if entry.get("filter") else "",
         }
         for entry in data["questions"]
@@ -244,8 +246,18 @@ def show_questions(person: session.Person, namespace: str, evaluation: Json) -> 
         _show_add_form(person, namespace, evaluation)
 
 
-def _format_judged(judged: Json) -> str:
-    name = str(judged.get("externalId") or judged.get("documentId"))
+def _read_names(person: session.Person, namespace: str, questions: list[Json]) -> dict[str, str]:
+    """Return the names of judged documents by document id."""
+    judged = {entry["documentId"] for question in questions for entry in question["relevant"] if "documentId" in entry}
+    ids = sorted(judged)[:MAX_READ_NAMES]
+    if not ids or not person.may("documents:read"):
+        return {}
+    documents = person.api.list_documents(namespace, {"documentIds": ids}, size=len(ids))["documents"]
+    return {document["id"]: document["name"] for document in documents}
+
+
+def _format_judged(judged: Json, names: Mapping[str, str]) -> str:
+    name = str(judged.get("externalId") or names.get(judged["documentId"], judged["documentId"]))
     grade = judged.get("grade", 1)
     return f"{name} (grade {grade})" if grade != 1 else name
 

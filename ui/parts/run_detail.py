@@ -19,6 +19,7 @@ from ui.parts.labels import (
     format_count,
     format_seconds,
     parse_time,
+    plain_error,
     source_title,
     time_ago,
     time_since,
@@ -210,7 +211,7 @@ def _show_documents(person: session.Person, namespace: str, run: Json) -> None:
         "run_documents",
         [document["id"] for document in entries],
         document=st.column_config.TextColumn("Document", width=300),
-        status=widgets.status_column(),
+        status=widgets.status_column(width=110),
         error=st.column_config.TextColumn("Error", width="medium"),
         **linked,
     )
@@ -233,7 +234,7 @@ def _document_row(document: Json) -> Json:
     return {
         "status": [document["status"]],
         "document": document["name"],
-        "error": document["error"] or "",
+        "error": plain_error(document["error"]),
         "linked from": document.get("linkedFrom", ""),
     }
 
@@ -249,7 +250,9 @@ def _build_csv(run: Json) -> bytes:
 
 def explain_failure(document: Json) -> str:
     linked_from = document.get("linkedFrom")
-    return (document["error"] or "No reason was given.") + (f" Linked from {linked_from}" if linked_from else "")
+    return (plain_error(document["error"]) or "No reason was given.") + (
+        f" Linked from {linked_from}" if linked_from else ""
+    )
 
 
 REPORT_COUNTS = {
@@ -285,7 +288,7 @@ def show_planned(documents: list[Json]) -> None:
         {
             "Action": REPORT_COUNTS[document["action"].lower()],
             "Name": document["name"],
-            "Reason": document["error"] or "",
+            "Reason": plain_error(document["error"]),
             "Linked from": document["linkedFrom"] or "",
         }
         for document in sorted(documents, key=lambda document: ACTION_ORDER.index(document["action"].lower()))

@@ -105,7 +105,6 @@ def _show_verdict(verdict: Json) -> None:
         st.error("Not shown.", icon=":material/visibility_off:")
     cells = {
         "Status": status_word(document["status"]),
-        "Visible generation": document["visibleGeneration"],
         "Rank": verdict["rank"],
         "Score": _format_score(verdict["score"]),
         "Score of the last result": _format_score(verdict["lastShownScore"]),

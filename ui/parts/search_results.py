@@ -159,22 +159,6 @@ EXCERPT_CHARACTERS = 240
 MAX_THUMBNAILS = 3
 MAX_KEPT_THUMBNAILS, THUMBNAIL_WIDTH = 60, 84
 _THUMBNAILS_KEY = "thumbnails"
-HIT_STYLE = """<style>
-.hit, .hit > p {font-size: .9rem; line-height: 1.4; overflow-wrap: anywhere; overflow-x: auto}
-.hit table {border-collapse: collapse; margin-top: .35rem; font-size: .85rem; overflow-wrap: normal}
-.hit th, .hit td {border: 1px solid rgba(128,128,128,.35); padding: .1rem .5rem; text-align: left}
-.hit mark {background: rgba(217,140,31,.28); color: inherit}
-.hit > p {display: -webkit-box; -webkit-box-orient: vertical; -webkit-line-clamp: 3; overflow: hidden; margin: 0}
-.st-key-lab h2 {font-size: 1.2rem; padding: 0} .st-key-found {margin-bottom: -3.4rem}
-.st-key-lab .path {font-size: .9rem; font-weight: 600; opacity: .85} .st-key-lab [class*="st-key-foot_"] {row-gap: 0}
-.st-key-lab [class*="st-key-hit_"] {gap: .1rem; padding: .55rem .8rem}
-.st-key-lab [class*="st-key-hit_"] [data-testid="stPageLink"] :is(p, a) {font-size: 1.02rem; padding: 0}
-.st-key-lab [class*="st-key-hit_"] [data-testid="stVerticalBlock"] {gap: .1rem}
-.st-key-lab [data-testid="stColumn"] > [data-testid="stVerticalBlock"] {gap: .5rem}
-.st-key-lab [class*="st-key-foot_"] p {font-size: .78rem}
-.st-key-lab [class*="st-key-hit_"] [data-testid="stPopover"] button {min-height: 1.4rem; padding: 0 .3rem}
-.st-key-lab [data-testid="stImage"] img {border: 1px solid rgba(128,128,128,.35)}
-</style>"""
 LETTER_CLASS = (
     r"[\w\u00ad\u0300-\u036f\u0591-\u05c7\u064b-\u065f\u0900-\u0963\u0980-\u09e3\u0b80-\u0bd7\u200b-\u200d\u2060]"
 )

@@ -37,8 +37,9 @@ def status_badge(status: str) -> None:
 
 
 def show_health(resource: Json) -> None:
-    """Show an ACTIVE resource's health, or any other status."""
-    status_badge(resource["health"]["state"] if resource["status"] == "ACTIVE" else resource["status"])
+    """Show an ACTIVE resource's health once observed, or its status."""
+    state = resource["health"]["state"]
+    status_badge(state if resource["status"] == "ACTIVE" and state != "UNKNOWN" else resource["status"])
 
 
 def explain_health(resource: Json) -> None:
@@ -88,7 +89,7 @@ def link_back(label: str, *names: str) -> None:
 
 
 def show_table(rows: Sequence[Any], **columns: Any) -> None:
-    st.dataframe(rows, hide_index=True, width="stretch", column_config=columns or None)
+    st.dataframe(rows, hide_index=True, width="stretch", height="content", column_config=columns or None)
 
 
 def drop_empty(rows: Sequence[Mapping[str, Any]], *names: str) -> list[dict[str, Any]]:

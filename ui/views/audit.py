@@ -73,7 +73,7 @@ def main() -> None:
 def _show_filters() -> tuple[dict[str, Any], str]:
     """Show filters and order, kept in the page's address; return the API's parameters."""
     field = partial(url_state.bind_field, prefix="audit")
-    columns = st.columns(4)
+    columns, dates = st.columns(4), st.columns(4)
     kinds, outcomes = {"": "Any"} | dict(zip(OBJECT_TYPES, OBJECT_TYPES, strict=True)), {"": "Any"} | OUTCOME_LABELS
     day: Json = {"default": None, "value": None, "format": "YYYY-MM-DD"}
     chosen = {
@@ -81,10 +81,10 @@ def _show_filters() -> tuple[dict[str, Any], str]:
         "outcome": field(columns[1].selectbox, "outcome", "Outcome", options=outcomes),
         "keyName": field(columns[2].text_input, "key_name", "Key name"),
         "object": field(columns[3].text_input, "object", "Object ID"),
-        "from": field(columns[0].date_input, "since", "From", **day),
-        "to": field(columns[1].date_input, "until", "To", **day),
+        "from": field(dates[0].date_input, "since", "From", **day),
+        "to": field(dates[1].date_input, "until", "To", **day),
     }
-    with columns[2]:
+    with dates[2]:
         order = url_state.choose_order(ORDER_LABELS)
     return {name: str(value) for name, value in chosen.items() if value}, order
 
@@ -153,7 +153,9 @@ def _describe_change(change: Json) -> str:
 
 
 def _format_value(value: Any) -> str:
-    return "nothing" if value in (None, [], {}, "") else value if isinstance(value, str) else json.dumps(value)
+    if isinstance(value, list) and all(isinstance(item, str) for item in value):
+        value = ", ".join(value)
+    return "nothing" if value in (None, {}, "") else value if isinstance(value, str) else json.dumps(value)
 
 
 def _entry_row(entry: Json, names: Mapping[str, str]) -> Json:

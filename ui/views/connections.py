@@ -100,7 +100,7 @@ def _show_one(person: session.Person, namespace: str, key: str) -> None:
         widgets.link_page("documents", text, connection=key)
     pushes.show_push(person, namespace, connection, details.get("push"))
     st.caption("ID of the connection")
-    st.code(connection["id"], language=None)
+    st.code(connection["id"], language=None, wrap_lines=True)
 
 
 def _list_schedules(person: session.Person, namespace: str) -> list[Json]:

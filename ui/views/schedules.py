@@ -82,7 +82,7 @@ def _show_schedule(person: session.Person, namespace: str, schedule: Json) -> No
                 widgets.status_badge(newest["outcome"] or newest["status"])
         moment = parse_time(schedule["nextRunAt"])
         due = due_in(schedule) + (f" ({moment:%d %b, %H:%M} UTC)" if moment else "")
-        st.caption(f"{escape_markdown(timing_of(schedule))} · next run {due}{'' if newest else ' · no run yet'}")
+        st.caption(f"{escape_markdown(timing_of(schedule))} · next run {due}{'' if newest else ' · no run by it yet'}")
     if reason := schedule["statusReason"] or health["reason"]:
         if health["state"] == "FAILING":
             st.error(f"{escape_markdown(reason)}  \n{describe_health(health)}", icon=":material/error:")

@@ -41,7 +41,6 @@ def main() -> None:
         "Why not found?": partial(search_reasons.show_missing_reasons, person, session.current_person(), request),
         "API snippet": partial(_show_code, person, request),
     }
-    st.html(search_results.HIT_STYLE)
     with st.container(key="lab"):
         widgets.show_tabs("search_tabs", pages)
 
@@ -61,7 +60,7 @@ def _suggest_changes(request: SearchRequest) -> str:
 def _show_code(person: session.Person, request: SearchRequest) -> None:
     path, body = search_request.build_request(request, request.modes[-1])
     body.pop("explain")
-    st.code(search_options.as_curl(person.api.base, person.api.tenant, path, body), language="bash")
+    st.code(search_options.as_curl(person.api.base, person.api.tenant, path, body), language="bash", wrap_lines=True)
 
 
 def _show_form(

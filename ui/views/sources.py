@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from typing import Any
 from urllib.parse import urlsplit
 
 import streamlit as st
@@ -62,7 +63,7 @@ def _row(name: str, kind: str, documents: Json, page: str, health: Json | None =
         "state": (health or {}).get("state", ""),
         "Last outcome": _describe_outcome(health) if health else "",
         "Next run": "",
-        "Push": "",
+        "Last push": "",
         "Documents": None,
         "Failed": None,
         "reason": (health or {}).get("reason") or "",
@@ -77,7 +78,8 @@ def _describe_outcome(health: Json) -> str:
     if health["failuresSince"]:
         return f"Failing for {time_since(health['failuresSince'])}"
     outcome, success = health["lastOutcome"], health["lastSuccessAt"]
-    return f"{status_word(outcome)}, {time_ago(success)}" if outcome and success else ""
+    word = "With failures" if outcome == "COMPLETED_WITH_FAILURES" else status_word(outcome or "")
+    return f"{word}, {time_ago(success)}" if outcome and success else ""
 
 
 def _connection_row(connection: Json, schedules: list[Json]) -> Json:
@@ -110,7 +112,7 @@ def _read_pushes(person: session.Person, namespace: str, connections: list[Json]
     answers = waiting.ask_in_parallel({key: partial(read, f"/v1/connections/{key}") for key in with_push})
     for row in rows:
         if answer := answers.get(row["query"].get("connection", "")):
-            row["Push"] = pushes.describe_push(answer.get("push"))
+            row["Last push"] = pushes.describe_push(answer.get("push"))
 
 
 def _show_rows(rows: list[Json]) -> None:
@@ -121,13 +123,15 @@ def _show_rows(rows: list[Json]) -> None:
         }
         for row in rows
     ]
+    columns: dict[str, Any] = {"Last push": st.column_config.TextColumn(width=150)}
     chosen = widgets.clicked_row(
-        widgets.drop_empty(shown, "State", "Next run", "Last outcome", "Push", "Failed"),
+        widgets.drop_empty(shown, "State", "Next run", "Last outcome", "Last push", "Failed"),
         "sources_table",
         rows,
         State=widgets.status_column("State", width=150),
-        Name=st.column_config.TextColumn(width=220),
+        Name=st.column_config.TextColumn(width=190),
         Documents=st.column_config.NumberColumn(format="localized"),
+        **columns,
     )
     st.caption("A click opens the connection, the schedule or the documents.")
     for row in rows:

@@ -155,7 +155,7 @@ def _delivery_row(delivery: Json) -> Json:
         "Event": delivery["type"],
         "Created": time_ago(delivery["createdAt"]),
         "Attempts": delivery["attempts"],
-        "HTTP status": delivery["responseStatus"],
+        "HTTP status": str(delivery["responseStatus"] or ""),
         "Next attempt": f"in {span_until(due)}" if due else "",
         "Reason": delivery["reason"] or "",
     }
