@@ -289,12 +289,15 @@ class ServicePolicy:
     seconds: float = 120
     tries: int = 4
 
-    def call(self, tokens: TokenSource, request: Callable[[str], ResultT], budget: str = "") -> ResultT:
+    def call(
+        self, tokens: TokenSource, request: Callable[[str], ResultT], budget: str = "", *, cost: float = 1
+    ) -> ResultT:
         """Call `request` with an access token, with retries. Retryable after the wait, Fatal if unauthorized.
 
-        Connections share the rate limit of a `budget`, by default each has its own.
+        Connections share the rate limit of a `budget`, by default each has its own. `cost` is in units of the limit.
         """
-        retries = Retries(self.service, self._bucket(budget or tokens.connection_id), self.seconds, self.tries)
+        bucket = self._bucket(budget or tokens.connection_id)
+        retries = Retries(self.service, bucket, self.seconds, self.tries, cost)
         return retries.call(lambda: self._call_with_token(tokens, request))
 
     def _call_with_token(self, tokens: TokenSource, request: Callable[[str], ResultT]) -> ResultT:

@@ -46,6 +46,7 @@ TRUSTED = {
     "retrieval/network/bounded_answers.py": "none: it limits the answers of clients that others make",
     "connectors/http/oauth.py": "a content service's own endpoints, or those that the operator names",
     "connectors/cohere_sdk.py": "a model provider's own endpoint, or the one that the operator names",
+    "connectors/google/*.py": "a content service's own endpoint, or the one that the operator names",
     "connectors/microsoft_graph/*.py": "a content service's own endpoint, or the one that the operator names",
     "connectors/sources/[!do]*.py": "a content service's own endpoint, or the one that the operator names",
     "connectors/sources/dropbox/*.py": "a content service's own endpoint, or the one that the operator names",

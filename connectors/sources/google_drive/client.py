@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from connectors.http.responses import Cursors
+from connectors.google.transport import HttpPool, NotFound, RequestBuilder, Sink, iterate_pages
 from connectors.http.retries import ServicePolicy
-from connectors.sources.google_drive import transport
-from connectors.sources.google_drive.transport import HttpPool, RequestBuilder, Sink
+from connectors.sources.google_drive import api
+from connectors.sources.google_drive.api import DRIVE_API
 from retrieval.errors import Fatal, Skippable
 from retrieval.ports import TokenSource
 
@@ -44,7 +43,7 @@ class Drive:
 
     def list_shared_drives(self, *, admin: bool = False) -> dict[str, str]:
         """Return names by id of the account's shared drives; `admin`: of all in the organization."""
-        answers = iterate_pages(lambda page: self._list_drives_page(page, admin=admin))
+        answers = iterate_pages(DRIVE_API.title, lambda page: self._list_drives_page(page, admin=admin))
         return {shared_drive["id"]: shared_drive["name"] for answer in answers for shared_drive in answer["drives"]}
 
     def read_shared_drive(self, drive_id: str) -> str:
@@ -107,7 +106,7 @@ class Drive:
                 token, lambda drive: drive.files.get(fileId=file_id, fields=fields, supportsAllDrives=True)
             )
             if not _is_shaped(answer) or not answer.keys() & set(fields.split(",")):
-                raise transport.senseless_answer()
+                raise DRIVE_API.senseless_answer()
             return answer
 
         return SERVICE_POLICY.call(self.tokens, send)
@@ -158,7 +157,7 @@ class Drive:
 
         def send(token: str) -> None:
             with Sink(to, max_bytes) as sink:
-                transport.load_export(self.pool, token, url, sink)
+                api.load_export(self.pool, token, url, sink)
 
         SERVICE_POLICY.call(self.tokens, send)
 
@@ -176,29 +175,17 @@ class Drive:
             try:
                 _check_answer(answer, collection)
             except (TypeError, AttributeError, LookupError) as error:
-                raise transport.senseless_answer() from error
+                raise DRIVE_API.senseless_answer() from error
             return answer
 
         try:
             return SERVICE_POLICY.call(self.tokens, send)
-        except (transport.NotFound, transport.Unsupported) as error:
-            raise transport.CursorExpired from error
+        except (NotFound, api.Unsupported) as error:
+            raise api.CursorExpired from error
         except Skippable as error:
             if part:
-                raise transport.Forbidden from error
+                raise api.Forbidden from error
             raise Fatal("Google Drive does not let the connected account list its files.") from error
-
-
-def iterate_pages(read_page: Callable[[str | None], Answer]) -> Iterator[Answer]:
-    """Yield pages until the last one. Retryable for an endless listing."""
-    page, cursors = None, Cursors("Google Drive's listing")
-    while True:
-        answer = read_page(page)
-        yield answer
-        page = answer.get("nextPageToken")
-        if not page:
-            return
-        cursors.follow(page, brought=any(isinstance(value, list) and value for value in answer.values()))
 
 
 def _check_answer(answer: Answer, collection: str) -> None:
@@ -207,12 +194,12 @@ def _check_answer(answer: Answer, collection: str) -> None:
     if (collection not in answer and collection != "permissions") or (
         collection == "changes" and not answer.keys() & {"nextPageToken", "newStartPageToken"}
     ):
-        raise transport.senseless_answer()
+        raise DRIVE_API.senseless_answer()
     if answer.get("incompleteSearch"):
-        raise transport.incomplete_answer()
+        raise api.incomplete_answer()
     files = answer.get("files", []) + [change["file"] for change in answer.get("changes", []) if change.get("file")]
     if not all(_is_shaped(file) and file.keys() >= {"id", "name", "mimeType"} for file in files):
-        raise transport.senseless_answer()
+        raise DRIVE_API.senseless_answer()
 
 
 def _is_shaped(file: Any) -> bool:

@@ -6,26 +6,24 @@
 
 from __future__ import annotations
 
-import base64
-import json
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Final
 
-from connectors.http import oauth
-from connectors.http.oauth import OAuth, Service
+from connectors.google import auth
+from connectors.google.transport import AppsForbidden, HttpPool, NotFound, iterate_pages
 from connectors.organization import PartUnavailable
-from connectors.sources.google_drive import INFO, transport
-from connectors.sources.google_drive.client import Drive, iterate_pages
+from connectors.sources.google_drive import INFO, api
+from connectors.sources.google_drive.api import DRIVE_API
+from connectors.sources.google_drive.client import Drive
 from retrieval.errors import ItemMissing, Skippable
 from retrieval.ports import FolderPage, Page, RawContent, SourceAccess, SourceItem, TokenSource
 from retrieval.settings import Settings
 
 if TYPE_CHECKING:
     from connectors.sources.google_drive.listing import DrivePart
-    from connectors.sources.google_drive.transport import HttpPool
     from retrieval.ports import Authorizer
 
 
@@ -46,11 +44,11 @@ def read_access(drive: Drive, file_id: str) -> SourceAccess:
     try:
         permissions = [
             permission
-            for answer in iterate_pages(lambda page: drive.list_permissions(file_id, page))
+            for answer in iterate_pages(DRIVE_API.title, lambda page: drive.list_permissions(file_id, page))
             for permission in _parse_permissions(answer)
         ]
-    except (transport.CursorExpired, transport.Forbidden) as error:
-        is_missing = isinstance(error.__cause__, transport.NotFound)
+    except (api.CursorExpired, api.Forbidden) as error:
+        is_missing = isinstance(error.__cause__, NotFound)
         raise (ItemMissing if is_missing else Skippable)(ACCESS_CLOSED_MESSAGE) from error
     if not permissions:
         raise Skippable(ACCESS_UNREADABLE_MESSAGE)
@@ -113,46 +111,16 @@ def _has_role(permission: Mapping[str, Any], roles: frozenset[str]) -> bool:
     return isinstance(role, str) and role in roles
 
 
-READ_SCOPE = "https://www.googleapis.com/auth/drive.readonly"
-# `openid` grants nothing, but adds the account to the token answer.
-OAUTH_SERVICE = Service(
-    name=INFO.title,
-    authorize="https://accounts.google.com/o/oauth2/v2/auth",
-    token="https://oauth2.googleapis.com/token",  # noqa: S106
-    extra={
-        "scope": f"openid {READ_SCOPE}",
-        "access_type": "offline",
-        "prompt": "consent",
-        "include_granted_scopes": "true",
-    },
-    revoke="https://oauth2.googleapis.com/revoke",
-    account="account",
-    rights={READ_SCOPE: ("https://www.googleapis.com/auth/drive",)},
-)
+READ_SCOPE: Final = "https://www.googleapis.com/auth/drive.readonly"
 
 
 def make(app: Mapping[str, Any], settings: Settings) -> GoogleDrive:
     """Return the connector of a namespace's app."""
     # The app's API key serves file pickers in browsers.
-    return GoogleDrive(oauth.make_oauth("GOOGLE_DRIVE", OAUTH_SERVICE, app, settings, send_token_request), settings)
-
-
-def send_token_request(flow: OAuth, url: str, content: dict[str, str]) -> Any:
-    """Send a request of the flow; return the answer with the account."""
-    app = {"client_id": flow.client_id, "client_secret": flow.client_secret} if "grant_type" in content else {}
-    answer = oauth.post_form(flow.service.name, url, data={**content, **app})
-    return {**answer, "account": _id_token_subject(answer)} if isinstance(answer, dict) else answer
-
-
-def _id_token_subject(answer: Mapping[str, Any]) -> str | None:
-    """Return the subject of the id token (OpenID Connect)."""
-    # The token came from the token endpoint: its signature needs no check.
-    try:
-        claims = str(answer["id_token"]).split(".")[1]
-        subject = json.loads(base64.urlsafe_b64decode(claims + "=" * (-len(claims) % 4)))["sub"]
-    except (LookupError, TypeError, ValueError, RecursionError):
-        return None
-    return subject if isinstance(subject, str) else None
+    flow = auth.make_oauth(
+        DRIVE_API.name, INFO.title, app, settings, scope=READ_SCOPE, more="https://www.googleapis.com/auth/drive"
+    )
+    return GoogleDrive(flow, settings)
 
 
 class GoogleDrive:
@@ -181,7 +149,7 @@ class GoogleDrive:
         listing = DriveListing(self.make_drive(tokens), self._part)
         try:
             yield from listing.pages(cursor)
-        except transport.AppsForbidden as error:
+        except AppsForbidden as error:
             if self._part is None:
                 raise
             raise PartUnavailable from error
@@ -213,8 +181,6 @@ class GoogleDrive:
         return files.fetch_content(self.make_drive(tokens), item.external_id, to, self._settings.max_file_bytes)
 
     def is_deleted(self, tokens: TokenSource, external_id: str) -> bool:
-        from connectors.sources.google_drive.transport import NotFound
-
         try:
             file = self.make_drive(tokens).read_file(external_id, "id,trashed,driveId,ownedByMe")
             return bool(file.get("trashed")) or (self._part is not None and not self._part.holds(file))
@@ -230,9 +196,8 @@ class GoogleDrive:
         return Drive(self._open_pool(), tokens)
 
     def _open_pool(self) -> HttpPool:
-        from connectors.sources.google_drive.transport import HttpPool
 
         with self._lock:
             if self._pool is None:
-                self._pool = HttpPool(self._settings.endpoints.get("GOOGLE_DRIVE"))
+                self._pool = HttpPool(DRIVE_API, self._settings.endpoints.get(DRIVE_API.name))
             return self._pool

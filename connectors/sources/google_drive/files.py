@@ -7,10 +7,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
+from connectors.google.transport import iterate_pages
 from connectors.http import responses
-from connectors.sources.google_drive import transport
-from connectors.sources.google_drive.client import Drive, iterate_pages
-from connectors.sources.google_drive.transport import TooLarge, Unsupported
+from connectors.sources.google_drive import api
+from connectors.sources.google_drive.api import DRIVE_API, TooLarge, Unsupported
+from connectors.sources.google_drive.client import Drive
 from retrieval.errors import Retryable, Skippable
 from retrieval.ports import FolderEntry, FolderPage, RawContent, SourceItem
 
@@ -194,7 +195,8 @@ class Folders:
         if log in self._loaded:
             return
         for answer in iterate_pages(
-            lambda page: self._drive.list_files(f"trashed = false and mimeType = '{FOLDER_TYPE}'", log, page)
+            DRIVE_API.title,
+            lambda page: self._drive.list_files(f"trashed = false and mimeType = '{FOLDER_TYPE}'", log, page),
         ):
             for folder in answer["files"]:
                 self.add(folder)
@@ -288,7 +290,7 @@ def _list_subfolder(drive: Drive, shared: Mapping[str, str], parent: str, cursor
         answer = drive.list_files(
             f"'{quoted}' in parents and trashed = false", log if log in shared else "", cursor, part=True
         )
-    except (transport.CursorExpired, transport.Forbidden) as error:
+    except (api.CursorExpired, api.Forbidden) as error:
         raise Skippable(FOLDER_MISSING_MESSAGE) from error
     return FolderPage(_make_entries(drive, shared, answer["files"]), answer.get("nextPageToken"))
 

@@ -21,7 +21,7 @@ from typing import Any, Final
 
 import structlog
 
-from connectors.sources.google_drive import files, transport
+from connectors.sources.google_drive import api, files
 from connectors.sources.google_drive.client import Answer, Drive
 from connectors.sources.google_drive.files import Folders, parent_id
 from retrieval.errors import Retryable, Skippable
@@ -154,11 +154,11 @@ class DriveListing:
         """Implement `Connector.iter_changes`; a rejected token starts a full listing, once."""
         try:
             yield from self._pages(self._start(DriveCursor.parse(cursor)))
-        except transport.CursorExpired:
+        except api.CursorExpired:
             logger.info("drive.full_listing", reason="a page token is no longer accepted")
             try:
                 yield from self._pages(self._start_full())
-            except transport.CursorExpired as error:
+            except api.CursorExpired as error:
                 raise Retryable("Google Drive rejects the page token that it issued.") from error
 
     def _pages(self, state: DriveCursor) -> Iterator[Page[SourceItem]]:
@@ -177,7 +177,7 @@ class DriveListing:
         """Return the page of a step; only a count for a part without permission to list."""
         try:
             return self._steps[step.kind](state, step)
-        except transport.Forbidden:
+        except api.Forbidden:
             logger.warning("drive.skipped", drive=step.log, step=step.kind)
             state.whole = False
             if step.kind == "files":
@@ -188,7 +188,7 @@ class DriveListing:
     def _check_progress(self, step: Step, page: str | None) -> None:
         """Raise Retryable if the listing repeats itself, or yields nothing without end."""
         if (step, page) in self._seen_pages or self._empty_count > MAX_EMPTY_PAGES:
-            raise transport.endless_listing()
+            raise api.endless_listing()
         self._seen_pages.add((step, page))
 
     def _start(self, state: DriveCursor | None) -> DriveCursor:
@@ -229,7 +229,7 @@ class DriveListing:
         for log_id in logs:
             try:
                 tokens[log_id] = self._drive.read_start_token(log_id)
-            except (transport.CursorExpired, transport.Forbidden):
+            except (api.CursorExpired, api.Forbidden):
                 if not log_id:
                     raise
                 logger.warning("drive.skipped", drive=log_id)
@@ -289,7 +289,7 @@ class DriveListing:
         # Only a full listing finds its files missing.
         try:
             return self._list_folder(state, step)
-        except transport.CursorExpired:
+        except api.CursorExpired:
             state.shared = [folder for folder in state.shared if folder != step.folder]
             if not state.whole:
                 raise

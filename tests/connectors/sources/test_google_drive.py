@@ -11,7 +11,7 @@ from urllib.parse import parse_qsl, urlsplit
 import pytest
 
 from connectors import registry
-from connectors.sources.google_drive import transport
+from connectors.google import transport
 from retrieval.errors import Fatal, Retryable, Skippable
 from retrieval.ports import SourceItem, Tokens
 from tests.connectors.sources.conftest import walk

@@ -9,8 +9,8 @@ from contextlib import closing
 import httpx
 import pytest
 
+from connectors.google import transport as google
 from connectors.http import sessions
-from connectors.sources.google_drive import transport as google_drive
 from retrieval import settings
 from retrieval.network import fetch_guard
 from retrieval.network.guard_proxy import Route
@@ -76,7 +76,7 @@ def fetch_by_requests(site):
 
 
 def fetch_by_google(site):
-    with closing(google_drive._PooledConnection(f"https://{NAME}", str(site.certificate))) as connection:
+    with closing(google._PooledConnection(f"https://{NAME}", str(site.certificate))) as connection:
         return connection.request(URL)[1].decode()
 
 
