@@ -18,9 +18,12 @@ import pytest
 
 from connectors import registry
 from connectors.parsers import parser
+from connectors.web.builtin import client
 from local import postgres
 from local.environment import prefect_database
 from retrieval import settings
+from tests.connectors.web.test_web_client import serving
+from tests.flows.crawls.site import Site, forget_settings
 from tests.library import clear_queue
 
 if TYPE_CHECKING:
@@ -134,3 +137,21 @@ def nothing_else_waits(request):
     """Start with an empty queue."""
     if "db" in request.fixturenames:
         clear_queue(request.getfixturevalue("db"))
+
+
+@pytest.fixture
+def allowed(monkeypatch):
+    monkeypatch.setenv("RETRIEVAL_FETCH_ALLOW", "127.0.0.1/32")
+    monkeypatch.setenv("RETRIEVAL_FETCH_HOST_DELAY", "0")
+    monkeypatch.setattr(client.random, "uniform", lambda *_: 0.0)
+    forget_settings()
+    yield
+    forget_settings()
+
+
+@pytest.fixture
+def site(allowed):
+    site = Site()
+    with serving(site.play) as server:
+        site.url = server.url
+        yield site

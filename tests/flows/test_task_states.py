@@ -24,7 +24,7 @@ from retrieval.jobs.queries import batches
 from tests.flows.configured import Configured
 from tests.flows.conftest import PREFECT
 from tests.flows.crawling import accept
-from tests.flows.crawls import test_url_list as lists
+from tests.flows.crawls.site import PAGE
 
 pytestmark = [
     pytest.mark.usefixtures("prefect_server"),
@@ -33,7 +33,6 @@ pytestmark = [
     ),  # Prefect's client leaves its sockets
 ]
 
-allowed, site = lists.allowed, lists.site
 
 # Flow runs look for new limits in this interval.
 NO_LIMIT_SECONDS = 5.5
@@ -137,7 +136,7 @@ def test_a_step_some_of_whose_documents_fail_is_completed_with_failures(space, d
 
 def test_a_dead_page_fails_in_fetch_and_no_query_string_is_shown(db, monkeypatch, site):
     space = serve(db, monkeypatch, Configured(db, webScraperConfig={"provider": "BUILTIN"}))
-    site.pages["/tides"] = lists.PAGE
+    site.pages["/tides"] = PAGE
     urls = [f"{site.url}/tides", f"{site.url}/gone?{SECRET}"]
     space.call(runs.accept_urls(db, space.scope, urls=urls, config={"urls": urls}, ingestion=Ingestion()))
     state, by_step, lines = ingest(db, sources.ingest_urls)

@@ -19,13 +19,19 @@ from retrieval.ports import DiscoveryRequest
 from retrieval.settings import Settings
 from tests.connectors.web.test_web_client import serving
 from tests.flows.crawling import crawl, names
-from tests.flows.crawls import test_url_list as lists
-from tests.flows.crawls.test_sitemap import index, urlset, xml
-from tests.flows.crawls.test_url_list import Site, answer, html
-from tests.flows.crawls.test_website import linked
+from tests.flows.crawls.site import (
+    Site,
+    answer,
+    forget_settings,
+    html,
+    index,
+    ingest_urls,
+    linked,
+    urlset,
+    xml,
+)
 from tests.retrieval.network.test_fetch_guard import ATTACKS
 
-allowed, space = lists.allowed, lists.space
 HERE = "127.0.0.3"
 # Browsers drop the tab and add a scheme: a public address.
 PUBLIC = {"http://8.8.8.8\t/", "//8.8.8.8/"}
@@ -49,7 +55,7 @@ def dialled(monkeypatch):
 @pytest.fixture
 def site(allowed, monkeypatch, dialled):
     monkeypatch.setenv("RETRIEVAL_FETCH_ALLOW", f"{HERE}/32")
-    lists.forget_settings()
+    forget_settings()
     site = Site()
     with serving(site.play, HERE) as server:
         site.url = server.url
@@ -148,7 +154,7 @@ def test_each_source_reads_robots_txt_by_the_same_guard(space, site, dialled, so
     site.pages = {"/": linked("/", []), "/sitemap.xml": xml(urlset((f"{site.url}/", "")))}
     site.pages["/robots.txt"] = leading("http://127.0.0.1:1025/robots.txt")
     if source == "URLS_LIST":
-        assert len(lists.ingest(space, f"{site.url}/").completed) == 1
+        assert len(ingest_urls(space, f"{site.url}/").completed) == 1
     else:
         assert len(list_urls(space, source, site.url + ("/" if source == "WEBSITE" else "/sitemap.xml"))) == 1
     assert dialled == {site.address}
@@ -166,7 +172,7 @@ def test_no_attack_that_robots_txt_names_is_dialled(space, site, dialled):
 @pytest.mark.parametrize("urls", [SENDABLE[::8], pytest.param(SENDABLE, marks=pytest.mark.slow)], ids=["some", "all"])
 def test_no_attack_as_a_namespaces_endpoint_is_dialled(db, dialled, monkeypatch, urls):
     monkeypatch.setenv("RETRIEVAL_FETCH_ALLOW", "")
-    lists.forget_settings()
+    forget_settings()
     options = Settings(_env_file=None, fetch_allow="")
     keys = {"accessKeyId": "k", "secretAccessKey": "s"}
     bucket = {"type": "S3_COMPATIBLE", "bucket": "of-ours", "region": "eu-central-1", "credentials": keys}

@@ -5,19 +5,14 @@ import pytest
 from flows import steps
 from tests.connectors.web.test_web_client import serving
 from tests.flows.crawling import accept, crawl, listing, names, reasons
-from tests.flows.crawls import test_url_list as lists
-from tests.flows.crawls.test_sitemap import urlset, xml
-from tests.flows.crawls.test_url_list import Site, answer
-from tests.flows.crawls.test_website import linked
-
-space, allowed = lists.space, lists.allowed
+from tests.flows.crawls.site import Site, answer, forget_settings, linked, urlset, xml
 
 
 @pytest.fixture
 def hosts(allowed, monkeypatch):
     """`x` on 127.0.0.1 redirects to `www` on 127.0.0.2; `other` on 127.0.0.4 is foreign."""
     monkeypatch.setenv("RETRIEVAL_FETCH_ALLOW", "127.0.0.1/32,127.0.0.2/32,127.0.0.4/32")
-    lists.forget_settings()
+    forget_settings()
     sites = {"x": Site(), "www": Site(), "other": Site()}
     with (
         serving(sites["x"].play, "127.0.0.1") as x,

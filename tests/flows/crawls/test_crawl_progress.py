@@ -8,11 +8,8 @@ import pytest
 from flows import context, report, sources
 from retrieval.jobs.queries import batches
 from tests.flows.crawling import accept
-from tests.flows.crawls import test_url_list as lists
-from tests.flows.crawls.test_url_list import answer
-from tests.flows.crawls.test_website import wide
+from tests.flows.crawls.site import answer, wide
 
-allowed, site, space = lists.allowed, lists.site, lists.space
 PAGES = 24
 
 

@@ -15,7 +15,7 @@ from tests import registry_instances
 from tests.connectors.web.test_web_client import serving
 from tests.flows.configured import Configured
 from tests.flows.crawling import accept, crawl, killed_after_pages, listing, names, reasons, watch_pages
-from tests.flows.crawls.test_url_list import Site, answer
+from tests.flows.crawls.site import Site, answer
 from tests.standins import crawl4ai, faults, firecrawl, jina_reader, scrapingbee
 from tests.standins.scraped import Seen
 

@@ -3,13 +3,10 @@
 import pytest
 
 from retrieval.jobs import web_pages
+from tests.connectors.web.test_web_client import serving
 from tests.flows.crawling import crawl, names, reasons
-from tests.flows.crawls import test_url_list as lists
-from tests.flows.crawls.test_sitemap import pages, urlset, xml
-from tests.flows.crawls.test_url_list import answer, html
-from tests.flows.crawls.test_website import linked
+from tests.flows.crawls.site import answer, forget_settings, html, ingest_urls, linked, pages, urlset, xml
 
-allowed, site, space = lists.allowed, lists.site, lists.space
 REFRESH = '<html><head><meta http-equiv="refresh" content="{}; url={}"></head><body>One moment …</body></html>'
 SCRIPT = "<html><head><script>{}</script></head><body></body></html>"
 
@@ -54,7 +51,7 @@ def test_cookies_last_for_a_crawl_and_no_longer(space, site):
         assert paths(space, site, run) == ["/", "/bats", "/owls"]
         assert site.paths().count("/") == 2
         assert len(site.paths()) == 4
-    assert lists.ingest(space, f"{site.url}/owls").failed == []
+    assert ingest_urls(space, f"{site.url}/owls").failed == []
 
 
 def chain(site, length):
@@ -87,7 +84,7 @@ def test_pages_of_the_sitemaps_that_robots_names_are_ingested_too(space, site, c
     site.pages["/map.xml"] = xml(pages(site, *[path for path in site.pages if path != "/"]))
     robots = f"User-agent: *\nDisallow:\nSitemap: {site.url}/map.xml\n"
     site.pages["/robots.txt"] = answer(robots.encode(), content_type="text/plain")
-    lists.forget_settings()
+    forget_settings()
     run = crawl(space, "WEBSITE", ingest=True, url=f"{site.url}/", maxDepth=5, **config)
     assert len(names(space, run)) == page_count
     assert ("maxLinks" in "".join(notice.reason for notice in space.run(run).notices)) == ("maxLinks" in config)
@@ -115,13 +112,13 @@ def test_a_listed_page_that_is_a_gate_is_no_document(space, site, listed_by):
     listed = ["/owls", "/members", "/lost"]
     play = site.play
     site.play = lambda path, headers: play(path, headers) if path in site.pages else html(missing)
-    with lists.serving(site.play) as server:
+    with serving(site.play) as server:
         site.url = server.url
         if listed_by == "SITEMAP":
             site.pages |= {"/robots.txt": answer(b""), "/sitemap.xml": xml(pages(site, *listed))}
             run = space.run(crawl(space, "SITEMAP", ingest=True, url=f"{site.url}/sitemap.xml"))
         else:
-            run = lists.ingest(space, *(f"{site.url}{path}" for path in listed))
+            run = ingest_urls(space, *(f"{site.url}{path}" for path in listed))
         errors = {entry.name.removeprefix(site.url): entry.error for entry in run.failed}
     assert errors == {"/members": web_pages.SIGN_IN_REASON, "/lost": web_pages.MISSING_REASON}
     assert space.search("owls and mice") == [f"{site.url}/owls"]

@@ -7,13 +7,10 @@ from urllib.parse import quote
 
 import pytest
 
+from tests.connectors.web.test_web_client import serving
 from tests.flows.crawling import crawl
-from tests.flows.crawls import test_url_list as lists
-from tests.flows.crawls.test_identity import page
-from tests.flows.crawls.test_sitemap import urlset, xml
-from tests.flows.crawls.test_url_list import answer, html
+from tests.flows.crawls.site import answer, html, page, urlset, xml
 
-allowed, site, space = lists.allowed, lists.site, lists.space
 FORM = '<form><input name="user"><input type="password" name="secret"></form>'
 GONE, MISSING = answer(status="410 Gone"), answer(status="404 Not Found")
 BY_WORDS = {"semantic_weight": 0.0, "keyword_weight": 1.0}
@@ -111,7 +108,7 @@ class GeneratedSite:
 @pytest.mark.parametrize("articles", [30, pytest.param(280, marks=pytest.mark.slow)])
 def test_crawls_of_a_site_with_traps(space, allowed, articles):
     generated = GeneratedSite(articles)
-    with lists.serving(generated.answer) as server:
+    with serving(generated.answer) as server:
         generated.url = server.url
 
         def ingest():

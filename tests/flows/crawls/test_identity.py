@@ -7,26 +7,11 @@ import pytest
 
 from retrieval.filters import DocumentFilter
 from retrieval.jobs import resync
+from tests.connectors.web.test_web_client import serving
 from tests.flows.crawling import crawl, names, reasons
-from tests.flows.crawls import test_url_list as lists
-from tests.flows.crawls.test_url_list import answer, html
+from tests.flows.crawls.site import SENTENCES, answer, html, page
 
-allowed, site, space = lists.allowed, lists.site, lists.space
-SENTENCES = (
-    "Owls hunt mice at night over the fields near the river.",
-    "Bats hunt moths in the dark over the ponds of the park.",
-    "Seals dive for fish in the cold water of the northern sea.",
-    "Herons stand in the shallow water and wait for frogs.",
-    "Foxes follow the hedges and listen for voles in the snow.",
-    "Storks build their nests on the chimneys of the old town.",
-)
 ANIMALS = [f"/animal-{number}" for number in range(len(SENTENCES))]
-
-
-def page(text, title="Animals", links=(), head="", tail=""):
-    anchors = "".join(f'<a href="{link}">Read more</a>' for link in links)
-    body = f"<h1>{title}</h1><p>{text}</p>{anchors}{tail}"
-    return f"<html><head><title>{title}</title>{head}</head><body>{body}</body></html>"
 
 
 def animals(site, **fields):
@@ -92,7 +77,7 @@ def test_a_session_in_each_link_makes_no_further_documents(space, site):
 
     texts = dict(zip(["/", *ANIMALS[:5]], SENTENCES, strict=True))
     site.play = served
-    with lists.serving(served) as server:
+    with serving(served) as server:
         run = crawl(space, "WEBSITE", url=f"{server.url}/", maxDepth=5)
     assert sorted(name.partition("?")[0].removeprefix(server.url) for name in names(space, run)) == sorted(texts)
     assert len(site.paths()) < 25
@@ -124,7 +109,7 @@ def test_addresses_with_the_page_for_missing_ones_are_none_and_are_counted(space
 
     animals(site)
     site.pages["/"] = page("All animals of the valley are described here.", links=[*ANIMALS, *dead])
-    with lists.serving(served) as server:
+    with serving(served) as server:
         run = crawl(space, "WEBSITE", ingest=True, url=f"{server.url}/")
     assert sorted(name.removeprefix(server.url) for name in names(space, run)) == ["/", *ANIMALS]
     (notice,) = space.run(run).notices
@@ -177,7 +162,7 @@ def crawl_with_gates(space, site, paths, serve_gate):
 
     animals(site)
     site.pages["/"] = page("All animals of the valley are described here.", links=[*ANIMALS, *paths])
-    with lists.serving(served) as server:
+    with serving(served) as server:
         run = crawl(space, "WEBSITE", ingest=True, url=f"{server.url}/")
     ingested = {name.removeprefix(server.url) for name in names(space, run)}
     assert ingested >= {"/", *ANIMALS}

@@ -3,13 +3,9 @@
 import pytest
 
 from tests.flows.crawling import crawl
-from tests.flows.crawls import test_url_list as lists
-from tests.flows.crawls.test_identity import page
-from tests.flows.crawls.test_sitemap import pages, xml
-from tests.flows.crawls.test_url_list import answer
+from tests.flows.crawls.site import answer, ingest_urls, page, pages, xml
 from tests.nightly import nightly_except
 
-allowed, site, space = lists.allowed, lists.site, lists.space
 ANIMALS = ["owls", "bats", "seals", "herons", "foxes", "storks", "voles", "newts", "larks", "otters", "swifts", "toads"]
 PATHS = [f"/{name}" for name in ANIMALS]
 GONE, MISSING = answer(status="410 Gone"), answer(status="404 Not Found")
@@ -34,7 +30,7 @@ def ingest(space, site, request):
 
     def once():
         if request.param == "URLS_LIST":
-            return lists.ingest(space, *(f"{site.url}{path}" for path in PATHS))
+            return ingest_urls(space, *(f"{site.url}{path}" for path in PATHS))
         start = "/" if request.param == "WEBSITE" else "/sitemap.xml"
         return space.run(crawl(space, request.param, ingest=True, url=site.url + start))
 

@@ -6,21 +6,17 @@ from connectors.web.crawl.walk import MAX_PAGE_TRIES
 from flows import steps
 from retrieval.errors import Retryable
 from tests.flows.crawling import accept, listing
-from tests.flows.crawls import test_url_list as lists
-from tests.flows.crawls.test_identity import page
+from tests.flows.crawls.site import answer, forget_settings, html, page, pages, xml
 from tests.flows.crawls.test_page_removals import BY_WORDS, PATHS, fill, is_searchable, link
-from tests.flows.crawls.test_sitemap import pages, xml
-from tests.flows.crawls.test_url_list import answer, html
 from tests.nightly import nightly_except
 
-allowed, site, space = lists.allowed, lists.site, lists.space
 DOWN = answer(status="503 Unavailable")
 SIGN_IN = page("", title="Sign in", tail="<form><input type=password></form>")
 
 
 def robots(site, *lines):
     site.pages["/robots.txt"] = answer("\n".join(["User-agent: *", *lines, ""]).encode(), content_type="text/plain")
-    lists.forget_settings()
+    forget_settings()
 
 
 def ingest(space, site, source="WEBSITE", start="/", **config):

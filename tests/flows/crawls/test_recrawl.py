@@ -6,12 +6,8 @@ import pytest
 
 from flows import steps
 from tests.flows.crawling import accept, crawl, listing, names, reasons
-from tests.flows.crawls import test_url_list as lists
-from tests.flows.crawls.test_sitemap import urlset, xml
-from tests.flows.crawls.test_url_list import answer, html
-from tests.flows.crawls.test_website import linked
+from tests.flows.crawls.site import answer, html, linked, urlset, xml
 
-allowed, site, space = lists.allowed, lists.site, lists.space
 TREE = {"/": ["/a", "/b"], "/a": ["/deep"], "/b": [], "/deep": []}
 MODIFIED = "Wed, 21 Oct 2026 07:28:00 GMT"
 

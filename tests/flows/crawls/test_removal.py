@@ -5,9 +5,7 @@ import pytest
 from connectors import registry
 from retrieval.ports import Page, RawContent, SourceItem
 from tests.flows.crawling import accept, listing
-from tests.flows.crawls import test_url_list as lists
 
-allowed, space = lists.allowed, lists.space
 SITE = "https://example.org"
 OWLS, BATS = f"{SITE}/owls", f"{SITE}/bats"
 TEXTS = {OWLS: "Owls hunt mice at night over the fields.", BATS: "Bats hunt moths in the dark over ponds."}

@@ -3,12 +3,8 @@
 import pytest
 
 from tests.flows.crawling import crawl
-from tests.flows.crawls import test_sitemap as sitemaps
-from tests.flows.crawls import test_url_list as lists
-from tests.flows.crawls.test_url_list import html
+from tests.flows.crawls.site import html, ingest_urls, xml
 from tests.nightly import nightly_except
-
-allowed, site, space = lists.allowed, lists.site, lists.space
 
 PATHS = [f"/page-{number}" for number in range(40)]
 TEXTS = ("We are sorry: this page does not exist any more.", "Owls hunt mice at night, and seals dive for fish.")
@@ -27,7 +23,7 @@ def fill(site, source, pages):
     if source == "URLS_LIST":
         return {"urls": urls}
     if source == "SITEMAP":
-        site.pages["/sitemap.xml"] = sitemaps.xml(sitemaps.pages(site, *site.pages))
+        site.pages["/sitemap.xml"] = xml(pages(site, *site.pages))
         return {"url": f"{site.url}/sitemap.xml"}
     links = "".join(f'<a href="{url}">{url}</a>' for url in urls)
     site.pages["/"] = html(f"<html><body><main><p>All our pages are listed here.</p>{links}</main></body></html>")
@@ -36,7 +32,7 @@ def fill(site, source, pages):
 
 def ingest(space, source, config):
     if source == "URLS_LIST":
-        return lists.ingest(space, *config["urls"])
+        return ingest_urls(space, *config["urls"])
     return space.run(crawl(space, source, ingest=True, **config))
 
 
@@ -66,7 +62,7 @@ def test_application_shells_are_named_with_what_reads_them(space, site, source):
 def test_a_shell_without_any_text_fails_with_the_same_advice_and_short_pages_are_no_shells(space, site):
     short = '<html><script src="/count.js"></script><p>Closed on Mondays. <a href="/">Home</a></p></html>'
     site.pages = {"/shell": html(SHELL.format("")), "/short": html(short)}
-    run = lists.ingest(space, f"{site.url}/shell", f"{site.url}/short")
+    run = ingest_urls(space, f"{site.url}/shell", f"{site.url}/short")
     (failed,) = run.failed
     assert "application shell" in failed.error
     assert "webScraperConfig" in failed.error

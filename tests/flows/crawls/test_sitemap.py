@@ -7,32 +7,7 @@ import pytest
 from flows import steps
 from retrieval.errors import Skippable
 from tests.flows.crawling import accept, crawl, listing, names
-from tests.flows.crawls import test_url_list as lists
-from tests.flows.crawls.test_url_list import answer
-
-allowed, site, space = lists.allowed, lists.site, lists.space
-SPACE = 'xmlns="http://www.sitemaps.org/schemas/sitemap/0.9"'
-
-
-def urlset(*entries):
-    inner = "".join(
-        f"<url><loc>{url}</loc>{f'<lastmod>{when}</lastmod>' if when else ''}</url>" for url, when in entries
-    )
-    return f'<?xml version="1.0" encoding="UTF-8"?><urlset {SPACE}>{inner}</urlset>'
-
-
-def pages(site, *paths):
-    return urlset(*((f"{site.url}{path}", "") for path in paths))
-
-
-def index(*urls):
-    inner = "".join(f"<sitemap><loc>{url}</loc></sitemap>" for url in urls)
-    return f"<sitemapindex {SPACE}>{inner}</sitemapindex>"
-
-
-def xml(text, *, packed=False):
-    data = text.encode()
-    return answer(gzip.compress(data) if packed else data, content_type="application/xml")
+from tests.flows.crawls.site import PAGE, answer, index, pages, urlset, xml
 
 
 def list_of(space, site, run):
@@ -86,11 +61,11 @@ def test_the_same_lastmod_is_not_fetched_again(space, site):
         site.pages["/sitemap.xml"] = xml(urlset(*entries))
         site.calls.clear()
 
-    site.pages = {f"/{name}": lists.PAGE.replace("Tides", name) for name in "abc"}
+    site.pages = {f"/{name}": PAGE.replace("Tides", name) for name in "abc"}
     serve("2026-01-01")
     crawl(space, "SITEMAP", ingest=True, url=f"{site.url}/sitemap.xml")
     assert sorted(site.paths()) == ["/a", "/b", "/c", "/sitemap.xml"]
-    site.pages["/a"] = lists.PAGE.replace("moon", "autumn storms")
+    site.pages["/a"] = PAGE.replace("moon", "autumn storms")
     serve("2026-02-02")
     run = crawl(space, "SITEMAP", ingest=True, url=f"{site.url}/sitemap.xml")
     assert sorted(site.paths()) == ["/a", "/c", "/sitemap.xml"]

@@ -7,12 +7,8 @@ import pytest
 from retrieval.filters import DocumentFilter
 from retrieval.jobs import resync
 from tests.flows.crawling import crawl
-from tests.flows.crawls import test_url_list as lists
-from tests.flows.crawls.test_identity import SENTENCES, page
-from tests.flows.crawls.test_sitemap import pages, xml
-from tests.flows.crawls.test_url_list import html
+from tests.flows.crawls.site import SENTENCES, html, page, pages, xml
 
-allowed, site, space = lists.allowed, lists.site, lists.space
 OTHERS = [f"/animal-{number}" for number in range(1, len(SENTENCES))]
 
 

@@ -6,80 +6,8 @@ import socket
 import pytest
 from reportlab.pdfgen.canvas import Canvas
 
-from connectors import registry
-from connectors.web.builtin import client, robots
-from retrieval import settings
 from retrieval.errors import Retryable
-from retrieval.job_config import Ingestion
-from retrieval.jobs import runs
-from tests import registry_instances
-from tests.connectors.web.test_web_client import answer, serving
-from tests.flows.configured import Configured
-
-PAGE = """<!doctype html><html lang="en"><head><title>Tides</title><meta name="description" content="About the sea">
-<link rel="canonical" href="/tides"></head><body><nav>Menu words</nav><main><h1>Tides</h1><p>The spring tide follows
-the full moon.</p><p class="ad">Buy a sofa.</p></main></body></html>"""
-
-
-class Site:
-    """Pages by path: bytes are HTML, lists are raw responses, the rest is 404."""
-
-    def __init__(self):
-        self.pages = {}
-        self.calls = []
-
-    def play(self, path, headers):
-        self.calls.append((path, headers))
-        page_here = self.pages.get(path)
-        if page_here is None:
-            return answer(status="404 Not Found")
-        return (
-            page_here(headers) if callable(page_here) else page_here if isinstance(page_here, list) else html(page_here)
-        )
-
-    def paths(self):
-        return [path for path, _ in self.calls if path != "/robots.txt"]
-
-
-def html(text, **headers):
-    return answer(text.encode(), content_type="text/html; charset=utf-8", **headers)
-
-
-def forget_settings():
-    settings.load_settings.cache_clear()
-    client.shared_client.cache_clear()
-    robots.shared_robots.cache_clear()
-    registry_instances.forget_instances()
-
-
-@pytest.fixture
-def allowed(monkeypatch):
-    monkeypatch.setenv("RETRIEVAL_FETCH_ALLOW", "127.0.0.1/32")
-    monkeypatch.setenv("RETRIEVAL_FETCH_HOST_DELAY", "0")
-    monkeypatch.setattr(client.random, "uniform", lambda *_: 0.0)
-    forget_settings()
-    yield
-    forget_settings()
-
-
-@pytest.fixture
-def site(allowed):
-    site = Site()
-    with serving(site.play) as server:
-        site.url = server.url
-        yield site
-
-
-@pytest.fixture
-def space(db, allowed):
-    return Configured(db, webScraperConfig={"provider": "BUILTIN"})
-
-
-def ingest(space, *urls, **config):
-    url_config = {"urls": list(urls), **config}
-    receipt = space.call(runs.accept_urls(space.db, space.scope, urls=urls, config=url_config, ingestion=Ingestion()))
-    space.work()
-    return space.run(receipt.job_run_id)
+from tests.flows.crawls.site import PAGE, answer, html, ingest_urls, text_of
 
 
 def pdf(line):
@@ -98,7 +26,7 @@ def test_pages_and_files_of_a_list_are_found(space, site):
         "/bats": answer(pdf("Bats hunt moths in the dark."), content_type="application/octet-stream"),
     }
     urls = [f"{site.url}{path}" for path in ("/tides", "/moved", "/bats")]
-    run = ingest(space, *urls)
+    run = ingest_urls(space, *urls)
     assert run.status == "COMPLETED"
     assert [entry.error for entry in run.failed] == []
     assert space.search("moon and tide")[0] == urls[0]
@@ -111,23 +39,13 @@ def test_pages_and_files_of_a_list_are_found(space, site):
     assert space.documents()[urls[2]]["properties"]["mimeType"] == "application/pdf"
 
 
-def text_of(space, external_id):
-    row = space.db.row(
-        "select parsed_key from documents d join partitions p on p.id = d.partition_id"
-        " where p.namespace_id = %(id)s and external_id = %(external)s",
-        {"id": space.scope.namespace, "external": external_id},
-    )
-    with registry.make_file_store(space.config).open(row["parsed_key"]) as stream:
-        return stream.read().decode()
-
-
 def test_what_cannot_be_had_fails_alone_with_its_reason(space, site):
     with socket.create_server(("127.0.0.1", 0)) as closed_server:
         away = f"http://127.0.0.1:{closed_server.getsockname()[1]}/"
     site.pages = {"/tides": PAGE, "/empty": answer(), "/script": "<body><script>x()</script></body>"}
     site.pages["/owls"] = PAGE
     bad = [f"{site.url}/none", f"{site.url}/empty", f"{site.url}/script", "http://10.0.0.1/"]
-    run = ingest(space, f"{site.url}/tides", *bad)
+    run = ingest_urls(space, f"{site.url}/tides", *bad)
     errors = {url: row["error"] for url, row in space.documents().items()}
     assert "404" in errors[bad[0]]
     assert "without a page" in errors[bad[1]]
@@ -136,7 +54,7 @@ def test_what_cannot_be_had_fails_alone_with_its_reason(space, site):
     assert errors[f"{site.url}/tides"] is None
     assert len(run.completed) == 1
     with pytest.raises(Retryable, match="cannot be reached"):
-        ingest(space, away, f"{site.url}/owls")
+        ingest_urls(space, away, f"{site.url}/owls")
     assert space.documents()[f"{site.url}/owls"]["status"] != "FAILED"
 
 
@@ -145,7 +63,7 @@ def test_a_list_is_not_bound_by_robots_but_keeps_its_delay(space, site, monkeypa
     site.pages = {"/robots.txt": answer(rules, content_type="text/plain"), "/tides": PAGE, "/owls": PAGE}
     waits = []
     monkeypatch.setattr("connectors.web.builtin.client.time.sleep", waits.append)
-    run = ingest(space, f"{site.url}/tides", f"{site.url}/owls")
+    run = ingest_urls(space, f"{site.url}/tides", f"{site.url}/owls")
     assert len(run.completed) == 2
     assert max(waits) == pytest.approx(7, abs=1)
     assert [path for path, _ in site.calls].count("/robots.txt") == 1
@@ -157,13 +75,13 @@ def test_an_unchanged_page_is_asked_for_by_its_mark_and_costs_no_more(space, sit
 
     site.pages = {"/tides": page}
     url = f"{site.url}/tides"
-    ingest(space, url)
+    ingest_urls(space, url)
     document_before = space.documents()[url]
-    run = ingest(space, url)
+    run = ingest_urls(space, url)
     assert len(run.completed) == 1
     assert site.calls[-1][1]["if-none-match"] == '"1"'
     assert space.documents()[url]["active_generation"] == document_before["active_generation"]
-    ingest(space, url, scrapeOptions={"excludeSelectors": [".ad"]})
+    ingest_urls(space, url, scrapeOptions={"excludeSelectors": [".ad"]})
     assert "sofa" not in text_of(space, url), "the page did not change, but what is to be taken of it did"
 
 
@@ -171,7 +89,7 @@ def test_each_address_of_a_list_is_a_document_and_one_that_stands_twice_is_one(s
     # Both addresses of the page were requested by name.
     site.pages = {"/tides": PAGE, "/tides?from=mail": PAGE}
     urls = [f"{site.url}/tides", f"{site.url}/tides?from=mail"]
-    run = ingest(space, urls[0], urls[1], urls[0])
+    run = ingest_urls(space, urls[0], urls[1], urls[0])
     assert len(run.completed) == 2
     assert sorted(site.paths()) == ["/tides", "/tides?from=mail"]
     assert set(space.documents()) == set(urls)

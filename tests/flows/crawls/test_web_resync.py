@@ -5,12 +5,8 @@ import pytest
 from retrieval.filters import DocumentFilter
 from retrieval.jobs import resync
 from tests.flows.crawling import crawl
-from tests.flows.crawls import test_url_list as lists
-from tests.flows.crawls.test_sitemap import pages, xml
-from tests.flows.crawls.test_url_list import answer
-from tests.flows.crawls.test_website import linked
+from tests.flows.crawls.site import answer, forget_settings, linked, pages, text_of, xml
 
-allowed, site, space = lists.allowed, lists.site, lists.space
 WAYS = pytest.mark.parametrize(
     ("source", "start"), [("WEBSITE", "/"), pytest.param("SITEMAP", "/sitemap.xml", marks=pytest.mark.slow)]
 )
@@ -49,7 +45,7 @@ def test_a_changed_page_is_replaced_and_no_other_is_asked_for(space, site, inges
     done = resync_page(space, url)
     assert (done.status, len(done.completed), done.progress["embedded"]) == ("COMPLETED", 1, 1)
     assert space.search("herons and frogs")[0] == url
-    assert "mice" not in lists.text_of(space, url)
+    assert "mice" not in text_of(space, url)
     assert site.paths() == ["/owls"]
     assert {row["status"] for row in space.documents().values()} == {"SUCCESS"}
 
@@ -77,7 +73,7 @@ def test_rules_bind_a_resync_as_they_bound_the_crawl(space, site, ingested, sour
     ingested(source, start)
     site.pages["/robots.txt"] = answer(b"User-agent: *\nDisallow: /bats\n", content_type="text/plain")
     site.pages["/owls"] = answer(status="302 Found", location="http://127.0.0.1:1/elsewhere")
-    lists.forget_settings()
+    forget_settings()
     assert "robots.txt" in resync_page(space, f"{site.url}/bats").failed[0].error
     assert "another host" in resync_page(space, f"{site.url}/owls").failed[0].error
     assert space.search("owls and mice")[0] == f"{site.url}/owls"

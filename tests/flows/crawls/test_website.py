@@ -7,30 +7,7 @@ from retrieval.ingestion.queries import frontier
 from retrieval.maintenance import garbage
 from retrieval.network.page_identity import page_key
 from tests.flows.crawling import accept, crawl, killed_after_pages, listing, names, reasons, watch_pages
-from tests.flows.crawls import test_url_list as lists
-from tests.flows.crawls.test_url_list import answer
-
-allowed, site, space = lists.allowed, lists.site, lists.space
-
-TREE = {
-    "/": ["/a/1", "/b/1", "/c"],
-    "/a/1": ["/a/2", "/"],
-    "/a/2": ["/a/3"],
-    "/a/3": [],
-    "/b/1": ["/a/4"],
-    "/a/4": [],
-    "/c": ["/c#part", "http://elsewhere.example/"],
-}
-
-
-def linked(path, links, head=""):
-    anchors = "".join(f'<a href="{link}">{link}</a>' for link in links)
-    body = f"<main><p>This is {path}.</p>{anchors}</main>"
-    return f"<html><head><title>{path}</title>{head}</head><body>{body}</body></html>"
-
-
-def grow(site, tree=TREE):
-    site.pages = {path: linked(path, links) for path, links in tree.items()}
+from tests.flows.crawls.site import TREE, answer, grow, linked, wide
 
 
 def paths(space, site, run):
@@ -123,13 +100,6 @@ def test_pages_that_cannot_be_had_say_why_beside_the_others(space, site):
 )
 def test_one_page_has_one_spelling(url, key):
     assert page_key(url) == page_key(key) == key
-
-
-def wide(site, pages):
-    links = {f"/p{number}": [f"/p{number * 3 + step}" for step in (1, 2, 3)] for number in range(pages)}
-    tree = {path: [link for link in targets if link in links] for path, targets in links.items()}
-    grow(site, tree)
-    return set(tree)
 
 
 def test_a_crawl_that_dies_goes_on_without_fetching_again_what_it_has(space, site):

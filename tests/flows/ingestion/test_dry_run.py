@@ -20,13 +20,10 @@ from tests import registry_instances
 from tests.flows.configured import Configured
 from tests.flows.connected import connected_space
 from tests.flows.crawling import crawl
-from tests.flows.crawls import test_url_list as lists
-from tests.flows.crawls.test_sitemap import pages, xml
-from tests.flows.crawls.test_url_list import answer
+from tests.flows.crawls.site import answer, pages, xml
 from tests.nightly import nightly_except
 from tests.standins.accounts import ACCOUNTS, serving_account
 
-allowed, site = lists.allowed, lists.site
 TABLES = ("documents", "run_documents", "chunks", "embeddings", "vectors", "postings", "inbox", "usage_days", "sweeps")
 LONG = "\n\n".join(f"Paragraph {n} tells how owl number {n} hunts mice by the river at night." for n in range(90))
 
