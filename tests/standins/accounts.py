@@ -14,7 +14,7 @@ ACCOUNTS = ("BOX", "ONEDRIVE", "SHAREPOINT", "DROPBOX", "NOTION", "GOOGLE_DRIVE"
 
 def serving_account(connector: str) -> AbstractContextManager[Account]:
     """The account for as long as the block lasts."""
-    if connector in described_services.SERVICES:
+    if connector in {*described_services.SERVICES, "GITLAB_GROUP"}:
         return cast("AbstractContextManager[Account]", described_services.serving(connector))
     account: AbstractContextManager[Account] = importlib.import_module(f"tests.standins.{connector.lower()}").serving()
     return account

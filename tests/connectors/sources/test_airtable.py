@@ -5,22 +5,11 @@ from __future__ import annotations
 import json
 from datetime import UTC, datetime, timedelta
 
-import pytest
-
-from connectors.http import retries
 from retrieval.sync_filter import SyncFilter
-from tests.connectors.sources.test_described import list_items, open_connector
-from tests.connectors.sources.test_described_attachments import read
-from tests.connectors.sources.test_slack import texts
-from tests.standins import described_services
+from tests.connectors.sources.reading import list_items, open_connector, read, texts
 from tests.standins.services_records import TABLE
 
-
-@pytest.fixture
-def account(monkeypatch):
-    monkeypatch.setattr(retries, "FIRST_PAUSE_SECONDS", 0.01)
-    with described_services.serving("AIRTABLE_ACCOUNT") as made:
-        yield made
+SERVICE = "AIRTABLE_ACCOUNT"
 
 
 def make_comment(number, **more):

@@ -2,21 +2,10 @@
 
 from __future__ import annotations
 
-import pytest
-
-from connectors.http import retries
-from tests.connectors.sources.test_described import list_items, open_connector
-from tests.connectors.sources.test_described_attachments import read
-from tests.connectors.sources.test_slack import texts
-from tests.standins import described_services
+from tests.connectors.sources.reading import list_items, open_connector, read, texts
 from tests.standins.services_tasks import PROJECT, WORKSPACE
 
-
-@pytest.fixture
-def account(monkeypatch):
-    monkeypatch.setattr(retries, "FIRST_PAUSE_SECONDS", 0.01)
-    with described_services.serving("ASANA_WORKSPACE") as made:
-        yield made
+SERVICE = "ASANA_WORKSPACE"
 
 
 def put_task(account):

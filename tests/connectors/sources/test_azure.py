@@ -14,7 +14,6 @@ from urllib.parse import quote, urlencode
 import httpx
 import pytest
 
-from connectors.http import retries
 from retrieval.errors import Fatal, Skippable
 from retrieval.settings import Settings
 from tests.connectors.sources.test_objects import fetched, list_items, opened
@@ -94,8 +93,7 @@ def endpoint(tmp_path_factory):
 
 
 @pytest.fixture
-def container(endpoint, request, monkeypatch):
-    monkeypatch.setattr(retries, "FIRST_PAUSE_SECONDS", 0.01)
+def container(endpoint, request):
     return Container(endpoint, hashlib.sha256(request.node.name.encode()).hexdigest()[:20])
 
 

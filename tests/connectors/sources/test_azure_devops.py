@@ -2,22 +2,11 @@
 
 from __future__ import annotations
 
-import pytest
-
-from connectors.http import retries
 from retrieval.sync_filter import SyncFilter
-from tests.connectors.sources.test_described import list_items, open_connector
-from tests.connectors.sources.test_described_attachments import read
-from tests.connectors.sources.test_slack import texts
-from tests.standins import described_services
+from tests.connectors.sources.reading import list_items, open_connector, read, texts
 from tests.standins.azure_devops import WIKI
 
-
-@pytest.fixture
-def account(monkeypatch):
-    monkeypatch.setattr(retries, "FIRST_PAUSE_SECONDS", 0.01)
-    with described_services.serving("AZURE_DEVOPS_ORGANIZATION") as made:
-        yield made
+SERVICE = "AZURE_DEVOPS_ORGANIZATION"
 
 
 def make_comment(number, **more):

@@ -2,33 +2,16 @@
 
 from __future__ import annotations
 
-import re
-
 import pytest
 
 from connectors import registry
 from retrieval.errors import Fatal, Retryable
-from tests.connectors.sources.conftest import ConfigTokens, walk
+from tests.connectors.sources.reading import is_missing, walk
 from tests.standins import box_enterprise
 from tests.standins.box_enterprise import ADA, BEN, CLIENT
 from tests.standins.faults import status
 
 CONNECTOR, STANDIN = "BOX", box_enterprise
-
-
-@pytest.fixture
-def tokens(account):
-    return ConfigTokens(account)
-
-
-@pytest.fixture
-def connector(account):
-    return registry.make_connector(CONNECTOR, {}, account.settings)
-
-
-def missing(external_id, items, last):
-    """Check whether the run found the item to be missing."""
-    return external_id not in items and (last.whole or bool(re.fullmatch(last.whole_pattern, external_id)))
 
 
 def test_the_files_of_each_person_are_listed_and_fetched_for_their_owner(account, connector, tokens, tmp_path):
@@ -128,7 +111,7 @@ def test_missing_scopes_are_named(account, connector, tokens):
     plan = account.put(ADA, "plan.txt", "x")
     account.acts = False
     items, skipped, last = walk(connector, tokens)
-    assert (items, missing(plan, items, last)) == ({}, False)
+    assert (items, is_missing(plan, items, last)) == ({}, False)
     assert [key.partition(":")[0] for key in skipped] == [f"drive {ADA}", f"drive {BEN}"]
     assert all("as-user header" in reason for reason in skipped)
     account.lists = False

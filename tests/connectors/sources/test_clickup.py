@@ -6,22 +6,13 @@ from datetime import UTC, datetime
 
 import pytest
 
-from connectors.http import retries
 from retrieval.sync_filter import SyncFilter
-from tests.connectors.sources.test_described import list_items, open_connector
-from tests.connectors.sources.test_described_attachments import read
-from tests.connectors.sources.test_slack import texts
-from tests.standins import described_services
+from tests.connectors.sources.reading import list_items, open_connector, read, texts
 from tests.standins.services_records import TEAM
 
+SERVICE = "CLICKUP_WORKSPACE"
+
 MAY = 1778754720000  # 14 May 2026 10:32 in UTC, in milliseconds
-
-
-@pytest.fixture
-def account(monkeypatch):
-    monkeypatch.setattr(retries, "FIRST_PAUSE_SECONDS", 0.01)
-    with described_services.serving("CLICKUP_WORKSPACE") as made:
-        yield made
 
 
 def make_comment(number, name="Ada Berg", **more):

@@ -6,16 +6,13 @@ import re
 
 import pytest
 
-from connectors.http import retries
 from connectors.sources.described.filters import storage
-from tests.connectors.sources.test_described import list_items, open_connector
-from tests.connectors.sources.test_slack import texts
+from tests.connectors.sources.reading import list_items, open_connector, texts
 from tests.standins import described_services
 
 
 @pytest.fixture(params=["CONFLUENCE_SITE", "CONFLUENCE", "CONFLUENCE_DATA_CENTER"])
-def wiki(request, monkeypatch):
-    monkeypatch.setattr(retries, "FIRST_PAUSE_SECONDS", 0.01)
+def wiki(request):
     with described_services.serving(request.param) as account:
         yield account
 

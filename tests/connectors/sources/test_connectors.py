@@ -9,17 +9,15 @@ from typing import Any
 import pytest
 
 from connectors import registry
-from connectors.http import retries
 from retrieval.errors import Fatal, Retryable, Skippable
 from retrieval.ports import SourceItem
 from tests.standins import faults
 from tests.standins.accounts import ACCOUNTS, serving_account
-from tests.standins.place import APP, TestTokens, words
+from tests.standins.place import APP, words
 
 
 @pytest.fixture(params=ACCOUNTS)
-def account(request, monkeypatch):
-    monkeypatch.setattr(retries, "FIRST_PAUSE_SECONDS", 0.01)
+def account(request):
     with serving_account(request.param) as served_account:
         yield served_account
 
@@ -27,11 +25,6 @@ def account(request, monkeypatch):
 @pytest.fixture
 def connector(account):
     return registry.make_connector(account.connector, APP, account.settings)
-
-
-@pytest.fixture
-def tokens(account):
-    return TestTokens(account)
 
 
 def list_items(connector, tokens, cursor=None) -> tuple[dict[str, SourceItem], Any]:

@@ -11,59 +11,15 @@ import httpx
 import pytest
 
 from connectors import registry
-from connectors.http import responses, retries
+from connectors.http import responses
 from connectors.sources.described import description, service
 from retrieval.errors import Fatal, Retryable, Skippable
 from retrieval.settings import Settings
 from retrieval.sync_filter import SyncFilter
+from tests.connectors.sources.reading import Tokens, list_items, list_pages, open_connector
 from tests.standins import github
 
 SITE = f"https://github.com/{github.REPOSITORY}"
-
-
-@pytest.fixture
-def hub(monkeypatch):
-    monkeypatch.setattr(retries, "FIRST_PAUSE_SECONDS", 0.01)
-    with github.serving() as account:
-        yield account
-
-
-class Tokens:
-    """A `TokenSource` of a connection with a config."""
-
-    def __init__(self, account, settings=None):
-        self.connection_id = f"conn_{id(account)}"
-        self.failed = ""
-        self._token = registry.read_config(account.connector, account.config, settings or account.settings).access_token
-
-    def token(self):
-        return self._token
-
-    def replace(self, token):
-        self._token = token
-
-    def renew(self, refused):
-        return refused
-
-    def end_authorization(self, reason, _refused):
-        self.failed = reason
-        return Fatal(reason)
-
-
-def open_connector(account):
-    return registry.make_connector(account.connector, {}, account.settings), Tokens(account)
-
-
-def list_pages(account, cursor=None):
-    connector, tokens = open_connector(account)
-    return list(connector.iter_changes(tokens, cursor))
-
-
-def list_items(account, cursor=None):
-    """Return the items by external id, and the last page."""
-    pages = list_pages(account, cursor)
-    assert [page.done for page in pages] == [False] * (len(pages) - 1) + [True]
-    return {item.external_id: item for page in pages for item in page.items}, pages[-1]
 
 
 def fill(hub, issues=5):

@@ -2,53 +2,12 @@
 
 from __future__ import annotations
 
-import email
 import re
-from contextlib import contextmanager
 
-import pytest
-
-from connectors.http import retries
-from tests.connectors.sources.test_described import list_items, open_connector
-from tests.standins import described_services, faults, github
+from tests.connectors.sources.reading import file_host, list_items, read
+from tests.standins import described_services, github
 
 PLAN, NOTE = b"The keeper paints the tower in June.", b"The lamp is broken. SECRET"
-
-
-@contextmanager
-def file_host(files):
-    """Serve files at another host than the service, which must not get credentials."""
-    received = []
-
-    class Host(faults.Handler):
-        def do_GET(self):  # noqa: N802 - the name that http.server calls
-            received.append(self.headers.get("authorization"))
-            data = files.get(self.path)
-            self.reply(200 if data else 404, data or b"", {"Content-Type": "text/plain"})
-
-    with faults.served(Host) as port:
-        yield f"http://127.0.0.1:{port}", received
-
-
-@pytest.fixture(autouse=True)
-def quick(monkeypatch):
-    monkeypatch.setattr(retries, "FIRST_PAUSE_SECONDS", 0.01)
-
-
-def read(account, tmp_path):
-    """Text and files of each item by its external id."""
-    connector, tokens = open_connector(account)
-    contents = {}
-    for name, item in list_items(account)[0].items():
-        raw = item.content or connector.fetch(tokens, item, tmp_path / "fetched")
-        if raw.media_type != "message/rfc822":
-            contents[name] = "", {}
-            continue
-        assert item.content is None
-        text, *files = list(email.message_from_bytes(raw.path.read_bytes()).walk())[1:]
-        named = {file.get_filename(): file.get_payload(decode=True) for file in files}
-        contents[name] = text.get_payload(decode=True).decode(), named
-    return contents
 
 
 def test_files_of_a_ticket_are_apart_for_public_and_private_parts(tmp_path):

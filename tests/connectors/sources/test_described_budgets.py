@@ -11,17 +11,15 @@ import msgspec
 import pytest
 
 from connectors import registry
-from connectors.http import retries
 from connectors.sources.described.connector import make_connector
 from connectors.sources.described.description import read_description
-from tests.connectors.sources.test_described import Tokens, list_items, open_connector
+from tests.connectors.sources.reading import Tokens, list_items, open_connector
 from tests.standins import described_services
 from tests.standins.slack import at
 
 
 @pytest.fixture
-def gitlab(monkeypatch):
-    monkeypatch.setattr(retries, "FIRST_PAUSE_SECONDS", 0.01)
+def gitlab():
     with described_services.serving("GITLAB") as account:
         for number in range(4):
             account.put(f"Title {number}", "text")

@@ -11,14 +11,15 @@ import re
 
 import pytest
 
-from connectors.http import responses, retries
+from connectors.http import responses
 from connectors.sources.described import description, service
 from connectors.sources.described.fields import read_field
 from retrieval.errors import Fatal, Retryable, Skippable
 from retrieval.sources import DESCRIBED_SOURCES
-from tests.connectors.sources.test_described import list_items, list_pages, open_connector
+from tests.connectors.sources.reading import list_items, list_pages, open_connector
 from tests.connectors.sources.test_described_services import fill, find_stream, of_items
-from tests.standins import described_services, faults, github
+from tests.standins import described_services, faults
+from tests.standins.accounts import serving_account
 
 OF_OWN_TESTS = {
     ("GITHUB", "organization"): "test_github.py",
@@ -35,9 +36,8 @@ OF_OWN_TESTS = {
 
 
 @pytest.fixture(params=["GITHUB", *described_services.SERVICES])
-def account(request, monkeypatch):
-    monkeypatch.setattr(retries, "FIRST_PAUSE_SECONDS", 0.01)
-    with github.serving() if request.param == "GITHUB" else described_services.serving(request.param) as made:
+def account(request):
+    with serving_account(request.param) as made:
         yield made
 
 

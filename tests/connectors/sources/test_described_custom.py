@@ -7,12 +7,11 @@ import json
 import pytest
 
 from connectors import registry
-from connectors.http import retries
 from local import cli
 from retrieval.errors import Fatal
 from retrieval.settings import Settings, load_settings
 from retrieval.sync_filter import SyncFilter
-from tests.connectors.sources.test_described import Tokens
+from tests.connectors.sources.reading import Tokens
 from tests.standins.account import Served, serving
 
 NOTES = r"""
@@ -58,8 +57,7 @@ class Notes(Served):
 
 
 @pytest.fixture
-def notes(monkeypatch, tmp_path):
-    monkeypatch.setattr(retries, "FIRST_PAUSE_SECONDS", 0.01)
+def notes(tmp_path):
     account = Notes()
     account.folder = tmp_path / "descriptions"
     account.folder.mkdir()

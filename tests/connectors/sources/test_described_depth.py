@@ -7,21 +7,11 @@ from datetime import UTC, datetime
 
 import pytest
 
-from connectors.http import retries
 from connectors.sources.described.description import read_description
 from retrieval.settings import PROJECT_ROOT
 from retrieval.sources import DESCRIBED_SOURCES
-from tests.connectors.sources.test_described import list_items, list_pages, open_connector
-from tests.connectors.sources.test_slack import texts
+from tests.connectors.sources.reading import list_items, list_pages, open_connector, texts
 from tests.standins import described_services, github
-
-
-@pytest.fixture
-def account(request, monkeypatch):
-    monkeypatch.setattr(retries, "FIRST_PAUSE_SECONDS", 0.01)
-    with described_services.serving(request.param) as made:
-        yield made
-
 
 ONE = pytest.mark.parametrize
 

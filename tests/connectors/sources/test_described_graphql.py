@@ -6,7 +6,6 @@ import json
 
 import pytest
 
-from connectors.http import retries
 from connectors.sources.described import connector, description
 from retrieval.errors import Fatal
 from retrieval.ports import SourceItem
@@ -115,8 +114,7 @@ class Tokens:
 
 
 @pytest.fixture
-def tracker(monkeypatch):
-    monkeypatch.setattr(retries, "FIRST_PAUSE_SECONDS", 0.01)
+def tracker():
     account = Tracker()
     with serving(account):
         yield account

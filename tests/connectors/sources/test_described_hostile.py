@@ -18,17 +18,10 @@ from retrieval.ports import SourceItem
 from retrieval.settings import Settings
 from retrieval.sources import DESCRIBED_SOURCES
 from retrieval.sync_filter import SyncFilter
-from tests.connectors.sources.test_described import Tokens, list_items, list_pages, open_connector
+from tests.connectors.sources.reading import Tokens, list_items, list_pages, open_connector
 from tests.connectors.sources.test_described_custom import NOTES
 from tests.standins import described_services
 from tests.standins.slack import Channel, days_ago
-
-
-@pytest.fixture
-def account(request, monkeypatch):
-    monkeypatch.setattr(retries, "FIRST_PAUSE_SECONDS", 0.01)
-    with described_services.serving(request.param) as made:
-        yield made
 
 
 def serve(name):
@@ -99,9 +92,8 @@ def test_changes_are_listed_after_a_crash_within_the_list_of_a_new_project(accou
 
 
 @pytest.mark.parametrize("name", ["JIRA", "CONFLUENCE"])
-def test_an_expired_token_is_refused_although_lists_answer_anonymously(name, monkeypatch):
+def test_an_expired_token_is_refused_although_lists_answer_anonymously(name):
     """https://support.atlassian.com/jira/kb/jira-cloud-jql-search-rest-api-returns-200-ok-without-api-token/"""
-    monkeypatch.setattr(retries, "FIRST_PAUSE_SECONDS", 0.01)
     with described_services.serving(name) as account:
         key = account.put("Owls", "They hunt at night.")
         list_items(account)

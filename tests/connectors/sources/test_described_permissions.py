@@ -4,27 +4,17 @@ from __future__ import annotations
 
 import pytest
 
-from connectors.http import retries
 from connectors.sources.described import permissions
 from retrieval.connections.connected_source import read_access
 from retrieval.ports import SourceAccess
-from tests.connectors.sources.test_described import open_connector
+from tests.connectors.sources.reading import open_connector
 from tests.standins import faults, github
-from tests.standins.accounts import serving_account
 
 ADA, BOB = "ada@example.com", "bob@example.com"
 
 
 @pytest.fixture
-def account(request, monkeypatch):
-    monkeypatch.setattr(retries, "FIRST_PAUSE_SECONDS", 0.01)
-    with serving_account(request.param) as account:
-        yield account
-
-
-@pytest.fixture
-def hub(monkeypatch):
-    monkeypatch.setattr(retries, "FIRST_PAUSE_SECONDS", 0.01)
+def hub():
     with github.serving() as account:
         account.put("Issue", "text")
         account.files = {"README.md": "# Handbook"}

@@ -8,20 +8,19 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from connectors.http import responses, retries
+from connectors.http import responses
 from connectors.sources.described import description, service
 from retrieval.errors import Fatal, Retryable, Skippable
 from retrieval.sources import DESCRIBED_SOURCES
-from tests.connectors.sources.test_described import list_items, list_pages, open_connector
-from tests.standins import described_services, faults, github
+from tests.connectors.sources.reading import list_items, list_pages, open_connector
+from tests.standins import described_services, faults
+from tests.standins.accounts import serving_account
 
 
 @pytest.fixture(params=["GITHUB", *described_services.SERVICES])
 def account(request, monkeypatch):
-    monkeypatch.setattr(retries, "FIRST_PAUSE_SECONDS", 0.01)
     monkeypatch.setattr(responses, "IDLE_PAGES", 3)
-    served = github.serving() if request.param == "GITHUB" else described_services.serving(request.param)
-    with served as account:
+    with serving_account(request.param) as account:
         yield account
 
 

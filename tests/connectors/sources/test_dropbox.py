@@ -10,7 +10,7 @@ from connectors import registry
 from connectors.sources.dropbox import client, files
 from retrieval.errors import Retryable, Skippable
 from retrieval.settings import Settings
-from tests.connectors.sources.conftest import walk as list_items
+from tests.connectors.sources.reading import walk as list_items
 from tests.standins import dropbox, faults
 from tests.standins.place import APP
 

@@ -2,33 +2,15 @@
 
 from __future__ import annotations
 
-import re
-
 import pytest
 
-from connectors import registry
 from retrieval.errors import Fatal
 from retrieval.sync_filter import SyncFilter
-from tests.connectors.sources.conftest import ConfigTokens, walk
+from tests.connectors.sources.reading import is_missing, walk
 from tests.standins import dropbox_team
 from tests.standins.dropbox_team import ADA, ADMIN, BEN, CLIENT
 
 CONNECTOR, STANDIN = "DROPBOX", dropbox_team
-
-
-@pytest.fixture
-def tokens(account):
-    return ConfigTokens(account)
-
-
-@pytest.fixture
-def connector(account):
-    return registry.make_connector(CONNECTOR, {}, account.settings)
-
-
-def missing(external_id, items, last):
-    """Check whether the run found the item to be missing."""
-    return external_id not in items and (last.whole or bool(re.fullmatch(last.whole_pattern, external_id)))
 
 
 def test_every_namespace_is_listed_once_and_fetched(account, connector, tokens, tmp_path):
@@ -89,7 +71,7 @@ def test_a_member_that_dropbox_suspends_during_a_run_ends_nothing(account, conne
     account.suspended.clear()
     account.closed.add(account.home(BEN))
     items, skipped, last = walk(connector, tokens, last.cursor)
-    assert (missing(notes, items, last), list(skipped)) == (False, [f"drive {BEN}: the service refuses to open it"])
+    assert (is_missing(notes, items, last), list(skipped)) == (False, [f"drive {BEN}: the service refuses to open it"])
     assert not tokens.failed
 
 

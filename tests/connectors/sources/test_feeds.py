@@ -8,10 +8,9 @@ import json
 import pytest
 
 from connectors import registry
-from connectors.http import retries
 from retrieval.errors import Fatal, Skippable
 from retrieval.settings import Settings
-from tests.connectors.sources.test_described import Tokens
+from tests.connectors.sources.reading import Tokens
 from tests.standins import faults
 from tests.standins.account import Served, serving
 
@@ -50,8 +49,7 @@ class Site(Served):
 
 
 @pytest.fixture
-def site(monkeypatch):
-    monkeypatch.setattr(retries, "FIRST_PAUSE_SECONDS", 0.01)
+def site():
     with serving(Site()) as served:
         yield served
 

@@ -7,18 +7,15 @@ from datetime import UTC, datetime
 
 import pytest
 
-from connectors.http import retries
 from retrieval.sync_filter import SyncFilter
-from tests.connectors.sources.test_described import list_items, open_connector
-from tests.connectors.sources.test_slack import texts
+from tests.connectors.sources.reading import list_items, open_connector, texts
 from tests.standins import github
 
 SITE = "https://github.com/octo-org"
 
 
 @pytest.fixture
-def organization(monkeypatch):
-    monkeypatch.setattr(retries, "FIRST_PAUSE_SECONDS", 0.01)
+def organization():
     with github.serving_organization() as account:
         for name in ("handbook", "search", "site"):
             repository = account.add(name)

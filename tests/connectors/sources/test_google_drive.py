@@ -14,7 +14,7 @@ from connectors import registry
 from connectors.google import transport
 from retrieval.errors import Fatal, Retryable, Skippable
 from retrieval.ports import SourceItem, Tokens
-from tests.connectors.sources.conftest import walk
+from tests.connectors.sources.reading import walk
 from tests.standins import faults, google_drive
 from tests.standins.google_drive_files import Refusal
 from tests.standins.place import APP

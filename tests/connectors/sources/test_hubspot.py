@@ -4,20 +4,10 @@ from __future__ import annotations
 
 import re
 
-import pytest
+from tests.connectors.sources.reading import file_host, list_items, read, texts
+from tests.standins import services_sales
 
-from connectors.http import retries
-from tests.connectors.sources.test_described import list_items
-from tests.connectors.sources.test_described_attachments import file_host, read
-from tests.connectors.sources.test_slack import texts
-from tests.standins import described_services, services_sales
-
-
-@pytest.fixture
-def account(monkeypatch):
-    monkeypatch.setattr(retries, "FIRST_PAUSE_SECONDS", 0.01)
-    with described_services.serving("HUBSPOT") as made:
-        yield made
+SERVICE = "HUBSPOT"
 
 
 def put_ticket(account):

@@ -2,22 +2,11 @@
 
 from __future__ import annotations
 
-import pytest
+from tests.connectors.sources.reading import list_items, open_connector, read, texts
 
-from connectors.http import retries
-from tests.connectors.sources.test_described import list_items, open_connector
-from tests.connectors.sources.test_described_attachments import read
-from tests.connectors.sources.test_slack import texts
-from tests.standins import described_services
+SERVICE = "INTERCOM"
 
 APP = "https://app.intercom.com/a/apps/abcd1234"
-
-
-@pytest.fixture
-def account(monkeypatch):
-    monkeypatch.setattr(retries, "FIRST_PAUSE_SECONDS", 0.01)
-    with described_services.serving("INTERCOM") as made:
-        yield made
 
 
 def make_part(body, kind="comment", **fields):

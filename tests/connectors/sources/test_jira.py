@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from connectors.http import retries
 from connectors.sources.described.filters import adf
-from tests.connectors.sources.test_slack import texts
+from tests.connectors.sources.reading import texts
 from tests.standins import described_services
 from tests.standins.jira import paragraph
 
@@ -14,8 +13,7 @@ SITE = "https://acme.atlassian.net"
 
 
 @pytest.fixture(params=["JIRA_SITE", "JIRA"])
-def jira(request, monkeypatch):
-    monkeypatch.setattr(retries, "FIRST_PAUSE_SECONDS", 0.01)
+def jira(request):
     with described_services.serving(request.param) as account:
         account.has_comments = False
         yield account

@@ -6,21 +6,13 @@ from datetime import UTC, datetime
 
 import pytest
 
-from connectors.http import retries
 from connectors.sources.described import service
 from connectors.sources.described.attachments import Attachment, find_attachments
 from connectors.sources.described.description import read_description
 from retrieval.errors import Fatal
-from tests.connectors.sources.test_described import list_items, open_connector
-from tests.connectors.sources.test_slack import texts
-from tests.standins import described_services
+from tests.connectors.sources.reading import list_items, open_connector, texts
 
-
-@pytest.fixture
-def account(monkeypatch):
-    monkeypatch.setattr(retries, "FIRST_PAUSE_SECONDS", 0.01)
-    with described_services.serving("LINEAR") as made:
-        yield made
+SERVICE = "LINEAR"
 
 
 def comment(number, moment="2026-05-14T10:{:02}:00Z", **author):

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from connectors.http import retries, sessions
+from connectors.http import sessions
 from retrieval.errors import Fatal, Skippable
 from retrieval.settings import Settings
 from tests.connectors.sources.test_objects import fetched, list_items, opened
@@ -49,8 +49,7 @@ def server():
 
 
 @pytest.fixture
-def mailbox(server, tmp_path, monkeypatch):
-    monkeypatch.setattr(retries, "FIRST_PAUSE_SECONDS", 0.01)
+def mailbox(server, tmp_path):
     new_mailbox = Mailbox(server, tmp_path.name.strip("_0123456789"))
     yield new_mailbox
     new_mailbox.session.shutdown()

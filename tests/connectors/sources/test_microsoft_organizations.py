@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import re
-
 import pytest
 
 from connectors import registry
-from connectors.http import retries
 from retrieval.errors import Fatal
-from tests.connectors.sources.conftest import ConfigTokens, walk
+from tests.connectors.sources.reading import ConfigTokens, is_missing, walk
 from tests.standins import microsoft365
 from tests.standins.microsoft365 import ADA, BEN, CLIENT, SECRET, TENANT, PeopleOrganization, SitesOrganization
 from tests.standins.sharepoint import HOME, HOST, SITE_PATH
@@ -19,15 +16,13 @@ SALES_LIBRARY = f"{SALES}/Shared Documents"
 
 
 @pytest.fixture
-def sites(monkeypatch):
-    monkeypatch.setattr(retries, "FIRST_PAUSE_SECONDS", 0.01)
+def sites():
     with microsoft365.serving(SitesOrganization) as account:
         yield account
 
 
 @pytest.fixture
-def people(monkeypatch):
-    monkeypatch.setattr(retries, "FIRST_PAUSE_SECONDS", 0.01)
+def people():
     with microsoft365.serving(PeopleOrganization) as account:
         yield account
 
@@ -35,11 +30,6 @@ def people(monkeypatch):
 def connect(account, **config):
     connector = registry.make_connector(account.connector, {}, account.settings)
     return connector, ConfigTokens(account, **config)
-
-
-def missing(external_id, items, last):
-    """Check whether the run found the item to be missing."""
-    return external_id not in items and (last.whole or bool(re.fullmatch(last.whole_pattern, external_id)))
 
 
 def test_every_library_of_every_site_is_listed_but_no_personal_one(sites, tmp_path):
@@ -70,8 +60,8 @@ def test_a_new_site_arrives_and_a_removed_one_is_missing(sites):
     assert set(items) == {new}
     sites.remove_site(SALES)
     items, _, last = walk(connector, tokens, second.cursor)
-    assert missing(sold, items, last)
-    assert not missing(kept, items, last)
+    assert is_missing(sold, items, last)
+    assert not is_missing(kept, items, last)
     assert connector.is_deleted(tokens, sold)
     assert not connector.is_deleted(tokens, kept)
 
@@ -88,7 +78,7 @@ def test_a_closed_site_or_library_is_counted_and_keeps_its_documents(sites, clos
     for cursor in (first.cursor, None):
         items, skipped, last = walk(again, tokens, cursor)
         assert sum(skipped.values()) == 1
-        assert cursor is None or not missing(held, items, last)
+        assert cursor is None or not is_missing(held, items, last)
         assert not again.is_deleted(tokens, held)
     sites.closed.clear()
     sites.change(held, "y")
@@ -133,7 +123,7 @@ def test_the_drive_of_a_person_who_leaves_is_missing_and_a_closed_one_stays(peop
     letter = people.put("cleo@contoso.com", "letter.txt", "x")
     items, skipped, last = walk(connector, tokens, first.cursor)
     assert letter in items
-    assert missing(notes, items, last) == connector.is_deleted(tokens, notes) == (event == "dismissed")
+    assert is_missing(notes, items, last) == connector.is_deleted(tokens, notes) == (event == "dismissed")
     assert not connector.is_deleted(tokens, plan)
     assert sum(skipped.values()) == (event == "closed")
 

@@ -2,21 +2,10 @@
 
 from __future__ import annotations
 
-import pytest
-
-from connectors.http import retries
-from tests.connectors.sources.test_described import list_items, list_pages, open_connector
-from tests.connectors.sources.test_described_attachments import read
-from tests.connectors.sources.test_slack import texts
-from tests.standins import described_services
+from tests.connectors.sources.reading import list_items, list_pages, open_connector, read, texts
 from tests.standins.services_boards import BOARD
 
-
-@pytest.fixture
-def account(monkeypatch):
-    monkeypatch.setattr(retries, "FIRST_PAUSE_SECONDS", 0.01)
-    with described_services.serving("MONDAY_ACCOUNT") as made:
-        yield made
+SERVICE = "MONDAY_ACCOUNT"
 
 
 def column(title, text, kind="text", **more):

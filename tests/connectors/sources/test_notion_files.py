@@ -9,7 +9,7 @@ import pytest
 
 from connectors import registry
 from retrieval.errors import Fatal, Retryable, Skippable
-from tests.connectors.sources.conftest import walk
+from tests.connectors.sources.reading import walk
 from tests.standins import faults, notion, retired
 from tests.standins.place import APP
 

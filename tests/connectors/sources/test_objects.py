@@ -11,12 +11,12 @@ from urllib.parse import quote
 import pytest
 
 from connectors import registry
-from connectors.http import retries, sessions
+from connectors.http import sessions
 from connectors.sources.objects.connector import POLICY
 from connectors.sources.objects.location import parse_location
 from retrieval.errors import Fatal, Retryable, Skippable
 from retrieval.settings import Settings
-from tests.connectors.sources.test_described import Tokens
+from tests.connectors.sources.reading import Tokens
 from tests.standins import file_servers, s3_server
 
 KEYS = {"accessKeyId": "standin", "secretAccessKey": "canary-objects-secret"}
@@ -118,34 +118,29 @@ def smb_server(served, tmp_path_factory):
 
 
 @pytest.fixture
-def quick(monkeypatch):
-    monkeypatch.setattr(retries, "FIRST_PAUSE_SECONDS", 0.01)
-
-
-@pytest.fixture
-def webdav(served, dav_server, tmp_path, quick):
+def webdav(served, dav_server, tmp_path):
     dav_server.seen.clear()
     dav_server.statuses.clear()
     return Served(served / tmp_path.name, dav_server, "webdav+http", f"dav/{tmp_path.name}/files")
 
 
 @pytest.fixture
-def sftp(served, ssh_server, tmp_path, quick):
+def sftp(served, ssh_server, tmp_path):
     return Served(served / tmp_path.name, ssh_server, "sftp", f"files/{tmp_path.name}/files")
 
 
 @pytest.fixture
-def ftp(served, ftp_server, tmp_path, quick):
+def ftp(served, ftp_server, tmp_path):
     return Served(served / tmp_path.name, ftp_server, "ftp", f"{tmp_path.name}/files")
 
 
 @pytest.fixture
-def smb(served, smb_server, tmp_path, quick):
+def smb(served, smb_server, tmp_path):
     return Served(served / tmp_path.name, smb_server, "smb", f"files/{tmp_path.name}/files")
 
 
 @pytest.fixture
-def bucket(server, quick):
+def bucket(server):
     server.seen.clear()
     yield Bucket(server)
     server.faults.clear()
@@ -153,7 +148,7 @@ def bucket(server, quick):
 
 
 @pytest.fixture(params=["folder", "bucket", "webdav", "sftp", "ftp", "smb"])
-def storage(request, tmp_path, quick):
+def storage(request, tmp_path):
     return Folder(tmp_path) if request.param == "folder" else request.getfixturevalue(request.param)
 
 
@@ -412,7 +407,7 @@ def test_wrong_passwords_keys_and_host_keys_are_refused(webdav, sftp, ftp, smb):
         list_items(sftp)
 
 
-def test_ftps_needs_a_trusted_certificate(tmp_path, quick, monkeypatch):
+def test_ftps_needs_a_trusted_certificate(tmp_path, monkeypatch):
     with file_servers.serve_ftp(tmp_path, tmp_path) as server:
         storage = Served(tmp_path, server, "ftps", "files")
         storage.put("a/b.txt", "over TLS")
@@ -433,7 +428,7 @@ def test_ftps_is_never_read_without_tls(ftp):
         list_items(ftp)
 
 
-def test_a_server_of_ftp_without_mlsd_is_read_by_its_lists(tmp_path, quick):
+def test_a_server_of_ftp_without_mlsd_is_read_by_its_lists(tmp_path):
     # As vsftpd and IIS: pyftpdlib lists in the format of `ls -l`.
     with file_servers.serve_ftp(tmp_path, commands={"MLSD", "MLST"}) as server:
         storage = Served(tmp_path, server, "ftp", "files")
@@ -456,7 +451,7 @@ def test_a_server_of_ftp_without_mlsd_is_read_by_its_lists(tmp_path, quick):
 
 
 @pytest.mark.parametrize("commands", [set(), {"MLSD", "MLST"}])
-def test_a_folder_that_ftp_refuses_ends_the_listing(tmp_path, quick, commands):
+def test_a_folder_that_ftp_refuses_ends_the_listing(tmp_path, commands):
     with file_servers.serve_ftp(tmp_path, commands=commands, closed=["files/a"]) as server:
         storage = Served(tmp_path, server, "ftp", "files")
         storage.put("a/b.txt", "x")
@@ -482,7 +477,7 @@ def test_a_share_that_is_missing_or_closed_ends_the_listing(smb):
             list_items(smb)
 
 
-def test_google_is_read_by_an_hmac_key(server, quick, tmp_path):
+def test_google_is_read_by_an_hmac_key(server, tmp_path):
     # moto replaces Google's XML API, compatible with S3 in lists of version 2 and signatures.
     google = Bucket(server, "gs")
     google.put("a/ü b.txt", "Owls hunt at night.")

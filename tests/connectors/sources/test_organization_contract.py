@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import json
-import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from connectors import registry
-from connectors.http import retries
-from tests.connectors.sources.conftest import ConfigTokens, walk
+from tests.connectors.sources.reading import is_missing, walk
 from tests.standins import box_enterprise, dropbox_team, google_workspace
 
 if TYPE_CHECKING:
@@ -41,15 +39,9 @@ def vendor(request):
 
 
 @pytest.fixture
-def account(vendor, monkeypatch):
-    monkeypatch.setattr(retries, "FIRST_PAUSE_SECONDS", 0.01)
+def account(vendor):
     with vendor.standin.serving() as served_account:
         yield served_account
-
-
-@pytest.fixture
-def tokens(account):
-    return ConfigTokens(account)
 
 
 @pytest.fixture
@@ -63,11 +55,6 @@ def make_connector(account):
 
 def put(account, person, name):
     return account.put(account.home(person) if account.connector == "DROPBOX" else person, name, "x")
-
-
-def is_missing(external_id, items, last):
-    """Check whether the run found the item to be missing."""
-    return external_id not in items and (last.whole or bool(re.fullmatch(last.whole_pattern, external_id)))
 
 
 EVENTS = [*((name, event) for name in VENDORS for event in ("dismissed", "suspended")), ("BOX", "outside")]

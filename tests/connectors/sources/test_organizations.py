@@ -6,22 +6,12 @@ import pytest
 
 from connectors import registry
 from retrieval.errors import Fatal
-from tests.connectors.sources.conftest import ConfigTokens, walk
+from tests.connectors.sources.reading import ConfigTokens, walk
 from tests.standins import google_workspace
 from tests.standins.google_drive_files import Refusal
 from tests.standins.google_workspace import ADA, ADMIN, BEN
 
 CONNECTOR, STANDIN = "GOOGLE_DRIVE", google_workspace
-
-
-@pytest.fixture
-def tokens(account):
-    return ConfigTokens(account)
-
-
-@pytest.fixture
-def connector(account):
-    return registry.make_connector(CONNECTOR, {}, account.settings)
 
 
 def test_shared_drives_and_the_files_of_people_are_listed(account, connector, tokens, tmp_path):

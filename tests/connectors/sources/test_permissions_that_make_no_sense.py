@@ -15,7 +15,7 @@ from connectors.http import retries
 from retrieval.connections.connected_source import read_access
 from retrieval.errors import Retryable, Skippable
 from retrieval.sources import DESCRIBED_SOURCES
-from tests.connectors.sources.test_described import Tokens
+from tests.connectors.sources.reading import Tokens
 from tests.standins import github
 from tests.standins.accounts import ACCOUNTS, serving_account
 from tests.standins.place import APP, TestTokens

@@ -4,21 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from connectors.http import retries
 from retrieval.errors import Fatal
-from tests.connectors.sources.test_described import list_items, open_connector
-from tests.connectors.sources.test_described_attachments import read
-from tests.connectors.sources.test_slack import texts
-from tests.standins import described_services
+from tests.connectors.sources.reading import list_items, open_connector, read, texts
+
+SERVICE = "SALESFORCE"
 
 LIGHTNING = "https://acme.lightning.force.com/lightning/r"
-
-
-@pytest.fixture
-def account(monkeypatch):
-    monkeypatch.setattr(retries, "FIRST_PAUSE_SECONDS", 0.01)
-    with described_services.serving("SALESFORCE") as made:
-        yield made
 
 
 def comment(number, *, public=True):

@@ -2,25 +2,14 @@
 
 from __future__ import annotations
 
-import pytest
+from tests.connectors.sources.reading import list_items, read, texts
 
-from connectors.http import retries
-from tests.connectors.sources.test_described import list_items
-from tests.connectors.sources.test_described_attachments import read
-from tests.connectors.sources.test_slack import texts
-from tests.standins import described_services
+SERVICE = "SERVICENOW"
 
 
-@pytest.fixture
-def instance(monkeypatch):
-    monkeypatch.setattr(retries, "FIRST_PAUSE_SECONDS", 0.01)
-    with described_services.serving("SERVICENOW") as made:
-        yield made
-
-
-def put_incident(instance):
-    key = instance.put("Owls in the tower", "They <hoot>.\nAll night.")
-    instance.fields[key] = {
+def put_incident(account):
+    key = account.put("Owls in the tower", "They <hoot>.\nAll night.")
+    account.fields[key] = {
         "state": "In Progress",
         "caller_id": "Ada Berg",
         "opened_at": "2026-05-14 10:32:00",
@@ -33,10 +22,10 @@ def put_incident(instance):
     return key
 
 
-def test_an_incident_has_people_custom_fields_and_comments_and_its_work_notes_apart(instance, tmp_path):
-    key, other = put_incident(instance), instance.put("No notes", "x")
-    contents = texts(instance, tmp_path)
-    text = contents[instance.locate(key)]
+def test_an_incident_has_people_custom_fields_and_comments_and_its_work_notes_apart(account, tmp_path):
+    key, other = put_incident(account), account.put("No notes", "x")
+    contents = texts(account, tmp_path)
+    text = contents[account.locate(key)]
     assert "<h1>INC0000001: Owls in the tower</h1>" in text
     for line in ("State: In Progress", "Caller: Ada Berg", "Opened: 14 May 2026", "Natural habitat: Barn"):
         assert f"{line}<br>" in text
@@ -44,16 +33,16 @@ def test_an_incident_has_people_custom_fields_and_comments_and_its_work_notes_ap
     assert "<p>They &lt;hoot&gt;.<br>All night.</p>" in text
     assert "<h2>2026-05-14 11:00:00 - Ada Berg (Additional comments)</h2>\n<p>Who can help?</p>" in text
     assert "SECRET" not in text
-    notes = contents[f"{instance.locate(key)}&notes=work"]
+    notes = contents[f"{account.locate(key)}&notes=work"]
     assert "<h2>2026-05-14 12:00:00 - Bob Lund (Work notes)</h2>\n<p>SECRET call to the keeper</p>" in notes
     assert "Who can help" not in notes
-    assert contents.keys() == {instance.locate(key), f"{instance.locate(key)}&notes=work", instance.locate(other)}
-    item = list_items(instance)[0][instance.locate(key)]
+    assert contents.keys() == {account.locate(key), f"{account.locate(key)}&notes=work", account.locate(other)}
+    item = list_items(account)[0][account.locate(key)]
     assert item.properties["createdAt"].endswith("Z")
     assert item.properties["owner"] == "Ada Berg"
 
 
-def test_published_articles_have_category_and_author_and_retired_ones_are_removed(instance, tmp_path):
+def test_published_articles_have_category_and_author_and_retired_ones_are_removed(account, tmp_path):
     published = {
         "number": "KB0010001",
         "short_description": "Feeding owls",
@@ -63,29 +52,29 @@ def test_published_articles_have_category_and_author_and_retired_ones_are_remove
         "author": "Ada Berg",
         "sys_updated_on": "2026-05-14 10:00:00",
     }
-    instance.articles = {"a1": published, "a2": {**published, "workflow_state": "draft"}}
+    account.articles = {"a1": published, "a2": {**published, "workflow_state": "draft"}}
     name = "https://acme.service-now.com/kb_view.do?sys_kb_id=a1"
-    contents = texts(instance, tmp_path)
+    contents = texts(account, tmp_path)
     assert contents.keys() == {name}
     assert "Number: KB0010001<br>\nCategory: Birds<br>\nAuthor: Ada Berg<br>" in contents[name]
     assert "<p>At <b>dusk</b>.</p>" in contents[name]
-    _, last = list_items(instance)
+    _, last = list_items(account)
     published["workflow_state"] = "retired"
-    items, last = list_items(instance, last.cursor)
+    items, last = list_items(account, last.cursor)
     assert (items, last.whole) == ({}, True)
 
 
-def test_files_of_incidents_and_articles_are_members(instance, tmp_path):
-    key = put_incident(instance)
-    instance.articles = {"a1": {"workflow_state": "published", "sys_updated_on": "2026-05-14 10:00:00"}}
-    instance.files = {key: ["plan.txt"], "a1": ["guide.txt"]}
-    instance.downloads = {
+def test_files_of_incidents_and_articles_are_members(account, tmp_path):
+    key = put_incident(account)
+    account.articles = {"a1": {"workflow_state": "published", "sys_updated_on": "2026-05-14 10:00:00"}}
+    account.files = {key: ["plan.txt"], "a1": ["guide.txt"]}
+    account.downloads = {
         f"/api/now/attachment/{key}-plan.txt/file": b"a plan",
         "/api/now/attachment/a1-guide.txt/file": b"a guide",
     }
-    contents = read(instance, tmp_path)
+    contents = read(account, tmp_path)
     assert {name: files for name, (_, files) in contents.items()} == {
-        instance.locate(key): {"plan.txt": b"a plan"},
-        f"{instance.locate(key)}&notes=work": {},
+        account.locate(key): {"plan.txt": b"a plan"},
+        f"{account.locate(key)}&notes=work": {},
         "https://acme.service-now.com/kb_view.do?sys_kb_id=a1": {"guide.txt": b"a guide"},
     }

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from connectors.http import retries
 from connectors.sources.described.filters import chat
 from retrieval.errors import Fatal
 from retrieval.sync_filter import SyncFilter
-from tests.connectors.sources.test_described import list_items, list_pages, open_connector
+from tests.connectors.sources.reading import list_items, list_pages, open_connector, texts
 from tests.standins import described_services
 from tests.standins.slack import Channel, at
 
@@ -17,23 +16,10 @@ GENERAL, ENGINE = "C0123456789", "C0ENGINE"
 
 
 @pytest.fixture
-def slack(monkeypatch):
-    monkeypatch.setattr(retries, "FIRST_PAUSE_SECONDS", 0.01)
+def slack():
     with described_services.serving("SLACK") as account:
         account.channels[ENGINE] = Channel("eng-search")
         yield account
-
-
-def texts(account, tmp_path, choice=None, cursor=None):
-    """Text of each listed item by its external id, with the content that the list has or a request fetches."""
-    connector, tokens = open_connector(account)
-    connector = connector.with_choice(choice) if choice else connector
-    read = {}
-    for page in connector.iter_changes(tokens, cursor):
-        for item in page.items:
-            raw = item.content or connector.fetch(tokens, item, tmp_path / "fetched")
-            read[item.external_id] = raw.path.read_text()
-    return read
 
 
 def fill(account):

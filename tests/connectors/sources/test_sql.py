@@ -10,11 +10,10 @@ import pytest
 from sqlalchemy import Engine, event
 
 from connectors import registry
-from connectors.http import retries
 from connectors.sources.sql import database
 from retrieval.errors import Fatal, ItemMissing, Retryable
 from retrieval.settings import PROJECT_ROOT, Settings
-from tests.connectors.sources.test_described import Tokens, list_items, open_connector
+from tests.connectors.sources.reading import Tokens, list_items, open_connector
 from tests.standins import database_servers
 
 SERVERS = {"postgresql": database_servers.serve_postgresql, "mysql": database_servers.serve_mariadb}
@@ -65,8 +64,7 @@ class Account:
 
 
 @pytest.fixture
-def account(server, monkeypatch):
-    monkeypatch.setattr(retries, "FIRST_PAUSE_SECONDS", 0.01)
+def account(server):
     return Account(server)
 
 

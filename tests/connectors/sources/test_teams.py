@@ -7,19 +7,17 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from connectors import registry
-from connectors.http import retries
 from connectors.sources.described.filters import teams as messages
 from retrieval.settings import Settings
 from retrieval.sync_filter import SyncFilter
-from tests.connectors.sources.test_described import list_items, open_connector
+from tests.connectors.sources.reading import list_items, open_connector
 from tests.standins import described_services, services_mail
 
 NOON = datetime(2026, 5, 14, 12, 0, tzinfo=UTC)
 
 
 @pytest.fixture(params=["TEAMS", "TEAMS_ORGANIZATION"])
-def teams(request, monkeypatch):
-    monkeypatch.setattr(retries, "FIRST_PAUSE_SECONDS", 0.01)
+def teams(request):
     with described_services.serving(request.param) as account:
         yield account
 
