@@ -1,4 +1,4 @@
-"""`make lint` runs every linter, and mypy reads every file of Python."""
+"""`make lint` runs every linter, mypy reads every file of Python, and ruff refuses private members of others."""
 
 import subprocess
 import tomllib
@@ -6,6 +6,7 @@ import tomllib
 import pytest
 
 from retrieval.settings import PROJECT_ROOT
+from tests.architecture.test_budget import list_files
 
 CONFIG = PROJECT_ROOT / "pyproject.toml"
 TOOLS = tomllib.loads(CONFIG.read_text(encoding="utf-8"))["tool"]
@@ -33,3 +34,13 @@ def test_every_file_is_typed():
         if (file := PROJECT_ROOT / name) not in typed and not any(folder in file.parents for folder in folders)
     }
     assert untyped == UNTYPED, "Add these to `packages` or `modules` below [tool.mypy] in pyproject.toml."
+
+
+def test_ruff_refuses_private_members_everywhere_but_in_tests():
+    lint = TOOLS["ruff"]["lint"]
+    assert "SLF" in lint["select"]
+    assert not [rule for rule in lint["ignore"] if rule.startswith("SLF")]
+    assert [glob for glob, rules in lint["per-file-ignores"].items() if "SLF001" in rules] == ["tests/**"]
+    files = [file for file in list_files("*.py") if file.relative_to(PROJECT_ROOT).parts[0] != "tests"]
+    mark = "# noqa: " + "SLF001"
+    assert not [file for file in files if mark in file.read_text(encoding="utf-8")]

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 
 import pytest
 
+from connectors.sources.described.connector import Described
 from tests.flows.connected import connected_space
 from tests.library import viewer_of
 from tests.standins import described_services, github
@@ -167,7 +168,7 @@ def test_every_change_is_searchable_or_gone_after_the_next_run(space, work):
 
 
 @SERVICES
-def test_a_change_of_permissions_counts_after_the_next_run(space, work):
+def test_a_change_of_permissions_counts_after_the_next_run_and_fetches_nothing(space, work, monkeypatch):
     space.db.rows("update connections set permissions = 'SOURCE' where id = %(id)s", {"id": space.connection})
     query, text = "harbour master counts ship 7", "ship 7."
     for user, other in ((ADA, EVE), (EVE, ADA)):
@@ -175,6 +176,7 @@ def test_a_change_of_permissions_counts_after_the_next_run(space, work):
         assert space.ingest().failed == []
         assert find(space, query, text, viewer_of(space.db, space.scope, user))
         assert not find(space, query, text, viewer_of(space.db, space.scope, other))
+        monkeypatch.setattr(Described, "fetch", lambda *_: pytest.fail("fetched again"))
 
 
 @pytest.mark.parametrize("work", ["GITHUB"], indirect=True)
