@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import json
-import threading
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
 from retrieval_client import AsyncRetrievalClient, Retries, RetrievalClient, RetrievalError
+from tests.standins.faults import Handler, served
 
 QUICK = Retries(attempts=4, backoff=0.01)
 
@@ -97,39 +95,21 @@ def scripted(*answers):
     """Serve the given answers in turn: status with headers and body, or None for a connection reset."""
     pending, requests = list(answers), []
 
-    class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
-
-        def do_POST(self):
-            length = int(self.headers.get("Content-Length") or 0)
-            body = self.rfile.read(length)
-            requests.append((self.path, self.headers.get("Idempotency-Key"), body))
+    class Scripted(Handler):
+        def do_POST(self):  # noqa: N802 - the name that http.server calls
+            requests.append((self.path, self.headers.get("Idempotency-Key"), self.read_body()))
             answer = pending.pop(0)
             if answer is None:
                 self.close_connection = True
                 self.connection.close()
                 return
             status, headers, body = answer
-            content = json.dumps(body).encode()
-            self.send_response(status)
-            for name, value in {"Content-Length": str(len(content)), **headers}.items():
-                self.send_header(name, value)
-            self.end_headers()
-            self.wfile.write(content)
+            self.reply(status, body, headers)
 
         do_GET = do_POST  # noqa: N815
 
-        def log_message(self, *_):
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    try:
-        with RetrievalClient(f"http://127.0.0.1:{server.server_port}", "key", retries=QUICK) as client:
-            yield client, requests
-    finally:
-        server.shutdown()
-        server.server_close()
+    with served(Scripted) as port, RetrievalClient(f"http://127.0.0.1:{port}", "key", retries=QUICK) as client:
+        yield client, requests
 
 
 TAKEN = (200, {}, {"success": True, "message": "", "data": {"ingestJobRunId": "ijr_1", "documents": []}})

@@ -6,26 +6,26 @@ import queue
 import socket
 import subprocess
 import sys
-import threading
 from contextlib import closing, contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
 
+from tests.standins.faults import Handler, served
+
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 
 
-class Stub(BaseHTTPRequestHandler):
+class Stub(Handler):
     """Stub of a chat model, a channel with its messages, and a site of one page."""
 
     told = queue.SimpleQueue()
 
-    def do_POST(self):
-        body_sent = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+    def do_POST(self):  # noqa: N802 - the name that http.server calls
+        body_sent = json.loads(self.read_body())
         if "text" in body_sent:
             self.told.put(body_sent["text"])
-            return self._answer({})
+            return self.reply(200, {})
         last = body_sent["messages"][-1]
         if body_sent.get("tools") and last["role"] == "user":
             space = last["content"].partition(" in ")[2]
@@ -37,32 +37,19 @@ class Stub(BaseHTTPRequestHandler):
             text = content if last["role"] == "tool" else content.split("\n\n")[0]
             message = {"role": "assistant", "content": f"By what I read: {text}"}
         choice = {"index": 0, "finish_reason": "stop", "message": message}
-        return self._answer(
-            {"id": "c", "object": "chat.completion", "created": 0, "model": "stub", "choices": [choice]}
+        return self.reply(
+            200, {"id": "c", "object": "chat.completion", "created": 0, "model": "stub", "choices": [choice]}
         )
 
-    def do_GET(self):
+    def do_GET(self):  # noqa: N802 - the name that http.server calls
         page = "<html><body><main><p>The night shift feeds the owls at two.</p></main></body></html>"
-        self._answer(page, "text/html") if self.path == "/" else self.send_error(404)
-
-    def _answer(self, body, media_type="application/json"):
-        payload = (json.dumps(body) if isinstance(body, dict) else body).encode()
-        self.send_response(200)
-        self.send_header("Content-Type", media_type)
-        self.send_header("Content-Length", str(len(payload)))
-        self.end_headers()
-        self.wfile.write(payload)
-
-    def log_message(self, *_):
-        pass
+        self.reply(200 if self.path == "/" else 404, page.encode(), {"Content-Type": "text/html"})
 
 
 @contextmanager
 def stub():
-    with ThreadingHTTPServer(("127.0.0.1", 0), Stub) as server:
-        threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
-        yield f"http://127.0.0.1:{server.server_port}"
-        server.shutdown()
+    with served(Stub) as port:
+        yield f"http://127.0.0.1:{port}"
 
 
 def run(service, example, *arguments, stdin="", **environment):

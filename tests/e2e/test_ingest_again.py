@@ -5,14 +5,12 @@ Clients: command line, Python client.
 
 import json
 import subprocess
-import threading
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import ClassVar
 
 import pytest
 
 from retrieval_client import RetrievalClient
 from tests.e2e.conftest import COMMAND
+from tests.standins.faults import Handler, served
 
 FIRST, SECOND = "The lighthouse keeper winds the clock.", "The ferry leaves at dawn."
 
@@ -84,35 +82,22 @@ def test_one_content_then_another_then_the_first_leaves_the_first(ways, tmp_path
 @pytest.mark.slow
 def test_what_failed_and_was_fixed_is_ingested_by_the_same_request(ways, tmp_path, site):
     _, ingest_page, service = ways
-    url = f"{site}/keeper.html"
+    url, pages = f"{site[0]}/keeper.html", site[1]
     assert ingest_page(service, tmp_path, url) == "FAILED"
-    Site.pages["/keeper.html"] = f"<html><body><main><p>{FIRST}</p></main></body></html>"
+    pages["/keeper.html"] = f"<html><body><main><p>{FIRST}</p></main></body></html>"
     assert ingest_page(service, tmp_path, url) == "SUCCEEDED"
     assert [hit["content"] for hit in service.search("lighthouse")] == [FIRST]
 
 
-class Site(BaseHTTPRequestHandler):
-    pages: ClassVar[dict[str, str]] = {}
-
-    def do_GET(self):
-        page = self.pages.get(self.path)
-        if page is None:
-            self.send_error(404)
-            return
-        self.send_response(200)
-        self.send_header("Content-Type", "text/html")
-        self.send_header("Content-Length", str(len(page.encode())))
-        self.end_headers()
-        self.wfile.write(page.encode())
-
-    def log_message(self, *_):
-        pass
-
-
 @pytest.fixture
 def site():
-    Site.pages = {}
-    with ThreadingHTTPServer(("127.0.0.1", 0), Site) as server:
-        threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
-        yield f"http://127.0.0.1:{server.server_port}"
-        server.shutdown()
+    """Return the URL of a site and its pages by path."""
+    pages = {}
+
+    class Site(Handler):
+        def do_GET(self):  # noqa: N802 - the name that http.server calls
+            page = pages.get(self.path)
+            self.reply(200 if page else 404, (page or "").encode(), {"Content-Type": "text/html"})
+
+    with served(Site) as port:
+        yield f"http://127.0.0.1:{port}", pages

@@ -2,11 +2,11 @@
 
 import os
 import signal
-import threading
 import time
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
+
+from tests.standins import slow_site
 
 # Own service and crawls of half a minute. Quick: yields in tests/flows/test_time_slice.py, states of flow runs in
 # tests/flows/dispatch/test_reconciliation.py.
@@ -16,34 +16,10 @@ PAGES = 24
 PAGE_SECONDS = 1.0
 
 
-class SlowSite(BaseHTTPRequestHandler):
-    """Website of slow pages, each with a link to the next."""
-
-    def do_GET(self):
-        number = self.path.strip("/").removesuffix(".html") or "0"
-        if not number.isdigit() or int(number) >= PAGES:
-            self.send_error(404)
-            return
-        time.sleep(PAGE_SECONDS)
-        links = "".join(f'<a href="/{page}.html">{page}</a>' for page in range(PAGES))
-        text = f"<html><body><main><p>Page {number} is about tide number {number}.</p>{links}</main></body></html>"
-        self.send_response(200)
-        self.send_header("Content-Type", "text/html")
-        self.end_headers()
-        self.wfile.write(text.encode())
-
-    def log_message(self, *_args):
-        """Write no access log."""
-
-
 @pytest.fixture(scope="module")
 def site():
-    with ThreadingHTTPServer(("127.0.0.1", 0), SlowSite) as server:
-        thread = threading.Thread(target=server.serve_forever, args=(0.05,))
-        thread.start()
-        yield f"http://127.0.0.1:{server.server_port}"
-        server.shutdown()
-        thread.join()
+    with slow_site.serving(PAGES, PAGE_SECONDS, is_flat=True) as served:
+        yield served.url
 
 
 @pytest.fixture(scope="module")
@@ -61,7 +37,7 @@ def prefect(service):
 def crawl(service, site):
     body = {
         "namespaceId": service.namespace,
-        "ingestConfig": {"source": "WEBSITE", "config": {"url": f"{site}/0.html", "maxDepth": 1, "maxLinks": PAGES}},
+        "ingestConfig": {"source": "WEBSITE", "config": {"url": f"{site}/p0", "maxDepth": 1, "maxLinks": PAGES}},
     }
     return service.ok(service.client.post("/v1/ingest/website", json=body))["ingestJobRunId"]
 

@@ -81,40 +81,6 @@ def test_a_file_is_found_by_a_sentence_from_its_middle(service, name, content, p
         assert best["chunk"]["page"] <= page
 
 
-@pytest.mark.slow
-def test_hits_come_one_a_document_with_their_section_new_ones_first(service):
-    manual = "# Lighthouse manual\n\n" + "".join(
-        f"## Lamp {n}\n\nThe lamp {n} of the lighthouse turns every {n} seconds. It is cleaned on Mondays.\n\n"
-        for n in range(1, 9)
-    )
-    small = {"chunkSize": 16, "chunkOverlap": 4}
-    for name, modified in (("manual", "2001-05-01T00:00:00+02:00"), ("newer manual", None)):
-        fields = {} if modified is None else {"modifiedAt": modified}
-        accepted = service.text(manual, name=name, chunkConfig=small, **fields)
-        (run,) = service.wait(accepted["ingestJobRunId"])
-        assert run["documents"]["failed"] == []
-    options = {"expand": {"unit": "SECTION", "maxTokens": 60}, "explain": True, "topK": 20, "scoreThreshold": 0.2}
-    hits = service.search("how often does lamp 3 turn", **options)
-    ranges = set()
-    for hit in hits:
-        context, chunk = hit["context"], hit["chunk"]
-        text = parsed_text(service, hit["document"]["id"])
-        assert text[context["start"] : context["end"]] == context["content"]
-        assert hit["content"] in context["content"]
-        covered = {(hit["document"]["id"], position) for position in range(context["start"], context["end"])}
-        assert not covered & ranges
-        ranges |= covered
-        assert chunk["start"] >= context["start"]
-    newest = service.search(
-        "how often does lamp 3 turn", perDocument=1, recency={"halfLifeDays": 365, "weight": 0.4}, **options
-    )
-    (hit,) = [hit for hit in newest if hit["document"]["name"].endswith("manual")]
-    assert hit["document"]["name"] == "newer manual"
-    assert [document["name"] for document in hit["duplicates"]] == ["manual"]
-    scores = {hit["document"]["name"]: hit["explanation"]["recencyScore"] for hit in newest}
-    assert scores["newer manual"] > 0.99
-
-
 def test_neither_a_text_nor_a_key_lies_in_prefect_or_in_a_log(service):
     canary = "zzcanaryzz is what nobody may read here"
     service.wait(service.text(canary)["ingestJobRunId"])

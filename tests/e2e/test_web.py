@@ -1,15 +1,8 @@
 """Pages of a list, a sitemap and a website through the real processes."""
 
-import threading
-from functools import partial
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
-
 import pytest
 
-
-class Quiet(SimpleHTTPRequestHandler):
-    def log_message(self, *_args):
-        """A request is no news."""
+from tests.standins.faults import Handler, served
 
 
 def page(text, *links):
@@ -18,22 +11,26 @@ def page(text, *links):
 
 
 @pytest.fixture
-def site(tmp_path):
-    with ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(tmp_path))) as server:
-        thread = threading.Thread(target=server.serve_forever, args=(0.05,))
-        thread.start()
-        url = f"http://127.0.0.1:{server.server_port}"
-        (tmp_path / "index.html").write_text(page("The start.", "/owls.html", "/private.html"))
-        (tmp_path / "owls.html").write_text(page("Owls hunt mice at night.", "/index.html", "/deep.html"))
-        (tmp_path / "deep.html").write_text(page("Anglerfish carry a lantern in the deep sea."))
-        (tmp_path / "private.html").write_text(page("Nobody shall read this."))
-        (tmp_path / "tides.html").write_text(page("The spring tide follows the full moon."))
-        (tmp_path / "robots.txt").write_text("User-agent: *\nDisallow: /private\n")
+def site():
+    pages = {
+        "/index.html": page("The start.", "/owls.html", "/private.html"),
+        "/owls.html": page("Owls hunt mice at night.", "/index.html", "/deep.html"),
+        "/deep.html": page("Anglerfish carry a lantern in the deep sea."),
+        "/private.html": page("Nobody shall read this."),
+        "/tides.html": page("The spring tide follows the full moon."),
+        "/robots.txt": "User-agent: *\nDisallow: /private\n",
+    }
+
+    class Site(Handler):
+        def do_GET(self):  # noqa: N802 - the name that http.server calls
+            body = pages.get(self.path)
+            self.reply(200 if body else 404, (body or "").encode(), {"Content-Type": "text/html"})
+
+    with served(Site) as port:
+        url = f"http://127.0.0.1:{port}"
         entries = f"<url><loc>{url}/tides.html</loc></url><url><loc>http://elsewhere.example/</loc></url>"
-        (tmp_path / "sitemap.xml").write_text(f"<urlset>{entries}</urlset>")
+        pages["/sitemap.xml"] = f"<urlset>{entries}</urlset>"
         yield url
-        server.shutdown()
-        thread.join()
 
 
 @pytest.mark.slow

@@ -25,6 +25,7 @@ from retrieval import settings
 from tests.connectors.web.test_web_client import serving
 from tests.flows.crawls.site import Site, forget_settings
 from tests.library import clear_queue
+from tests.standins import slow_site as slow_sites
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -154,4 +155,11 @@ def site(allowed):
     site = Site()
     with serving(site.play) as server:
         site.url = server.url
+        yield site
+
+
+@pytest.fixture
+def slow_site():
+    """A website of 240 slow pages."""
+    with slow_sites.serving() as site:
         yield site

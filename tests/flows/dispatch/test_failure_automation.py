@@ -10,13 +10,10 @@ import pytest
 from prefect.client.orchestration import get_client
 
 from local import automations
-from tests.e2e import test_crawl_kills as crawls
 from tests.flows import workshop
 from tests.flows.crawling import accept
 from tests.flows.worker.test_worker import eventually, stop
 from tests.standins.faults import Handler, served
-
-site = crawls.site
 
 
 @contextmanager
@@ -56,11 +53,11 @@ def shop(db, monkeypatch, prefect_server, prefect_server_environment, tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.timeout(240)
-def test_failed_runs_reach_the_webhook_and_interrupted_ones_do_not(shop, site):
+def test_failed_runs_reach_the_webhook_and_interrupted_ones_do_not(shop, slow_site):
     with receiving() as (url, texts):
         names = asyncio.run(automations.create_automations(url))
         try:
-            crawl = accept(shop.space, "WEBSITE", url=f"{site.url}/p0", maxDepth=3, maxLinks=20)
+            crawl = accept(shop.space, "WEBSITE", url=f"{slow_site.url}/p0", maxDepth=3, maxLinks=20)
             worker = shop.pool.start_workers()
             shop.until(lambda: shop.is_worked_on(crawl))
             interrupted = shop.flow_run(crawl)

@@ -14,14 +14,12 @@ from prefect.exceptions import PrefectHTTPStatusError
 from prefect.states import AwaitingRetry
 
 from retrieval.accounts import quotas
-from tests.e2e import test_crawl_kills as crawls
 from tests.flows import workshop
 from tests.flows.conftest import PREFECT
 from tests.flows.worker.test_worker import eventually, stop
 from tests.standins.faults import Handler, served
 
 pytestmark = pytest.mark.service
-slow_site = crawls.site
 
 PAGE = "<html><title>Owls</title><main><p>Owls hunt mice at night, and sleep by day in hollow trees.</p></main></html>"
 

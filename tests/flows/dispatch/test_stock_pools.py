@@ -10,13 +10,10 @@ import uuid
 import pytest
 from prefect.client.schemas.actions import WorkPoolCreate
 
-from tests.e2e import test_crawl_kills as crawls
 from tests.flows import workshop
 from tests.flows.conftest import PREFECT
 from tests.flows.crawling import accept
 from tests.flows.worker.test_worker import PROJECT, eventually, stop
-
-site = crawls.site
 
 
 @pytest.fixture(scope="module")
@@ -76,7 +73,7 @@ def start_process_worker(shop, pool):
 
 @pytest.mark.slow
 @pytest.mark.timeout(400)
-def test_a_stock_process_worker_ingests_and_recovers_from_an_interruption(shop, site, process_pool):
+def test_a_stock_process_worker_ingests_and_recovers_from_an_interruption(shop, slow_site, process_pool):
     worker = start_process_worker(shop, process_pool)
     text = shop.space.text("Owls hunt mice at night.", "owls").job_run_id
     assert shop.until(lambda: shop.done(text), 120).outcome == "SUCCEEDED"
@@ -84,7 +81,7 @@ def test_a_stock_process_worker_ingests_and_recovers_from_an_interruption(shop, 
     assert flow_run.work_pool_name == process_pool
     assert shop.space.search("owls at night") == ["owls"]
 
-    crawl = accept(shop.space, "WEBSITE", url=f"{site.url}/p0", maxDepth=5, maxLinks=60)
+    crawl = accept(shop.space, "WEBSITE", url=f"{slow_site.url}/p0", maxDepth=5, maxLinks=60)
     shop.until(lambda: shop.is_worked_on(crawl) and shop.space.run(crawl).progress["found"], 120)
     stop(worker, 60)
     start_process_worker(shop, process_pool)

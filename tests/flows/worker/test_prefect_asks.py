@@ -1,14 +1,10 @@
 """A user cancels or retries a flow run in Prefect, with a real server and worker."""
 
 import pytest
-from prefect.client.schemas.responses import SetStateStatus
-from prefect.states import AwaitingRetry, Cancelling, Pending, Suspended
+from prefect.states import AwaitingRetry, Cancelling, Pending
 
-from tests.e2e import test_crawl_kills as crawls
 from tests.flows import workshop
 from tests.flows.crawling import accept
-
-site = crawls.site
 
 
 @pytest.fixture
@@ -28,7 +24,7 @@ def final(shop, run):
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-def test_cancelled_there_is_cancelled_here(shop, site):
+def test_cancelled_there_is_cancelled_here(shop, slow_site):
     texts = [shop.space.text(f"text {number}", f"text {number}").job_run_id for number in range(3)]
     shop.until(lambda: shop.batch(texts[0]).get("flow_run_id"))
     assert shop.flow_run(texts[0]).name.startswith("3 texts in ")
@@ -36,7 +32,7 @@ def test_cancelled_there_is_cancelled_here(shop, site):
     shop.until(lambda: all(shop.done(run) for run in texts))
     assert [shop.done(run).outcome for run in texts] == ["CANCELLED"] * 3
 
-    crawl = accept(shop.space, "WEBSITE", url=f"{site.url}/p0", maxDepth=5, maxLinks=1000)
+    crawl = accept(shop.space, "WEBSITE", url=f"{slow_site.url}/p0", maxDepth=5, maxLinks=1000)
     shop.pool.start_workers()
     shop.until(lambda: shop.is_worked_on(crawl) and shop.space.run(crawl).progress["found"])
     shop.pool.client.set_flow_run_state(shop.flow_run(crawl).id, Cancelling())
@@ -54,22 +50,6 @@ def test_what_a_worker_claimed_and_never_began_is_ingested_by_another(shop):
     shop.pool.start_workers()
     assert shop.until(lambda: shop.done(run), 120).outcome == "SUCCEEDED"
     assert shop.batch(run)["attempt"] == 2
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(600)
-def test_a_suspended_crawl_frees_its_worker_and_goes_on_when_resumed(shop, site):
-    crawl = accept(shop.space, "WEBSITE", url=f"{site.url}/p0", maxDepth=5, maxLinks=1000)
-    shop.pool.start_workers()
-    shop.until(lambda: shop.is_worked_on(crawl) and shop.space.run(crawl).progress["found"])
-    first = shop.flow_run(crawl).id
-    response = shop.pool.client.set_flow_run_state(first, Suspended(timeout_seconds=600))
-    assert response.status == SetStateStatus.ACCEPT
-    shop.until(lambda: not shop.is_worked_on(crawl), 20)
-    assert shop.pool.client.resume_flow_run(first).status == SetStateStatus.ACCEPT
-    ended = shop.until(lambda: shop.done(crawl), 120)
-    assert (ended.outcome, ended.failed) == ("SUCCEEDED", [])
-    assert shop.flow_run(crawl).id == first
 
 
 @pytest.mark.slow

@@ -2,11 +2,8 @@
 
 import pytest
 
-from tests.e2e import test_crawl_kills as crawls
 from tests.flows import workshop
 from tests.flows.crawling import accept
-
-site = crawls.site
 
 
 @pytest.fixture
@@ -19,9 +16,9 @@ def shop(db, monkeypatch, prefect_server, prefect_server_environment, tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-def test_a_text_is_ingested_while_a_crawl_holds_the_only_place_and_nobody_polls(shop, site):
+def test_a_text_is_ingested_while_a_crawl_holds_the_only_place_and_nobody_polls(shop, slow_site):
     shop.pool.start_workers(limit=1)
-    crawl = accept(shop.space, "WEBSITE", url=f"{site.url}/p0", maxDepth=5, maxLinks=1000)
+    crawl = accept(shop.space, "WEBSITE", url=f"{slow_site.url}/p0", maxDepth=5, maxLinks=1000)
     shop.until(lambda: shop.is_worked_on(crawl), 100)
     text = shop.space.text("Owls hunt mice at night.", "owls").job_run_id
     shop.until(lambda: shop.done(text), 100)
