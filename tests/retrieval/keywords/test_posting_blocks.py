@@ -131,6 +131,12 @@ def test_scores_are_bm25_whatever_was_packed_and_changed_meanwhile(library, monk
     assert packed(library)["postings"] > 0
 
 
+@pytest.fixture
+def small_packs(monkeypatch):
+    """Pack lists of a hundred chunks, instead of a thousand."""
+    monkeypatch.setattr(posting_blocks, "MIN_PACKED_CHUNKS", 100)
+
+
 def many(library, count, dice):
     """Insert documents of one chunk in bulk."""
     texts = [" ".join(dice.choices(FREQUENT_TERMS, ODDS, k=dice.randint(5, 40))) for _ in range(count)]
@@ -156,8 +162,8 @@ def scores(library, query):
         return {hit.chunk_id: hit.score for hit in bm25_scorer.rank_chunks(connection, terms).best(100_000)}
 
 
-def test_what_is_added_while_lists_are_packed_is_found_as_soon_as_it_is_committed(library, database_url):
-    bags = many(library, 2_000, random.Random(2))
+def test_what_is_added_while_lists_are_packed_is_found_as_soon_as_it_is_committed(library, small_packs, database_url):
+    bags = many(library, 300, random.Random(2))
     with library.db.transaction() as connection:
         chunk = connection.execute(
             'insert into chunks (partition_id, document_id, generation, index, start, "end", tokens, content,'
@@ -180,8 +186,8 @@ def test_what_is_added_while_lists_are_packed_is_found_as_soon_as_it_is_committe
     assert scores(library, "termai termaj") == pytest.approx(oracle(bags, "termai termaj"))
 
 
-def test_packing_that_was_interrupted_begins_again_and_shows_nothing_twice(library, monkeypatch):
-    bags = many(library, 2_500, random.Random(3))
+def test_packing_that_was_interrupted_begins_again_and_shows_nothing_twice(library, small_packs, monkeypatch):
+    bags = many(library, 400, random.Random(3))
     monkeypatch.setattr(posting_blocks, "_MAX_PACKED_POSTINGS", 1)
     with monkeypatch.context() as broken:
         broken.setattr(queries_blocks, "finish_packing", lambda connection, *_: connection.execute("select 1 / 0"))
@@ -194,10 +200,10 @@ def test_packing_that_was_interrupted_begins_again_and_shows_nothing_twice(libra
     assert scores(library, "termai termal") == pytest.approx(oracle(bags, "termai termal"))
 
 
-def test_a_removed_text_leaves_the_blocks_within_a_day(library):
-    bags = many(library, 2_000, random.Random(5))
+def test_a_removed_text_leaves_the_blocks_within_a_day(library, small_packs):
+    bags = many(library, 300, random.Random(5))
     posting_blocks.pack_postings(library.db, library.partition)
-    removed = list(bags)[:10]
+    removed = list(bags)[:4]
     with library.db.transaction() as connection:
         fewer = postings.remove_chunks(connection, removed)
         connection.execute(
@@ -218,8 +224,8 @@ def test_a_removed_text_leaves_the_blocks_within_a_day(library):
     assert scores(library, "termai termaj") == pytest.approx(oracle(bags, "termai termaj"))
 
 
-def test_a_scope_that_is_deleted_while_it_is_packed_leaves_no_blocks(library, database_url):
-    many(library, 2_000, random.Random(6))
+def test_a_scope_that_is_deleted_while_it_is_packed_leaves_no_blocks(library, small_packs, database_url):
+    many(library, 300, random.Random(6))
     posting_blocks.prune_changes(library.db)
     row = Sweep(
         partition_id=library.partition,

@@ -6,6 +6,7 @@ import pytest
 
 from retrieval.search import search
 from retrieval.search.search import Query
+from tests.nightly import nightly_except
 
 # Required share of successful queries; every list has about thirty.
 MIN_SHARE = 0.9
@@ -27,7 +28,11 @@ FORMS = read_forms()
 OTHER_TEXTS = [[*FORMS.pop(kind)] for kind in [*FORMS] if kind.startswith("other ")]
 
 
-@pytest.mark.parametrize("kind", FORMS)
+# Compounds, endings, scripts and codes; the quick tests are in test_languages.py and test_analyzer.py.
+IN_CI = ("de", "fi", "uk", "ar", "han", "digits", "units", "hyphen", "diacritics", "phrases")
+
+
+@pytest.mark.parametrize("kind", nightly_except(FORMS, *IN_CI))
 def test_forms_that_people_type_find_their_text(library, kind):
     for texts in [*([text] for text in FORMS[kind]), *OTHER_TEXTS]:
         library.put(texts)
