@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import httpx
 import pytest
 
+from connectors.parsers.parser import document_parser
 from retrieval import settings
 from retrieval.accounts import api_keys
 from retrieval.accounts.queries import organizations
@@ -32,6 +33,7 @@ def ring() -> KeyRing:
 def api_settings(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Settings]:
     """Settings with small limits, short deadlines and a session folder for files."""
     home = tmp_path_factory.mktemp("home")
+    document_parser()  # with the usual limits: other tests of this process use the same children
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("RETRIEVAL_HOME", str(home))
         patch.setenv("RETRIEVAL_CHECK_CONFIGS", "false")

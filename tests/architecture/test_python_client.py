@@ -1,7 +1,6 @@
 """The generated Python client matches the OpenAPI description."""
 
-import subprocess
-import sys
+import importlib.util
 
 import pytest
 
@@ -12,6 +11,7 @@ pytestmark = pytest.mark.service
 
 def test_the_client_is_as_the_api_describes_itself():
     # `python clients/python/generate.py` writes the client.
-    command = [sys.executable, "clients/python/generate.py", "--check"]
-    done = subprocess.run(command, cwd=PROJECT_ROOT, capture_output=True, text=True, check=False, timeout=120)
-    assert done.returncode == 0, done.stdout + done.stderr
+    spec = importlib.util.spec_from_file_location("generate_client", PROJECT_ROOT / "clients/python/generate.py")
+    generator = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(generator)
+    assert [str(path) for path, text in generator.written().items() if path.read_text(encoding="utf-8") != text] == []

@@ -16,8 +16,6 @@ from urllib.request import urlopen
 
 import pytest
 
-from connectors import registry
-from connectors.parsers import parser
 from connectors.web.builtin import client
 from local import postgres
 from local.environment import prefect_database
@@ -114,13 +112,6 @@ def registered_deployments(prefect_server: str) -> None:
 
     assert prefect_server
     asyncio.run(register_deployments())
-
-
-@pytest.fixture(autouse=True, scope="module")
-def usual_parser():
-    # A parser keeps the limits of its creation, possibly by tests of the API.
-    registry.make_parser.cache_clear()
-    parser.document_parser.cache_clear()
 
 
 @pytest.fixture(autouse=True)

@@ -279,16 +279,17 @@ def serve_smb(folder: Path, keys: Path) -> Iterator[FileServer]:
     )
     with subprocess.Popen([program, "-F", "-s", configuration]) as running:
         try:
-            _wait(server.port, keys / "log")
+            wait_for_port(server.port, keys / "log")
             yield server
         finally:
             running.terminate()
 
 
-def _wait(port: int, log: Path) -> None:
+def wait_for_port(port: int, log: Path) -> None:
+    """Wait until a server listens; fail with its log."""
     ends = time.monotonic() + 30
     while time.monotonic() < ends:
         with suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
             return
         time.sleep(0.05)
-    raise AssertionError(log.read_text() if log.exists() else "smbd does not answer")
+    raise AssertionError(log.read_text() if log.exists() else f"Nothing listens at {port}.")

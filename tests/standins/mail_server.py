@@ -10,12 +10,12 @@ import pwd
 import shutil
 import socket
 import subprocess
-import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 
 from tests.standins import secure
+from tests.standins.file_servers import wait_for_port
 
 PASSWORD = "canary-mail-password"
 _CONFIG = """
@@ -90,16 +90,7 @@ def serve_mail(folder: Path) -> Iterator[MailServer]:
     (folder / "dovecot.conf").write_text(text)
     with subprocess.Popen([program, "-F", "-c", folder / "dovecot.conf"]) as running:
         try:
-            _wait(server.port, folder / "log")
+            wait_for_port(server.port, folder / "log")
             yield server
         finally:
             running.terminate()
-
-
-def _wait(port: int, log: Path) -> None:
-    ends = time.monotonic() + 30
-    while time.monotonic() < ends:
-        with suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
-            return
-        time.sleep(0.05)
-    raise AssertionError(log.read_text() if log.exists() else "dovecot does not answer")

@@ -9,21 +9,13 @@ import zipfile
 import httpx
 import pytest
 from PIL import Image, ImageDraw
-from reportlab.pdfgen.canvas import Canvas
 
 from connectors import registry
 from retrieval.errors import Interrupted, Skippable
 from retrieval.ingestion import convert
 from retrieval.ports import OcrStrategy, Parsed, RawContent
 from tests.api.support import assert_error
-
-
-def pdf(line):
-    file = io.BytesIO()
-    canvas = Canvas(file)
-    canvas.drawString(72, 720, line)
-    canvas.save()
-    return file.getvalue()
+from tests.connectors.parsers.test_parsers import pdf
 
 
 def zip_of(**members):

@@ -5,32 +5,21 @@ import json
 import pytest
 
 from connectors.http import retries
-from connectors.web.builtin import client, robots
 from connectors.web.firecrawl import site as firecrawl_site
 from flows import steps
-from retrieval import settings
 from retrieval.errors import Fatal, Retryable, Skippable
 from retrieval.ingestion import discover
 from tests import registry_instances
 from tests.connectors.web.test_web_client import serving
 from tests.flows.configured import Configured
 from tests.flows.crawling import accept, crawl, killed_after_pages, listing, names, reasons, watch_pages
-from tests.flows.crawls.site import Site, answer
+from tests.flows.crawls.site import TREE, Site, answer, forget_settings
 from tests.standins import crawl4ai, faults, firecrawl, jina_reader, scrapingbee
 from tests.standins.scraped import Seen
 
 WORDS = "SECRET VENDOR WORDS"
 # A public address, served by the stand-in only.
 SITE = "https://93.184.216.34"
-TREE = {
-    "/": ["/a/1", "/b/1", "/c"],
-    "/a/1": ["/a/2", "/"],
-    "/a/2": ["/a/3"],
-    "/a/3": [],
-    "/b/1": ["/a/4"],
-    "/a/4": [],
-    "/c": ["/c#part", "http://elsewhere.example/"],
-}
 
 
 def page(path, links, head="", words=""):
@@ -44,10 +33,8 @@ def web(tree=TREE, site=SITE):
 
 
 def forget():
-    settings.load_settings.cache_clear()
-    client.shared_client.cache_clear()
-    robots.shared_robots.cache_clear()
     registry_instances.close_instances()
+    forget_settings()
 
 
 @pytest.fixture

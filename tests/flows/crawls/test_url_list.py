@@ -1,21 +1,12 @@
 """URL lists from a loopback server to search: successes, failures, refused addresses."""
 
-import io
 import socket
 
 import pytest
-from reportlab.pdfgen.canvas import Canvas
 
 from retrieval.errors import Retryable
+from tests.connectors.parsers.test_parsers import pdf
 from tests.flows.crawls.site import PAGE, answer, html, ingest_urls, text_of
-
-
-def pdf(line):
-    file = io.BytesIO()
-    canvas = Canvas(file)
-    canvas.drawString(72, 720, line)
-    canvas.save()
-    return file.getvalue()
 
 
 def test_pages_and_files_of_a_list_are_found(space, site):

@@ -9,7 +9,6 @@ from connectors.embedders import endpoint, server_probe
 from connectors.http import retries
 from retrieval.errors import Retryable
 from tests import registry_instances
-from tests.flows.configured import Configured
 from tests.standins import faults, model_server
 from tests.standins.model_server import API_KEY, ModelServer
 
@@ -48,30 +47,6 @@ SERVERS = [
 ]
 
 
-@pytest.fixture
-def opened(db, monkeypatch, tmp_path):
-    """Namespace on a server, created with its learned limits."""
-    monkeypatch.setenv("RETRIEVAL_HOME", str(tmp_path))
-    monkeypatch.setenv("RETRIEVAL_FETCH_ALLOW", "127.0.0.0/8")
-    monkeypatch.setattr(endpoint, "CHECK_SECONDS", 60.0)
-    monkeypatch.setattr(server_probe, "SLOW_SECONDS", 60.0)
-
-    def at(server, **config):
-        new_process()
-        url = server.url + ("/v1beta/openai" if "openai" in server.path else "")
-        model = {"provider": "ENDPOINT", "url": url, "model": "custom", "apiKey": API_KEY, **config}
-        draft = Configured(db, embeddingModelConfig=model)
-        registry.make_embedder(draft.config).check()
-        return Configured(db, embeddingModelConfig=registry.add_learned_model(draft.config).embedding_model)
-
-    yield at
-    new_process()
-
-
-def new_process():
-    registry_instances.close_instances()
-
-
 def chunks(count, about="Chapter"):
     return "\n\n".join(
         f"# {about} {number}\n\nOn owl{number} in the wind. " + "It flew on. " * 9 for number in range(count)
@@ -80,37 +55,37 @@ def chunks(count, about="Chapter"):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("server", "limits"), SERVERS, ids=[server.name for server, _ in SERVERS])
-def test_a_namespace_on_any_model_server_takes_200_chunks_and_few_requests_are_refused(opened, server, limits):
+def test_a_namespace_on_any_model_server_takes_200_chunks_and_few_requests_are_refused(open_space, server, limits):
     with model_server.running(replace(server, refused=[], texts=[], sizes=[])) as running:
-        space = opened(running)
+        space = open_space(running)
         learned = space.config.embedding_model["learned"]
         assert (learned["textsPerRequest"], learned["tokensPerText"]) == limits
         assert learned["dimensions"] == min(server.dimensions, 4000)
         assert learned["normalized"] is server.unit
-        new_process()
+        registry_instances.close_instances()
         running.sizes.clear()
         space.text(chunks(200), "owls", chunk_size=40, chunk_overlap=0)
         space.work()
         assert sum(running.sizes) >= 200
         assert max(running.sizes) == learned["textsPerRequest"]
         assert space.search("owl77 wind", top_k=1) == ["owls"]
-        new_process()
+        registry_instances.close_instances()
         space.text(chunks(60, "Part"), "more owls", chunk_size=40, chunk_overlap=0)
         space.work()
         assert len(running.refused) <= MOST_REFUSED, running.refused
         assert running.keys == {f"Bearer {API_KEY}"}
 
 
-def test_a_slow_server_gets_small_requests_and_one_that_dies_a_clear_retryable_error(opened, monkeypatch):
+def test_a_slow_server_gets_small_requests_and_one_that_dies_a_clear_retryable_error(open_space, monkeypatch):
     monkeypatch.setattr(retries, "FIRST_PAUSE_SECONDS", 0.01)
     monkeypatch.setattr(server_probe, "SLOW_SECONDS", 0.2)
     with model_server.running(ModelServer("slow", delay=0.3)) as running:
-        space = opened(running)
+        space = open_space(running)
         assert space.config.embedding_model["learned"]["textsPerRequest"] == 2
         running.delay = 3.0
         monkeypatch.setattr(endpoint, "CHECK_SECONDS", 1.0)
         with pytest.raises(Retryable, match=r"The model server did not answer within 1 s\. It may be loading"):
-            opened(running)
+            open_space(running)
         running.delay = 0.0
         running.always.append(faults.reset)
         embedder = registry.make_embedder(space.config)
@@ -120,10 +95,10 @@ def test_a_slow_server_gets_small_requests_and_one_that_dies_a_clear_retryable_e
         embedder.embed(["a text"], "query")
 
 
-def test_one_text_that_a_server_refuses_fails_with_its_words_and_leaves_batches_as_they_were(opened):
+def test_one_text_that_a_server_refuses_fails_with_its_words_and_leaves_batches_as_they_were(open_space):
     server = ModelServer("moderated", 400, 400, "Content policy: this text\nis refused for canary-model-key")
     with model_server.running(server) as running:
-        space = opened(running)
+        space = open_space(running)
         run = space.text(
             chunks(50) + "\n\n# Last\n\nA forbidden word. " + "It flew on. " * 9, "owls", chunk_size=40, chunk_overlap=0
         )

@@ -6,7 +6,6 @@ import pytest
 
 from api.wire.evaluations import EvaluationRunQuery, compare_settings
 from connectors import registry
-from connectors.embedders import endpoint, server_probe
 from connectors.http import retries
 from flows import evaluate
 from retrieval.evaluations import evaluations, runs
@@ -21,28 +20,9 @@ PASSAGES = 600
 PER_DOCUMENT = 10
 
 
-@pytest.fixture
-def open_space(db, monkeypatch, tmp_path):
-    """Namespace on a model server, created as by the API."""
-    monkeypatch.setenv("RETRIEVAL_HOME", str(tmp_path))
-    monkeypatch.setenv("RETRIEVAL_FETCH_ALLOW", "127.0.0.0/8")
-    monkeypatch.setattr(endpoint, "CHECK_SECONDS", 60.0)
-    monkeypatch.setattr(server_probe, "SLOW_SECONDS", 60.0)
+@pytest.fixture(autouse=True)
+def short_pauses(monkeypatch):
     monkeypatch.setattr(retries, "FIRST_PAUSE_SECONDS", 0.01)
-    close_clients()
-
-    def open_at(server):
-        model = {"provider": "ENDPOINT", "url": server.url, "model": "custom", "apiKey": API_KEY}
-        draft = Configured(db, embeddingModelConfig=model)
-        registry.make_embedder(draft.config).check()
-        return Configured(db, embeddingModelConfig=registry.add_learned_model(draft.config).embedding_model)
-
-    yield open_at
-    close_clients()
-
-
-def close_clients():
-    registry_instances.close_instances()
 
 
 def passages(document, *, bad=()):
@@ -111,13 +91,13 @@ def test_a_passage_that_openai_refuses_fails_its_document(db, monkeypatch, tmp_p
     monkeypatch.setattr(retries, "FIRST_PAUSE_SECONDS", 0.01)
     with embedding_server.running("OPENAI") as vendor:
         monkeypatch.setenv("RETRIEVAL_ENDPOINTS", json.dumps({"OPENAI": {"base_url": vendor.base_url}}))
-        close_clients()
+        registry_instances.close_instances()
         space = Configured(db, embeddingModelConfig=vendor.config())
         vendor.unembeddable = UNEMBEDDABLE
         receipts = [space.text(f"An {UNEMBEDDABLE} text.", "bad"), space.text("Owls hunt mice.", "owls")]
         space.work()
         assert outcomes(space, receipts) == ["FAILED", "SUCCEEDED"]
-    close_clients()
+    registry_instances.close_instances()
 
 
 def test_a_question_that_cannot_be_embedded_fails_within_its_evaluation(open_space, monkeypatch):

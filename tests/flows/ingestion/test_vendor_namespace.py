@@ -1,15 +1,14 @@
 """The whole main job on the user's own accounts: a bucket, an index at Pinecone, and each vendor's embeddings."""
 
-import io
 import json
 
 import pytest
-from reportlab.pdfgen.canvas import Canvas
 
 from connectors.http import retries
 from retrieval import settings
 from retrieval.errors import Fatal, Retryable
 from tests import registry_instances
+from tests.connectors.parsers.test_parsers import pdf
 from tests.flows.configured import Configured
 from tests.nightly import nightly_except
 from tests.standins import embedding_server, faults, pinecone, s3_server
@@ -55,14 +54,6 @@ def space(db, openai, allowed):
     """OpenAI's embeddings, and the rest on this machine."""
     allowed(openai)
     return Configured(db, embeddingModelConfig=openai.config())
-
-
-def pdf(line):
-    file = io.BytesIO()
-    canvas = Canvas(file)
-    canvas.drawString(72, 720, line)
-    canvas.save()
-    return file.getvalue()
 
 
 def test_text_and_pdf_are_found_replaced_and_deleted_on_accounts_alone(db, storage, vendor, allowed, caplog):
