@@ -40,6 +40,19 @@ class ConfigTokens:
         return Fatal(reason)
 
 
+def list_by_processes(open_source):
+    """Return the items of pages that a new connector each lists behind the last cursor, and the last cursor."""
+    items, cursor = [], None
+    for _ in range(50):
+        connector, tokens = open_source()
+        page = next(connector.iter_changes(tokens, cursor))
+        items += page.items
+        cursor = page.cursor
+        if page.done:
+            return items, cursor
+    raise AssertionError("The listing has no end.")
+
+
 def is_missing(external_id, items, last):
     """Check whether the run found the item to be missing."""
     return external_id not in items and (last.whole or bool(re.fullmatch(last.whole_pattern, external_id)))

@@ -16,6 +16,7 @@ import pytest
 
 from retrieval.errors import Fatal, Skippable
 from retrieval.settings import Settings
+from tests.connectors.sources.reading import list_by_processes
 from tests.connectors.sources.test_objects import fetched, list_items, opened
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
@@ -118,15 +119,8 @@ def test_a_listing_goes_on_behind_any_page_in_another_process(container, monkeyp
     paths = {f"{folder}{number}.txt" for folder in ("", "a/", "a-b/") for number in range(3)}
     for path in paths:
         container.put(path, "x")
-    listed_paths, cursor = [], None
-    for _ in range(20):
-        connector, tokens = opened(container)
-        page = next(connector.iter_changes(tokens, cursor))
-        listed_paths += [item.properties["path"] for item in page.items]
-        cursor = page.cursor
-        if page.done:
-            break
-    assert sorted(listed_paths) == sorted(paths)
+    items, _ = list_by_processes(lambda: opened(container))
+    assert sorted(item.properties["path"] for item in items) == sorted(paths)
 
 
 def test_a_folder_is_browsed_and_a_removal_is_seen(container, tmp_path):

@@ -11,6 +11,7 @@ import pytest
 from connectors.http import sessions
 from retrieval.errors import Fatal, Skippable
 from retrieval.settings import Settings
+from tests.connectors.sources.reading import list_by_processes
 from tests.connectors.sources.test_objects import fetched, list_items, opened
 from tests.standins import mail_server
 
@@ -117,13 +118,10 @@ def test_a_listing_goes_on_behind_any_page_in_another_process(mailbox, monkeypat
         mailbox.session.create(folder)
         for number in range(3):
             mailbox.put(f"{folder} {number}", folder=folder)
-    listed_names, cursor, done = [], None, False
-    while not done:
-        connector, tokens = opened(mailbox)
-        page = next(connector.iter_changes(tokens, cursor))
-        listed_names += [item.name for item in page.items]
-        cursor, done = page.cursor, page.done
-    assert listed_names == [f"{folder} {number}" for folder in ("INBOX", "Other") for number in range(3)]
+    items, _ = list_by_processes(lambda: opened(mailbox))
+    assert [item.name for item in items] == [
+        f"{folder} {number}" for folder in ("INBOX", "Other") for number in range(3)
+    ]
 
 
 def test_refusals_end_the_listing_without_secrets(mailbox, monkeypatch):

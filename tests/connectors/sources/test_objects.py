@@ -16,7 +16,7 @@ from connectors.sources.objects.connector import POLICY
 from connectors.sources.objects.location import parse_location
 from retrieval.errors import Fatal, Retryable, Skippable
 from retrieval.settings import Settings
-from tests.connectors.sources.reading import Tokens
+from tests.connectors.sources.reading import Tokens, list_by_processes
 from tests.standins import file_servers, s3_server
 
 KEYS = {"accessKeyId": "standin", "secretAccessKey": "canary-objects-secret"}
@@ -208,15 +208,8 @@ def test_a_listing_goes_on_behind_any_page_in_another_process(storage, monkeypat
     paths = {f"{folder}{number}.txt" for folder in ("", "a/b/", "a-b/") for number in range(2)}
     for path in paths:
         storage.put(path, "x")
-    listed_paths, cursor = [], None
-    for _ in range(20):
-        connector, tokens = opened(storage)
-        page = next(connector.iter_changes(tokens, cursor))
-        listed_paths += [item.properties["path"] for item in page.items]
-        cursor = page.cursor
-        if page.done:
-            break
-    assert sorted(listed_paths) == sorted(paths)
+    items, cursor = list_by_processes(lambda: opened(storage))
+    assert sorted(item.properties["path"] for item in items) == sorted(paths)
     assert sorted(list_items(storage, cursor)[0]) == sorted(paths)
 
 

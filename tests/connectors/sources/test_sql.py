@@ -13,7 +13,7 @@ from connectors import registry
 from connectors.sources.sql import database
 from retrieval.errors import Fatal, ItemMissing, Retryable
 from retrieval.settings import PROJECT_ROOT, Settings
-from tests.connectors.sources.reading import Tokens, list_items, open_connector
+from tests.connectors.sources.reading import Tokens, list_by_processes, list_items, open_connector
 from tests.standins import database_servers
 
 SERVERS = {"postgresql": database_servers.serve_postgresql, "mysql": database_servers.serve_mariadb}
@@ -126,14 +126,10 @@ def test_a_listing_goes_on_behind_any_page_in_another_process(account, monkeypat
     for number in range(1, 8):
         account.execute(f"insert into keyed values ({make(number)}, 'text {number}')")
     account.config |= {"query": "select id, body from keyed", "title": "body"}
-    names, cursor, done = [], None, False
-    while not done:
-        connector, tokens = open_connector(account)
-        page = next(connector.iter_changes(tokens, cursor))
-        names += [item.name for item in page.items]
-        cursor, done = page.cursor, page.done
-        assert all(not connector.is_deleted(tokens, item.external_id) for item in page.items)
-    assert names == [f"text {number}" for number in range(1, 8)]
+    items, _ = list_by_processes(lambda: open_connector(account))
+    assert [item.name for item in items] == [f"text {number}" for number in range(1, 8)]
+    connector, tokens = open_connector(account)
+    assert not any(connector.is_deleted(tokens, item.external_id) for item in items)
 
 
 def test_a_thousand_rows_take_the_documented_statements(account):
