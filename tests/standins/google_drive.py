@@ -91,7 +91,7 @@ class GoogleDriveAccount(Files, Served):
         else:
             handler.reply(200, masked(answer, mask))
 
-    def _files(self, query: dict[str, str]) -> dict[str, Any]:
+    def answer_files(self, query: dict[str, str]) -> dict[str, Any]:
         drive = query.get("driveId", "")
         if (query.get("corpora") == "drive") != bool(drive) or (drive and drive not in self.drives):
             raise Refusal(404, "notFound")
@@ -132,7 +132,7 @@ class GoogleDriveAccount(Files, Served):
                 return False
         return True
 
-    def _changes(self, query: dict[str, str]) -> dict[str, Any]:
+    def answer_changes(self, query: dict[str, str]) -> dict[str, Any]:
         log = query.get("driveId", "")
         if log and log not in self.drives:
             raise Refusal(404, "notFound")
@@ -176,7 +176,7 @@ class GoogleDriveAccount(Files, Served):
         has_file = node is not None and (not is_left or self.removals)
         return change | ({"file": self._node_json(node)} if node is not None and has_file else {})
 
-    def _start(self, query: dict[str, str]) -> dict[str, Any]:
+    def answer_start(self, query: dict[str, str]) -> dict[str, Any]:
         log = query.get("driveId", "")
         if log and log not in self.drives:
             raise Refusal(404, "notFound")
@@ -184,14 +184,14 @@ class GoogleDriveAccount(Files, Served):
             raise Refusal(403, "forbidden")
         return {"kind": "drive#startPageToken", "startPageToken": f"changes-{self.age}-{log}-{len(self.log)}"}
 
-    def _drives(self, query: dict[str, str]) -> dict[str, Any]:
+    def answer_drives(self, query: dict[str, str]) -> dict[str, Any]:
         drives = (
             [] if self.lost else [{"kind": "drive#drive", "id": key, "name": name} for key, name in self.drives.items()]
         )
         page, continuation = self._page(drives, query, "drives")
         return {"kind": "drive#driveList", "drives": page} | continuation
 
-    def _file(self, query: dict[str, str]) -> dict[str, Any]:
+    def answer_file(self, query: dict[str, str]) -> dict[str, Any]:
         node = self._node(query["fileId"])
         links = {
             kind: f"{self.link_base or self.base}{EXPORT}{node['id']}?as={kind}"
@@ -199,7 +199,7 @@ class GoogleDriveAccount(Files, Served):
         }
         return self._node_json(node) | ({"exportLinks": links} if links else {})
 
-    def _permissions(self, query: dict[str, str]) -> dict[str, Any]:
+    def answer_permissions(self, query: dict[str, str]) -> dict[str, Any]:
         """Return permissions with the inherited
         (developers.google.com/workspace/drive/api/reference/rest/v3/permissions/list)."""
         node: dict[str, Any] | None = self._node(query["fileId"])
@@ -247,12 +247,12 @@ class GoogleDriveAccount(Files, Served):
 
 
 _ANSWERS = {
-    "drive.files.list": GoogleDriveAccount._files,
-    "drive.files.get": GoogleDriveAccount._file,
-    "drive.permissions.list": GoogleDriveAccount._permissions,
-    "drive.changes.list": GoogleDriveAccount._changes,
-    "drive.changes.getStartPageToken": GoogleDriveAccount._start,
-    "drive.drives.list": GoogleDriveAccount._drives,
+    "drive.files.list": GoogleDriveAccount.answer_files,
+    "drive.files.get": GoogleDriveAccount.answer_file,
+    "drive.permissions.list": GoogleDriveAccount.answer_permissions,
+    "drive.changes.list": GoogleDriveAccount.answer_changes,
+    "drive.changes.getStartPageToken": GoogleDriveAccount.answer_start,
+    "drive.drives.list": GoogleDriveAccount.answer_drives,
 }
 
 
