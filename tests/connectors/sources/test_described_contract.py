@@ -52,14 +52,13 @@ def test_every_edition_is_in_the_suite_or_named():
     assert described - covered == OF_OWN_TESTS.keys()
 
 
-@pytest.mark.parametrize("status", [500, 503])
-def test_an_error_of_the_service_is_tried_again_and_removes_nothing(account, status):
+def test_an_error_of_the_service_is_tried_again_and_removes_nothing(account):
     keys = fill(account)
-    troubles = [faults.status(status)] * 2
+    troubles = [faults.status(503), faults.status(500)]
     account.fault = lambda _request: troubles.pop() if troubles else None
     items, last = list_items(account)
     assert (set(of_items(account, items)), last.whole, troubles) == (set(keys), True, [])
-    account.fault = lambda _request: faults.status(status)
+    account.fault = lambda _request: faults.status(503)
     connector, tokens = open_connector(account)
     with pytest.raises(Retryable):
         list_pages(account)
