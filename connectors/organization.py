@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from threading import Lock
-from typing import TYPE_CHECKING, Any, Final, Protocol, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, Protocol, Self, cast
 
 from connectors.http.no_authorizer import MissingApp
 from retrieval.errors import Fatal, ItemMissing, Skippable, StepError
@@ -311,9 +311,9 @@ class EitherConnector:
         self._opened: dict[str, tuple[str, OrganizationConnector | None]] = {}
         self._lock = Lock()
 
-    def with_choice(self, choice: SyncFilter) -> EitherConnector:
+    def with_choice(self, choice: SyncFilter) -> Self:
         chosen = self.person.with_choice(choice) if isinstance(self.person, SelectiveConnector) else self.person
-        return EitherConnector(chosen, self._open_organization, self.authorizer, choice)
+        return type(self)(chosen, self._open_organization, self.authorizer, choice)
 
     def iter_changes(self, tokens: TokenSource, cursor: str | None) -> Iterator[Page[SourceItem]]:
         if organization := self.organization_of(tokens):
@@ -361,3 +361,9 @@ class EitherConnector:
                 raise Fatal(self.authorizer.message)
             self._opened[tokens.connection_id] = config, organization
             return organization
+
+
+class EitherMailbox(EitherConnector):
+    """`Connector` of mailboxes, whose documents all have the owner's access list."""
+
+    has_one_access_list: ClassVar[Literal[True]] = True

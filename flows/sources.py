@@ -52,6 +52,13 @@ async def ingest_notion(parameters: Connection) -> State[None]:
     return await run_source("NOTION", parameters)
 
 
+@flow(name="ingest-gmail", persist_result=False, result_storage=RESULT_STORAGE)
+@flat_parameters
+async def ingest_gmail(parameters: Connection) -> State[None]:
+    """Ingest threads of mails of a Gmail mailbox."""
+    return await run_source("GMAIL", parameters)
+
+
 @flow(name="ingest-google-drive", persist_result=False, result_storage=RESULT_STORAGE)
 @flat_parameters
 async def ingest_google_drive(parameters: Connection) -> State[None]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 # Content services with a connection; each is a package in `connectors/sources`.
-CONTENT_SERVICES = ("NOTION", "GOOGLE_DRIVE", "DROPBOX", "ONEDRIVE", "SHAREPOINT", "BOX", "OUTLOOK_MAIL")
+CONTENT_SERVICES = ("NOTION", "GOOGLE_DRIVE", "DROPBOX", "ONEDRIVE", "SHAREPOINT", "BOX", "OUTLOOK_MAIL", "GMAIL")
 
 # Services defined in YAML in `connectors/sources/described`.
 DESCRIBED_SOURCES = (
@@ -35,7 +35,7 @@ DESCRIBED_SOURCES = (
 CREDENTIAL_SOURCES = ("OBJECTS", *DESCRIBED_SOURCES, "CUSTOM", "FEED", "SQL")
 
 # Content services that also take an organization's credentials in the request, without an app.
-ORGANIZATION_SOURCES = ("GOOGLE_DRIVE", "ONEDRIVE", "SHAREPOINT", "BOX", "DROPBOX")
+ORGANIZATION_SOURCES = ("GOOGLE_DRIVE", "ONEDRIVE", "SHAREPOINT", "BOX", "DROPBOX", "GMAIL")
 
 # All sources with connections.
 CONNECTED_SOURCES = (*CONTENT_SERVICES, *CREDENTIAL_SOURCES)

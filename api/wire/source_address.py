@@ -29,11 +29,13 @@ _STORAGE_EXAMPLES = {
 # Organizations of content services: connector, display name and example URL by form.
 _ORGANIZATION_EXAMPLES = {
     "google-workspace": ("GOOGLE_DRIVE", "Google Drive of an organization", "https://drive.google.com/a/example.com"),
+    "gmail-workspace": ("GMAIL", "Gmail of an organization", "https://mail.google.com/a/example.com"),
     "sharepoint-organization": ("SHAREPOINT", "SharePoint of an organization", "https://contoso.sharepoint.com"),
     "onedrive-organization": ("ONEDRIVE", "OneDrive of an organization", "https://contoso-my.sharepoint.com"),
     "box-enterprise": ("BOX", "Box of an enterprise", "https://example.app.box.com"),
     "dropbox-team": ("DROPBOX", "Dropbox of a team", "https://www.dropbox.com"),
 }
+_GOOGLE_FORMS = ["google-workspace", "gmail-workspace"]
 _MICROSOFT_FORMS = ["sharepoint-organization", "onedrive-organization"]
 _APP_FORMS = [*_MICROSOFT_FORMS, "box-enterprise", "dropbox-team"]
 _SERVICE_INFOS = {name: registry.load_source_infos()[name] for name in CREDENTIAL_SOURCES if name != "OBJECTS"}
@@ -78,7 +80,7 @@ class SourceCredentials(Struct, rename="camel", kw_only=True, omit_defaults=True
     user: Annotated[
         Secret | None,
         _describe_for(
-            [*_SERVER_SCHEMES, "google-workspace", *_services_with("user")],
+            [*_SERVER_SCHEMES, *_GOOGLE_FORMS, *_services_with("user")],
             "User of a server, or of an API token, often an e-mail. Of an organization: its administrator.",
         ),
     ] = None
@@ -104,7 +106,7 @@ class SourceCredentials(Struct, rename="camel", kw_only=True, omit_defaults=True
     private_key: Annotated[
         Secret | None,
         _describe_for(
-            ["sftp", "google-workspace", *_MICROSOFT_FORMS],
+            ["sftp", *_GOOGLE_FORMS, *_MICROSOFT_FORMS],
             "Private key of the user, of the organization's service account or of the app's certificate, its whole"
             " file.",
             multiline=True,

@@ -155,6 +155,57 @@ def find_lead(parsed: LexborHTMLParser, url: str) -> str:
     return absolute_link(base, script[1] or script[2]) if script else ""
 
 
+_UNSHOWN_SELECTOR = "head, script, style, template, noscript, title, [hidden]"
+_HIDDEN_STYLE = re.compile(r"display\s*:\s*none|visibility\s*:\s*hidden", re.IGNORECASE)
+_CELLS = frozenset({"td", "th"})
+# Elements between empty lines.
+_SPACED = frozenset({"blockquote", "h1", "h2", "h3", "h4", "h5", "h6", "p", "pre"})
+_INLINE_TAGS = """
+    a abbr b bdi bdo big cite code data del dfn em font i img ins kbd label mark o:p q s samp small span strike strong
+    sub sup time tt u var wbr
+"""
+_INLINE = frozenset(_INLINE_TAGS.split())
+
+
+def read_text(data: bytes, media_type: str = "") -> str:
+    """Return the visible text of a page as lines, those of quotes behind `>`."""
+    parsed = parse_page(data[:MAX_PAGE_BYTES], media_type)
+    for node in parsed.css(_UNSHOWN_SELECTOR):
+        node.decompose()
+    for node in parsed.css("[style]"):
+        if _HIDDEN_STYLE.search(node.attributes.get("style") or ""):
+            node.decompose()
+    lines, words, depth = list[str](), list[str](), 0
+
+    def end_line() -> None:
+        line = " ".join("".join(words).split())
+        lines.append(f"{'>' * depth} {line}".strip() if depth else line)
+        words.clear()
+
+    # Nodes to begin, and tags to end: recursion would fail on deep pages.
+    pending: list[LexborNode | str] = [parsed.body] if parsed.body else []
+    while pending:
+        step = pending.pop()
+        tag = step if isinstance(step, str) else str(step.tag)
+        if tag == "-text":
+            words.append("" if isinstance(step, str) else step.text_content or "")
+            continue
+        if tag in _CELLS:
+            words.append(" ")
+        elif tag not in _INLINE and (words or tag == "br"):
+            end_line()
+        if tag in _SPACED:
+            lines.append(">" * depth)
+        if isinstance(step, str):
+            depth -= tag == "blockquote"
+            continue
+        depth += tag == "blockquote"
+        words += ["- "] if tag == "li" else []
+        pending += [] if tag == "br" else [tag, *reversed(list(step.iter(include_text=True)))]
+    end_line()
+    return re.sub(r"\n{3,}", "\n\n", "\n".join(lines)).strip()
+
+
 def absolute_link(base: str, href: str) -> str:
     """Return the absolute http(s) URL without a fragment; "" if invalid or above 2048 characters."""
     try:

@@ -9,7 +9,7 @@ from typing import cast
 from tests.standins import described_services
 from tests.standins.place import Account
 
-ACCOUNTS = ("BOX", "ONEDRIVE", "SHAREPOINT", "DROPBOX", "NOTION", "GOOGLE_DRIVE", "OUTLOOK_MAIL")
+ACCOUNTS = ("BOX", "ONEDRIVE", "SHAREPOINT", "DROPBOX", "NOTION", "GOOGLE_DRIVE", "OUTLOOK_MAIL", "GMAIL")
 
 
 def serving_account(connector: str) -> AbstractContextManager[Account]:

@@ -11,7 +11,7 @@ import json
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 from urllib.parse import parse_qs, unquote
 
 from cryptography.hazmat.primitives import serialization
@@ -33,10 +33,7 @@ ADMIN, ADA, BEN = "admin@example.com", "ada@example.com", "ben@example.com"
 DIRECTORY = Discovery(Path(__file__).with_name("contracts") / "google-directory-v1.json")
 AUDIENCE = "https://oauth2.googleapis.com/token"
 GRANT = "urn:ietf:params:oauth:grant-type:jwt-bearer"
-SCOPES = {
-    f"https://www.googleapis.com/auth/{name}"
-    for name in ("drive.readonly", "admin.directory.user.readonly", "admin.directory.group.member.readonly")
-}
+SCOPE_URL = "https://www.googleapis.com/auth/"
 
 
 @cache
@@ -55,6 +52,11 @@ class GoogleWorkspace(Served):
 
     connector = "GOOGLE_DRIVE"
     unauthorized = Refusal(401, "authError").body
+    scope_names: ClassVar[tuple[str, ...]] = (
+        "drive.readonly",
+        "admin.directory.user.readonly",
+        "admin.directory.group.member.readonly",
+    )
 
     def __init__(self) -> None:
         super().__init__()
@@ -63,7 +65,7 @@ class GoogleWorkspace(Served):
         self.suspended: set[str] = set()
         self.members: dict[str, dict[str, str]] = {}
         self.groups: dict[str, list[str]] = {}
-        self.delegated = set(SCOPES)
+        self.delegated = {SCOPE_URL + name for name in self.scope_names}
         self.key_number = 1
         self.expires_in = 3600
         self.minted: list[str] = []

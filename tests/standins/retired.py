@@ -25,6 +25,7 @@ _SHARING = {
 ITEMS: dict[str, tuple[str, int, Any]] = {
     "BOX": (r"GET /2\.0/files/\d+(/content)?", 404, _BOX),
     "DROPBOX": (r"POST /2/files/(get_metadata|download)", 409, _LOOKUP),
+    "GMAIL": (r"GET /gmail/v1/users/me/threads/[^/]+", 404, _GOOGLE),
     "GOOGLE_DRIVE": (r"GET /drive/v3/files/[^/]+", 404, _GOOGLE),
     "NOTION": (r"GET /v1/(pages|blocks)/[^/]+", 404, _NOTION),
     "ONEDRIVE": (r"GET /v1\.0/me/drive/items/[^/]+(/content)?", 404, _GRAPH),
@@ -35,6 +36,7 @@ ITEMS: dict[str, tuple[str, int, Any]] = {
 PERMISSIONS: dict[str, tuple[str, int, Any]] = {
     "BOX": (r"GET /2\.0/(files|folders)/\d+/collaborations", 404, _BOX),
     "DROPBOX": (r"POST /2/sharing/list_file_members", 409, _SHARING),
+    "GMAIL": (r"GET /gmail/v1/users/me/profile", 404, _GOOGLE),
     "GOOGLE_DRIVE": (r"GET /drive/v3/files/[^/]+/permissions", 404, _GOOGLE),
     "NOTION": (r"GET /v1/users", 404, _NOTION),
     "ONEDRIVE": (r"GET /v1\.0/me/drive/items/[^/]+/permissions", 404, _GRAPH),

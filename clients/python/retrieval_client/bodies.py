@@ -83,7 +83,7 @@ class CohereReranker(TypedDict):
 
 
 class ConnectorApp(TypedDict):
-    """The app of Dropbox or Box that users authorize."""
+    """The app of Dropbox, Box or Gmail that users authorize."""
 
     clientId: str
     clientSecret: str
@@ -108,6 +108,7 @@ class CreateConnection(TypedDict):
         "FRESHDESK",
         "GITHUB",
         "GITLAB",
+        "GMAIL",
         "GOOGLE_DRIVE",
         "HUBSPOT",
         "INTERCOM",
@@ -192,6 +193,7 @@ class CreateNamespace(TypedDict):
     sharepointConfig: NotRequired[MicrosoftApp | None]
     boxConfig: NotRequired[ConnectorApp | None]
     outlookMailConfig: NotRequired[MicrosoftApp | None]
+    gmailConfig: NotRequired[ConnectorApp | None]
 
 
 class CreateSchedule(TypedDict):
@@ -323,6 +325,7 @@ class DraftConfigs(TypedDict):
     sharepointConfig: NotRequired[MicrosoftApp | None]
     boxConfig: NotRequired[ConnectorApp | None]
     outlookMailConfig: NotRequired[MicrosoftApp | None]
+    gmailConfig: NotRequired[ConnectorApp | None]
     namespaceId: NotRequired[str]
 
 
@@ -455,6 +458,27 @@ class Gate(TypedDict):
     notWorseThan: NotRequired[float]
 
 
+class GmailConfig(TypedDict):
+    """All threads but drafts, spam and trash, or what `include` and `exclude` leave of their labels."""
+
+    connectionId: str
+    metadata: NotRequired[dict[str, Any] | None]
+    chunkConfig: NotRequired[ChunkConfig | None]
+    access: NotRequired[Access | None]
+    include: NotRequired[list[Part] | None]
+    exclude: NotRequired[list[Part] | None]
+    pick: NotRequired[bool | None]
+    fullListing: NotRequired[bool | None]
+
+
+class GmailIngestion(TypedDict):
+    """Threads of mails of a Gmail mailbox."""
+
+    config: GmailConfig
+    chunkConfig: NotRequired[ChunkConfig | None]
+    source: Literal["GMAIL"]
+
+
 class GoogleDriveApp(TypedDict):
     """The Google Cloud app that users authorize."""
 
@@ -560,6 +584,14 @@ class IngestFiles(TypedDict):
     namespaceId: str
     ingestConfig: FilesIngestion
     dryRun: NotRequired[bool | None]
+
+
+class IngestGmail(TypedDict):
+    """A mailbox of Gmail to ingest into a namespace."""
+
+    namespaceId: str
+    dryRun: NotRequired[bool | None]
+    ingestConfig: GmailIngestion
 
 
 class IngestGoogleDrive(TypedDict):
@@ -1241,6 +1273,7 @@ class UpdateNamespace(TypedDict):
     sharepointConfig: NotRequired[MicrosoftApp | None]
     boxConfig: NotRequired[ConnectorApp | None]
     outlookMailConfig: NotRequired[MicrosoftApp | None]
+    gmailConfig: NotRequired[ConnectorApp | None]
     reembed: NotRequired[bool]
     gate: NotRequired[Gate]
 

@@ -316,6 +316,7 @@ class Connection(Record):
         "FRESHDESK",
         "GITHUB",
         "GITLAB",
+        "GMAIL",
         "GOOGLE_DRIVE",
         "HUBSPOT",
         "INTERCOM",
@@ -755,6 +756,7 @@ class Document(Record):
         "FRESHDESK_DOCUMENT",
         "GITHUB_DOCUMENT",
         "GITLAB_DOCUMENT",
+        "GMAIL_DOCUMENT",
         "GOOGLE_DRIVE_DOCUMENT",
         "HUBSPOT_DOCUMENT",
         "INTERCOM_DOCUMENT",
@@ -791,6 +793,7 @@ class Document(Record):
         "FRESHDESK",
         "GITHUB",
         "GITLAB",
+        "GMAIL",
         "GOOGLE_DRIVE",
         "HUBSPOT",
         "INTERCOM",
@@ -1970,6 +1973,7 @@ class Namespace(Record):
     sharepoint_config: ConnectorAppView | None
     box_config: ConnectorAppView | None
     outlook_mail_config: ConnectorAppView | None
+    gmail_config: ConnectorAppView | None
     created_at: Timestamp | None
     updated_at: Timestamp | None
     document_count: int | None
@@ -1988,6 +1992,7 @@ class Namespace(Record):
             "embeddingModelConfig",
             "failedCount",
             "fileStorageConfig",
+            "gmailConfig",
             "googleDriveConfig",
             "id",
             "identifier",
@@ -2023,6 +2028,7 @@ class Namespace(Record):
         "sharepointConfig": "ConnectorAppView",
         "boxConfig": "ConnectorAppView",
         "outlookMailConfig": "ConnectorAppView",
+        "gmailConfig": "ConnectorAppView",
         "createdAt": "Timestamp",
         "updatedAt": "Timestamp",
         "lastDocumentChange": "Timestamp",

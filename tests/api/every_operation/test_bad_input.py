@@ -328,6 +328,7 @@ ROWS: dict[str, list[Row]] = {
     "POST /v1/ingest/sharepoint": connector("SHAREPOINT"),
     "POST /v1/ingest/box": connector("BOX"),
     "POST /v1/ingest/outlook-mail": connector("OUTLOOK_MAIL"),
+    "POST /v1/ingest/gmail": connector("GMAIL"),
     "POST /v1/ingest/source": connector("OBJECTS"),
     "GET /v1/ingest-job-runs": [*paged(REQUEST), ({"params": {**IN_SPACE, "status": "DONE"}}, 400, REQUEST)],
     "GET /v1/ingest-job-runs/{ingest_job_run_id}": [

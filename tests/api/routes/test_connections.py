@@ -26,8 +26,9 @@ APPS = {
     "sharepointConfig": APP,
     "boxConfig": APP,
     "outlookMailConfig": APP,
+    "gmailConfig": APP,
 }
-NAMES = ("NOTION", "GOOGLE_DRIVE", "DROPBOX", "ONEDRIVE", "SHAREPOINT", "BOX", "OUTLOOK_MAIL")
+NAMES = ("NOTION", "GOOGLE_DRIVE", "DROPBOX", "ONEDRIVE", "SHAREPOINT", "BOX", "OUTLOOK_MAIL", "GMAIL")
 CLIENT_URL = "https://app.example.com/done?tab=2"
 
 

@@ -15,13 +15,15 @@ SOURCES = {
     "sharepoint": "SHAREPOINT",
     "box": "BOX",
     "outlook-mail": "OUTLOOK_MAIL",
+    "gmail": "GMAIL",
 }
 
 
 @pytest.fixture
 def space(org):
-    apps = ("notionConfig", "dropboxConfig", "onedriveConfig", "sharepointConfig", "boxConfig", "outlookMailConfig")
-    return org.namespace(googleDriveConfig={**APP, "apiKey": "canary-api-key"}, **dict.fromkeys(apps, APP))
+    names = ("notion", "dropbox", "onedrive", "sharepoint", "box", "outlookMail", "gmail")
+    apps = {f"{name}Config": APP for name in names}
+    return org.namespace(googleDriveConfig={**APP, "apiKey": "canary-api-key"}, **apps)
 
 
 def connection(org, space, connector, status="ACTIVE", tenant=None):

@@ -1,4 +1,4 @@
-"""Organizations at Box, Dropbox and Google: people who leave, tokens that end, wrong configs, secrets."""
+"""Organizations at Box, Dropbox, Google Drive and Gmail: people who leave, tokens that end, wrong configs, secrets."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from connectors import registry
-from tests.connectors.sources.reading import is_missing, walk
-from tests.standins import box_enterprise, dropbox_team, google_workspace
+from connectors.http import retries
+from tests.connectors.sources.reading import ConfigTokens, is_missing, walk
+from tests.standins import box_enterprise, dropbox_team, google_mailboxes, google_workspace
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -30,6 +31,7 @@ VENDORS = {
     "BOX": Vendor(box_enterprise, "inactive", (box_enterprise.SECRET, "canary-access")),
     "DROPBOX": Vendor(dropbox_team, "suspended", (dropbox_team.SECRET, dropbox_team.REFRESH, "canary-access")),
     "GOOGLE_DRIVE": Vendor(google_workspace, "suspended", (GOOGLE_KEY,)),
+    "GMAIL": Vendor(google_mailboxes, "suspended", (GOOGLE_KEY,)),
 }
 
 
@@ -118,6 +120,8 @@ WRONG_CONFIGS = [
     ("DROPBOX", {"credentials": {"clientId": "a", "clientSecret": "b"}}, "credentials"),
     ("GOOGLE_DRIVE", {"url": "https://drive.google.com.example/a/b"}, "url"),
     ("GOOGLE_DRIVE", {"region": "eu"}, "region"),
+    ("GMAIL", {"url": "https://drive.google.com/a/example.com"}, "url"),
+    ("GMAIL", {"people": True}, "people"),
     *(("GOOGLE_DRIVE", {"credentials": change}, field) for change, field in GOOGLE_CREDENTIALS),
 ]
 

@@ -86,6 +86,8 @@ def sharing(name) -> Iterator[Vendor]:
             account.people = [ADA, BOB]
         elif name == "OUTLOOK_MAIL":
             account.owner = {"mail": ADA, "userPrincipalName": BOB}
+        elif name == "GMAIL":
+            account.owner = ADA
         else:
             account.grant(file_id, BOB, groups=[STAFF])
             account.grant(account.folder("plans"), CYD)

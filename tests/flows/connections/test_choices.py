@@ -39,8 +39,8 @@ def files(account):
 
 
 def at(account, path):
-    """Path in this service's spelling; SharePoint prefixes the library's address, Outlook the inbox."""
-    top = {"SHAREPOINT": f"{HOME}/", "OUTLOOK_MAIL": "Posteingang/"}.get(account.connector, "")
+    """Path in this service's spelling; SharePoint prefixes the library's address, mailboxes the inbox or a label."""
+    top = {"SHAREPOINT": f"{HOME}/", "OUTLOOK_MAIL": "Posteingang/", "GMAIL": "Projects/"}.get(account.connector, "")
     return {"path": top + path}
 
 
@@ -59,7 +59,7 @@ def fetched(account):
         return {argument["path"] for name, argument in account.arguments if name in {"download", "export"}}
     if account.connector == "GOOGLE_DRIVE":
         return {query["fileId"] for _, query in account.calls if query.get("alt") == "media"}
-    if account.connector == "OUTLOOK_MAIL":
+    if account.connector in {"OUTLOOK_MAIL", "GMAIL"}:
         return set(account.read)
     pattern = {
         "BOX": r"GET /2\.0/files/(\d+)/content",

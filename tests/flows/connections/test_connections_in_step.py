@@ -64,7 +64,8 @@ def test_a_nested_document_is_found_and_only_what_changes_is_fetched_again(space
     read = watched(account, monkeypatch)
     run = space.ingest()
     assert run.failed == []
-    assert read == [files["notes/owls.txt"]]
+    # Texts of Gmail come with its listing.
+    assert read == ([] if account.connector == "GMAIL" else [files["notes/owls.txt"]])
     assert "owls" in first(space, "the old church tower")[0]
     rows_after = space.documents()
     changed = {
@@ -168,6 +169,8 @@ def test_a_broken_listing_fails_the_run_and_empties_nothing(space, account, file
 
 
 def test_what_was_not_brought_to_its_end_is_taken_up_by_the_next_run(space, account, files, monkeypatch):
+    if account.connector == "GMAIL":
+        return  # texts come with the listing
     refused = files["notes/owls.txt"]
     with monkeypatch.context() as once:
         watched(account, once, refused)

@@ -213,6 +213,13 @@ class AsyncOperations:
         )
         return models.IngestData(answer["data"])
 
+    async def ingest_gmail(self, body: bodies.IngestGmail, *, idempotency_key: str | None = None) -> models.IngestData:
+        """Ingest from Gmail: `POST /v1/ingest/gmail`."""
+        answer = await self._transport.json(
+            "POST", "/v1/ingest/gmail", body=body, repeatable=False, keyed=True, idempotency_key=idempotency_key
+        )
+        return models.IngestData(answer["data"])
+
     async def ingest_source(
         self, body: bodies.IngestSource, *, idempotency_key: str | None = None
     ) -> models.IngestData:
@@ -665,6 +672,7 @@ class AsyncOperations:
             "FRESHDESK",
             "GITHUB",
             "GITLAB",
+            "GMAIL",
             "GOOGLE_DRIVE",
             "HUBSPOT",
             "INTERCOM",

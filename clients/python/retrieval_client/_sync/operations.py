@@ -199,6 +199,13 @@ class Operations:
         )
         return models.IngestData(answer["data"])
 
+    def ingest_gmail(self, body: bodies.IngestGmail, *, idempotency_key: str | None = None) -> models.IngestData:
+        """Ingest from Gmail: `POST /v1/ingest/gmail`."""
+        answer = self._transport.json(
+            "POST", "/v1/ingest/gmail", body=body, repeatable=False, keyed=True, idempotency_key=idempotency_key
+        )
+        return models.IngestData(answer["data"])
+
     def ingest_source(self, body: bodies.IngestSource, *, idempotency_key: str | None = None) -> models.IngestData:
         """Ingest from a storage or service by its URL: `POST /v1/ingest/source`."""
         answer = self._transport.json(
@@ -639,6 +646,7 @@ class Operations:
             "FRESHDESK",
             "GITHUB",
             "GITLAB",
+            "GMAIL",
             "GOOGLE_DRIVE",
             "HUBSPOT",
             "INTERCOM",
