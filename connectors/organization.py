@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from retrieval.ports import Authorizer, Connector
-    from retrieval.ports.sources import BrowsableConnector, PermissionConnector
+    from retrieval.ports.sources import BrowsableConnector, PermissionConnector, SubscribingConnector, Subscription
 
 # Each part's cursor is saved with every page.
 MAX_PARTS: Final = 5000
@@ -41,6 +41,9 @@ CLOSED_REASON: Final = "the service refuses to open it"
 SKIPPED_EXCESS_PART: Final = f"a drive beyond the first {MAX_PARTS}"
 PART_MISSING_MESSAGE: Final = "The drive of this file no longer belongs to the organization."
 PART_CLOSED_MESSAGE: Final = "The drive of this file cannot be opened now, for example since its owner is suspended."
+NO_PUSH_MESSAGE: Final = (
+    "A connection over a whole organization has no push: use syncIntervalMinutes, and turn push off."
+)
 NO_PARENT_MESSAGE: Final = "There is no such folder in the organization."
 
 
@@ -344,6 +347,15 @@ class EitherConnector:
         if organization := self.organization_of(tokens):
             return organization.version(external_id)
         return cast("PermissionConnector", self.person).version(tokens, external_id)
+
+    def subscribe(self, tokens: TokenSource, address: str, secret: str, state: str | None) -> Subscription:
+        if self.organization_of(tokens):
+            raise Skippable(NO_PUSH_MESSAGE)
+        return cast("SubscribingConnector", self.person).subscribe(tokens, address, secret, state)
+
+    def unsubscribe(self, tokens: TokenSource, state: str) -> None:
+        if not self.organization_of(tokens):
+            cast("SubscribingConnector", self.person).unsubscribe(tokens, state)
 
     def organization_of(self, tokens: TokenSource) -> OrganizationConnector | None:
         """Return the organization of a connection, None for a person. Fatal for a person without an app."""

@@ -10,13 +10,14 @@ import structlog
 from connectors import registry
 from retrieval import settings
 from retrieval.connections import connections, tokens
+from retrieval.connections.queries_push import PushRow
 from retrieval.database.database import Database
 from retrieval.errors import StepError
 from retrieval.ingestion import reembedding
 from retrieval.maintenance.stores import Stores
 from retrieval.namespaces import namespaces
 from retrieval.namespaces.namespaces import NamespaceConfig
-from retrieval.ports import Authorizer, VectorStore
+from retrieval.ports import Authorizer, Connector, VectorStore
 from retrieval.security.secrets import KeyRing
 
 log = structlog.get_logger()
@@ -55,6 +56,14 @@ def open_stores(namespace_id: str, *, db: Database | None = None) -> Stores:
     return Stores(
         registry.make_vector_store(config, db), registry.make_file_store(config), end_authorizations, other_stores
     )
+
+
+def open_push_connector(row: PushRow) -> Connector:
+    """Return the connector of a push."""
+    options = settings.load_settings()
+    config = namespaces.load_namespace(open_database(), load_keys(), row.namespace_id)
+    app = connections.get_usable_app(config, row.connector, options)
+    return registry.make_connector(row.connector, app, registry.narrow_settings(options, config.organization_id))
 
 
 def _other_stores(db: Database, config: NamespaceConfig) -> Iterator[VectorStore]:

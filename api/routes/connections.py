@@ -16,6 +16,7 @@ from msgspec import UNSET
 from api.openapi import CONNECTOR_EXAMPLE
 from api.operation import idempotent, operation
 from api.request import ApiRequest, TenantUse
+from api.routes.push import end_subscription
 from api.services import Services
 from api.wire import connections as wire
 from api.wire.common import Identified
@@ -209,6 +210,8 @@ async def revoke_connection(
     """
     services, keep = request.services, data.documents is wire.Fate.KEEP
     scope = await _require_scope(request, data.namespace_id)
+    await connections.find_connection(services.db, services.ring, scope, connection_id)
+    await end_subscription(services, scope, connection_id)
     revoked = await connections.revoke_connection(services.db, services.ring, scope, connection_id, keep=keep)
     if revoked.tokens is not None:
         await revoke_at_vendor(services, scope, revoked.connection.connector, revoked.tokens)

@@ -36,6 +36,21 @@ class Push(Struct, rename="camel", kw_only=True):
     last_hint_at: Annotated[Timestamp | None, Meta(description="Time of the last hint; null before the first.")]
     refusals: Annotated[int, Meta(description="Number of requests with a missing, wrong or late signature.")]
     last_refusal_at: Annotated[Timestamp | None, Meta(description="Time of the last of them; null without one.")]
+    subscribed_until: Annotated[
+        Timestamp | None,
+        Meta(
+            description="End of the subscription at GOOGLE_DRIVE, ONEDRIVE or OUTLOOK_MAIL, which is renewed before it;"
+            " null before the first one, and for services without subscriptions."
+        ),
+    ] = None
+    problem: Annotated[
+        str | None,
+        Meta(
+            description="Why the last attempt to create or renew the subscription failed, and what to do; null after a"
+            " successful one.",
+            examples=["Google refuses to announce changes at the address of push: …"],
+        ),
+    ] = None
 
     @classmethod
     def from_row(cls, row: PushRow, base_url: str) -> Push:
@@ -52,6 +67,8 @@ class Push(Struct, rename="camel", kw_only=True):
             last_hint_at=show(row.hinted_at),
             refusals=row.refusals,
             last_refusal_at=show(row.refused_at),
+            subscribed_until=show(row.expires_at),
+            problem=row.problem,
         )
 
 
@@ -63,7 +80,7 @@ class TurnPushOn(Struct, rename="camel", kw_only=True):
         Annotated[str, Meta(min_length=16, max_length=200)] | None,
         Meta(
             description="Secret of the signatures: of SLACK the signing secret of the app, which is required; of "
-            "DROPBOX the app secret, by default that of the namespace; of GITHUB by default a new one. Not for NOTION. "
+            "DROPBOX the app secret, by default that of the namespace; of GITHUB by default a new one. Not for others. "
             "No response shows a sent secret.",
             extra_json_schema={"x-origins": {name: vendor.secret_origin for name, vendor in PUSH_VENDORS.items()}},
         ),

@@ -46,6 +46,8 @@ class AppsForbidden(Fatal):
 _RATE_LIMIT_REASONS = frozenset({"userRateLimitExceeded", "rateLimitExceeded", "sharingRateLimitExceeded"})
 _QUOTA_REASONS = frozenset({"dailyLimitExceeded", "quotaExceeded"})
 _QUOTA_WAIT_SECONDS = 3600.0
+# Begin of the reasons that concern an address of push, such as push.webhookUrlUnauthorized.
+PUSH_REASON_PREFIX: Final = "push"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -66,7 +68,8 @@ class GoogleApi:
     def error_of_response(self, status: int, content: bytes, headers: Mapping[str, str]) -> Exception:
         """Return the error for a failed answer; a refusal by another server is transient."""
         reason = _error_reason(content)
-        if status == 401:
+        # An address of push that Google does not accept is no refused token.
+        if status == 401 and not (reason or "").startswith(PUSH_REASON_PREFIX):
             return Unauthorized()
         if status == 403 and reason in _RATE_LIMIT_REASONS:
             return RateLimited(retry_after(headers))
@@ -126,6 +129,7 @@ class HttpPool:
         """Send the request and return the JSON object."""
         with self._borrow(token) as connection:
             answer = build_request(_build_resources(self.api, self._base)).execute(http=connection)
+            answer = answer or {}  # 204
             if not isinstance(answer, dict):
                 raise self.api.senseless_answer()
             return answer

@@ -86,10 +86,19 @@ class Graph:
             )
         return link[len(self.base) :]
 
-    def send(self, token: str, path: str) -> GraphResponse:
-        with self._stream(self.base + path, {**_bearer(token), **self.preferences}) as answer:
+    def change(self, tokens: TokenSource, method: str, path: str, content: Mapping[str, Any] | None) -> GraphResponse:
+        """Send JSON to a path below the base address. Retryable or Fatal without an answer."""
+        return self._policy.call(tokens, lambda token: self.send(token, path, method, content))
+
+    def send(
+        self, token: str, path: str, method: str = "GET", content: Mapping[str, Any] | None = None
+    ) -> GraphResponse:
+        headers = {**_bearer(token), **self.preferences}
+        with self._stream(self.base + path, headers, method, content) as answer:
             _check_status(self.title, answer)
             body = _read_object(self.title, answer)
+            if method != "GET" and answer.status_code in {201, 204}:
+                return GraphResponse(answer.status_code, body or {})
             if answer.status_code != 200 and not 400 <= answer.status_code < 500:
                 raise TransientError(
                     f"{self.title} answered with status {answer.status_code}, which makes no sense here."
@@ -144,11 +153,13 @@ class Graph:
         return written
 
     @contextmanager
-    def _stream(self, url: str, headers: Mapping[str, str]) -> Iterator[httpx.Response]:
+    def _stream(
+        self, url: str, headers: Mapping[str, str], method: str = "GET", content: Mapping[str, Any] | None = None
+    ) -> Iterator[httpx.Response]:
         try:
             with (
                 translate_failures(self.title, READ_SECONDS),
-                _client(self._endpoint, self._name).stream("GET", url, headers=headers) as answer,
+                _client(self._endpoint, self._name).stream(method, url, headers=headers, json=content) as answer,
             ):
                 yield answer
         except httpx.InvalidURL as error:

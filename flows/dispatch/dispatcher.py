@@ -21,7 +21,7 @@ from flows import context, prefect_errors
 from flows.dispatch import batches, levers, prefect_client, reconciliation, schedules
 from flows.dispatch.background_loop import HEARTBEAT_SECONDS, Heartbeat, LoopThread
 from retrieval import logs, settings
-from retrieval.connections import pushes
+from retrieval.connections import push_subscriptions, pushes
 from retrieval.connections import schedules as connection_schedules
 from retrieval.database.database import UNAVAILABLE_ERRORS, Database
 from retrieval.database.listening import listen_for_notices
@@ -63,6 +63,9 @@ REPORT_LOOP = "report"
 EVENTS_LOOP = "events"
 REGISTER_LOOP = "register"
 LEVERS_LOOP = "levers"
+SUBSCRIBE_LOOP = "subscribe"
+# A slow service delays only other subscriptions.
+SUBSCRIBE_CHECK_SECONDS = 5.0
 LEVERS_CHECK_SECONDS = 5.0
 # While work waits or a lever holds it.
 BUSY_LEVERS_CHECK_SECONDS = 2.0
@@ -91,7 +94,8 @@ class Dispatcher:
         }
         self.heartbeat = Heartbeat(*self.loops)
         self.threads = {
-            name: LoopThread(name, db) for name in (*self.loops, REPORT_LOOP, EVENTS_LOOP, REGISTER_LOOP, LEVERS_LOOP)
+            name: LoopThread(name, db)
+            for name in (*self.loops, REPORT_LOOP, EVENTS_LOOP, REGISTER_LOOP, LEVERS_LOOP, SUBSCRIBE_LOOP)
         }
         sweep_db = db.sibling(size=garbage.SWEEP_THREADS + 2, role="sweep")
         stores = partial(context.open_stores, db=sweep_db)
@@ -108,6 +112,7 @@ class Dispatcher:
             EVENTS_LOOP: self.emit_events,
             REGISTER_LOOP: self.register_missing,
             LEVERS_LOOP: self.read_levers,
+            SUBSCRIBE_LOOP: self.renew_subscriptions,
         }
         tasks = [asyncio.create_task(self._repeat_step(name, step)) for name, step in loops.items()]
         log.info("dispatcher.started")
@@ -242,6 +247,13 @@ class Dispatcher:
         await thread.run(breaker_timeout.expire_runs)
         self.upkeep.begin()
         self.heartbeat.record_success("maintain")
+
+    async def renew_subscriptions(self, thread: LoopThread) -> None:
+        """Create subscriptions of push, and renew them before their end."""
+        await thread.run(
+            push_subscriptions.renew_due, context.load_keys(), context.open_push_connector, self.config.base_url
+        )
+        await asyncio.sleep(SUBSCRIBE_CHECK_SECONDS)
 
     async def send_webhooks(self, thread: LoopThread) -> None:
         """Send due webhook deliveries."""

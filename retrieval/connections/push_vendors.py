@@ -15,6 +15,7 @@ TIMESTAMP_WINDOW_SECONDS = 300
 MAX_CHALLENGE_LENGTH = 500
 _MAX_TOKEN_LENGTH = 200
 _VERIFICATION_FIELD = "verification_token"
+_REAUTHORIZATION_EVENT = "reauthorizationRequired"
 
 
 class SecretOrigin(StrEnum):
@@ -24,6 +25,8 @@ class SecretOrigin(StrEnum):
     SENT = "SENT"
     APP = "APP"
     RECEIVED = "RECEIVED"
+    # Of a subscription that the dispatcher creates; nobody else needs it.
+    SUBSCRIPTION = "SUBSCRIPTION"
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +36,8 @@ class PushRequest:
     headers: Mapping[str, str]
     body: bytes = field(repr=False)
     moment: float
+    # Token by which Microsoft checks an address.
+    validation_token: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +47,10 @@ class PushAnswer:
     content: str = ""
     is_hint: bool = True
     secret: str | None = field(default=None, repr=False)
+    # The request proves nothing about its sender.
+    is_unsigned: bool = False
+    # The subscription must be renewed or created again now.
+    needs_renewal: bool = False
 
 
 class WrongSignature(Exception):
@@ -99,6 +108,45 @@ def _read_notion(request: PushRequest, secret: str | None, _account: str | None)
     return PushAnswer()
 
 
+def _read_drive(request: PushRequest, secret: str | None, _account: str | None) -> PushAnswer:
+    _require(request.headers.get("x-goog-channel-token"), secret or "")
+    # The first request of a channel is no change.
+    return PushAnswer(is_hint=request.headers.get("x-goog-resource-state") != "sync")
+
+
+def _read_graph(request: PushRequest, secret: str | None, _account: str | None) -> PushAnswer:
+    if request.validation_token is not None:
+        if len(request.validation_token) > MAX_CHALLENGE_LENGTH:
+            raise WrongSignature
+        return PushAnswer(request.validation_token, is_hint=False, is_unsigned=True)
+    entries = _read_object(request.body).get("value")
+    if not isinstance(entries, list) or not entries:
+        raise WrongSignature
+    for entry in entries:
+        state = entry.get("clientState") if isinstance(entry, dict) else None
+        _require(state if isinstance(state, str) else None, secret or "")
+    events = {entry.get("lifecycleEvent") for entry in entries}
+    return PushAnswer(
+        is_hint=bool(events - {_REAUTHORIZATION_EVENT}),
+        needs_renewal=not events.isdisjoint({_REAUTHORIZATION_EVENT, "subscriptionRemoved"}),
+    )
+
+
+_SUBSCRIBED_WORDS = (
+    "Nothing: the Retrieval Service subscribes to changes by the connection, and renews that. RETRIEVAL_PUBLIC_URL must"
+    " be an address of the API that {name} reaches by https."
+)
+
+
+def _make_graph_vendor(name: str) -> PushVendor:
+    return PushVendor(
+        _read_graph,
+        SecretOrigin.SUBSCRIPTION,
+        "https://learn.microsoft.com/graph/change-notifications-delivery-webhooks",
+        _SUBSCRIBED_WORDS.format(name=name),
+    )
+
+
 PUSH_VENDORS: Mapping[str, PushVendor] = {
     "GITHUB": PushVendor(
         _read_github,
@@ -131,6 +179,14 @@ PUSH_VENDORS: Mapping[str, PushVendor] = {
         "pages and data sources. Notion sends a token to the address: turn push on again to receive it as `secret`, "
         "and enter it in Notion to verify the subscription.",
     ),
+    "GOOGLE_DRIVE": PushVendor(
+        _read_drive,
+        SecretOrigin.SUBSCRIPTION,
+        "https://developers.google.com/workspace/drive/api/guides/push",
+        _SUBSCRIBED_WORDS.format(name="Google"),
+    ),
+    "ONEDRIVE": _make_graph_vendor("Microsoft"),
+    "OUTLOOK_MAIL": _make_graph_vendor("Microsoft"),
 }
 
 

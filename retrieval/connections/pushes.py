@@ -54,8 +54,12 @@ async def turn_on(
     require_vendor(connector)
     secret_origin = PUSH_VENDORS[connector].secret_origin
     new_secret, answered_secret = secret, None
-    if new_secret is None and secret_origin is SecretOrigin.GENERATED:
-        new_secret = answered_secret = secrets.token_urlsafe(32)
+    subscribes = secret_origin is SecretOrigin.SUBSCRIPTION
+    if subscribes and secret is not None:
+        raise _secret_error("is made by the Retrieval Service: leave it out")
+    if new_secret is None and (subscribes or secret_origin is SecretOrigin.GENERATED):
+        new_secret = secrets.token_urlsafe(32)
+        answered_secret = None if subscribes else new_secret
     if new_secret is None and secret_origin is SecretOrigin.APP:
         new_secret = app_secret or None
     if new_secret is not None and secret_origin is SecretOrigin.RECEIVED:
@@ -63,7 +67,8 @@ async def turn_on(
     if new_secret is None and secret_origin is not SecretOrigin.RECEIVED:
         raise _secret_error(f"is needed for {connector}")
     sealed = None if new_secret is None else ring.seal(new_secret.encode(), row=row_name(connection_id))
-    await queries_push.save_push(db, scope, connection_id, secrets.token_urlsafe(_ADDRESS_BYTES), sealed)
+    address = secrets.token_urlsafe(_ADDRESS_BYTES)
+    await queries_push.save_push(db, scope, connection_id, address, sealed, subscribes=subscribes)
     row = await queries_push.get_push(db, connection_id)
     if row is None:
         raise ServiceError(
@@ -73,7 +78,7 @@ async def turn_on(
         )
     if secret_origin is SecretOrigin.RECEIVED and row.confirmed_at is None:
         # A person enters this token at the service. After the first signed request nobody needs it.
-        answered_secret = _open_secret(ring, row)
+        answered_secret = open_secret(ring, row)
     return Push(row, answered_secret)
 
 
@@ -94,7 +99,7 @@ async def receive(db: Database, ring: KeyRing, address: str, request: PushReques
     if row is None or vendor is None:
         raise not_found()
     try:
-        answer = vendor.read(request, _open_secret(ring, row), row.account)
+        answer = vendor.read(request, open_secret(ring, row), row.account)
         if answer.secret is not None:
             await _keep_secret(db, ring, row, answer.secret)
     except WrongSignature:
@@ -102,7 +107,9 @@ async def receive(db: Database, ring: KeyRing, address: str, request: PushReques
         raise ServiceError(
             ErrorCode.UNAUTHORIZED, "The signature of this request is missing, wrong or too old.", reason="signature"
         ) from None
-    if answer.secret is None:
+    if answer.needs_renewal:
+        await queries_push.renew_soon(db, row.connection_id)
+    if answer.secret is None and not answer.is_unsigned:
         await queries_push.record_hint(db, row.connection_id, due=answer.is_hint, pause=PAUSE_SECONDS)
     return answer
 
@@ -124,7 +131,8 @@ def not_found() -> ServiceError:
     return ServiceError(ErrorCode.NOT_FOUND, "There is no such push address.")
 
 
-def _open_secret(ring: KeyRing, row: PushRow) -> str | None:
+def open_secret(ring: KeyRing, row: PushRow) -> str | None:
+    """Return the secret of a push address, None before the service has sent it."""
     return None if row.secret is None else ring.open(row.secret, row=row_name(row.connection_id)).decode()
 
 

@@ -25,6 +25,12 @@ class PushRow:
     hinted_at: datetime | None
     refusals: int
     refused_at: datetime | None
+    namespace_id: str
+    subscription: str | None
+    expires_at: datetime | None
+    renew_at: datetime | None
+    failures: int
+    problem: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,25 +45,38 @@ class DuePush:
 
 _COLUMNS: LiteralString = (
     "select u.connection_id, c.connector, c.account, u.address, u.secret, u.confirmed_at, u.hints, u.hinted_at,"
-    " u.refusals, u.refused_at from pushes u join connections c on c.id = u.connection_id"
+    " u.refusals, u.refused_at, p.namespace_id, u.subscription, u.expires_at, u.renew_at, u.failures, u.problem"
+    " from pushes u join connections c on c.id = u.connection_id"
     " join partitions p on p.id = c.partition_id"
     " join namespaces n on n.id = p.namespace_id and n.deleted_at is null "
 )
 
 
-async def save_push(db: AsyncExecutor, scope: Scope, connection_id: str, address: str, secret: bytes | None) -> None:
-    """Store the address of a connection, or another secret; the address stays. Null keeps the secret."""
+async def save_push(
+    db: AsyncExecutor, scope: Scope, connection_id: str, address: str, secret: bytes | None, *, subscribes: bool
+) -> None:
+    """Store the address of a connection, or another secret; the address stays. Null keeps the secret.
+
+    `subscribes`: create or renew a subscription with the first secret soon.
+    """
     await db.async_execute(
         """
-        insert into pushes (connection_id, address, secret)
-        select c.id, %(address)s, %(secret)s from connections c
+        insert into pushes (connection_id, address, secret, renew_at)
+        select c.id, %(address)s, %(secret)s, case when %(subscribes)s then now() end from connections c
         join partitions p on p.id = c.partition_id and p.tenant = %(tenant)s and p.namespace_id = %(namespace)s
         join namespaces n on n.id = p.namespace_id and n.organization_id = %(organization)s and n.deleted_at is null
         where c.id = %(id)s and c.status <> 'REVOKED'
-        on conflict (connection_id) do update set secret = coalesce(excluded.secret, pushes.secret),
-            confirmed_at = case when excluded.secret is null then pushes.confirmed_at end
+        on conflict (connection_id) do update set renew_at = excluded.renew_at,
+            secret = case when %(subscribes)s then pushes.secret else coalesce(excluded.secret, pushes.secret) end,
+            confirmed_at = case when %(subscribes)s or excluded.secret is null then pushes.confirmed_at end
         """,
-        {**partitions.scope_params(scope), "id": connection_id, "address": address, "secret": secret},
+        {
+            **partitions.scope_params(scope),
+            "id": connection_id,
+            "address": address,
+            "secret": secret,
+            "subscribes": subscribes,
+        },
     )
 
 
@@ -98,6 +117,53 @@ async def record_hint(db: AsyncExecutor, connection_id: str, *, due: bool, pause
         where connection_id = %(id)s
         """,
         {"id": connection_id, "due": due, "pause": pause},
+    )
+
+
+async def renew_soon(db: AsyncExecutor, connection_id: str) -> None:
+    """Make the renewal of a subscription due."""
+    await db.async_execute(
+        "update pushes set renew_at = now() where connection_id = %(id)s and renew_at is not null",
+        {"id": connection_id},
+    )
+
+
+def claim_renewals(db: Executor, hold_seconds: float) -> list[PushRow]:
+    """Return the pushes of ACTIVE connections with due subscriptions; other dispatchers wait `hold_seconds`."""
+    claimed = db.fetch(
+        str,
+        """
+        update pushes set renew_at = now() + %(hold)s * interval '1 second' where connection_id in (
+            select u.connection_id from pushes u join connections c on c.id = u.connection_id
+            where u.renew_at <= now() and c.status = 'ACTIVE' order by u.renew_at limit 20
+            for update of u skip locked
+        ) returning connection_id
+        """,
+        {"hold": hold_seconds},
+    )
+    return db.fetch(PushRow, _COLUMNS + "where u.connection_id = any(%(ids)s)", {"ids": claimed})
+
+
+def save_subscription(
+    db: Executor, connection_id: str, subscription: str, expires_at: datetime, renew_at: datetime
+) -> bool:
+    """Store a subscription; false if push was turned off in the meantime."""
+    return bool(
+        db.fetch_one(
+            bool,
+            "update pushes set subscription = %(subscription)s, expires_at = %(expires)s, renew_at = %(renew)s,"
+            " failures = 0, problem = null where connection_id = %(id)s returning true",
+            {"id": connection_id, "subscription": subscription, "expires": expires_at, "renew": renew_at},
+        )
+    )
+
+
+def record_failed_renewal(db: Executor, connection_id: str, problem: str, pause: float) -> None:
+    """Record why a subscription could not be created or renewed, and try again after `pause` seconds."""
+    db.execute(
+        "update pushes set failures = failures + 1, problem = %(problem)s,"
+        " renew_at = now() + %(pause)s * interval '1 second' where connection_id = %(id)s",
+        {"id": connection_id, "problem": problem, "pause": pause},
     )
 
 

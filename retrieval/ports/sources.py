@@ -67,6 +67,14 @@ class FolderPage:
     cursor: str | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Subscription:
+    """Subscription to hints of a service. `state`: the service's ids, to renew and end it."""
+
+    state: str
+    expires_at: datetime
+
+
 class TokenSource(Protocol):
     """Access token of a connection, never to be stored by callers."""
 
@@ -164,3 +172,17 @@ class SharedWorkspaceConnector(PermissionConnector, Protocol):
     """Connector with one access list for all documents, whose permissions need no full listing."""
 
     has_one_access_list: Literal[True]
+
+
+@runtime_checkable
+class SubscribingConnector(Protocol):
+    """Connector of a service that sends hints to an address for a limited time."""
+
+    def subscribe(self, tokens: TokenSource, address: str, secret: str, state: str | None) -> Subscription:
+        """Create a subscription, or renew the one of `state`. Raises Skippable with advice for a refusal."""
+        # The service repeats the secret in each hint.
+        ...
+
+    def unsubscribe(self, tokens: TokenSource, state: str) -> None:
+        """End a subscription, if the service still has it."""
+        ...

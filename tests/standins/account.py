@@ -113,7 +113,7 @@ def serving(account: Served) -> Iterator[Served]:
         def any_request(self) -> None:
             account.handle(self, self.command)
 
-    for method in ("GET", "POST", "OPTIONS"):
+    for method in ("GET", "POST", "PATCH", "DELETE", "OPTIONS"):
         setattr(Handler, f"do_{method}", Handler.any_request)
     with faults.served(Handler) as port:
         account.base = f"http://127.0.0.1:{port}"

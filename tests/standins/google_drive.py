@@ -7,7 +7,9 @@
 
 from __future__ import annotations
 
+import json
 import re
+import time
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -43,6 +45,8 @@ class GoogleDriveAccount(Files, Served):
         self.calls: list[tuple[str, dict[str, str]]] = []
         self.trouble: dict[str, Refusal] = {}
         self.lost = self.removals = False
+        self.channels: dict[str, dict[str, Any]] = {}
+        """Channels of changes by id (developers.google.com/workspace/drive/api/guides/push)."""
         self.link_base = ""
         """Address of export links instead of the account's own."""
         self.age = 0
@@ -63,6 +67,7 @@ class GoogleDriveAccount(Files, Served):
             self._complain(handler, f"there is no {method} {path}")
             return
         name, path_parameters = match
+        self.sent = json.loads(body) if body else {}
         self.calls.append((name, path_parameters | query))
         if complaint := DESCRIPTION.complaint_on_request(name, query):
             self._complain(handler, complaint)
@@ -76,7 +81,12 @@ class GoogleDriveAccount(Files, Served):
             handler.reply(refusal.status, refusal.body)
 
     def _reply(self, handler: Handler, name: str, query: dict[str, str]) -> None:
-        if name == "drive.files.export":
+        if name == "drive.channels.stop":
+            if self.channels.get(self.sent["id"], {}).get("resourceId") != self.sent["resourceId"]:
+                raise Refusal(404, "notFound")
+            del self.channels[self.sent["id"]]
+            handler.reply(204, b"")
+        elif name == "drive.files.export":
             handler.reply(200, self._exported(query), {"Content-Type": query["mimeType"]})
         elif query.get("alt") == "media":
             self._media(handler, self._node(query["fileId"]))
@@ -184,6 +194,17 @@ class GoogleDriveAccount(Files, Served):
             raise Refusal(403, "forbidden")
         return {"kind": "drive#startPageToken", "startPageToken": f"changes-{self.age}-{log}-{len(self.log)}"}
 
+    def answer_watch(self, query: dict[str, str]) -> dict[str, Any]:
+        log = query.get("driveId", "")
+        if not query["pageToken"].startswith(f"changes-{self.age}-{log}-") or self.sent["type"] != "web_hook":
+            raise Refusal(400, "invalid")
+        seconds = int(self.sent["expiration"]) / 1000 - time.time()
+        if seconds > 604_800:
+            raise Refusal(400, "invalid")
+        self.channels[self.sent["id"]] = {**self.sent, "resourceId": f"resource-{log}"}
+        about = {name: self.channels[self.sent["id"]][name] for name in ("id", "resourceId", "expiration", "token")}
+        return {"kind": "api#channel", **about}
+
     def answer_drives(self, query: dict[str, str]) -> dict[str, Any]:
         drives = (
             [] if self.lost else [{"kind": "drive#drive", "id": key, "name": name} for key, name in self.drives.items()]
@@ -251,6 +272,7 @@ _ANSWERS = {
     "drive.files.get": GoogleDriveAccount.answer_file,
     "drive.permissions.list": GoogleDriveAccount.answer_permissions,
     "drive.changes.list": GoogleDriveAccount.answer_changes,
+    "drive.changes.watch": GoogleDriveAccount.answer_watch,
     "drive.changes.getStartPageToken": GoogleDriveAccount.answer_start,
     "drive.drives.list": GoogleDriveAccount.answer_drives,
 }

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, unquote
 
 from retrieval.setting_values import Endpoint
+from tests.standins import graph_subscriptions
 from tests.standins.account import Served
 from tests.standins.account import serving as served
 from tests.standins.described import Described
@@ -45,6 +46,7 @@ class OneDriveAccount(Served):
 
     def __init__(self) -> None:
         super().__init__()
+        self.subscriptions = graph_subscriptions.Subscriptions()
         self.unauthorized = error_answer("InvalidAuthenticationToken")
         self.items: dict[str, dict[str, Any]] = {ROOT: {"id": ROOT, "name": "root", "parent": "", "change": 1}}
         self.changes = 1
@@ -77,6 +79,9 @@ class OneDriveAccount(Served):
         return path.startswith(SIGNED)
 
     def answer(self, handler: Handler, method: str, path: str, query: dict[str, str], body: bytes) -> None:
+        if path.startswith(graph_subscriptions.PATH):
+            self.subscriptions.answer(handler, method, path, body)
+            return
         within = path.removeprefix("/v1.0" + quote(self.place))
         with self.lock:
             if path.startswith(SIGNED):

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, unquote
 
 from retrieval.setting_values import Endpoint
+from tests.standins import graph_subscriptions
 from tests.standins.account import Served
 from tests.standins.account import serving as served
 
@@ -45,6 +46,7 @@ class OutlookMailAccount(Served):
 
     def __init__(self) -> None:
         super().__init__()
+        self.subscriptions = graph_subscriptions.Subscriptions()
         self.unauthorized = _error("InvalidAuthenticationToken")
         self.folders = {
             INBOX: ("Posteingang", ROOT),
@@ -71,6 +73,9 @@ class OutlookMailAccount(Served):
         return super().settings.model_copy(update={"endpoints": {self.connector: endpoint}})
 
     def answer(self, handler: Handler, method: str, path: str, query: dict[str, str], body: bytes) -> None:
+        if path.startswith(graph_subscriptions.PATH):
+            self.subscriptions.answer(handler, method, path, body)
+            return
         within, preferred = path.removeprefix("/v1.0/me"), handler.headers.get("prefer") or ""
         with self.lock:
             self.immutable = 'IdType="ImmutableId"' in preferred

@@ -2268,11 +2268,27 @@ class Push(Record):
     last_hint_at: Timestamp | None
     refusals: int
     last_refusal_at: Timestamp | None
-    _fields = frozenset(["confirmedAt", "hints", "lastHintAt", "lastRefusalAt", "refusals", "setup", "setupUrl", "url"])
+    subscribed_until: Timestamp | None
+    problem: str | None
+    _fields = frozenset(
+        [
+            "confirmedAt",
+            "hints",
+            "lastHintAt",
+            "lastRefusalAt",
+            "problem",
+            "refusals",
+            "setup",
+            "setupUrl",
+            "subscribedUntil",
+            "url",
+        ]
+    )
     _records: ClassVar[Mapping[str, str]] = {
         "confirmedAt": "Timestamp",
         "lastHintAt": "Timestamp",
         "lastRefusalAt": "Timestamp",
+        "subscribedUntil": "Timestamp",
     }
 
 

@@ -15,6 +15,7 @@ import httpx
 
 from connectors.google.transport import (
     ANSWER_SECONDS,
+    PUSH_REASON_PREFIX,
     READ_SECONDS,
     AppsForbidden,
     GoogleApi,
@@ -59,6 +60,10 @@ _SKIPPABLE_MESSAGES: Mapping[str, str] = {
     "downloadQuotaExceeded": "The file was downloaded too often today: ingest again tomorrow.",
 }
 _TOO_LARGE_REASON = "exportSizeLimitExceeded"
+PUSH_REFUSED_MESSAGE: Final = (
+    "Google refuses to announce changes at the address of push: RETRIEVAL_PUBLIC_URL must be an address of the API that"
+    " Google reaches by https, with a certificate of a public authority."
+)
 
 
 def incomplete_answer() -> TransientError:
@@ -76,8 +81,8 @@ def _error_of_reason(status: int, reason: str) -> Exception:
         return TooLarge("Google exports at most 10 MB of a document: split it into smaller ones.")
     if reason in _FATAL_MESSAGES:
         return (AppsForbidden if reason == "domainPolicy" else Fatal)(_FATAL_MESSAGES[reason])
-    if reason in _SKIPPABLE_MESSAGES:
-        return Skippable(_SKIPPABLE_MESSAGES[reason])
+    if reason in _SKIPPABLE_MESSAGES or reason.startswith(PUSH_REASON_PREFIX):
+        return Skippable(_SKIPPABLE_MESSAGES.get(reason, PUSH_REFUSED_MESSAGE))
     if status == 403:
         return Skippable("Google Drive does not let the connected account read the file.")
     return Unsupported("Google Drive cannot hand out the file in a format that can be read.")
@@ -91,10 +96,13 @@ class DriveResources:
     changes: Any
     drives: Any
     permissions: Any
+    channels: Any
 
 
 def _select_resources(service: Any) -> DriveResources:
-    return DriveResources(service.files(), service.changes(), service.drives(), service.permissions())
+    return DriveResources(
+        service.files(), service.changes(), service.drives(), service.permissions(), service.channels()
+    )
 
 
 DRIVE_API: Final = GoogleApi(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -96,6 +97,29 @@ class Drive:
                 **ALL_DRIVES,
             ),
             part=bool(log),
+        )
+
+    def watch_changes(self, log: str, channel: Mapping[str, str]) -> Answer:
+        """Open a channel for the changes of a shared drive, or for "" of the account."""
+        token = self.read_start_token(log)
+        return self._list(
+            "resourceId",
+            lambda drive: drive.changes.watch(
+                body=dict(channel),
+                pageToken=token,
+                driveId=log or None,
+                includeRemoved=True,
+                includeCorpusRemovals=True,
+                fields="id,resourceId,expiration",
+                **ALL_DRIVES,
+            ),
+            part=True,
+        )
+
+    def stop_channel(self, channel: Mapping[str, str]) -> None:
+        """Close a channel. NotFound for an ended one."""
+        SERVICE_POLICY.call(
+            self.tokens, lambda token: self.pool.send(token, lambda drive: drive.channels.stop(body=dict(channel)))
         )
 
     def read_file(self, file_id: str, fields: str = FILE_FIELDS) -> Answer:

@@ -25,6 +25,7 @@ from retrieval.settings import Settings
 if TYPE_CHECKING:
     from connectors.sources.google_drive.listing import DrivePart
     from retrieval.ports import Authorizer
+    from retrieval.ports.sources import Subscription
 
 
 ACCESS_CLOSED_MESSAGE: Final = (
@@ -188,6 +189,21 @@ class GoogleDrive:
             return True
         except Skippable:
             return False
+
+    def subscribe(self, tokens: TokenSource, address: str, secret: str, state: str | None) -> Subscription:
+        from connectors.sources.google_drive import watching
+
+        try:
+            return watching.subscribe(self.make_drive(tokens), address, secret, state)
+        except api.Forbidden as error:
+            raise Skippable(str(error.__cause__)) from error
+        except api.CursorExpired as error:
+            raise Skippable(api.PUSH_REFUSED_MESSAGE) from error
+
+    def unsubscribe(self, tokens: TokenSource, state: str) -> None:
+        from connectors.sources.google_drive import watching
+
+        watching.unsubscribe(self.make_drive(tokens), state)
 
     def make_drive(self, tokens: TokenSource) -> Drive:
         """Return the requests of an account."""

@@ -8,11 +8,12 @@ from pathlib import Path
 from typing import Any, Final
 
 from connectors.http.oauth import OAuth
-from connectors.microsoft_graph import auth, changes, items, sharing
+from connectors.microsoft_graph import auth, changes, items, sharing, subscriptions
 from connectors.microsoft_graph.client import Graph
 from connectors.microsoft_graph.items import Drive
 from connectors.sources.onedrive import INFO
 from retrieval.ports import FolderPage, Page, RawContent, SourceAccess, SourceItem, TokenSource
+from retrieval.ports.sources import Subscription
 from retrieval.settings import Settings
 from retrieval.sync_filter import SYNC_EVERYTHING, SyncFilter
 
@@ -71,3 +72,9 @@ class OneDrive:
 
     def is_deleted(self, tokens: TokenSource, external_id: str) -> bool:
         return changes.is_deleted(self.graph, tokens, OWN_DRIVE, external_id)
+
+    def subscribe(self, tokens: TokenSource, address: str, secret: str, state: str | None) -> Subscription:
+        return subscriptions.subscribe(self.graph, tokens, subscriptions.DRIVE, address, secret, state)
+
+    def unsubscribe(self, tokens: TokenSource, state: str) -> None:
+        subscriptions.unsubscribe(self.graph, tokens, state)

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Final, Literal
 from urllib.parse import quote
 
 from connectors.http.oauth import OAuth
-from connectors.microsoft_graph import auth
+from connectors.microsoft_graph import auth, subscriptions
 from connectors.microsoft_graph.client import FILE_MISSING_MESSAGE, Graph, refusal
 from connectors.microsoft_graph.items import FOLDER_MISSING_MESSAGE
 from connectors.sources.outlook_mail import INFO, content, threads
@@ -18,6 +18,7 @@ from connectors.sources.outlook_mail.folders import Folder, Folders, read_entrie
 from connectors.sources.outlook_mail.listing import MailCursor, MailListing
 from retrieval.errors import ItemMissing, Skippable
 from retrieval.ports import FolderEntry, FolderPage, Page, RawContent, SourceAccess, SourceItem, TokenSource
+from retrieval.ports.sources import Subscription
 from retrieval.settings import Settings
 from retrieval.sync_filter import SYNC_EVERYTHING, SyncFilter
 
@@ -117,6 +118,12 @@ class OutlookMail:
         with suppress(ItemMissing):
             return not threads.read_thread(self.graph, tokens, folders, external_id).messages
         return True
+
+    def subscribe(self, tokens: TokenSource, address: str, secret: str, state: str | None) -> Subscription:
+        return subscriptions.subscribe(self.graph, tokens, subscriptions.MAILBOX, address, secret, state)
+
+    def unsubscribe(self, tokens: TokenSource, state: str) -> None:
+        subscriptions.unsubscribe(self.graph, tokens, state)
 
     def _read_folders(self, tokens: TokenSource) -> Folders:
         if tokens.connection_id not in self.folders:

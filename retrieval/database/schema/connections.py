@@ -58,7 +58,10 @@ class Push(SQLModel, table=True):
     """Push address of a connection, for hints of its content service."""
 
     __tablename__ = "pushes"
-    __table_args__ = (Index("pushes_due", "due_at", postgresql_where=text("due_at is not null")),)
+    __table_args__ = (
+        Index("pushes_due", "due_at", postgresql_where=text("due_at is not null")),
+        Index("pushes_to_renew", "renew_at", postgresql_where=text("renew_at is not null")),
+    )
     connection_id: str = reference_column("connections.id", primary_key=True)
     # Unguessable part of the address.
     address: str = text_column(unique=True)
@@ -73,6 +76,13 @@ class Push(SQLModel, table=True):
     due_at: datetime | None = time_column(nullable=True)
     run_at: datetime | None = time_column(nullable=True)
     created_at: datetime = time_column()
+    # The service's ids of a subscription that ends by itself, and the time of the next attempt to create or renew it.
+    subscription: str | None = text_column(nullable=True)
+    expires_at: datetime | None = time_column(nullable=True)
+    renew_at: datetime | None = time_column(nullable=True)
+    # Failed attempts since the last success, and the reason of the last one.
+    failures: int = Field(sa_column=Column(BigInteger, nullable=False, server_default="0"))
+    problem: str | None = text_column(nullable=True)
 
 
 class Schedule(SQLModel, table=True):

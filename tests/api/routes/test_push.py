@@ -207,6 +207,23 @@ def test_only_the_first_token_of_notion_is_kept(org, space):
     assert notion.turn_on().json()["data"]["secret"] is None, "the token was confirmed"
 
 
+def test_of_racing_first_tokens_of_notion_one_is_kept_and_the_others_are_refused(org, space):
+    connection = connect(org, space, "NOTION")
+    answer = org.client.post(f"/v1/connections/{connection}/push", json={"namespaceId": space}).json()["data"]
+    path = answer["push"]["url"][answer["push"]["url"].index("/v1/") :]
+    tokens = [f"a-token-of-sender-{number}" for number in range(8)]
+
+    def send(token):
+        with client_of(org.base, None) as anonymous:
+            return anonymous.post(path, json={"verification_token": token}).status_code
+
+    with ThreadPoolExecutor(8) as pool:
+        answers = dict(zip(tokens, pool.map(send, tokens), strict=True))
+    assert sorted(answers.values()) == [200, *[401] * 7]
+    kept = org.client.post(f"/v1/connections/{connection}/push", json={"namespaceId": space}).json()["data"]["secret"]
+    assert answers[kept] == 200
+
+
 def test_before_notion_has_sent_its_token_every_signature_is_wrong(org, space):
     connection = connect(org, space, "NOTION")
     body = {"namespaceId": space}

@@ -733,9 +733,11 @@ class Operations:
         """Answer the challenge of a content service: `GET /v1/push/{push_id}`."""
         return self._transport.content("GET", f"/v1/push/{segment(push_id)}", query={"challenge": challenge})
 
-    def receive_push(self, push_id: str) -> bytes:
+    def receive_push(self, push_id: str, *, validation_token: str | None = None) -> bytes:
         """Receive a hint of a content service: `POST /v1/push/{push_id}`."""
-        return self._transport.content("POST", f"/v1/push/{segment(push_id)}", query={})
+        return self._transport.content(
+            "POST", f"/v1/push/{segment(push_id)}", query={"validationToken": validation_token}
+        )
 
     def list_webhooks(self, *, cursor: str | None = None, page_size: int | None = None) -> models.WebhooksData:
         """List webhooks: `GET /v1/webhooks`."""
