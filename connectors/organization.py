@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, Protocol, Self,
 from connectors.http.no_authorizer import MissingApp
 from retrieval.errors import Fatal, ItemMissing, Skippable, StepError
 from retrieval.ports import FolderEntry, FolderPage, Page, RawContent, SourceAccess, SourceItem, Tokens, TokenSource
-from retrieval.ports.sources import SelectiveConnector
+from retrieval.ports.sources import SelectiveConnector, SharedWorkspaceConnector
 from retrieval.sync_filter import SYNC_EVERYTHING, SyncFilter
 
 if TYPE_CHECKING:
@@ -379,3 +379,11 @@ class EitherMailbox(EitherConnector):
     """`Connector` of mailboxes, whose documents all have the owner's access list."""
 
     has_one_access_list: ClassVar[Literal[True]] = True
+
+
+def make_either(
+    person: Connector, open_organization: OpenOrganization, authorizer: Authorizer | None
+) -> EitherConnector:
+    """Return the connector of a service for connections of a person, and of an organization."""
+    kind = EitherMailbox if isinstance(person, SharedWorkspaceConnector) else EitherConnector
+    return kind(person, open_organization, authorizer)

@@ -340,14 +340,12 @@ def make_connector(name: str, app: Mapping[str, Any], options: settings.Settings
     if name not in sources.ORGANIZATION_SOURCES:
         return cast("Connector", make(name if name in sources.DESCRIBED_SOURCES else app, options))
     from connectors.http.no_authorizer import MissingApp
-    from connectors.organization import EitherConnector, EitherMailbox
-    from retrieval.ports.sources import SharedWorkspaceConnector
+    from connectors.organization import make_either
 
     missing = None if app else MissingApp(sources.MISSING_APP_MESSAGE.format(app=sources.APP_CONFIGS[name]))
     module = importlib.import_module(_organization_module(name))
     person = make(app or {"clientId": "", "clientSecret": ""}, options)
-    either = EitherMailbox if isinstance(person, SharedWorkspaceConnector) else EitherConnector
-    return either(person, partial(module.open_organization, options), missing)
+    return make_either(person, partial(module.open_organization, options), missing)
 
 
 def make_authorizer(
