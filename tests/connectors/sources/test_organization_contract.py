@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from connectors import registry
-from connectors.http import retries
-from tests.connectors.sources.reading import ConfigTokens, is_missing, walk
+from tests.connectors.sources.reading import is_missing, walk
 from tests.standins import box_enterprise, dropbox_team, google_mailboxes, google_workspace
 
 if TYPE_CHECKING:
