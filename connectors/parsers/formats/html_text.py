@@ -50,6 +50,7 @@ _TAG_FORMS = {
 _STYLE_FORMS = re.compile(
     r"vertical-align\s*:\s*(?:(super)|sub)\b|text-decoration[\w-]*\s*:[^;]*line-(through)", re.IGNORECASE
 )
+_ROW_GROUPS = {"thead": 0, "tfoot": 2}
 _NUMBER_FORMS = {"a": "lowerLetter", "A": "upperLetter", "i": "lowerRoman", "I": "upperRoman"}
 # Inline formatting ends at this nesting depth; deeper elements become blocks.
 _MAX_INLINE_DEPTH = 60
@@ -214,6 +215,8 @@ class _Writer:
         elif tag == "a":
             self._links.append((node.mem_id, frame.words, len(frame.words), attributes.get("href") or ""))
         elif tag in _FIELD_TAGS:
+            if attributes.get("type") == "checkbox" and "disabled" in attributes:  # a list of tasks
+                frame.words.append("\u2612" if "checked" in attributes else "\u2610")
             typed = tag == "input" and attributes.get("type") not in _HIDDEN_INPUT_TYPES
             frame.words.append(f" {attributes.get('value') or ''} " if typed else " ")
 
@@ -320,6 +323,8 @@ def _close_table(frame: _Frame, above: _Frame) -> None:
     if _is_layout_table(frame):
         above.blocks += [block for row in frame.rows for cell, _ in row for block in cell.blocks]
         return
+    # Groups are shown in this order, wherever they stand.
+    frame.rows.sort(key=lambda row: _ROW_GROUPS.get(_group_tag(row), 1))
     header_rows = sum(1 for _ in takewhile(lambda row: all(cell.kind == "th" for cell, _ in row), frame.rows))
     rows = [[cell for _, cell in row] for row in frame.rows]
     if text := grid_markdown(rows, _nested_tables(frame), header_rows=header_rows):
@@ -327,6 +332,11 @@ def _close_table(frame: _Frame, above: _Frame) -> None:
         above.blocks.append(_Block(text, " ".join(line.split())))
     above.blocks += [_Block(comment, comment) for comment in frame.comments]
     frame.comments = []
+
+
+def _group_tag(row: list[tuple[_Frame, Cell]]) -> str:
+    line = row[0][0].node.parent if row else None
+    return (line.parent.tag or "") if line is not None and line.parent is not None else ""
 
 
 def _nested_tables(table: _Frame) -> dict[int, list[str]]:

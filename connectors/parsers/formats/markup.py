@@ -36,8 +36,6 @@ _SCRIPT_FORMS: Final = {
     "strike": _STRUCK_FORM, "strikethrough": _STRUCK_FORM, "del": _STRUCK_FORM,
     "msubsup": _LOWERED_FORM + _RAISED_FORM, "mfrac": (), "msqrt": (),
 }  # fmt: skip
-# Lists of FictionBook, without elements for them.
-_BULLETS: Final = re.compile(r"^(?:\u2022 )+")
 _XML_NAMESPACE: Final = "http://www.w3.org/XML/1998/namespace"
 _RESTORED_SPACE: Final = str.maketrans({"\0": "\n", "\x01": "  "})
 
@@ -95,7 +93,7 @@ class _Writer:
         self._lines = [f"# {title or elements.spelled_name(self._root)}", ""]
         self._write_blocks(self._root, 1)
         if not any(map(str.isalnum, "".join(self._lines[2:]))):
-            self._lines += _attribute_lines(self._root)
+            self._lines += elements.attribute_lines(self._root)
         if len(self._lines) == 2 and not title:
             return Document("", warnings=self._warning_lines())
         text = strip_invisible(re.sub(r"\n{3,}", "\n\n", "\n".join(self._lines)).strip() + "\n")
@@ -143,9 +141,11 @@ class _Writer:
                 and name not in elements.UNLABELLED_NAMES
                 and not self._label
             ):
-                self._lines += [f"{spelled}: {' '.join(text.split())}"] if not text.isspace() else []
+                values = f" ({self._values(part)})" if part.attrib and self._values(part) else ""
+                self._lines += [f"{spelled}: {' '.join(text.split())}{values}"] if not text.isspace() else []
             else:
                 self._write_leaf(part, name)
+                self._lines += [f"{spelled}: {values}"] if text is None and (values := self._values(part)) else []
             return
         if name in elements.SKIPPED_NAMES:
             return
@@ -180,6 +180,10 @@ class _Writer:
         self._depth += 1
         self._write_blocks(part, depth + has_title)
         self._depth -= 1
+        if values := self._values(part):
+            while start < len(self._lines) and (not self._lines[start] or self._lines[start].startswith("#")):
+                start += 1
+            self._lines.insert(start, f"{elements.spelled_name(part)}: {values}")
         if name in elements.NOTE_NAMES and len(self._lines) > start:
             note = " ".join(filter(None, self._lines[start:]))
             self._lines[start:] = [f"Footnote: {note}", ""]
@@ -203,7 +207,7 @@ class _Writer:
         is_page = name in elements.PAGE_NAMES and not len(part) and elements.is_html(text)
         text = html_text.page_body(text) if is_page else text
         label = self._pending_label()
-        text = _BULLETS.sub(_list_mark, f"{label} {text}" if label else text)
+        text = elements.BULLETS.sub(elements.list_mark, f"{label} {text}" if label else text)
         if name in elements.PROSE_NAMES or is_page or len(part) or len(text) > _MAX_LABELLED_LENGTH or "\n" in text:
             self._write_paragraphs([text])
         else:
@@ -290,6 +294,13 @@ class _Writer:
         return self._titles.get(target) or target
 
     @cached_property
+    def _is_data(self) -> bool:
+        return next(self._root.iter(*elements.TEXT_TAGS), None) is None
+
+    def _values(self, part: Any) -> str:
+        return elements.attribute_values(part) if part.attrib and self._is_data else ""
+
+    @cached_property
     def _titles(self) -> dict[str, str]:
         names = (f"{{{_XML_NAMESPACE}}}id", "id")
         parts = ((next(filter(None, map(part.get, names)), ""), part) for part in self._root.iter(etree.Element))
@@ -340,7 +351,7 @@ class _Writer:
             ]
             for child in nested:
                 elements.detach_element(child)
-            if words := " ".join(self._inline_text(part).split()):
+            if words := self._item_words(part):
                 number += 1
                 mark = f"{number}." if is_ordered else "-"
                 lines.append(f"{'  ' * level}{mark} {words}")
@@ -353,6 +364,16 @@ class _Writer:
             self._depth -= 1
         yield from ["\n".join(lines)] if lines else []
 
+    def _item_words(self, part: Any) -> str:
+        """Return the text of an item; of a name and a text, with a colon between."""
+        first = part[0] if len(part) and elements.local_name(part) in elements.ENTRY_NAMES else None
+        name = "" if first is None else " ".join(self._inline_text(first).split())
+        if first is None or not name:
+            return " ".join(self._inline_text(part).split())
+        elements.detach_element(first)
+        words = " ".join(self._inline_text(part).split())
+        return f"{name.rstrip(':')}: {words}" if words else name
+
     def _write_table(self, part: Any, rows: list[list[grids.Cell]]) -> None:
         titles = (child for child in part if elements.local_name(child) in (*elements.TITLE_NAMES, "caption"))
         captions = [words for child in titles if (words := self._inline_text(child))]
@@ -364,10 +385,6 @@ class _Writer:
         return " ".join(self._inline_text(node).split())
 
 
-def _list_mark(bullets: re.Match[str]) -> str:
-    return f"{'  ' * (bullets[0].count(chr(0x2022)) - 1)}- "
-
-
 def _collapse_space(text: str | None) -> str:
     return text.replace("\n", " ") if text else ""
 
@@ -375,11 +392,3 @@ def _collapse_space(text: str | None) -> str:
 def _protect_space(markdown: str) -> str:
     """Protect line ends and indents from the collapse of white space."""
     return markdown.replace("\n", "\0").replace("  ", "\x01")
-
-
-def _attribute_lines(root: Any) -> Iterator[str]:
-    """Return values from attributes, one line per element."""
-    for node in root.iter(etree.Element):
-        values = [f"{key.rpartition('}')[2]}: {value}" for key, value in node.items() if value.strip()]
-        if values:
-            yield f"{elements.spelled_name(node)}: {'; '.join(values)}"

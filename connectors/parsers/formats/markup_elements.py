@@ -31,12 +31,14 @@ FRONT_MATTER_NAMES: Final = _split_names(
 )
 TITLE_NAMES: Final = _split_names("title article-title book-title head h1 h2 h3 h4 h5 h6 chapter-title invention-title")
 UNORDERED_LIST_NAMES: Final = _split_names(
-    "list itemizedlist ul simplelist deflist def-list dl variablelist segmentedlist"
+    "list itemizedlist ul simplelist deflist def-list dl variablelist choices steps-unordered"
 )
-ORDERED_LIST_NAMES: Final = _split_names("orderedlist ol procedure steps")
+ORDERED_LIST_NAMES: Final = _split_names("orderedlist ol procedure steps substeps")
 LIST_NAMES: Final = UNORDERED_LIST_NAMES | ORDERED_LIST_NAMES
+# Items of a name and a text.
+ENTRY_NAMES: Final = _split_names("dlentry varlistentry def-item")
 ITEM_NAMES: Final = _split_names("list-item listitem li item step member dlentry varlistentry def-item")
-TABLE_NAMES: Final = _split_names("table informaltable utable")
+TABLE_NAMES: Final = _split_names("table informaltable utable simpletable properties choicetable segmentedlist")
 SYNOPSIS_NAMES: Final = _split_names("cmdsynopsis funcsynopsis classsynopsis fieldsynopsis methodsynopsis")
 VERBATIM_NAMES: Final = SYNOPSIS_NAMES | _split_names(
     "programlisting screen literallayout pre preformat codeblock synopsis"
@@ -55,6 +57,10 @@ BLOCK_NAMES: Final = (
     )
     | _split_names("mediaobject body front back group div tables table-wrap-foot boxed-text")
 )
+# Elements of texts; in other files, attributes hold values.
+TEXT_TAGS: Final = tuple(f"{{*}}{name}" for name in ("p", "para", "simpara", "l", "ab", "claim-text", "topic"))
+# Attributes about the XML itself.
+_TECHNICAL_ATTRIBUTES: Final = _split_names("class style schemalocation nonamespaceschemalocation type base space lang")
 SKIPPED_NAMES: Final = _split_names("script stylesheet object-id indexterm")
 SECTION_NAMES: Final = _split_names("section sec chapter body div")
 # Head of a reference page of DocBook: its name with a section, and its purpose.
@@ -74,7 +80,19 @@ _HTML_TAG_PATTERN: Final = re.compile(
 STYLED_NAMES: Final = frozenset({"hi", "emphasis", "phrase", "seg", "styled-content"})
 _STYLE_ATTRIBUTES: Final = ("rend", "rendition", "role", "style", "style-type")
 _STYLE_PATTERN: Final = re.compile(r"\b(super)|\b(sub)(?:script)?\b|strike|line-through", re.IGNORECASE)
+# Lists of FictionBook, without elements for them.
+BULLETS: Final = re.compile(r"^(?:\u2022 )+")
 BREAK_NAMES: Final = _split_names("br break lb linebreak")
+
+
+def attribute_values(node: Any) -> str:
+    """Return the values in attributes, without those about the XML."""
+    pairs = ((key.rpartition("}"), value) for key, value in node.items())
+    return "; ".join(
+        f"{name}: {' '.join(value.split())}"
+        for (space, _, name), value in pairs
+        if value.strip() and not (name.lower() in _TECHNICAL_ATTRIBUTES and (space or name in ("class", "style")))
+    )
 
 
 def front_titles(root: Any) -> Iterator[Any]:
@@ -182,3 +200,15 @@ def styled_form(part: Any) -> inline_forms.Form | None:
     if match is None:
         return None
     return inline_forms.RAISED if match[1] else inline_forms.LOWERED if match[2] else inline_forms.STRUCK
+
+
+def list_mark(bullets: re.Match[str]) -> str:
+    return f"{'  ' * (bullets[0].count(chr(0x2022)) - 1)}- "
+
+
+def attribute_lines(root: Any) -> Iterator[str]:
+    """Return values from attributes, one line per element."""
+    for node in root.iter(etree.Element):
+        values = [f"{key.rpartition('}')[2]}: {value}" for key, value in node.items() if value.strip()]
+        if values:
+            yield f"{spelled_name(node)}: {'; '.join(values)}"

@@ -11,6 +11,14 @@ from connectors.parsers.formats import blocks, grids
 from connectors.parsers.formats import markup_elements as elements
 
 _MAX_COLUMNS: Final = 16_384
+# Names of HTML, CALS and DITA.
+_ROW_NAMES: Final = frozenset(
+    ("tr", "row", "sthead", "strow", "prophead", "property", "chhead", "chrow", "seglistitem")
+)
+_CELL_NAMES: Final = frozenset((
+    "td", "th", "entry", "cell", "stentry", "proptypehd", "propvaluehd", "propdeschd", "proptype", "propvalue",
+    "propdesc", "choptionhd", "chdeschd", "choption", "chdesc", "seg",
+))  # fmt: skip
 
 
 def read_rows(table: Any, cell_text: Callable[[Any], str]) -> list[list[grids.Cell]]:
@@ -18,21 +26,22 @@ def read_rows(table: Any, cell_text: Callable[[Any], str]) -> list[list[grids.Ce
     rows = [
         row
         for row in table.iter(etree.Element)
-        if elements.local_name(row) in ("tr", "row") and _enclosing_table(row) is table
+        if elements.local_name(row) in _ROW_NAMES and _enclosing_table(row) is table
     ]
     names: dict[str, int] = {}
     for number, column in enumerate(
         (part for part in table.iter(etree.Element) if elements.local_name(part) == "colspec"), 1
     ):
         names[column.get("colname", str(number))] = number
-    grid: list[list[grids.Cell]] = []
+    titles = [(cell_text(part), 1, 1) for part in table if elements.local_name(part) == "segtitle"]
+    grid: list[list[grids.Cell]] = [titles]
     # By column: number of the first row that no cell from above covers.
     covered: dict[int, int] = {}
     for row in rows:
         cells: list[grids.Cell] = []
         column, number = 0, len(grid)
         for part in row:
-            if elements.local_name(part) not in ("td", "th", "entry", "cell"):
+            if elements.local_name(part) not in _CELL_NAMES:
                 continue
             while covered.get(column, 0) > number:
                 column += 1

@@ -356,3 +356,28 @@ def test_synopses_of_commands_and_functions_are_written_as_people_read_them(read
         "```\n#include <tide.h>\nint max(int a, ...);\nint now(void);\n```\n\n"
         "```\npublic Tide\nint day = 1;\nint high(int day);\n```\n\n## See also\n\nSee ls(1).\n"
     )
+
+
+RATES = """<stock day="2026-05-12"><item sku="A1" qty="2"><title>Bolt</title><price currency="EUR">1.20</price></item>
+<rate currency="USD" value="1.1"/></stock>"""
+DITA = """<topic><title>Pump</title><body><simpletable><sthead><stentry>Part</stentry><stentry>Key</stentry></sthead>
+<strow><stentry>Tap</stentry><stentry>7</stentry></strow></simpletable></body></topic>"""
+LISTS = """<article><variablelist><varlistentry><term>-v</term><listitem><para>Be loud</para></listitem></varlistentry>
+</variablelist><procedure><step><para>One</para><substeps><step><para>Sub</para></step></substeps></step></procedure>
+<segmentedlist><segtitle>Name</segtitle><segtitle>Age</segtitle><seglistitem><seg>Ann</seg><seg>7</seg></seglistitem>
+</segmentedlist></article>"""
+
+
+@pytest.mark.parametrize(
+    ("source", "lines"),
+    [
+        (RATES, ["## Bolt\n\nitem: sku: A1; qty: 2\nprice: 1.20 (currency: EUR)", "rate: currency: USD; value: 1.1"]),
+        (DITA, ["| Part | Key |\n| --- | --- |\n| Tap | 7 |"]),
+        (LISTS, ["- -v: Be loud\n", "1. One\n  1. Sub\n", "| Name | Age |\n| --- | --- |\n| Ann | 7 |"]),
+        ('<book><para role="note">Sea</para><title id="t">Wind</title></book>', ["Sea\n"]),
+    ],
+)
+def test_values_in_attributes_and_tables_and_lists_of_manuals_are_read(read, source, lines):
+    text = read("a.xml", xml(source)).text
+    assert [part for part in lines if part not in text] == []
+    assert "role" not in text

@@ -150,6 +150,11 @@ def test_lists_of_an_older_document_carry_their_numbers(read: Read) -> None:
             ["Name Ann Yes No"],
         ),
         ("<pre>x = 1\n  y</pre><blockquote>Say<p>so</blockquote>", ["```\nx = 1\n  y\n```", "> Say\n>\n> so"]),
+        (
+            "<table><tfoot><tr><td>Sum<td>9<tbody><tr><td>May<td>9<thead><tr><th>Month<th>Fee</table>",
+            ["| Month | Fee |\n| --- | --- |\n| May | 9 |\n| Sum | 9 |"],
+        ),
+        ("<ul><li><input type=checkbox checked disabled> Rope<li><input type=checkbox> Tar</ul>", ["- ☒ Rope\n- Tar"]),
         (  # as LibreOffice saves notes on cells
             "<table><tr><th>Month<th>Fee<tr><td><comment>Ask Ann</comment>May<td>9</table><comment>Old</comment>",
             ["| Month | Fee |\n| --- | --- |\n| May | 9 |", "Comment on May: Ask Ann", "Comment: Old"],
