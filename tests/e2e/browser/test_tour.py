@@ -67,6 +67,8 @@ def test_the_tour(
         _sign_in(page, info)
         hands.clicks += 1
     namespace = _create_namespaces(hands)
+    app = {APP_CONFIGS["BOX"]: APP_OF["BOX"]}
+    service.ok(service.client.patch(f"/v1/namespaces/{namespace}", json=app))
     _add_content(hands, pile)
     _find_documents(hands, service, namespace, site)
     _search(hands, service, namespace)
@@ -248,8 +250,6 @@ def _compare(hands: Hands) -> None:
 def _connect(hands: Hands, service: Any, account: Any, namespace: str) -> str:
     """Connect Box, and GitHub with push; return the connection with push."""
     page = hands.page
-    app = {APP_CONFIGS["BOX"]: APP_OF["BOX"]}
-    service.ok(service.client.patch(f"/v1/namespaces/{namespace}", json=app))
     files = [account.put(path, text) for path, text in TEXTS.items()]
     try:
         with hands.task("Connect a content service", "Connections"):
