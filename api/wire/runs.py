@@ -18,11 +18,9 @@ from retrieval.statuses import RunStatus
 
 StatusName = Literal["QUEUED", "PRE_PROCESSING", "PROCESSING", "COMPLETED"]
 
-
 FailureCause = Literal[
     "NO_TEXT", "PASSWORD", "CONNECTION", "PAGE_MISSING", "ADDRESS", "NOT_ANSWERING", "UNREADABLE", "OTHER"
 ]
-
 
 FilePassword = Annotated[
     Annotated[str, Meta(min_length=1, max_length=255)] | None,

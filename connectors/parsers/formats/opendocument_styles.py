@@ -42,13 +42,14 @@ def _style_lineages(roots: Iterable[Element]) -> Iterator[tuple[str, list[Elemen
 
 def _hidden_styles(roots: Iterable[Element]) -> frozenset[str]:
     path = f"{_STYLE_NS}text-properties[@{_TEXT_NS}display]"
-    shown = {
+    displays = {
         name: next(
-            (found.get(f"{_TEXT_NS}display") for style in lineage if (found := style.find(path)) is not None), ""
+            (properties.get(f"{_TEXT_NS}display") for style in lineage if (properties := style.find(path)) is not None),
+            "",
         )
         for name, lineage in _style_lineages(roots)
     }
-    return frozenset(name for name, display in shown.items() if display == "none")
+    return frozenset(name for name, display in displays.items() if display == "none")
 
 
 def drop_hidden(content: Element, roots: Iterable[Element]) -> None:
@@ -57,16 +58,16 @@ def drop_hidden(content: Element, roots: Iterable[Element]) -> None:
 
 
 def _drop_hidden(node: Element, styles: Collection[str]) -> None:
-    kept: Element | None = None
+    previous: Element | None = None
     for part in list(node):
         if _is_hidden(part, styles):
             node.remove(part)
-            if kept is None:
+            if previous is None:
                 node.text = (node.text or "") + (part.tail or "")
             else:
-                kept.tail = (kept.tail or "") + (part.tail or "")
+                previous.tail = (previous.tail or "") + (part.tail or "")
         else:
-            kept = part
+            previous = part
             _drop_hidden(part, styles)
 
 

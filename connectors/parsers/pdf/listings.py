@@ -121,7 +121,7 @@ def place_listings(
     listings = [
         listing for listing in _find_listings(page, monospaced, size) if not _is_table(listing, blocks, page.text_items)
     ]
-    listed = frozenset(number for listing in listings for number in listing.items)
+    listing_ids = frozenset(number for listing in listings for number in listing.items)
     placed: list[LayoutBlock] = []
     waiting = [*listings]
     for block in blocks if listings else ():
@@ -131,41 +131,41 @@ def place_listings(
         if not touched:
             placed.append(block)
             continue
-        rest = [item for item in inside if id(item) not in listed]
+        remaining = [item for item in inside if id(item) not in listing_ids]
         for listing in touched:
-            placed += _part_of(block, [item for item in rest if _middle(item) < listing.top])
-            rest = [item for item in rest if _middle(item) >= listing.top]
+            placed += _part_of(block, [item for item in remaining if _middle(item) < listing.top])
+            remaining = [item for item in remaining if _middle(item) >= listing.top]
             if listing in waiting:
                 placed.append(_make_block(block, listing))
                 waiting.remove(listing)
-        placed += _part_of(block, rest)
-    return (placed, listed) if listings else ([*blocks], listed)
+        placed += _part_of(block, remaining)
+    return (placed, listing_ids) if listings else ([*blocks], listing_ids)
 
 
 def _is_table(listing: Listing, blocks: Sequence[LayoutBlock], items: Sequence[TextItem]) -> bool:
     """Check for a table without signs of code, or for text outside all blocks."""
-    own = [item for item in items if id(item) in listing.items]
+    listing_items = [item for item in items if id(item) in listing.items]
     tables = [block.bbox for block in blocks if block.kind == "table"]
-    held = sum(any(is_within(item, box) for box in tables) for item in own)
-    if not any(is_within(item, block.bbox) for item in own for block in blocks):
+    tabular_items = sum(any(is_within(item, box) for box in tables) for item in listing_items)
+    if not any(is_within(item, block.bbox) for item in listing_items for block in blocks):
         return True
     signed = sum(bool(_CODE_SIGN.search(line)) for line in listing.lines)
-    return held > _MIN_TABLE_SHARE * len(own) and signed < _MAX_SIGNED_SHARE * len(listing.lines)
+    return tabular_items > _MIN_TABLE_SHARE * len(listing_items) and signed < _MAX_SIGNED_SHARE * len(listing.lines)
 
 
 def _find_listings(page: ParsedPage, monospaced: frozenset[str], size: float) -> list[Listing]:
     """Return the listings of a page from top to bottom."""
     if not any((item.font_name or "") in monospaced for item in page.text_items):
         return []
-    others = [item for item in page.text_items if item.text.strip() and (item.font_name or "") not in monospaced]
+    other_items = [item for item in page.text_items if item.text.strip() and (item.font_name or "") not in monospaced]
     groups: list[list[_Row]] = []
-    gutters = _find_gutters(page, others)
+    gutters = _find_gutters(page, other_items)
     lines = [part for line in _group_lines(page.text_items) for part in _split_line(line, gutters)]
     for line in lines:
         row = _code_row(line, monospaced)
         if row is None or row.height > _MAX_SIZE * size:
             continue
-        group = next((group for group in reversed(groups) if _continues(group, row, others)), None)
+        group = next((group for group in reversed(groups) if _continues(group, row, other_items)), None)
         if group is None:
             groups.append([row])
         else:
@@ -173,7 +173,7 @@ def _find_listings(page: ParsedPage, monospaced: frozenset[str], size: float) ->
     return [_make_listing(group) for group in groups]
 
 
-def _find_gutters(page: ParsedPage, others: Sequence[TextItem]) -> list[float]:
+def _find_gutters(page: ParsedPage, other_items: Sequence[TextItem]) -> list[float]:
     """Return the middles of gaps that no line crosses, with prose on both sides: gaps between columns."""
     crossed = [0] * (int(page.width / _STEP) + 2)
     for item in page.text_items:
@@ -181,11 +181,11 @@ def _find_gutters(page: ParsedPage, others: Sequence[TextItem]) -> list[float]:
             crossed[step] += bool(item.text.strip())
     limit = _MAX_CROSSING_SHARE * len(page.text_items)
     clear = [count <= limit for count in crossed]
-    edges = [step for step, (before, after) in enumerate(pairwise([False, *clear, False])) if before != after]
+    edges = [step for step, (previous, current) in enumerate(pairwise([False, *clear, False])) if previous != current]
     gaps = [(first + end) / 2 * _STEP for first, end in zip(edges[::2], edges[1::2], strict=True)]
     columns = list(pairwise(gaps))  # the outer gaps are the margins
     prose = [
-        sum(left < item.x and _right(item) < right and item.width > (right - left) / 2 for item in others)
+        sum(left < item.x and _right(item) < right and item.width > (right - left) / 2 for item in other_items)
         for left, right in columns
     ]
     return gaps[1:-1] if columns and min(prose) >= _MIN_COLUMN_LINES else []
@@ -224,7 +224,7 @@ def _has_pitch(item: TextItem) -> bool:
     return not widths or max(widths) - min(widths) < _MAX_PITCH_DIFFERENCE * max(widths)
 
 
-def _continues(group: Sequence[_Row], row: _Row, others: Iterable[TextItem]) -> bool:
+def _continues(group: Sequence[_Row], row: _Row, other_items: Iterable[TextItem]) -> bool:
     """Check for the next line of a listing, without other text between."""
     last = group[-1]
     distance = row.middle - last.middle
@@ -237,7 +237,7 @@ def _continues(group: Sequence[_Row], row: _Row, others: Iterable[TextItem]) -> 
         last.middle < _middle(item) < row.middle
         and item.x < max(right, row.right)
         and _right(item) > min(left, row.left)
-        for item in others
+        for item in other_items
     )
 
 

@@ -113,10 +113,10 @@ def _missing_lines(
             yield position, line
         elif is_long:
             end = letters[-_ANCHOR_LENGTH:]
-            found = solid.find(end, anchor)
-            found = found if found >= 0 else solid.find(end)
-            if found >= 0:
-                anchor = found + len(end)
+            position = solid.find(end, anchor)
+            position = position if position >= 0 else solid.find(end)
+            if position >= 0:
+                anchor = position + len(end)
                 position = _block_end(markdown, offsets[anchor - 1])
 
 
@@ -129,9 +129,9 @@ def _lost_words(
         word = words[index]
         if missing[word] <= 0 or _FORMULA_WORD.fullmatch(word):
             continue
-        before, after = "".join(words[max(0, index - 1) : index]), "".join(words[index + 1 : index + 2])
-        around = f"{before}{word}{after}"
-        is_joined = before + word in joined or word + after in joined
+        previous, following = "".join(words[max(0, index - 1) : index]), "".join(words[index + 1 : index + 2])
+        around = f"{previous}{word}{following}"
+        is_joined = previous + word in joined or word + following in joined
         if not is_joined and (len(around) < _MIN_ANCHOR_LENGTH or not _holds(solid, around)):
             lost.append(word)
     return lost

@@ -111,9 +111,9 @@ class MailListing:
                 items = [item for item in self._read_items(part, folder, with_text=with_text).values() if item]
                 if part and not items:
                     raise Fatal(RETIRED_MESSAGE)
-                listed = [item for item in items if not item.deleted]
+                present = [item for item in items if not item.deleted]
                 cursor = end if is_last else replace(position, last_id=part[-1])
-                yield Page(listed, str(cursor), done=is_last, whole=is_last)
+                yield Page(present, str(cursor), done=is_last, whole=is_last)
 
     def _list_changes(self, position: MailCursor) -> Iterator[Page[SourceItem]]:
         """List the threads with changes. Unlistable if not all can be named."""
@@ -132,9 +132,9 @@ class MailListing:
                 items = self._read_items(part, folder, with_text=not self.labels.choice)
                 if any(item is None and name not in erased for name, item in items.items()):
                     raise Unlistable
-                known = [item or SourceItem(name, "", deleted=True) for name, item in items.items()]
+                changes = [item or SourceItem(name, "", deleted=True) for name, item in items.items()]
                 cursor = end if is_last else replace(position, last_id=part[-1], until=until)
-                yield Page(known, str(cursor), done=is_last)
+                yield Page(changes, str(cursor), done=is_last)
 
     def _read_items(self, thread_ids: Sequence[str], folder: str, *, with_text: bool) -> dict[str, SourceItem | None]:
         """Read threads by id, with their texts if these need no further request; None for a missing one."""
