@@ -41,10 +41,10 @@ def show_push(person: session.Person, namespace: str, connection: Json, push: Js
         st.caption("Off: changes are found by the sync schedule. With push, the service announces them within seconds.")
     else:
         _show_state(push)
-    shown = st.session_state.pop(SHOWN_ONCE_KEY, None)
-    if shown and shown[0] == connection["id"]:
+    new_secret = st.session_state.pop(SHOWN_ONCE_KEY, None)
+    if new_secret and new_secret[0] == connection["id"]:
         st.success("Copy the secret now: it is shown this once. Enter it at the service.", icon=":material/key:")
-        st.code(shown[1], language=None)
+        st.code(new_secret[1], language=None)
     if person.may("connections:write"):
         with frame.shown_refusal():
             _show_switch(person, namespace, connection["id"], push, origin or "")

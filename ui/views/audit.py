@@ -117,8 +117,8 @@ def _describe_entry(entry: Json, names: Mapping[str, str]) -> str:
     """Describe an entry by the operation's summary and its objects."""
     operation = api_schema.find_operation(entry["method"], entry["route"])
     ids = [entry["objectId"]] if entry["objectId"] else entry.get("objectIds", [])
-    named = [name for name in (names.get(key, key) for key in ids) if not ID_PATTERN.fullmatch(name)]
-    about = ", ".join(named[:3]) + (f" and {len(named) - 3:,} more" if len(named) > 3 else "")
+    readable = [name for name in (names.get(key, key) for key in ids) if not ID_PATTERN.fullmatch(name)]
+    about = ", ".join(readable[:3]) + (f" and {len(readable) - 3:,} more" if len(readable) > 3 else "")
     about = about or (f"{len(ids):,} of them" if len(ids) > 1 else "")
     about = f": {about}" if about else ""
     summary = str((operation or {}).get("summary") or "").partition(":")[0]

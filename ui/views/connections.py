@@ -111,7 +111,10 @@ def _list_schedules(person: session.Person, namespace: str) -> list[Json]:
 
 
 def _show_card(person: session.Person, namespace: str, connection: Json, schedules: list[Json]) -> None:
-    title, own = source_title(connection["connector"]), [s for s in schedules if s["connectionId"] == connection["id"]]
+    title, own_schedules = (
+        source_title(connection["connector"]),
+        [s for s in schedules if s["connectionId"] == connection["id"]],
+    )
     with st.container(border=True):
         with st.container(horizontal=True, vertical_alignment="center"):
             st.markdown(f"**{escape_markdown(connection['name'])}** · {title}", width="content")
@@ -119,11 +122,11 @@ def _show_card(person: session.Person, namespace: str, connection: Json, schedul
             if not session.read_parameter("connection"):
                 label = "Push and details" if connection["connector"] in api_schema.push_origins() else "Details"
                 widgets.link_page("connections", label, connection=connection["id"])
-        for schedule in own:
+        for schedule in own_schedules:
             if schedule["cron"] or schedule["paused"]:
                 st.caption(f"Scheduled: {escape_markdown(timing_of(schedule))} · next run {due_in(schedule)}")
         widgets.explain_health(connection)
-        by_cron = any(schedule["cron"] for schedule in own)
+        by_cron = any(schedule["cron"] for schedule in own_schedules)
         _show_actions(person, namespace, connection, "By the schedule above" if by_cron else interval_label(None))
 
 

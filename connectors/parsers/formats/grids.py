@@ -63,14 +63,14 @@ def _divide_rows(rows: Iterable[Iterable[Cell]], header_rows: int) -> tuple[list
     """Write lines that cells have in parallel as rows; return the number of the last row of each given row."""
     divided: list[list[Cell]] = []
     ends: list[int] = []
-    # Last given row, and place, of each cell that reaches below its row.
+    # Last given row, and column, of each cell that reaches below its row.
     tall: list[tuple[int, int, int]] = []
     for at, cells in enumerate(map(list, rows)):
         count = _count_parallel_lines(cells, is_header=at < max(header_rows, 1))
-        for last, row, place in tall if count else ():
-            text, height, width = divided[row][place]
-            divided[row][place] = text, height + (count - 1) * (last >= at), width
-        tall += [(at + cell[1] - 1, len(divided), place) for place, cell in enumerate(cells) if cell[1] > 1]
+        for last, row, column in tall if count else ():
+            text, height, width = divided[row][column]
+            divided[row][column] = text, height + (count - 1) * (last >= at), width
+        tall += [(at + cell[1] - 1, len(divided), column) for column, cell in enumerate(cells) if cell[1] > 1]
         divided += _divide_row(cells, count) if count else [cells]
         ends.append(len(divided) - 1)
     return divided, ends

@@ -82,8 +82,10 @@ def _convert_page(
 ) -> PageMarkdown:
     places = _sideways_texts(page)
     turned = (turned_texts or places) if places else []  # liteparse tears sideways words apart
-    blocks, listed = listings.place_listings(running_text.correct_blocks(page, font), page, monospaced, font.height)
-    texts = _upright_texts(page, listed) if turned or any(block.kind == "table" for block in blocks) else set()
+    blocks, listing_ids = listings.place_listings(
+        running_text.correct_blocks(page, font), page, monospaced, font.height
+    )
+    texts = _upright_texts(page, listing_ids) if turned or any(block.kind == "table" for block in blocks) else set()
     headers = sideways.find_headers(turned, texts) if turned else {}
     header_lines = {line for lines in headers.values() for line in lines}
     apart = sideways.turn_upright((item for item in turned if item not in header_lines), page.width, page.height)
@@ -168,13 +170,13 @@ def _is_above(header: PlacedText, region: Iterable[PlacedText]) -> bool:
     return any(text.left < header.right and header.left < text.right and text.middle > header.top for text in region)
 
 
-def _upright_texts(page: ParsedPage, listed: frozenset[int]) -> set[PlacedText]:
-    """Return the upright texts of a page outside listings. `listed`: ids of the items of listings."""
+def _upright_texts(page: ParsedPage, listing_ids: frozenset[int]) -> set[PlacedText]:
+    """Return the upright texts of a page outside listings. `listing_ids`: ids of the items of listings."""
     return {
         PlacedText(item.x, item.x + item.width, item.y, item.y + item.height, item.text.strip())
         for item in page.text_items
         if item.text.strip()
-        and id(item) not in listed
+        and id(item) not in listing_ids
         and not _MAX_UPRIGHT_DEGREES < item.rotation % 180 < 180 - _MAX_UPRIGHT_DEGREES
     }
 

@@ -30,8 +30,8 @@ class Thread:
         messages = [
             entry for entry in answer["messages"] if isinstance(entry, dict) and isinstance(entry.get("id"), str)
         ]
-        kept = [entry for entry in messages if LEFT_OUT.isdisjoint(read_label_ids(entry))]
-        return cls(thread_id, sorted(kept, key=read_moment))
+        received = [entry for entry in messages if LEFT_OUT.isdisjoint(read_label_ids(entry))]
+        return cls(thread_id, sorted(received, key=read_moment))
 
     @property
     def subject(self) -> str:
