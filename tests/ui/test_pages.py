@@ -181,9 +181,10 @@ def test_an_address_that_is_never_fetched_has_no_retry(app, org, space):
     org.db.rows("update documents set error = %(error)s where name = 'broken.pdf'", {"error": refusal})
     for page, query in (("overview", {}), ("documents", {"status": "FAILED"})):
         view = app(org.api_key, page, namespace=space, **query)
-        assert "1 page whose address cannot be fetched" in links(view)
+        labels = [button.label for button in view.button]
+        assert "1 page whose address cannot be fetched" in (links(view) if page == "overview" else labels)
         assert "Use another address" in links(view)
-        assert not [button.label for button in view.button if "Retry" in button.label]
+        assert not [label for label in labels if "Retry" in label]
 
 
 def links(view):

@@ -60,7 +60,7 @@ def test_push_is_turned_on_observed_and_turned_off_at_its_connection(app, org):
     config = {"url": "https://github.com/octo-org/handbook", "credentials": {"token": "canary-token"}}
     answer = org.client.post("/v1/connections", json={**body, "config": config}).json()["data"]
     connection = answer["connection"]["id"]
-    view = app(org.api_key, "connections", namespace=space, connection=connection)
+    view = click(app(org.api_key, "connections", namespace=space), "Push and details")
     assert "Off: changes are found by the sync schedule" in visible_content(view)
     click(view, "Turn push on")
     assert not view.error, visible_content(view)

@@ -16,6 +16,7 @@ import streamlit as st
 from ui import session
 from ui.client import ApiError, Json
 from ui.exports import csv_bytes
+from ui.parts import url_state
 from ui.parts.labels import STATUS_LABELS, describe_health, status_word
 
 MARKUP_PATTERN = re.compile(r"([\\`*_{}\[\]()<>#+\-.!|~$:&=^])")
@@ -71,6 +72,11 @@ PAGE_ICONS = {
 def link_page(page: str, label: str, icon: str = "", **query: str) -> None:
     """Show a link to a page, by default in the same namespace."""
     icon = f":material/{icon or PAGE_ICONS.get(page, 'arrow_forward')}:"
+    if st.session_state.get(url_state.PAGE_KEY) == page:
+        # Streamlit's link to the open page leaves the browser's address, which the next click reads, as it was.
+        show = partial(st.query_params.from_dict, _in_namespace(query))
+        st.button(label, icon=icon, type="tertiary", key=f"link-{label}-{json.dumps(query)}", on_click=show)
+        return
     st.page_link(f"views/{page}.py", label=label, icon=icon, query_params=_in_namespace(query))
 
 

@@ -278,7 +278,7 @@ def _connect(hands: Hands, service: Any, account: Any, namespace: str) -> str:
     config = {"url": "https://github.com/octo-org/handbook", "credentials": {"token": "canary-token"}}
     created = service.ok(service.client.post("/v1/connections", json={**body, "config": config}))["connection"]["id"]
     with hands.task("Turn push on, and copy its address and secret", "Connections"):
-        hands.click(page.get_by_role("link", name="Push and details").first)
+        hands.button("Push and details")
         hands.button("Turn push on")
         hands.sees("it is shown this once")
         hands.sees(re.compile("/v1/push/"))
