@@ -232,4 +232,4 @@ def test_a_bound_key_sees_ids_and_names_and_changes_no_namespace(app, org, space
     assert "may not delete" in visible_content(view)
     view.switch_page("views/connections.py").run()
     assert not view.exception
-    assert len(view.pills(key="connections_connect").options) == 7
+    assert len(view.pills(key="connections_connect").options) == 8

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Any
 from urllib.parse import urlsplit
 
 import streamlit as st
@@ -15,8 +14,7 @@ from ui.parts.labels import due_in, source_title, status_word, time_ago, time_si
 
 MAX_READ_SOURCES = 50
 UPLOAD_SOURCES = ("LOCAL_FILE", "TEXT")
-STATE_ORDER = ("FAILED", "FAILING", "PENDING", "HEALTHY")
-# Of a row, not shown.
+STATE_ORDER = ("FAILED", "FAILING", "COMPLETED_WITH_FAILURES", "PENDING", "HEALTHY")
 HIDDEN_FIELDS = frozenset({"state", "reason", "filter", "page", "query"})
 
 
@@ -60,7 +58,7 @@ def _row(name: str, kind: str, documents: Json, page: str, health: Json | None =
     return {
         "Name": name,
         "Kind": kind,
-        "state": (health or {}).get("state", ""),
+        "state": _choose_state(health) if health else "",
         "Last outcome": _describe_outcome(health) if health else "",
         "Next run": "",
         "Last push": "",
@@ -71,6 +69,12 @@ def _row(name: str, kind: str, documents: Json, page: str, health: Json | None =
         "page": page,
         "query": query,
     }
+
+
+def _choose_state(health: Json) -> str:
+    """Return the state of the outcomes; a last run with failed documents is not healthy to people."""
+    outcome, state = str(health["lastOutcome"]), str(health["state"])
+    return outcome if (state, outcome) == ("HEALTHY", "COMPLETED_WITH_FAILURES") else state
 
 
 def _describe_outcome(health: Json) -> str:
@@ -123,15 +127,13 @@ def _show_rows(rows: list[Json]) -> None:
         }
         for row in rows
     ]
-    columns: dict[str, Any] = {"Last push": st.column_config.TextColumn(width=150)}
     chosen = widgets.clicked_row(
         widgets.drop_empty(shown, "State", "Next run", "Last outcome", "Last push", "Failed"),
         "sources_table",
         rows,
-        State=widgets.status_column("State", width=150),
+        State=widgets.status_column("State", width=190),
         Name=st.column_config.TextColumn(width=190),
         Documents=st.column_config.NumberColumn(format="localized"),
-        **columns,
     )
     st.caption("A click opens the connection, the schedule or the documents.")
     for row in rows:

@@ -50,13 +50,13 @@ def test_an_empty_list_of_allowed_values_matches_nothing(org, space):
 
 
 def test_an_unknown_config_is_named_in_the_message(org):
-    body = {"name": "n", **EMBEDDED, "gmailConfig": {"clientId": "c", "clientSecret": "canary"}, "other": 1}
+    body = {"name": "n", **EMBEDDED, "pigeonConfig": {"clientId": "c", "clientSecret": "canary"}, "other": 1}
     creation = org.client.post("/v1/namespaces", json=body)
-    assert creation.json()["message"] == "Namespace created successfully; not known here and left out: gmailConfig"
+    assert creation.json()["message"] == "Namespace created successfully; not known here and left out: pigeonConfig"
     assert "canary" not in creation.text
     path = f"/v1/namespaces/{creation.json()['data']['namespace']['id']}"
-    changed = org.client.patch(path, json={"gmailConfig": None, "name": "m"})
-    assert changed.json()["message"] == "Namespace updated successfully; not known here and left out: gmailConfig"
+    changed = org.client.patch(path, json={"pigeonConfig": None, "name": "m"})
+    assert changed.json()["message"] == "Namespace updated successfully; not known here and left out: pigeonConfig"
     assert org.client.patch(path, json={"name": "n", "x": 1}).json()["message"] == "Namespace updated successfully"
 
 

@@ -285,7 +285,13 @@ def test_a_failed_connection_can_be_authorized_again(org, space, vendor):
 
 
 def test_revoking_wipes_tells_the_vendor_and_is_final(org, space, vendor):
-    tellers = {"GOOGLE_DRIVE": ["refresh"], "DROPBOX": ["access"], "BOX": ["refresh"], "NOTION": ["access"]}
+    tellers = {
+        "GOOGLE_DRIVE": ["refresh"],
+        "GMAIL": ["refresh"],
+        "DROPBOX": ["access"],
+        "BOX": ["refresh"],
+        "NOTION": ["access"],
+    }
     for connector in NAMES:
         connection = connect(org, space, vendor, connector, clientRedirectUrl=CLIENT_URL)
         vendor.revoked.clear()

@@ -3,6 +3,7 @@
 import pytest
 
 from tests.flows.crawling import crawl
+from tests.flows.crawls import site as sites
 from tests.flows.crawls.site import html, ingest_urls, xml
 from tests.nightly import nightly_except
 
@@ -23,7 +24,7 @@ def fill(site, source, pages):
     if source == "URLS_LIST":
         return {"urls": urls}
     if source == "SITEMAP":
-        site.pages["/sitemap.xml"] = xml(pages(site, *site.pages))
+        site.pages["/sitemap.xml"] = xml(sites.pages(site, *site.pages))
         return {"url": f"{site.url}/sitemap.xml"}
     links = "".join(f'<a href="{url}">{url}</a>' for url in urls)
     site.pages["/"] = html(f"<html><body><main><p>All our pages are listed here.</p>{links}</main></body></html>")
