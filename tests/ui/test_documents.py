@@ -161,9 +161,9 @@ def test_a_document_whose_access_is_unknown_needs_attention(app, org, pages):
         {"nobody": json.dumps({**FOR_ADA, "users": []}), "space": pages},
     )
     view = app(org.api_key, "documents", namespace=pages)
-    (link,) = [link_widget for link_widget in view.get("page_link") if "Needs attention" in link_widget.proto.label]
-    assert "access of 1 document is unknown" in link.proto.label
-    view = app(org.api_key, "documents", namespace=pages, access="unknown")
+    (link,) = [button for button in view.button if "Needs attention" in button.label]
+    assert "access of 1 document is unknown" in link.label
+    link.click().run()
     assert "1 document:" in visible_content(view)
     view.toggle(key="find_access").set_value(False).run()
     assert "7 documents:" in visible_content(view)
