@@ -153,7 +153,7 @@ def test_a_run_tells_intervals_wins_and_losses(app, org, space):
     winner = "**new** has the best nDCG@10, 0.500: +0.100 [+0.050, +0.150] against base."
     assert winner in text.replace("\\", "")
     changes = view.dataframe[1].value.to_dict("records")
-    assert [(change["Question"], change[""]) for change in changes] == [
+    assert [(change["Question"], change["Change"]) for change in changes] == [
         ("won", "▲ win"),
         ("lost", "▼ loss"),
         ("even", "="),

@@ -252,11 +252,12 @@ def _show_changes(person: session.Person, namespace: str, evaluation: Json, run:
 
 def question_row(question: Json, first: str, changed: str) -> Json:
     if "error" in question:
-        return {"": "failed", "Question": question["query"]} | dict.fromkeys((first, changed), question["error"])
+        return {"Change": "failed", "Question": question["query"]} | dict.fromkeys((first, changed), question["error"])
     ranks = {
         name: min((rank for rank in question["ranks"].get(name, []) if rank is not None), default=None)
         for name in (first, changed)
     }
     former, current = (ranks[name] or 10_000 for name in (first, changed))
     mark = "=" if former == current else "▲ win" if current < former else "▼ loss"
-    return {"": mark, "Question": question["query"]} | {name: str(rank or "not found") for name, rank in ranks.items()}
+    shown = {name: str(rank or "not found") for name, rank in ranks.items()}
+    return {"Change": mark, "Question": question["query"], **shown}

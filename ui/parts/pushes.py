@@ -36,7 +36,7 @@ def show_push(person: session.Person, namespace: str, connection: Json, push: Js
     origin = api_schema.push_origins().get(connection["connector"])
     if push is None and (origin is None or connection["status"] != "ACTIVE"):
         return
-    st.subheader("Push")
+    st.header("Push")
     if push is None:
         st.caption("Off: changes are found by the sync schedule. With push, the service announces them within seconds.")
     else:
