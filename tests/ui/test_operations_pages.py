@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from retrieval import ids
+from retrieval.connections import schedules
 from retrieval.job_config import JobConfig
 from retrieval.ports import Scope
 from tests.library import Library
@@ -208,13 +209,24 @@ def test_sources_are_shown_with_their_outcomes_the_failing_ones_first(app, org):
     config = {"source": "WEBSITE", "config": {"url": "https://docs.example.com/"}}
     run = org.client.post("/v1/ingest/website", json={"namespaceId": namespace, "ingestConfig": config}).json()["data"]
     repeat = {"namespaceId": namespace, "ingestJobRunId": run["ingestJobRunId"], "intervalMinutes": 60}
-    org.client.post("/v1/schedules", json=repeat)
+    schedule = org.client.post("/v1/schedules", json=repeat).json()["data"]["schedule"]
+    partial_run = {"run": schedules.repeat_ingestion(org.db, schedule["id"]).job_run_id}
+    org.db.rows(
+        "update job_runs set status = 'COMPLETED', finished_at = now(), to_discover = false where id = %(run)s",
+        partial_run,
+    )
+    for position, status in enumerate(("SUCCESS", "FAILED")):
+        org.db.rows(
+            "insert into run_documents (job_run_id, document_id, position, generation, status, name)"
+            " values (%(run)s, %(document)s, %(position)s, 1, %(status)s, 'page')",
+            {**partial_run, "document": ids.document_id(), "position": position, "status": status},
+        )
     view = app(org.api_key, "sources", namespace=namespace)
     assert not view.exception
     rows = view.dataframe[0].value.to_dict("records")
     assert [(row["Name"], list(row["State"]), row["Documents"]) for row in rows] == [
         ("Team box", ["FAILING"], 0),
-        ("https://docs.example.com/", [], 1),
+        ("https://docs.example.com/", ["COMPLETED_WITH_FAILURES"], 1),
         ("Text", [], 1),
     ]
     assert rows[1]["Next run"].startswith("in ")
