@@ -20,7 +20,12 @@ _KEY_PATTERN = re.compile(r"(?!.*(^|/)\.\.?(/|$))[A-Za-z0-9_.\-]+(/[A-Za-z0-9_.\
 
 def document_key(scope: Scope, document_id: str, generation: int, name: str) -> str:
     """Return the key of a file of a document generation. `name`: `RAW_NAME`, `PARSED_NAME` or `member_name(…)`."""
-    return f"{_root(scope)}/{document_id}/{generation}/{name}"
+    return generation_key(scope, document_id, generation) + name
+
+
+def generation_key(scope: Scope, document_id: str, generation: int) -> str:
+    """Return the key prefix of the files of a document generation."""
+    return f"{_root(scope)}/{document_id}/{generation}/"
 
 
 def tenant_folder(tenant: str) -> str:

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 
 from retrieval import ids, settings
 from retrieval.database.database import Database
-from retrieval.documents import receipts, vector_metadata
+from retrieval.documents import file_keys, receipts, vector_metadata
 from retrieval.documents.queries import connection_documents, embeddings
 from retrieval.documents.receipts import SweepCounter
-from retrieval.errors import Retryable
+from retrieval.errors import Fatal, Retryable
 from retrieval.jobs.queries import batches
 from retrieval.jobs.queries.batches import DocumentKey
 from retrieval.keywords import posting_blocks, postings
 from retrieval.maintenance import queries_garbage, verify_deletion
+from retrieval.maintenance.fsck import queries_stores
 from retrieval.maintenance.queries_sweeps import Sweep
 from retrieval.maintenance.stores import Stores
 from retrieval.ports import Scope, VectorStore
@@ -41,6 +43,15 @@ def _delete_generation(db: Database, stores: Stores, sweep: Sweep) -> None:
     """Delete a generation of a document unless it is the visible one."""
     if sweep.generation is not None and not queries_garbage.is_visible(db, sweep):
         _delete_vectors_and_chunks(db, stores, sweep, sweep.generation)
+        _delete_unreferred_files(db, stores, sweep, sweep.generation)
+
+
+def _delete_unreferred_files(db: Database, stores: Stores, sweep: Sweep, generation: int) -> None:
+    """Delete files of a generation without a row: a worker may end between storing a file and recording its key."""
+    # Without permission to list, `retrieval fsck` reports such files.
+    with suppress(Fatal):
+        keys = list(stores.files.keys(file_keys.generation_key(sweep.scope, sweep.document, generation)))
+        stores.files.delete(queries_stores.list_unreferred(db, keys, [sweep.partition_id]) if keys else [])
 
 
 def _delete_document(db: Database, stores: Stores, sweep: Sweep) -> None:

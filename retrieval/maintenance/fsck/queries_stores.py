@@ -81,7 +81,8 @@ def list_waiting(db: Executor, documents: Sequence[str], generations: Sequence[i
     statement: LiteralString = """
         select distinct d.id from unnest(%(documents)s::text[], %(generations)s::bigint[]) as d (id, generation)
         where exists (select from job_runs b where b.number = d.generation and b.finished_at is null)
-           or exists (select from sweeps s where s.document_id = d.id and s.kind = 'document')
+           or exists (select from sweeps s where s.document_id = d.id
+                      and (s.kind = 'document' or s.kind = 'generation' and s.generation = d.generation))
     """
     return db.fetch(str, statement, {"documents": list(documents), "generations": list(generations)})
 

@@ -9,6 +9,8 @@ from connectors import registry
 from local import admin
 from retrieval import ids, settings
 from retrieval.database.database import Database
+from retrieval.documents import file_keys
+from retrieval.jobs import control
 from retrieval.maintenance.fsck import check
 from retrieval.maintenance.fsck.findings import Instance
 from retrieval.maintenance.stores import Stores
@@ -201,6 +203,22 @@ def test_a_file_that_a_row_has_come_to_refer_to_is_not_removed(quiet):
     only(space, "update documents set raw_key = %(key)s where id = %(id)s", key=keys[0], id=referenced)
     check.repair_all(whole, findings)
     assert [key for key in store.keys(f"{space.scope.namespace}/") if key in keys] == keys[:1]
+
+
+def test_a_file_of_a_killed_worker_is_deleted_after_its_run_was_cancelled(quiet):
+    space = Configured(quiet)
+    accepted = space.text("Owls hunt mice.", "owls")
+    lease = space.lease()
+    (generation,) = only(space, "select number from job_runs where id = %(run)s", run=accepted.job_run_id)
+    key = file_keys.document_key(space.scope, accepted.document_id, generation["number"], file_keys.RAW_NAME)
+    store = registry.make_file_store(space.config)
+    # The worker stored the text and was killed before it recorded the key.
+    store.put(key, [b"Owls hunt mice."])
+    control.cancel_run(space.db, space.scope, accepted.job_run_id)
+    space.take(lease)
+    space.sweep()
+    assert list(store.keys(f"{space.scope.namespace}/")) == []
+    assert check.run_check(instance(space)).findings == []
 
 
 def test_what_a_running_flow_writes_is_left_alone(quiet):
