@@ -1,9 +1,10 @@
-"""Texts through the running service: latency of one, throughput of many, idle cost and an evaluation.
+"""Texts through the running service: latency of one, throughput and memory of many, searches, idle cost, an evaluation.
 
     python -m bench.ingest [--clients 8] [--texts 1398]
 
-Posts each text of the Cranfield collection by `clients` in parallel, then all unchanged. The baseline embeds the same
-chunks in this process. With all texts, an evaluation asks the collection's questions under four settings.
+Posts each text of the Cranfield collection by `clients` in parallel, then all unchanged. Two baselines process the
+same texts in this process: only the embedder, and a script that cuts, embeds and stores each text in pgvector.
+With all texts, an evaluation asks the collection's questions under four settings.
 """
 
 from __future__ import annotations
@@ -17,12 +18,18 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import psycopg
+from pgvector import Vector
+from pgvector.psycopg import register_vector
+
 from bench.harness import (
     DATA_FOLDER,
     NAMESPACE_CONFIG,
     Instance,
     measure_memory,
+    migrated_database,
     parse_options,
+    process_seconds,
     run_instance,
     tree_seconds,
     write_figures,
@@ -44,17 +51,34 @@ def main() -> None:
     with run_instance() as running:
         service = ServiceClient(running)
         figures: dict[str, Any] = {"one_text_s": service.time_one_text(), "idle": service.measure_idle()}
-        figures["first"] = service.ingest_texts(posted, options.clients)
+        memory = {"idle": service.measure_memory()}
+        figures["hundred"] = service.ingest_texts(posted[:100], options.clients)
+        memory["after 100 texts"] = service.measure_memory()
+        figures["first"] = service.ingest_texts(posted[100:], options.clients)
+        memory[f"after {len(posted)} texts"] = service.measure_memory()
+        figures["searches"] = service.time_searches()
         figures["again"] = service.ingest_texts(posted, options.clients)
+        memory["after all again"] = service.measure_memory()
+        figures["memory_mb"] = memory
         if len(posted) == len(documents):
             figures["evaluation"] = service.run_evaluation()
         print("the embedder only …", flush=True)
         figures["embedder"] = embed_directly(posted, running.home)
+    print("one process and pgvector …", flush=True)
+    plain = figures["plain_script"] = store_plainly(posted)
     embedder, first, again = (figures[name] for name in ("embedder", "first", "again"))
     figures["ratios"] = {
-        "again, times faster": round(first["ingest_s"] / again["ingest_s"], 2),
-        "embedder's CPU over the service's": round(embedder["cpu_s"] / first["cpu_s"], 2),
-        "embedder's time over the service's": round(embedder["clock_s"] / first["ingest_s"], 2),
+        "again, times faster": round(again["documents_per_s"] / first["documents_per_s"], 2),
+        "embedder's CPU of a text over the service's": round(
+            1000 * embedder["cpu_s"] / len(posted) / first["cpu_ms_of_a_text"], 2
+        ),
+        "embedder's time of a text over the service's": round(
+            embedder["clock_s"] / len(posted) * first["documents_per_s"], 2
+        ),
+        "CPU of a text over the script's": round(first["cpu_ms_of_a_text"] / plain["cpu_ms_of_a_text"], 2),
+        "semantic search over the script's": round(
+            figures["searches"]["semantic, 1 client"]["p50_ms"] / plain["search_p50_ms"], 2
+        ),
     }
     for name, value in figures.items():
         print(f"{name:<12}{value}")
@@ -69,7 +93,7 @@ class ServiceClient:
         self.client = running.open_client()
         self.namespace = self._post("/v1/namespaces", {"name": "cranfield", **NAMESPACE_CONFIG})["namespace"]["id"]
 
-    def time_one_text(self, rounds: int = 9) -> dict[str, float]:
+    def time_one_text(self, rounds: int = 15) -> dict[str, float]:
         """Return seconds from sending a text of 2 kB to the search result, median and worst."""
         seconds = []
         for number in range(rounds + 2):
@@ -86,7 +110,7 @@ class ServiceClient:
         # Two rounds are warm-up.
         return {"median": round(statistics.median(seconds[2:]), 2), "worst": round(max(seconds[2:]), 2)}
 
-    def measure_idle(self, seconds: float = 20) -> dict[str, float]:
+    def measure_idle(self, seconds: float = 40) -> dict[str, float]:
         """Measure CPU and memory of the idle service."""
         # Earlier work must have settled.
         time.sleep(5)
@@ -110,8 +134,38 @@ class ServiceClient:
             "ingest_s": round(spent, 1),
             "documents_per_s": round(len(documents) / spent, 1),
             "cpu_s": round(tree_seconds(self.root) - cpu_before, 1),
+            "cpu_ms_of_a_text": round(1000 * (tree_seconds(self.root) - cpu_before) / len(documents), 1),
             "cpu_s_of_roles": {name: round(cpu - role_seconds[name], 1) for name, cpu in self._role_seconds().items()},
         }
+
+    def measure_memory(self) -> dict[str, int]:
+        """Return megabytes of each role and of all, 15 s after the last request."""
+        time.sleep(15)
+        return {name: measure_memory(pid) for name, pid in self.roles.items()} | {"all": measure_memory(self.root)}
+
+    def time_searches(self) -> dict[str, dict[str, float]]:
+        """Search for each question of the collection; return median and CPU in milliseconds by kind and clients."""
+        queries = [row["text"] for row in _read_lines("queries.jsonl")]
+        figures = {}
+        for kind in ("semantic", "hybrid"):
+            for clients in (1, 8):
+                cpu_before = tree_seconds(self.root)
+                with ThreadPoolExecutor(clients) as pool:
+                    seconds = list(pool.map(lambda query, kind=kind: self.time_search(kind, query), queries))
+                figures[f"{kind}, {clients} client{'s' * (clients > 1)}"] = {
+                    "p50_ms": round(1000 * statistics.median(seconds), 1),
+                    "cpu_ms": round(1000 * (tree_seconds(self.root) - cpu_before) / len(queries), 1),
+                }
+        return figures
+
+    def time_search(self, kind: str, query: str) -> float:
+        started = time.perf_counter()
+        body: dict[str, Any] = {"namespaceId": self.namespace, "query": query}
+        if kind == "semantic":
+            self._post("/v1/search", body)
+        else:
+            self._post("/v1/search/hybrid", {**body, "hybridConfig": {"semanticWeight": 0.5, "keywordWeight": 0.5}})
+        return time.perf_counter() - started
 
     def _role_seconds(self) -> dict[str, float]:
         return {name: tree_seconds(pid) for name, pid in self.roles.items()}
@@ -199,6 +253,52 @@ def embed_directly(documents: list[tuple[str, str]], home: Path) -> dict[str, fl
         embedder.embed(texts[start : start + 256], "document")
     clock = time.perf_counter() - started
     return {"clock_s": round(clock, 2), "cpu_s": round(time.process_time() - cpu, 2), "chunks": len(texts)}
+
+
+def store_plainly(documents: list[tuple[str, str]]) -> dict[str, Any]:
+    """Cut, embed and store each text in one table with both indexes; return time, CPU and the time of a search."""
+    from connectors.embedders import local
+    from retrieval.ingestion.chunking.splitter import effective_size, split_text
+    from retrieval.ingestion.chunking.tokenizer import tokenizer_for
+    from retrieval.ports import Parsed
+
+    model = NAMESPACE_CONFIG["embeddingModelConfig"]["model"]
+    with migrated_database() as (home, url), psycopg.connect(url, autocommit=True) as connection:
+        embedder, tokenizer = local.load_model(model, home), tokenizer_for("LOCAL", model)
+        size, overlap = effective_size(1000, 200, embedder.max_tokens)
+        register_vector(connection)
+        connection.execute(
+            "create table bench_plain (id bigserial primary key, name text, content text, embedding vector(384),"
+            " words tsvector generated always as (to_tsvector('english', content)) stored)"
+        )
+        connection.execute("create index on bench_plain using hnsw (embedding vector_cosine_ops)")
+        connection.execute("create index on bench_plain using gin (words)")
+        embedder.embed(["warm up"], "document")
+        backend = connection.info.backend_pid
+        started, cpu = time.perf_counter(), time.process_time() + process_seconds(backend)
+        for name, text in documents:
+            chunks = [chunk.text for chunk in split_text(Parsed(text), tokenizer, size, overlap)]
+            rows = [
+                (name, chunk, Vector(vector))
+                for chunk, vector in zip(chunks, embedder.embed(chunks, "document"), strict=True)
+            ]
+            with connection.transaction(), connection.cursor() as cursor:
+                cursor.executemany("insert into bench_plain (name, content, embedding) values (%s, %s, %s)", rows)
+        clock, cpu = time.perf_counter() - started, time.process_time() + process_seconds(backend) - cpu
+        searches = []
+        for row in _read_lines("queries.jsonl"):
+            started = time.perf_counter()
+            (vector,) = embedder.embed([row["text"]], "query")
+            connection.execute(
+                "select id, content, 1 - (embedding <=> %(v)s) from bench_plain order by embedding <=> %(v)s limit 10",
+                {"v": Vector(vector)},
+            ).fetchall()
+            searches.append(time.perf_counter() - started)
+    return {
+        "clock_s": round(clock, 1),
+        "cpu_ms_of_a_text": round(1000 * cpu / len(documents), 1),
+        "search_p50_ms": round(1000 * statistics.median(searches), 1),
+    }
 
 
 def _read_lines(name: str) -> list[dict[str, str]]:
