@@ -220,6 +220,17 @@ def test_a_hit_shows_its_title_heading_and_marked_words_and_its_actions_in_a_men
     assert "Hide" in [button.label for button in view.button]
 
 
+def test_a_hit_with_two_tables_shows_matching_rows_under_their_own_header(app, org, space):
+    content = (
+        "| Fruit | Price |\n| --- | --- |\n| Apple | 2 |\n\n| Town | Inhabitants |\n| --- | --- |\n| Ulm | 126000 |"
+    )
+    Library(org.db, Scope(org.id, space, ""), None).put([content], name="Lists")
+    view = app(org.api_key, "search", namespace=space, q="Ulm", columns="keyword")
+    (card,) = [html.value for html in view.get("html") if 'class="hit"' in html.value]
+    assert "<tr><th>Town</th><th>Inhabitants</th></tr><tr><td><mark>Ulm</mark></td><td>126000</td></tr>" in card
+    assert "Fruit" not in card
+
+
 def test_a_hit_says_who_may_see_it(app, org, space):
     view = app(org.api_key, "search", namespace=space, q="owls", columns="keyword")
     assert not view.exception

@@ -13,47 +13,55 @@ _BAR_PATTERN = re.compile(r"(?<!\\)\|")
 
 
 @dataclass(frozen=True, slots=True)
+class Table:
+    names: list[str]
+    rows: list[list[str]]
+
+
+@dataclass(frozen=True, slots=True)
 class Passage:
-    """Text of a result with its leading headings and its table."""
+    """Text of a result with its leading headings and its tables."""
 
     headings: Sequence[str]
-    names: Sequence[str]
-    rows: Sequence[Sequence[str]]
+    tables: Sequence[Table]
     text: str
 
 
 def read_passage(content: str, header: str = "") -> Passage:
-    """Split Markdown into headings, table and text; `header` has column names outside of the text."""
+    """Split Markdown into headings, tables and text; `header` has column names of a table that begins before it."""
     headings: dict[int, str] = {}
-    table: list[list[str]] = []
+    tables = [Table([name.strip() for name in header.rpartition("\n")[2].split(" | ")] if header else [], [])]
     text: list[str] = []
-    names = [name.strip() for name in header.rpartition("\n")[2].split(" | ")] if header else []
     for line in content.splitlines():
         stripped = line.strip()
         heading = _HEADING_PATTERN.fullmatch(line)
-        if heading and not text and not table:
+        if heading and not text and not tables[-1].rows:
             level = len(heading[1])
             headings = {number: title for number, title in headings.items() if number < level} | {level: heading[2]}
         elif stripped.startswith("|") and _SEPARATOR_PATTERN.fullmatch(stripped):
-            names = table.pop() if table and not names else names
+            tables.append(Table(tables[-1].rows.pop() if tables[-1].rows else tables[-1].names, []))
         elif stripped.startswith("|"):
-            table.append([cell.strip().replace(r"\|", "|") for cell in _BAR_PATTERN.split(stripped.strip("|"))])
+            tables[-1].rows.append(
+                [cell.strip().replace(r"\|", "|") for cell in _BAR_PATTERN.split(stripped.strip("|"))]
+            )
         elif stripped:
             text.append(line)
-    return Passage(list(headings.values()), names, [row for row in table if row != names], "\n".join(text))
+    return Passage(list(headings.values()), [table for table in tables if table.rows], "\n".join(text))
 
 
 def build_table(passage: Passage, mark: Callable[[str], str]) -> str:
-    """Return the rows with most marked words as an HTML table; "" if no row has one in addition to text."""
+    """Return the rows with most marked words of one table as HTML; "" if no row has one in addition to text."""
     # `mark` escapes a cell and marks the query's words.
-    marked = [[mark(cell) for cell in row] for row in passage.rows]
-    counts = [sum(cell.count("<mark>") for cell in row) for row in marked]
-    if not marked or (passage.text and not any(counts)):
-        return ""
-    best = sorted(range(len(marked)), key=lambda number: -counts[number])[:MAX_TABLE_ROWS]
-    body = "".join(_build_row("td", marked[number]) for number in sorted(best))
-    header = _build_row("th", [mark(name) for name in passage.names]) if passage.names else ""
-    return f"<table>{header}{body}</table>"
+    most_marks, html_table = -1, ""
+    for table in passage.tables:
+        marked = [[mark(cell) for cell in row] for row in table.rows if row != table.names]
+        counts = [sum(cell.count("<mark>") for cell in row) for row in marked]
+        best = sorted(range(len(marked)), key=lambda number: -counts[number])[:MAX_TABLE_ROWS]
+        if marked and (marks := sum(counts[number] for number in best)) > most_marks:
+            header = _build_row("th", [mark(name) for name in table.names]) if table.names else ""
+            body = "".join(_build_row("td", marked[number]) for number in sorted(best))
+            most_marks, html_table = marks, f"<table>{header}{body}</table>"
+    return html_table if most_marks > 0 or not passage.text else ""
 
 
 def _build_row(tag: str, cells: Sequence[str]) -> str:

@@ -11,15 +11,7 @@ import streamlit as st
 from ui import session
 from ui.client import Json
 from ui.parts import api_schema, frame, pushes, removals, url_state, widgets
-from ui.parts.labels import (
-    INTERVAL_LABELS,
-    due_in,
-    format_count,
-    format_field,
-    interval_label,
-    source_title,
-    timing_of,
-)
+from ui.parts.labels import INTERVAL_LABELS, due_in, format_count, format_field, interval_label, source_title, timing_of
 from ui.parts.widgets import escape_markdown
 
 CONNECTION_PAGE_SIZE = 20

@@ -70,12 +70,7 @@ def _show_list(person: session.Person) -> None:
         widgets.show_empty("No namespace yet.", advice)
         return
     rows = [
-        {
-            "Name": space["name"],
-            **_usage_cells(space),
-            SPARKLINE_TITLE: tokens.get(space["id"]),
-            **_model_cells(space),
-        }
+        {"Name": space["name"], **_usage_cells(space), SPARKLINE_TITLE: tokens.get(space["id"]), **_model_cells(space)}
         for space in spaces
     ]
     rows = widgets.drop_empty(rows, SPARKLINE_TITLE)
