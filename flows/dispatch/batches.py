@@ -10,10 +10,11 @@ from prefect.exceptions import ObjectNotFound
 
 from flows.dispatch import prefect_client
 from flows.dispatch.background_loop import LoopThread
-from flows.prefect_errors import SERVER_ERRORS
+from flows.prefect_errors import SERVER_ERRORS, failure_reason
 from retrieval.evaluations import runs
 from retrieval.jobs import levers, notifications
 from retrieval.jobs.queries import batches, job_queue, suspension
+from retrieval.jobs.queries.batches import Batch
 from retrieval.webhooks import queries_feed
 
 log = structlog.get_logger()
@@ -35,29 +36,46 @@ async def dispatch_batches(
     await thread.run(batches.form_batches, size=size, batches=free_slots, worker_slots=limit)
     held_sources = await thread.run(levers.blocked_sources)
     waiting = [batch for batch in await thread.run(batches.undispatched_batches) if batch.source not in held_sources]
-    started = 0
+    started, failure = 0, None
     for batch in waiting:
-        if batch.resumes:
-            is_behind = await thread.run(job_queue.is_behind_others, batch.id)
-            if is_behind:
-                continue
-            if not await prefect_client.resume_flow_run(client, batch.resumes):
-                log.warning("batch.not_resumed", batch_id=batch.id, flow_run_id=batch.resumes)
-                await thread.run(suspension.begin_without_flow_run, batch)
-                started += 1
-                continue
         try:
-            flow_run = batch.resumes or await prefect_client.start_flow_run(client, batch)
-        except ObjectNotFound:
-            log.warning("batch.not_dispatched", batch_id=batch.id, source=batch.source, reason="no deployment")
-            on_missing_deployment()
+            is_started = await _dispatch_batch(thread, client, batch, on_missing_deployment)
+        except SERVER_ERRORS as error:
+            # One batch that Prefect fails to start holds no other back; after a second failure Prefect is unavailable.
+            if failure is not None:
+                raise
+            failure = error
+            log.warning("batch.not_dispatched", batch_id=batch.id, source=batch.source, reason=failure_reason(error))
             continue
-        await thread.run(batches.record_flow_run, batch, flow_run)
-        log.info("batch.dispatched", batch_id=batch.id, job_runs=len(batch.job_runs), attempt=batch.attempt)
-        started += 1
-        on_start()
-        await thread.run(notifications.notify_listeners, notifications.FLOW_RUNS_CHANNEL)
+        if is_started:
+            started += 1
+            on_start()
+    if failure is not None:
+        raise failure
     return started
+
+
+async def _dispatch_batch(
+    thread: LoopThread, client: PrefectClient, batch: Batch, on_missing_deployment: Callable[[], None]
+) -> bool:
+    """Create or resume the flow run of a batch; False while it must wait."""
+    if batch.resumes:
+        if await thread.run(job_queue.is_behind_others, batch.id):
+            return False
+        if not await prefect_client.resume_flow_run(client, batch.resumes):
+            log.warning("batch.not_resumed", batch_id=batch.id, flow_run_id=batch.resumes)
+            await thread.run(suspension.begin_without_flow_run, batch)
+            return True
+    try:
+        flow_run = batch.resumes or await prefect_client.start_flow_run(client, batch)
+    except ObjectNotFound:
+        log.warning("batch.not_dispatched", batch_id=batch.id, source=batch.source, reason="no deployment")
+        on_missing_deployment()
+        return False
+    await thread.run(batches.record_flow_run, batch, flow_run)
+    log.info("batch.dispatched", batch_id=batch.id, job_runs=len(batch.job_runs), attempt=batch.attempt)
+    await thread.run(notifications.notify_listeners, notifications.FLOW_RUNS_CHANNEL)
+    return True
 
 
 async def start_evaluations(thread: LoopThread, client: PrefectClient) -> None:

@@ -98,12 +98,15 @@ async def _create_flow_run(client: PrefectClient, deployment: UUID, batch: Batch
 
 async def resume_flow_run(client: PrefectClient, flow_run_id: str) -> bool:
     """Resume a suspended flow run; False if missing or not suspended."""
+    flow_run = UUID(flow_run_id)
     try:
-        result = await deadline.wait_for(client.resume_flow_run(UUID(flow_run_id)))
+        # Prefect answers 500 to the resumption of a flow run that it does not know.
+        await deadline.wait_for(client.read_flow_run(flow_run))
+        result = await deadline.wait_for(client.resume_flow_run(flow_run))
         if result.status == SetStateStatus.ACCEPT:
             return True
         # Another dispatcher, or this one before it was interrupted, has resumed it already.
-        state = (await deadline.wait_for(client.read_flow_run(UUID(flow_run_id)))).state
+        state = (await deadline.wait_for(client.read_flow_run(flow_run))).state
     except ObjectNotFound:
         return False
     except PrefectHTTPStatusError as error:
