@@ -1,10 +1,12 @@
 """A slow Prefect server still gets its flow runs; levers report the delay."""
 
 import asyncio
+import base64
 
 import pytest
 from prefect.settings import PREFECT_API_URL, temporary_settings
 
+from flows import context
 from flows.dispatch import call_deadline, levers, prefect_client
 from flows.dispatch.call_deadline import CallDeadline
 from flows.dispatch.dispatcher import Dispatcher
@@ -20,6 +22,8 @@ DELAY_SECONDS = 0.4
 @pytest.fixture
 def slow_prefect(db, prefect_server, registered_deployments, monkeypatch):
     """Delay every answer of Prefect."""
+    monkeypatch.setenv("RETRIEVAL_SECRET_KEY", "1:" + base64.b64encode(bytes(32)).decode())
+    settings.load_settings.cache_clear()
     monkeypatch.setattr(call_deadline, "MIN_DEADLINE_SECONDS", 0.5)
     monkeypatch.setattr(call_deadline, "MAX_DEADLINE_SECONDS", 4.0)
     deadline = CallDeadline()
@@ -30,6 +34,9 @@ def slow_prefect(db, prefect_server, registered_deployments, monkeypatch):
         network.delay = DELAY_SECONDS
         yield
     recorded_levers.record_levers(db, [])
+    monkeypatch.undo()
+    for cache in (settings.load_settings, context.load_keys):
+        cache.cache_clear()
 
 
 async def run_dispatcher(db, seconds, is_done):
