@@ -47,9 +47,7 @@ def read_document(path: Path, task: Task) -> Reply:
         if "password" in str(error).lower():
             raise detect.locked_file("The PDF") from error
         raise Skippable(_PROTECTED_PDF if "security" in str(error).lower() else _DAMAGED_PDF) from error
-    pages_markdown = markdown.convert_pages(
-        path, first, last, {number: page.sideways for number, page in layers.items()}
-    )
+    pages_markdown = markdown.convert_pages(path, first, last, layers)
     texts = [
         _page_text(pages_markdown[number].text if number in pages_markdown else "", page)
         for number, page in layers.items()

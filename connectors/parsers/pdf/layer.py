@@ -14,6 +14,7 @@ from connectors.parsers import detect, trust
 from connectors.parsers.pdf.formulas import write_formulas
 from connectors.parsers.pdf.leaders import read_contents, shorten_leaders
 from connectors.parsers.pdf.missing_text import add_missing_lines, page_words, solid_text
+from connectors.parsers.pdf.rules import NO_RULES, Rules, find_rules, read_paths
 from connectors.parsers.pdf.scripts import Script, find_scripts, mark_scripts
 from connectors.parsers.pdf.sideways import SidewaysText, find_sideways
 from connectors.parsers.pdf.spacing import join_torn_lines, join_torn_words
@@ -54,6 +55,7 @@ class TextLayer:
     needs_ocr: bool
     scripts: tuple[Script, ...] = ()
     sideways: tuple[SidewaysText, ...] = ()
+    rules: Rules = NO_RULES
     # Words with true letters by their words in Markdown.
     changed_words: Mapping[str, str] = field(default_factory=dict)
 
@@ -71,7 +73,10 @@ def read_layer(document: Any, number: int) -> TextLayer:
         true_text, changed_words = read_letters(words)
         text = shorten_leaders(join_torn_lines(_clean_text(words, true_text), words))
         quality = trust.judge_page(number, text, unmapped=_unmapped_share(words))
-        scripts = () if quality.unread else (*find_scripts(words), *find_struck(page, words))
+        paths = [] if quality.unread else read_paths(page)
+        struck = find_struck(page, words, [bounds for _, bounds in paths])
+        scripts = () if quality.unread else (*find_scripts(words), *struck)
+        rules = find_rules(page, paths)
         sideways = find_sideways(page, words)
         legible = sum(map(str.isalnum, text))
         shows_more = legible < _MIN_LAYER_LETTERS and _shows_more(page, legible)
@@ -88,6 +93,7 @@ def read_layer(document: Any, number: int) -> TextLayer:
         shows_more or quality.unread,
         scripts,
         sideways,
+        rules,
         changed_words,
     )
 

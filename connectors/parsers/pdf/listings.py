@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from statistics import median
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from connectors.parsers.pdf.running_text import is_within, join_lines
 from connectors.parsers.pdf.scripts import MONOSPACED_NAME
@@ -122,24 +122,52 @@ def place_listings(
         listing for listing in _find_listings(page, monospaced, size) if not _is_table(listing, blocks, page.text_items)
     ]
     listing_ids = frozenset(number for listing in listings for number in listing.items)
+    return place_regions(blocks, page.text_items, listings, _make_block), listing_ids
+
+
+class Region(Protocol):
+    """Part of a page that becomes a block of its own."""
+
+    @property
+    def items(self) -> frozenset[int]:
+        """Ids of the text items."""
+
+    @property
+    def top(self) -> float: ...
+
+
+RegionT = TypeVar("RegionT", bound=Region)
+
+
+def place_regions(
+    blocks: Sequence[LayoutBlock],
+    items: Sequence[TextItem],
+    regions: Sequence[RegionT],
+    make_block: Callable[[LayoutBlock, RegionT], LayoutBlock],
+) -> list[LayoutBlock]:
+    """Return the blocks with each region in the place of its items. `make_block` copies a block of these items."""
+    region_ids = frozenset(number for region in regions for number in region.items)
     placed: list[LayoutBlock] = []
-    waiting = [*listings]
-    for block in blocks if listings else ():
-        inside = [item for item in page.text_items if item.text.strip() and is_within(item, block.bbox)]
+    waiting = [*regions]
+    for block in blocks:
+        inside = [item for item in items if item.text.strip() and is_within(item, block.bbox)] if regions else []
         numbers = {id(item) for item in inside}
-        touched = [listing for listing in listings if not numbers.isdisjoint(listing.items)]
+        touched = [region for region in regions if not numbers.isdisjoint(region.items)]
         if not touched:
             placed.append(block)
             continue
-        remaining = [item for item in inside if id(item) not in listing_ids]
-        for listing in touched:
-            placed += _part_of(block, [item for item in remaining if _middle(item) < listing.top])
-            remaining = [item for item in remaining if _middle(item) >= listing.top]
-            if listing in waiting:
-                placed.append(_make_block(block, listing))
-                waiting.remove(listing)
+        remaining = [item for item in inside if id(item) not in region_ids]
+        for region in touched:
+            placed += _part_of(block, [item for item in remaining if _middle(item) < region.top])
+            remaining = [item for item in remaining if _middle(item) >= region.top]
+            if region in waiting:
+                placed.append(make_block(block, region))
+                waiting.remove(region)
         placed += _part_of(block, remaining)
-    return (placed, listing_ids) if listings else ([*blocks], listing_ids)
+    for region in waiting if placed else ():
+        below = (at for at, block in enumerate(placed) if block.bbox and block.bbox.y > region.top)
+        placed.insert(next(below, len(placed)), make_block(placed[0], region))
+    return placed
 
 
 def _is_table(listing: Listing, blocks: Sequence[LayoutBlock], items: Sequence[TextItem]) -> bool:

@@ -11,9 +11,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from connectors.parsers.document import tidy_markdown
-from connectors.parsers.pdf import grid, listings, running_text, sideways
+from connectors.parsers.pdf import grid, listings, ruled_tables, running_text, sideways
+from connectors.parsers.pdf.layer import TextLayer
 from connectors.parsers.pdf.missing_text import solid_text
 from connectors.parsers.pdf.placed_text import Line, PlacedText, Range
+from connectors.parsers.pdf.ruled_tables import RuledTable
 from connectors.parsers.pdf.running_text import RunningFont
 from connectors.parsers.pdf.sideways import SidewaysText
 
@@ -41,12 +43,8 @@ class PageMarkdown:
     direction_count: int = 1
 
 
-def convert_pages(
-    path: Path, first: int, last: int, turned: Mapping[int, Sequence[SidewaysText]]
-) -> dict[int, PageMarkdown]:
-    """Return the Markdown of pages `first` to `last`, counted from 1, without unreadable pages. `turned`: sideways
-    texts by page.
-    """
+def convert_pages(path: Path, first: int, last: int, layers: Mapping[int, TextLayer]) -> dict[int, PageMarkdown]:
+    """Return the Markdown of pages `first` to `last`, counted from 1, without unreadable pages."""
     from liteparse import ParseError
 
     try:
@@ -56,7 +54,15 @@ def convert_pages(
     font = running_text.find_running_font(pages)
     monospaced = listings.find_monospaced(item for page in pages for item in page.text_items)
     monospaced = frozenset() if font.names <= monospaced else monospaced  # a typewriter writes prose
-    return {page.page_num: _convert_page(page, turned.get(page.page_num, ()), font, monospaced) for page in pages}
+    converted: dict[int, PageMarkdown] = {}
+    last_table: RuledTable | None = None
+    for page in pages:
+        layer = layers[page.page_num]
+        blocks, table_ids, last_table = ruled_tables.place_tables(
+            running_text.correct_blocks(page, font), page, layer.rules, last_table
+        )
+        converted[page.page_num] = _convert_page(page, blocks, table_ids, layer.sideways, font, monospaced)
+    return converted
 
 
 @lru_cache(maxsize=1)
@@ -78,14 +84,21 @@ def _load_parser(pages: str) -> LiteParse:
 
 
 def _convert_page(
-    page: ParsedPage, turned_texts: Sequence[SidewaysText], font: RunningFont, monospaced: frozenset[str]
+    page: ParsedPage,
+    blocks: Sequence[LayoutBlock],
+    table_ids: frozenset[int],
+    turned_texts: Sequence[SidewaysText],
+    font: RunningFont,
+    monospaced: frozenset[str],
 ) -> PageMarkdown:
     places = _sideways_texts(page)
     turned = (turned_texts or places) if places else []  # liteparse tears sideways words apart
-    blocks, listing_ids = listings.place_listings(
-        running_text.correct_blocks(page, font), page, monospaced, font.height
+    blocks, listing_ids = listings.place_listings(blocks, page, monospaced, font.height)
+    texts = (
+        _upright_texts(page, listing_ids | table_ids)
+        if turned or any(block.kind == "table" for block in blocks)
+        else set()
     )
-    texts = _upright_texts(page, listing_ids) if turned or any(block.kind == "table" for block in blocks) else set()
     headers = sideways.find_headers(turned, texts) if turned else {}
     header_lines = {line for lines in headers.values() for line in lines}
     apart = sideways.turn_upright((item for item in turned if item not in header_lines), page.width, page.height)
@@ -170,13 +183,13 @@ def _is_above(header: PlacedText, region: Iterable[PlacedText]) -> bool:
     return any(text.left < header.right and header.left < text.right and text.middle > header.top for text in region)
 
 
-def _upright_texts(page: ParsedPage, listing_ids: frozenset[int]) -> set[PlacedText]:
-    """Return the upright texts of a page outside listings. `listing_ids`: ids of the items of listings."""
+def _upright_texts(page: ParsedPage, placed_ids: frozenset[int]) -> set[PlacedText]:
+    """Return the upright texts of a page. `placed_ids`: ids of the items of listings and ruled tables."""
     return {
         PlacedText(item.x, item.x + item.width, item.y, item.y + item.height, item.text.strip())
         for item in page.text_items
         if item.text.strip()
-        and id(item) not in listing_ids
+        and id(item) not in placed_ids
         and not _MAX_UPRIGHT_DEGREES < item.rotation % 180 < 180 - _MAX_UPRIGHT_DEGREES
     }
 
@@ -229,6 +242,8 @@ def _block_lines(block: LayoutBlock) -> Iterator[str]:
     elif block.kind == "list_item" and text:
         marker = block.marker if block.ordered and block.marker else "-"
         yield f"{'  ' * (block.level or 0)}{marker} {text}"
+    elif block.format == ruled_tables.RULED:
+        yield from block.lines or ()
     elif block.kind == "table":
         yield from _format_table(
             [[cell.text for cell in row] for row in [block.header or [], *(block.rows or [])] if row]

@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from itertools import islice
 from typing import Any
 
 from connectors.parsers.inline_forms import STRUCK
+from connectors.parsers.pdf.rules import MAX_THICKNESS, PathBounds
 from connectors.parsers.pdf.scripts import Script, make_script
 
 # In points.
-_MIN_LENGTH, _MAX_THICKNESS, _MAX_PART_GAP = 3.0, 2.0, 4.0
+_MIN_LENGTH, _MAX_PART_GAP = 3.0, 4.0
 # In heights of the letter: range above the baseline, and how far a line may pass its words.
 _STRIKE_RANGE, _MAX_OVERHANG = (0.12, 0.42), 0.3
 # Maximum height of a thin line, in heights of the letter.
 _MAX_LINE_HEIGHT = 0.15
-# Pages with more paths are maps and drawings.
-_MAX_PATHS = 4_000
 _MAX_CHARACTERS = 2_000
 _STRIKEOUT_SUBTYPE = 12
 
@@ -33,21 +31,15 @@ class _Line:
     is_annotation: bool = False
 
 
-def find_struck(page: Any, words: Any) -> tuple[Script, ...]:
+def find_struck(page: Any, words: Any, paths: Iterable[PathBounds]) -> tuple[Script, ...]:
     """Return the struck-out texts of a pypdfium2 page in file order."""
-    scripts = [
-        script for line in _join_parts([*_thin_lines(page), *_annotations(page)]) for script in _under(words, line)
-    ]
-    return tuple(scripts)
+    lines = _join_parts([*_thin_lines(paths), *_annotations(page)])
+    return tuple(script for line in lines for script in _under(words, line))
 
 
-def _thin_lines(page: Any) -> Iterator[_Line]:
-    import pypdfium2.raw as pdfium
-
-    paths = page.get_objects(filter=(pdfium.FPDF_PAGEOBJ_PATH,), max_depth=1)
-    for path in islice(paths, _MAX_PATHS):
-        left, bottom, right, top = path.get_bounds()
-        if top - bottom <= _MAX_THICKNESS and right - left >= _MIN_LENGTH:
+def _thin_lines(paths: Iterable[PathBounds]) -> Iterator[_Line]:
+    for left, bottom, right, top in paths:
+        if top - bottom <= MAX_THICKNESS and right - left >= _MIN_LENGTH:
             yield _Line(left, right, (top + bottom) / 2, top - bottom)
 
 
