@@ -121,10 +121,11 @@ def _format_rows(table: RuledTable) -> Iterator[str]:
     for row, cells in enumerate(table.rows):
         for cell in cells:
             grid[row][cell.column] = cell.text.replace("|", "\\|")
+    columns = [column for column in range(width) if any(texts[column] for texts in grid)]
     for number, texts in enumerate(texts for texts in grid if any(texts)):
-        yield f"| {' | '.join(texts)} |"
+        yield f"| {' | '.join(texts[column] for column in columns)} |"
         if number == 0:
-            yield f"|{'---|' * width}"
+            yield f"|{'---|' * len(columns)}"
 
 
 def _find_tables(items: Sequence[TextItem], rules: Rules) -> Iterator[RuledTable]:

@@ -58,7 +58,7 @@ def find_rules(page: Any, paths: Iterable[tuple[Any, PathBounds]]) -> Rules:
     """Return the rules of a pypdfium2 page; none for a rotated page."""
     if page.get_rotation():
         return NO_RULES
-    origin_x, _, _, origin_y = page.get_cropbox()
+    origin_x, _, _, origin_y = page.get_bbox()
     horizontal: list[Rule] = []
     vertical: list[Rule] = []
     for path, bounds in paths:

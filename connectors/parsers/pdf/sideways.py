@@ -62,7 +62,7 @@ def find_sideways(page: Any, words: Any) -> tuple[SidewaysText, ...]:
     count, angle = words.count_chars(), pdfium.FPDFText_GetCharAngle
     if not any(_letter_turn(angle(words.raw, index)) for index in range(0, count, count // _SAMPLE_SIZE + 1)):
         return ()
-    origin_x, _, _, top = page.get_cropbox()
+    origin_x, _, _, top = page.get_bbox()
     texts: list[SidewaysText] = []
     letters: list[_LetterBounds] = []
     direction = 0
