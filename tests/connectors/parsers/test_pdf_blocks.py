@@ -120,3 +120,52 @@ def test_a_formula_is_no_heading_and_a_title_is(read: Read) -> None:
     assert "# Tides of the northern coast" in text
     assert "# F =" not in text
     assert "F = m a + 2 b" in text
+
+
+def build(rows: list[tuple[Any, ...]], style: list[Any], **options: Any) -> bytes:
+    buffer = io.BytesIO()
+    table = Table(rows, style=[*style, ("PADDING", (0, 0), (-1, -1), 2)], **options)
+    SimpleDocTemplate(buffer).build([table, Paragraph("End of the list.")])
+    return buffer.getvalue()
+
+
+@pytest.mark.parametrize("repeated_rows", [0, 1])
+def test_a_ruled_table_with_narrow_columns_keeps_its_cells_and_header_on_each_page(
+    read: Read, repeated_rows: int
+) -> None:
+    rows = [("Name", "Price", "Town"), *((f"Item {n}", f"{3 * n}.50", f"Ulm {n}") for n in range(1, 100))]
+    text = read("a.pdf", build(rows, GRID, repeatRows=repeated_rows)).text
+    assert text.count("| Name | Price | Town |\n|---|---|---|\n") > 1
+    for row in rows:
+        assert f"| {' | '.join(row)} |" in text
+    assert text.rstrip().endswith("End of the list.")
+
+
+def test_wrapped_and_merged_cells_of_a_ruled_table_are_one_cell_each(read: Read) -> None:
+    rows = [
+        ("Harbour", "Conditions of mooring", ""),
+        ("", "for yachts\nand boats", "for ships"),
+        ("North\nBasin", "free of charge\nfrom May", "on request"),
+        ("South", "closed", "12 | 14"),
+    ]
+    spans = [("SPAN", (0, 0), (0, 1)), ("SPAN", (1, 0), (2, 0))]
+    text = read("a.pdf", build(rows, [*GRID, *spans])).text
+    assert "| Harbour | Conditions of mooring |  |\n" in text
+    assert "|  | for yachts and boats | for ships |\n" in text
+    assert "| North Basin | free of charge from May | on request |\n" in text
+    assert "| South | closed | 12 \\| 14 |" in text
+
+
+def test_rows_without_rules_in_a_frame_stay_rows(read: Read) -> None:
+    rows = [("Harbour", "Ships", "Price"), *(row[:3] for row in BODY)]
+    frame = [("BOX", (0, 0), (-1, -1), 1, "black"), ("LINEBELOW", (0, 0), (-1, 0), 1, "black")]
+    lines = [("LINEAFTER", (column, 0), (column, -1), 1, "black") for column in range(2)]
+    text = read("a.pdf", build(rows, [*frame, *lines], colWidths=90)).text
+    for row in rows:
+        assert f"| {' | '.join(row)} |" in text
+
+
+def test_a_frame_around_paragraphs_is_no_table(read: Read) -> None:
+    words = "The owner of the harbour keeps the right to close the basin at any time. " * 12
+    text = read("a.pdf", build([(Paragraph(words), Paragraph(words)), (Paragraph(words), "")], GRID)).text
+    assert "The owner of the harbour keeps the right to close" in " ".join(text.split())
