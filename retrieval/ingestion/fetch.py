@@ -21,7 +21,7 @@ from retrieval.ports import FileStore, Source
 from retrieval.statuses import Stage
 
 # Increase it if parsing or chunking changes enough to parse unchanged files again.
-PARSER_VERSION = 8
+PARSER_VERSION = 9
 
 STORE_THREADS = 8
 
