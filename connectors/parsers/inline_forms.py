@@ -5,6 +5,7 @@
     struck out                         ~~two weeks~~
     fraction, root                     (a+b)/c, √(x)
     picture with a description         [picture: Pump with two valves]
+    reading above a word               東京(とうきょう)
 
 These stay plain, since no reader takes them for digits of the word before: suffixes of ordinals (1st, 2nd, 1er, 2ème),
 marks without letters or digits (®, *, †), and text that is superscript as a whole. Superscript TM and SM are ™ and ℠.
@@ -34,6 +35,8 @@ _ORDINAL_PATTERN = re.compile(r"st|nd|rd|th|er|re|[eè]re|[eè]me|i[eè]me|nde?"
 _DIGIT_BEFORE = re.compile(r"\d\.?[\x12\x13]*\Z")
 # Characters before a script that decide its spelling.
 _CONTEXT_LENGTH = 32
+# Letters before it are of alphabets with spaces between words.
+_FIRST_HANGUL = "\u1100"
 _TRADE_MARKS = {"TM": "™", "SM": "℠"}
 # Sentences that Office adds to descriptions, and names that programs give to pictures.
 _PICTURE_FILLERS = re.compile(
@@ -123,6 +126,18 @@ def grouped(text: str) -> str:
 def footnote_mark(label: str) -> str:
     """Write the mark of a footnote."""
     return f" [{label}]"
+
+
+def tick(is_chosen: bool) -> str:  # noqa: FBT001 - a sign for a value
+    """Write a check box."""
+    return "\u2612" if is_chosen else "\u2610"
+
+
+def reading(*parts: str) -> str:
+    """Write the reading above a word after it; readings of single characters are one, in Latin letters with spaces."""
+    words = [part.strip() for part in parts if part.strip()]
+    space = " " if any(part[0] < _FIRST_HANGUL for part in words) else ""
+    return f"({space.join(words)})" if words else ""
 
 
 def picture(words: str) -> str:

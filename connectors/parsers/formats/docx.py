@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import takewhile
 from pathlib import Path
@@ -25,6 +25,7 @@ from connectors.parsers.formats.blocks import (
 from connectors.parsers.formats.docx_runs import NOTE_MARKS, NoteNumbers, RunForms, is_initial, is_on, symbol_sign
 from connectors.parsers.formats.grids import Cell, grid_markdown
 from connectors.parsers.formats.ooxml import MC, A, Package, R, paragraph_texts
+from connectors.parsers.formats.word_fields import FieldCode, chosen_value
 from connectors.parsers.messages import Task
 from retrieval.errors import Skippable
 
@@ -67,7 +68,6 @@ _WRAPPER_TAGS = frozenset(
         "dir",
         "bdo",
         "r",
-        "ruby",
         "rubyBase",
     )
 )
@@ -108,6 +108,7 @@ class _Paragraph:
     words: list[str] = field(default_factory=list)
     box_texts: list[str] = field(default_factory=list)
     formulas: list[str] = field(default_factory=list)
+    field_code: FieldCode = field(default_factory=FieldCode)
 
 
 class _Writer:
@@ -213,15 +214,15 @@ class _Writer:
         self._levels[name] = level, number, depth
         return self._levels[name]
 
-    def _read_content(self, node: Element, into: _Paragraph) -> None:
+    def _read_content(self, node: Iterable[Element], into: _Paragraph) -> None:
         """Collect the content of a node inside a paragraph."""
         for part in node:
-            if part.tag == f"{_W_NS}t":
-                into.words.append(part.text or "")
-            elif part.tag == f"{_W_NS}r":
+            if part.tag == f"{_W_NS}r":
                 self._read_run(part, into)
             elif part.tag in _WRAPPER_TAGS:
                 self._read_content(part, into)
+            elif part.tag == f"{_W_NS}ruby":
+                self._read_content(part[::-1], into)  # the reading stands before its base
             elif part.tag in NOTE_MARKS:
                 into.words.append(self._notes.mark(part))
             elif part.tag == f"{_W_NS}hyperlink":
@@ -237,7 +238,7 @@ class _Writer:
             elif part.tag == f"{ooxml.M}oMathPara":
                 into.formulas += [f"$${ooxml.formula_latex(formula)}$$" for formula in part.iter(f"{ooxml.M}oMath")]
             elif part.tag.startswith(_W_NS):
-                into.words.append(_sign_text(part))
+                into.words.append(_sign_text(part) + into.field_code.read(part))
 
     def _read_run(self, run: Element, into: _Paragraph) -> None:
         properties = run.find(f"{_W_NS}rPr")
@@ -324,33 +325,21 @@ class _Writer:
 
 
 def _sign_text(part: Element) -> str:
-    """Return the characters of an element without text."""
+    """Return the text of an element, or the characters that it stands for."""
     name = part.tag[len(_W_NS) :]
+    if name == "t":
+        return part.text or ""
     if name == "sym" and _CODE_PATTERN.fullmatch(code := part.get(f"{_W_NS}char", "")):
         return symbol_sign(part.get(f"{_W_NS}font", ""), int(code, 16))
-    return _chosen_value(part.find(f"{_W_NS}ffData")) if name == "fldChar" else _SIGN_TEXTS.get(name, "")
+    if name == "rt":
+        return inline_forms.reading("".join(text.text or "" for text in part.iter(f"{_W_NS}t")))
+    return chosen_value(part.find(f"{_W_NS}ffData")) if name == "fldChar" else _SIGN_TEXTS.get(name, "")
 
 
 def _is_unseen(paragraph: Element) -> bool:
     """Check for a deleted or hidden paragraph mark; without words, the paragraph has no line and no list number."""
     mark = paragraph.find(f"{_W_NS}pPr/{_W_NS}rPr")
     return mark is not None and (mark.find(f"{_W_NS}del") is not None or is_on(mark.find(f"{_W_NS}vanish")))
-
-
-def _chosen_value(form: Element | None) -> str:
-    """Return the selection of a form's list or checkbox, absent from the text."""
-    if form is None:
-        return ""
-    if (choices := form.find(f"{_W_NS}ddList")) is not None:
-        entries = [attribute_value(entry) for entry in choices.findall(f"{_W_NS}listEntry")]
-        chosen = whole_number(
-            attribute_value(choices.find(f"{_W_NS}result")) or attribute_value(choices.find(f"{_W_NS}default"))
-        )
-        return entries[chosen] if 0 <= chosen < len(entries) else ""
-    if (tick := next((part for part in form if part.tag.lower().endswith("}checkbox")), None)) is not None:
-        checked = tick.find(f"{_W_NS}checked")
-        return "☒" if is_on(tick.find(f"{_W_NS}default") if checked is None else checked) else "☐"
-    return ""
 
 
 def _heading_level(outline: str) -> int:

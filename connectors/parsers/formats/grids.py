@@ -12,7 +12,7 @@ from retrieval.ingestion.chunking.row_values import is_count, is_number
 
 # Text, and numbers of spanned rows and columns.
 Cell = tuple[str, int, int]
-_MAX_COLUMNS = 1_000
+MAX_SPAN = 1_000
 MAX_HEADER_ROWS = 3
 # Rows below a header inspected for numbers.
 _SAMPLE_ROWS = 3
@@ -162,9 +162,9 @@ def _lay_out_cells(rows: Iterable[Iterable[Cell]]) -> tuple[list[str], list[list
             while (at, len(places)) in covered:
                 places.append(covered.pop((at, len(places))))
             start = len(places)
-            places += [len(texts)] * max(1, min(width, _MAX_COLUMNS))
+            places += [len(texts)] * max(1, min(width, MAX_SPAN))
             if height > 1:
-                down = range(at + 1, at + min(height, _MAX_COLUMNS))
+                down = range(at + 1, at + min(height, MAX_SPAN))
                 covered |= {(below, column): len(texts) for below in down for column in range(start, len(places))}
             texts.append(text)
         while (at, len(places)) in covered:

@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING
 from connectors.parsers import detect, inline_forms
 from connectors.parsers.detect import Kind
 from connectors.parsers.document import Document, strip_invisible
-from connectors.parsers.formats import shown_elements
+from connectors.parsers.formats import html_fields, shown_elements
 from connectors.parsers.formats.blocks import write_number
-from connectors.parsers.formats.grids import Cell, grid_markdown
+from connectors.parsers.formats.grids import MAX_SPAN, Cell, grid_markdown
+from connectors.parsers.formats.html_fields import number_attribute
 from connectors.parsers.formats.mathml import formula_line
 from connectors.parsers.inline_forms import Form, write_forms
 from connectors.parsers.messages import Task
@@ -27,22 +28,20 @@ if TYPE_CHECKING:
 _SILENT_TAGS = frozenset(
     (
         "script", "style", "template", "head", "title", "noscript", "video", "audio", "canvas",
-        "defs", "desc", "metadata", "annotation", "annotation-xml", "rp", "object", "iframe",
+        "defs", "desc", "metadata", "annotation", "annotation-xml", "rp", "object", "iframe", "datalist",
     )
 )  # fmt: skip
 _BLOCK_TAGS = frozenset(
     (
         "p", "div", "section", "article", "main", "header", "footer", "aside", "nav", "address", "figure", "figcaption",
         "details", "summary", "form", "fieldset", "legend", "dl", "dt", "center", "body", "html", "caption", "hgroup",
-        "option", "tbody", "thead", "tfoot", "menu", "dir", "search", "dialog", "text",
+        "tbody", "thead", "tfoot", "menu", "dir", "search", "dialog", "text",
     )
 )  # fmt: skip
 _HEADING_TAGS = frozenset(("h1", "h2", "h3", "h4", "h5", "h6"))
 _LIST_TAGS = frozenset(("ul", "ol", "menu", "dir"))
 _FRAME_TAGS = _HEADING_TAGS | _LIST_TAGS | {"li", "table", "tr", "td", "th", "pre", "blockquote"}
-_FIELD_TAGS = frozenset(("button", "input", "textarea", "select"))
-# Input types without a displayed value.
-_HIDDEN_INPUT_TYPES = frozenset(("hidden", "password", "checkbox", "radio", "file", "image", "color", "range", "reset"))
+_FIELD_TAGS = frozenset(("button", "input", "textarea"))
 _TAG_FORMS = {
     "sup": inline_forms.RAISED, "sub": inline_forms.LOWERED,
     "s": inline_forms.STRUCK, "strike": inline_forms.STRUCK, "del": inline_forms.STRUCK,
@@ -57,7 +56,6 @@ _MAX_INLINE_DEPTH = 60
 _SPACE_PATTERN = re.compile(r"[ \t\n\r\f]+")
 _BLANKS_PATTERN = re.compile("  +")
 _BREAK_PATTERN = re.compile(r" ?\n ?")
-_NUMBER_PATTERN = re.compile(r"-?\d{1,6}")
 
 
 @dataclass(slots=True)
@@ -150,6 +148,8 @@ class _Writer:
         self._frames = [_Frame(root, "root")]
         self._links: list[tuple[int, list[str], int, str]] = []
         self._forms: list[tuple[int, Form]] = []
+        # Readings of the open ruby element.
+        self._readings: list[str] = []
 
     def blocks(self) -> list[_Block]:
         # Without recursion: pages may be nested thousands of levels deep, beyond Python's limit.
@@ -186,8 +186,11 @@ class _Writer:
             words = " ".join((node.text() or "").split())
             frame.comments += [f"Comment: {words}"] if words else []
             return False
-        if tag == "math":
-            frame.words.append(formula_line(node))
+        if tag in _ONE_LINE_HANDLERS:
+            frame.words.append(_ONE_LINE_HANDLERS[tag](node))
+            return False
+        if tag == "rt":
+            self._readings.append(node.text())
             return False
         if form := _element_form(tag, attributes):
             self._forms.append((node.mem_id, form | self._forms[-1][1] if self._forms else form))
@@ -215,10 +218,7 @@ class _Writer:
         elif tag == "a":
             self._links.append((node.mem_id, frame.words, len(frame.words), attributes.get("href") or ""))
         elif tag in _FIELD_TAGS:
-            if attributes.get("type") == "checkbox" and "disabled" in attributes:  # a list of tasks
-                frame.words.append("\u2612" if "checked" in attributes else "\u2610")
-            typed = tag == "input" and attributes.get("type") not in _HIDDEN_INPUT_TYPES
-            frame.words.append(f" {attributes.get('value') or ''} " if typed else " ")
+            frame.words.append(html_fields.field_text(tag, attributes))
 
     def _current_form(self) -> Form:
         """Return the form of the following text; a superscript link into the page is a note mark."""
@@ -242,8 +242,14 @@ class _Writer:
             self._frames[-1].comments += frame.comments
         elif tag in _BLOCK_TAGS or tag in _FRAME_TAGS:
             frame.flush()
+        elif tag == "ruby":
+            frame.words.append(inline_forms.reading(*self._readings))
+            self._readings.clear()
         elif tag in _FIELD_TAGS:
             frame.words.append(" ")
+
+
+_ONE_LINE_HANDLERS: dict[str, Callable[[LexborNode], str]] = {"math": formula_line, "select": html_fields.shown_options}
 
 
 def _element_form(tag: str, attributes: dict[str, str | None]) -> Form | None:
@@ -266,7 +272,7 @@ def _close_heading(frame: _Frame, above: _Frame) -> None:
 def _close_item(frame: _Frame, above: _Frame) -> None:
     above.blocks += frame.blocks if above.kind not in _LIST_TAGS else []
     if above.kind in _LIST_TAGS and frame.blocks:
-        number = _number_attribute(frame.node, "value", 0)
+        number = number_attribute(frame.node, "value", 0)
         above.blocks.append(_Block("\n".join(block.text for block in frame.blocks), frame.line(), number))
 
 
@@ -275,7 +281,7 @@ def _close_list(frame: _Frame, above: _Frame) -> None:
         "reversed" in frame.node.attributes,
         _NUMBER_FORMS.get(frame.node.attributes.get("type") or "", ""),
     )
-    number = _number_attribute(frame.node, "start", len(frame.blocks) if backwards else 1)
+    number = number_attribute(frame.node, "start", len(frame.blocks) if backwards else 1)
     for item in frame.blocks:
         number = item.number or number
         mark = f"{write_number(number, form)}." if frame.kind == "ol" else "-"
@@ -302,12 +308,23 @@ def _close_quote(frame: _Frame, above: _Frame) -> None:
 def _close_cell(frame: _Frame, above: _Frame) -> None:
     apart = frame.nested() if above.kind == "tr" else []
     line = "\n".join(block.line for block in frame.blocks if block not in apart)
-    cell = (line, _number_attribute(frame.node, "rowspan", 1), _number_attribute(frame.node, "colspan", 1))
+    cell = (line, _row_span(frame.node), number_attribute(frame.node, "colspan", 1))
     frame.comments = [f"Comment on {' '.join(line.split())}:{words[8:]}" if line else words for words in frame.comments]
     if above.kind == "tr":
         above.rows.append([(frame, cell)])
     else:
         above.blocks += frame.blocks
+
+
+def _row_span(cell: LexborNode) -> int:
+    """Return the number of rows of a cell; 0 in the file is all rows of its group."""
+    if rows := number_attribute(cell, "rowspan", 1):
+        return rows
+    row = cell.parent
+    while row is not None and rows < MAX_SPAN:
+        rows += row.tag == "tr"
+        row = row.next
+    return rows
 
 
 def _close_row(frame: _Frame, above: _Frame) -> None:
@@ -367,11 +384,6 @@ def _is_layout_table(table: _Frame) -> bool:
 
 def _is_plain_cell(cell: _Frame) -> bool:
     return len(cell.blocks) == 1 and not cell.blocks[0].text.startswith(("|", "#"))
-
-
-def _number_attribute(node: LexborNode, name: str, usual: int) -> int:
-    match = _NUMBER_PATTERN.match((node.attributes.get(name) or "").strip())
-    return int(match[0]) if match else usual
 
 
 _CLOSE_HANDLERS: dict[str, Callable[[_Frame, _Frame], None]] = {

@@ -17,6 +17,7 @@ from connectors.parsers.formats.rtf_fonts import Fonts, field_sign
 from connectors.parsers.formats.rtf_tables import NestedTable, Row, table_markdown
 from connectors.parsers.formats.rtf_words import GroupState
 from connectors.parsers.formats.sheet_tables import link_cell
+from connectors.parsers.formats.word_fields import equation_line
 from connectors.parsers.inline_forms import PLAIN, write_forms
 from connectors.parsers.messages import Task
 
@@ -162,7 +163,8 @@ class _Reader:
     def _begin_link(self, _number: int) -> None:
         address = rtf_words.LINK_FIELD.search(self._field)
         chosen, self._form_field = self._form_field.shown_value(), rtf_fields.FormField()
-        if sign := field_sign(bytes(self._field)) or chosen:
+        code = bytes(self._field)
+        if sign := field_sign(code) or equation_line(code.decode(self._code_page, "replace")) or chosen:
             self._put_text(sign)
             self._skip_group("fldrslt")  # the sign again, or nothing
         self._links.append((len(self._stack), len(self._letters), address[1].decode("latin-1") if address else ""))

@@ -66,10 +66,34 @@ def test_marks_become_plain_text(text: str, expected: str) -> None:
         (run("25") + run("1", "<w:position w:val='6'/><w:sz w:val='14'/>") + run(" euro"), "25^(1) euro"),
         (run("in ") + run("two weeks", "<w:strike/>") + run(" now"), "in ~~two weeks~~ now"),
         (run("in ") + run("two weeks", "<w:strike w:val='0'/>") + run(" now"), "in two weeks now"),
+        (
+            "<w:r><w:ruby><w:rt><w:r><w:t>かん</w:t></w:r></w:rt><w:rubyBase><w:r><w:t>漢</w:t></w:r></w:rubyBase></w:ruby></w:r>",
+            "漢(かん)",
+        ),
     ],
 )
 def test_word_runs(read: Read, body: str, expected: str) -> None:
     assert expected in flat(read("a.docx", word(f"<w:p>{body}</w:p>", styles=STYLES)))
+
+
+# As Word shows them, drawn from their code.
+EQUATIONS = [
+    (r"EQ \f(a+b;2)", "a (a+b)/2 b"),
+    (r"EQ \r(3,x\,y)", "a ^(3)√(x,y) b"),
+    (r"EQ \i\su(k=1,n,\f(1,k))", "a ∑_(k=1)^(n) 1/k b"),
+    (r"EQ \b\bc\[(x\s\do5(1))", "a [x_(1)] b"),
+    (r'EQ \* jc2 \* "Font:MS" \* hps10 \o\ad(\s\up 9(かん),漢)', "a 漢(かん) b"),
+    (r"eq \o\ac(○,12)", "a ⑫ b"),
+    (r"PAGE \f(1,2)", "a b"),
+]
+
+
+@pytest.mark.parametrize(("code", "expected"), EQUATIONS)
+def test_word_equation_fields(read: Read, code: str, expected: str) -> None:
+    parts = "".join(f"<w:r><w:instrText>{part}</w:instrText></w:r>" for part in (code[:7], code[7:]))
+    ends = [f"<w:r><w:fldChar w:fldCharType='{end}'/></w:r>" for end in ("begin", "end")]
+    body = f"<w:p>{run('a ')}{ends[0]}{parts}{ends[1]}{run(' b')}</w:p>"
+    assert expected in flat(read("a.docx", word(body)))
 
 
 def test_word_footnotes_have_the_number_of_their_mark(read: Read) -> None:
@@ -92,6 +116,8 @@ def test_word_footnotes_have_the_number_of_their_mark(read: Read) -> None:
         ("<table><tr><th>A<th>B<tr><td>x<td>480<sup>2</sup></table>", "| x | 480^(2) |"),
         ("the 1<sup>st</sup> of May", "the 1st of May"),
         ("<del><p>first</p><p>second</p></del>", "~~first~~ ~~second~~"),
+        ("<ruby>東<rt>とう</rt>京<rp>(</rp><rt>きょう</rt><rp>)</rp></ruby>へ", "東京(とうきょう)へ"),
+        ("<ruby>北<rt>běi</rt>京<rt>jīng</rt></ruby>", "北京(běi jīng)"),
     ],
 )
 def test_html(read: Read, source: str, expected: str) -> None:
@@ -169,6 +195,7 @@ def test_open_document_footnotes_have_the_number_of_their_mark(read: Read) -> No
         (r"H{\sub 2}O", "H_(2)O"),
         (r"in {\strike two weeks} now", "in ~~two weeks~~ now"),
         (r"10{\super\u8722?\'36} mol", "10^(\u22126) mol"),
+        (r"in {\field{\*\fldinst { EQ \\f(1,2) }}{\fldrslt }} hours", "in 1/2 hours"),
         (r"25{\super\chftn{\footnote {\super\chftn} Without tax.}} euro", "25 [1] euro Footnote [1]: Without tax."),
     ],
 )

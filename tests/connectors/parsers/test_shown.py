@@ -149,6 +149,18 @@ def test_lists_of_an_older_document_carry_their_numbers(read: Read) -> None:
             "Name <input value=Ann><input type=hidden value=x><button>Yes</button><button>No</button>",
             ["Name Ann Yes No"],
         ),
+        (
+            "Land <select><option>Peru<option selected>Mali</select> Port <select><option>A<option>B</select>",
+            ["Land Mali Port A"],
+        ),
+        (
+            "Sails <select size=2><option selected>Main<option>Jib</select><datalist><option>x</datalist>",
+            ["Sails ☒ Main ☐ Jib"],
+        ),
+        (
+            "<table><tr><th>Berth<th>Fee<tbody><tr><td rowspan=0>North<td>1<tr><td>2<tbody><tr><td>South<td>3</table>",
+            ["| Berth | Fee |\n| --- | --- |\n| North | 1 |\n| North | 2 |\n| South | 3 |"],
+        ),
         ("<pre>x = 1\n  y</pre><blockquote>Say<p>so</blockquote>", ["```\nx = 1\n  y\n```", "> Say\n>\n> so"]),
         (
             "<table><tfoot><tr><td>Sum<td>9<tbody><tr><td>May<td>9<thead><tr><th>Month<th>Fee</table>",
