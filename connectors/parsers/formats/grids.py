@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import pairwise
 from types import MappingProxyType
@@ -43,6 +44,8 @@ def grid_markdown(
         first = end = -1
     lines: list[tuple[int, list[str]]] = []
     # A merged cell repeats in each row that it covers, a header in each column too. A full-width cell is a title.
+    divided = _divided_columns(table)
+    header_count = 0
     in_header = True
     for number, cells in enumerate(table):
         repeated = [cell == beside != _BLANK_CELL for cell, beside in pairwise([_BLANK_CELL, *cells])]
@@ -51,11 +54,16 @@ def grid_markdown(
         if first <= number < end:
             levels = ([texts[row[at]] for row in table[first:end]] for at in range(len(cells)))
             words = [inline_forms.column_name(names) for names in levels] if number == end - 1 else []
-        elif is_title or not in_header:
-            words = ["" if is_repeated else text for text, is_repeated in zip(words, repeated, strict=True)]
+        elif any(repeated):
+            groups = divided if in_header and not is_title else ()
+            words = [
+                "" if is_repeated and at not in groups else text
+                for at, (text, is_repeated) in enumerate(zip(words, repeated, strict=True))
+            ]
         if any(words) or number in nested:
             lines.append((number, words or [""] * len(cells)))
-        in_header = in_header and (is_title or any(repeated))
+        header_count += not is_title
+        in_header = in_header and (is_title or (any(repeated) and header_count < MAX_HEADER_ROWS))
     return "\n\n".join(_split_at_nested(lines, nested))
 
 
@@ -111,6 +119,13 @@ def _find_header(table: Sequence[Sequence[int]], texts: Sequence[str], marked: i
     ):
         end += 1
     return first, end
+
+
+def _divided_columns(rows: Sequence[Sequence[int]]) -> set[int]:
+    """Return the columns that most of the rows divide from the column before."""
+    rows = [row for row in rows if not _is_title(row)]
+    counts = Counter(at for row in rows for at in range(1, len(row)) if row[at - 1] != row[at])
+    return {at for at, count in counts.items() if 2 * count >= len(rows)}
 
 
 def _is_title(row: Sequence[int]) -> bool:

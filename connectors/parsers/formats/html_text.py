@@ -342,13 +342,19 @@ def _close_table(frame: _Frame, above: _Frame) -> None:
         return
     # Groups are shown in this order, wherever they stand.
     frame.rows.sort(key=lambda row: _ROW_GROUPS.get(_group_tag(row), 1))
-    header_rows = sum(1 for _ in takewhile(lambda row: all(cell.kind == "th" for cell, _ in row), frame.rows))
+    header_rows = sum(1 for _ in takewhile(_names_columns, frame.rows))
     rows = [[cell for _, cell in row] for row in frame.rows]
     if text := grid_markdown(rows, _nested_tables(frame), header_rows=header_rows):
         line = " ".join(cell[0] for row in frame.rows for _, cell in row if cell[0])
         above.blocks.append(_Block(text, " ".join(line.split())))
     above.blocks += [_Block(comment, comment) for comment in frame.comments]
     frame.comments = []
+
+
+def _names_columns(row: list[tuple[_Frame, Cell]]) -> bool:
+    """Check for a row of headers; headers that are all tall name the rows next to them."""
+    is_tall = bool(row) and all(height > 1 for _, (_, height, _) in row)
+    return not is_tall and all(cell.kind == "th" for cell, _ in row)
 
 
 def _group_tag(row: list[tuple[_Frame, Cell]]) -> str:

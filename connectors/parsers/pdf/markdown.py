@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from connectors.parsers.document import tidy_markdown
-from connectors.parsers.pdf import grid, listings, ruled_tables, running_text, sideways
+from connectors.parsers.pdf import grid, listings, panels, ruled_tables, running_text, sideways
 from connectors.parsers.pdf.layer import TextLayer
 from connectors.parsers.pdf.missing_text import solid_text
 from connectors.parsers.pdf.placed_text import Line, PlacedText, Range
@@ -31,6 +31,8 @@ _MAX_UPRIGHT_DEGREES = 45
 _RELATION_SIGN = re.compile(r"[=\u2264\u2265\u2248\u2260\u2261\u2211\u220f\u222b\u221a\u2202\u221d\u2208]")
 _OPERATOR_SIGN, _LONG_WORD = re.compile(r"[+*/^<>\u00b1\u00d7\u00f7\u2212]"), re.compile(r"[^\W\d_]{3}")
 _CODE_SIGN = re.compile(r"[{}<>=\[\]]|\w\(|;$|^\s*(?:#|//|\$ )", re.MULTILINE)
+# A word that goes on after a line of which a word is emphasized: liteparse emphasizes all of it.
+_TORN_WORD = re.compile(r"(\*{1,3})([^*]+[^\W\d_])-\1 (?=[^\W\d_A-Z])")
 # Minimum of texts for a reading direction.
 _MIN_DIRECTION_TEXTS = 3
 
@@ -91,6 +93,8 @@ def _convert_page(
     font: RunningFont,
     monospaced: frozenset[str],
 ) -> PageMarkdown:
+    if not table_ids and (text := panels.read_panels(page, font)):
+        return PageMarkdown(tidy_markdown(text))
     places = _sideways_texts(page)
     turned = (turned_texts or places) if places else []  # liteparse tears sideways words apart
     blocks, listing_ids = listings.place_listings(blocks, page, monospaced, font.height)
@@ -236,7 +240,7 @@ def _ruled_bands(rows: Iterable[Sequence[AnnotationRect]]) -> list[Range]:
 
 
 def _block_lines(block: LayoutBlock) -> Iterator[str]:
-    text = " ".join((block.text or "").split())
+    text = _TORN_WORD.sub(r"\2", " ".join((block.text or "").split()))
     if block.kind == "heading" and text and not _is_formula(text):
         yield f"{'#' * min(block.level or 1, 6)} {text}"
     elif block.kind == "list_item" and text:

@@ -42,14 +42,16 @@ class RunningFont:
     color: str
     height: float = 0.0
 
+    def is_larger(self, item: TextItem, min_size: float = _MIN_HEADING_SIZE) -> bool:
+        """Check for a larger or bold font. `min_size`: in sizes of the running text."""
+        is_large = (item.font_size or self.size) > min_size * self.size
+        is_bold = bool(_BOLD_NAME.search(item.font_name or "")) or (item.font_weight or 0) >= _MIN_BOLD_WEIGHT
+        return is_large or is_bold
+
     def is_heading(self, item: TextItem) -> bool:
         """Check for a larger, bold, colored or other font."""
-        name, size = item.font_name or "", item.font_size or self.size
-        if (
-            size > _MIN_HEADING_SIZE * self.size
-            or _BOLD_NAME.search(name)
-            or (item.font_weight or 0) >= _MIN_BOLD_WEIGHT
-        ):
+        name = item.font_name or ""
+        if self.is_larger(item):
             return True
         return name not in self.names or not name or (item.fill_color or "") != self.color
 

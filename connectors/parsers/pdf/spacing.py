@@ -14,6 +14,8 @@ _WORD_PATTERN = re.compile(r"[^\W\d_]+")
 _MIN_LINE_WORDS, _MAX_SHORT_LENGTH, _TORN_SHARE = 6, 2, 0.55
 # Minimum ratio of word gaps to letter gaps, and minimum difference in heights of the letter.
 _MIN_GAP_RATIO, _MIN_GAP_DIFFERENCE = 1.5, 0.08
+# In heights of a letter: a wider gap divides columns.
+_COLUMN_GAP = 2.0
 # Scripts with few words of one or two letters: Latin, Greek, Cyrillic.
 _SPACED_SCRIPTS = re.compile("[a-zA-Z\u00c0-\u052f]")
 
@@ -65,7 +67,7 @@ def _join_letters(letters: Sequence[tuple[str, float, float, float]]) -> dict[st
 
 def _word_gap(gaps: Sequence[float]) -> float:
     """Return the narrowest gap between words, above the widest step between gaps of a line; 0 without a step."""
-    ordered = sorted(gaps)
+    ordered = sorted(gap for gap in gaps if gap < _COLUMN_GAP)
     steps = [
         (wide - narrow, wide)
         for narrow, wide in pairwise(ordered)

@@ -88,6 +88,8 @@ _SUSPECT_PATTERN = re.compile(
     r"|(?:[!01289b-knrst]|(?<![a-zA-Z]{2})[P-TX-\\pq])(?![^\W\d_])"
 )
 _MAX_FONT_NAME = 128
+# In letters: where PDFium may put an accent after its letter. In heights of the letter: how far an accent rises.
+_MAX_ACCENT_DISTANCE, _MAX_ACCENT_RISE = 6, 2.0
 # Ligatures of T1 that liteparse takes for others by their shape: ff and fl.
 _LITEPARSE_GUESSES = {0x1B: "ft", 0x1D: "Th"}
 _QUOTE_CODES, _QUOTES = "\x10\x11\x12\x13\x14", "\u201c\u201d\u201e\u00ab\u00bb"
@@ -151,7 +153,7 @@ def _composed_letters(words: Any, text: str) -> Iterator[tuple[int, str]]:
     """Yield an empty accent and a letter with it, where both are drawn in one place."""
     for match in re.finditer(f"[{_ACCENTS}]", text):
         accent = match.start()
-        for index in (accent + 1, accent - 1):
+        for index in (accent + 1, *range(accent - 1, accent - _MAX_ACCENT_DISTANCE, -1)):
             if not 0 <= index < len(text) or not text[index].isalpha():
                 continue
             composed = unicodedata.normalize("NFC", _DOTLESS.get(text[index], text[index]) + _COMBINING[match[0]])
@@ -162,8 +164,8 @@ def _composed_letters(words: Any, text: str) -> Iterator[tuple[int, str]]:
 
 
 def _is_above(accent: Sequence[float], letter: Sequence[float]) -> bool:
-    middle = (accent[0] + accent[2]) / 2
-    return letter[0] - 0.1 <= middle <= letter[2] + 0.1
+    middle, height = (accent[0] + accent[2]) / 2, letter[3] - letter[1]
+    return letter[0] - 0.1 <= middle <= letter[2] + 0.1 and abs(accent[1] - letter[1]) < _MAX_ACCENT_RISE * height
 
 
 def _bounds(words: Any, index: int) -> tuple[float, float, float, float]:

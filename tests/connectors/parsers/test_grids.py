@@ -45,6 +45,16 @@ SPANS = (9, 5, 8, 8)
             ["| Work | Unit | Amount |", "| --- | --- | --- |", "| Pile | m3 | 17 200 |", "| Wall | m2 | 900 |"],
         ),
         (
+            [  # few rows divide the column of values
+                cell("Title") + cell("The sea", 2),
+                cell("Author") + cell("Ann Hull", 2),
+                cell("Year") + cell("1999", 2),
+                cell("North") + cell("South") + cell("East"),
+            ],
+            (),
+            ["| Title | The sea |  |", "| --- | --- | --- |", "| Author | Ann Hull |  |", "| Year | 1999 |  |"],
+        ),
+        (
             [  # columns have the names of both header rows, a merged cell of the body is not repeated
                 cell("Berth") + cell("Summer", 2),
                 cell("") + cell("day") + cell("week"),

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import pytest
 from liteparse.types import AnnotationRect, LayoutBlock, ParsedPage, TextItem
+from reportlab.pdfbase.pdfmetrics import stringWidth
 from reportlab.pdfgen.canvas import Canvas
 
 from connectors.parsers.inline_forms import LOWERED, write_forms
+from connectors.parsers.pdf import markdown
 from connectors.parsers.pdf.formulas import write_formulas
 from connectors.parsers.pdf.running_text import correct_blocks, find_running_font
 from connectors.parsers.pdf.scripts import Script, mark_scripts
@@ -134,6 +136,54 @@ def test_accents_join_the_letter_that_they_are_drawn_above(read: Read) -> None:
         canvas.drawText(text)
 
     assert "By Hans Br\u00f6ker, who didn\u00b4t write" in read("a.pdf", drawn(draw)).text
+
+
+def test_an_accent_that_follows_its_word_joins_its_letter(read: Read) -> None:
+    def draw(canvas: Canvas) -> None:
+        text = canvas.beginText(72, 740)
+        text.textOut("By Andres Loh")
+        back = stringWidth("oh", "Helvetica", 12) - 1
+        text.setTextOrigin(text.getX() - back, 740)
+        text.textOut("\u00a8")
+        canvas.drawText(text)
+        canvas.drawString(72, 700, "He writes about ships and the sea.")
+
+    assert "By Andres L\u00f6h" in read("a.pdf", drawn(draw)).text
+
+
+def test_a_word_divided_after_a_line_with_emphasis_is_one_word() -> None:
+    text = "*dot draws directed graphs as a command line pro-* gram, and *neato* draws others."
+    block = LayoutBlock(kind="paragraph", text=text)
+    assert [*markdown._block_lines(block)] == [
+        "dot draws directed graphs as a command line program, and *neato* draws others."
+    ]
+
+
+PANELS = (
+    ("Motion", ("n", "p", "u", "t", "d", "C-x k", "C-l", "M-b", "M-f", "C-a")),
+    ("Shell", ("cd", "pwd", "ls", "cat", "echo", "kill", "rm", "mv", "cp", "df")),
+    ("Signs", ("+", "-", "*", "/", "%", "<", ">", "=", "!", "?")),
+)
+
+
+def test_panels_of_a_reference_card_are_read_one_after_another(read: Read) -> None:
+    def draw(canvas: Canvas) -> None:
+        canvas.setPageSize((792, 612))
+        for panel, (title, names) in enumerate(PANELS):
+            left, top = 264 * panel + 20, 580 - 7 * panel
+            canvas.setFont("Helvetica-Bold", 12)
+            canvas.drawString(left, top, title)
+            canvas.setFont("Helvetica", 9)
+            for number, name in enumerate(names, 1):
+                canvas.drawString(left, top - 16 * number, name)
+                canvas.drawString(left + 80, top - 16 * number, f"{title.lower()} of number {number}")
+
+    lines = [
+        line
+        for title, names in PANELS
+        for line in (f"## {title}", *(f"{name} {title.lower()} of number {at}" for at, name in enumerate(names, 1)))
+    ]
+    assert [line for line in read("card.pdf", drawn(draw)).text.split("\n") if line] == lines
 
 
 SENTENCE = "The owl hunts mice at night and hears them under the deep snow of the wood behind the house, "

@@ -161,6 +161,10 @@ def test_lists_of_an_older_document_carry_their_numbers(read: Read) -> None:
             "<table><tr><th>Berth<th>Fee<tbody><tr><td rowspan=0>North<td>1<tr><td>2<tbody><tr><td>South<td>3</table>",
             ["| Berth | Fee |\n| --- | --- |\n| North | 1 |\n| North | 2 |\n| South | 3 |"],
         ),
+        (
+            "<table><tr><th>Year<th>Month<th>Fee<tr><th rowspan=3>2025<tr><td>May<td>9<tr><td>June<td>8</table>",
+            ["| Year | Month | Fee |\n| --- | --- | --- |\n| 2025 |  |  |\n| 2025 | May | 9 |\n| 2025 | June | 8 |"],
+        ),
         ("<pre>x = 1\n  y</pre><blockquote>Say<p>so</blockquote>", ["```\nx = 1\n  y\n```", "> Say\n>\n> so"]),
         (
             "<table><tfoot><tr><td>Sum<td>9<tbody><tr><td>May<td>9<thead><tr><th>Month<th>Fee</table>",
