@@ -63,10 +63,18 @@ TRUSTED = {
 }
 """No user has a say in these addresses."""
 
+# Only files with such an import are parsed.
+DIALLER_IMPORTS = re.compile(
+    rf"^ *(?:import|from)\s+(?:{'|'.join(sorted(DIALLERS))}|urllib[.]request|urllib import|connectors\.http)\b",
+    re.MULTILINE,
+)
 REQUESTS = frozenset({"get", "post", "put", "patch", "delete", "head", "options", "request", "stream"})
 CALLS = frozenset(
     {"requests_session", "urlopen", "urlretrieve", "create_connection", "fetch_url", "fetch_response", "HTTPTransport"}
 )
+
+
+CALL_WORDS = re.compile(rf"\b(?:{'|'.join(sorted(CALLS))}|httpx|httpx_client)\b")
 
 
 def name(path: Path) -> str:
@@ -104,13 +112,16 @@ def diallers(tree: ast.AST) -> set[str]:
 
 
 def is_known(path: Path) -> bool:
-    return any(fnmatch(name(path), pattern) for pattern in (*THE_GUARD, *GUARDED, *TRUSTED))
+    module = name(path)
+    return any(fnmatch(module, pattern) for pattern in (*THE_GUARD, *GUARDED, *TRUSTED))
 
 
 def test_only_named_modules_can_dial():
     for path in SOURCE_FILES:
-        modules = diallers(ast.parse(path.read_text()))
-        assert is_known(path) or not modules, (
+        if is_known(path) or not DIALLER_IMPORTS.search(source := path.read_text()):
+            continue
+        modules = diallers(ast.parse(source))
+        assert not modules, (
             f"{name(path)} imports {sorted(modules)}: add a line for it to TRUSTED, or to GUARDED where users name the"
             " address, in tests/architecture/test_outbound.py."
         )
@@ -119,7 +130,7 @@ def test_only_named_modules_can_dial():
 def back_doors(source: str) -> list[str]:
     """Return calls that bypass the guard and clients with proxies from the environment."""
     calls = []
-    for node in ast.walk(ast.parse(source)):
+    for node in ast.walk(ast.parse(source)) if CALL_WORDS.search(source) else ():
         if isinstance(node, ast.Call):
             called = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
             of_httpx = isinstance(node.func, ast.Attribute) and ast.unparse(node.func.value) == "httpx"

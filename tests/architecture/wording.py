@@ -32,16 +32,17 @@ def measure(paths: list[Path]) -> dict[str, float]:
     for path in paths:
         source = path.read_text()
         tree = ast.parse(source)
+        nodes = list(ast.walk(tree))
         lines = source.split("\n")
         counts["lines"] += len(lines)
         counts["comments"] += sum(line.lstrip().startswith("#") for line in lines)
-        for docstring in _docstrings(tree):
+        for docstring in _docstrings(nodes):
             counts["docstrings"] += 1
             counts["words"] += len(docstring.split())
             counts["clauses"] += len(CLAUSE_WORDS.findall(docstring))
             counts["idioms"] += len(IDIOMS.findall(docstring))
             counts["relative"] += RELATIVE_START.match(docstring.strip()) is not None
-        for kind, name in _names(tree):
+        for kind, name in _names(nodes):
             counts[kind] += 1
             counts[f"vague {kind}"] += VAGUE_NAMES.fullmatch(name.lstrip("_")) is not None
             counts["short functions"] += kind == "functions" and "_" not in name
@@ -62,9 +63,9 @@ def measure(paths: list[Path]) -> dict[str, float]:
     }
 
 
-def _docstrings(tree: ast.Module) -> Iterator[str]:
+def _docstrings(nodes: list[ast.AST]) -> Iterator[str]:
     """Yield docstrings, and strings below an assignment."""
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Module):
             yield from filter(None, [ast.get_docstring(node)])
         body = getattr(node, "body", None)
@@ -74,8 +75,8 @@ def _docstrings(tree: ast.Module) -> Iterator[str]:
                     yield text
 
 
-def _names(tree: ast.Module) -> Iterator[tuple[str, str]]:
-    for node in ast.walk(tree):
+def _names(nodes: list[ast.AST]) -> Iterator[tuple[str, str]]:
+    for node in nodes:
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
             yield "locals", node.id
         elif isinstance(node, ast.arg) and node.arg not in {"self", "cls"}:
