@@ -54,16 +54,6 @@ def test_pages_add_up_to_the_complete_list(org, filled, name):
     assert part["nextCursor"] is None
 
 
-@pytest.mark.parametrize("name", ["namespaces", "keys"])
-def test_a_part_stays_where_it_was_when_something_new_comes_first(org, filled, name):
-    items = read(org, name, filled[name])[name]
-    first = read(org, name, filled[name] | {"pageSize": 3})
-    org.namespace()
-    assert org.client.post("/v1/keys", json={"name": "new"}).status_code == 200
-    second = read(org, name, filled[name] | {"cursor": first["nextCursor"]})
-    assert first[name] + second[name] == items
-
-
 def test_a_bound_key_is_told_of_its_namespace_in_parts_too(org):
     mine = org.namespace()
     for _ in range(3):

@@ -227,17 +227,30 @@ def vendor_of(variant: Variant) -> str:
     return variant.tag[1] if variant.tag else next(c for c, area in APP_CONFIGS.items() if area == variant.area)
 
 
+def endpoint_name(variant: Variant) -> str:
+    """Name in `RETRIEVAL_ENDPOINTS`; JINA names the embedding model there."""
+    vendor = vendor_of(variant)
+    return "JINA_READER" if (variant.area, vendor) == (namespaces.WEB_SCRAPER, "JINA") else vendor
+
+
+@pytest.fixture(scope="module")
+def elsewhere(space_factory, ring):
+    """Client of an API with another address for each vendor."""
+    endpoints = {endpoint_name(variant): Endpoint(base_url="https://elsewhere.example") for variant in MOVABLE}
+    moved = space_factory.settings.model_copy(update={"endpoints": endpoints})
+    with serve(moved, space_factory.database, ring) as address, client_of(address, space_factory.key) as client:
+        yield client
+
+
 def test_the_table_covers_every_vendor_with_an_address_setting():
     vendors = set(registry.EMBEDDER_FACTORIES) | set(registry.SCRAPER_FACTORIES) | set(APP_CONFIGS)
     assert {vendor_of(variant) for variant in MOVABLE} == vendors - {"LOCAL", "ENDPOINT"}
 
 
 @pytest.mark.parametrize("variant", MOVABLE, ids=name_of)
-def test_a_stored_secret_is_not_sent_to_a_moved_address(space_factory, api_db, ring, monkeypatch, variant):
+def test_a_stored_secret_is_not_sent_to_a_moved_address(space_factory, elsewhere, api_db, ring, monkeypatch, variant):
     space, api_settings = space_factory(variant)[1], space_factory.settings
-    vendor = vendor_of(variant)
-    if (variant.area, vendor) == (namespaces.WEB_SCRAPER, "JINA"):
-        vendor = "JINA_READER"  # JINA names the embedding model in the settings
+    vendor = endpoint_name(variant)
     moved = api_settings.model_copy(update={"endpoints": {vendor: Endpoint(base_url="https://elsewhere.example")}})
     places = [moved]
     if variant.tag is None:
@@ -261,14 +274,10 @@ def test_a_stored_secret_is_not_sent_to_a_moved_address(space_factory, api_db, r
         old = config.__class__(**{**{f: getattr(config, f) for f in config.__dataclass_fields__}, "sent_to": {}})
         monkeypatch.setattr(settings, "load_settings", lambda changed=changed: changed)
         use(variant, vendor, old, changed)
-    with (
-        serve(moved, space_factory.database, ring) as elsewhere,
-        client_of(elsewhere, space_factory.key) as other_client,
-    ):
-        path = f"/v1/namespaces/{space}"
-        answer = other_client.patch(path, json={variant.area: variant.masked()})
-        assert assert_error(answer, 400, "INVALID_NAMESPACE_CONFIG")["error"]["details"]["reason"] == "secret_required"
-        assert other_client.patch(path, json={variant.area: variant.config()}).status_code == 200
+    path = f"/v1/namespaces/{space}"
+    answer = elsewhere.patch(path, json={variant.area: variant.masked()})
+    assert assert_error(answer, 400, "INVALID_NAMESPACE_CONFIG")["error"]["details"]["reason"] == "secret_required"
+    assert elsewhere.patch(path, json={variant.area: variant.config()}).status_code == 200
     monkeypatch.setattr(settings, "load_settings", lambda: moved)
     use(variant, vendor, namespaces.load_namespace(api_db, ring, space), moved)
 

@@ -90,5 +90,5 @@ def check_parameter(path, method, name, org, space):
 
     plain = send_value("unknown-2")
     assert plain[0] < 500
-    for value in UNUSUAL_NAMES:
+    for value in ("a//b/", "../keys", "a?b=%2F"):
         assert send_value(value) == plain, value

@@ -41,16 +41,6 @@ def put_group(org, space, name, users=(), groups=(), **headers):
     return answer.json()["data"]["group"]
 
 
-def test_a_text_is_for_whom_it_says(org, space):
-    org.text(space, "open", externalId="open")
-    org.text(space, "for Ada", externalId="adas", access={"users": ["Ada@Example.com"]})
-    org.text(space, "nobody", externalId="nobodys", access={})
-    org.text(space, "public", externalId="public", access={"public": True, "denied": {"users": ["bob"]}})
-    assert names(org.client, space) == {"open", "adas", "nobodys", "public"}
-    assert names(org.client, space, "ADA@example.com") == {"open", "adas", "public"}
-    assert names(org.client, space, "bob") == {"open"}
-
-
 def test_access_is_shown_to_the_application_alone(org, space):
     org.text(space, "open", externalId="open")
     org.text(space, "for Ada", externalId="adas", access={"users": ["ADA@x.org"], "groups": None})
@@ -58,14 +48,6 @@ def test_access_is_shown_to_the_application_alone(org, space):
     assert by_external_id["adas"]["access"] == {**NOBODY, "users": ["ada@x.org"]}
     assert "access" not in by_external_id["open"]
     assert ["access" in document for document in list_documents(org.client, space, "ada@x.org")] == [False, False]
-
-
-def test_what_is_ingested_again_without_access_keeps_it(org, space):
-    org.text(space, "one", externalId="it", access={"users": ["ada"]})
-    org.text(space, "two", externalId="it")
-    assert names(org.client, space, "bob") == set()
-    org.text(space, "three", externalId="it", access={"users": ["bob"]})
-    assert (names(org.client, space, "bob"), names(org.client, space, "ada")) == (set(), set())  # until it is ingested
 
 
 def test_a_patch_replaces_all_of_it_and_null_opens(org, space):

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from tests.api.support import assert_error
-
 CHUNK_TEXTS = ["owls hunt mice", "mice hunt cheese", "cheese hunts nobody"]
 
 
@@ -44,13 +42,6 @@ def test_only_the_visible_chunks_are_listed(org, space, library):
     assert [chunk["content"] for chunk in ask(org, space, document).json()["data"]["chunks"]] == ["newer"]
     waiting = org.text(space, "not yet")["data"]["documents"][0]["id"]
     assert ask(org, space, waiting).json()["data"]["chunks"] == []
-
-
-def test_a_deleted_document_has_no_chunks(org, space, library):
-    document = library.put(CHUNK_TEXTS)
-    body = {"namespaceId": space, "filterConfig": {"documentIds": [document]}}
-    assert org.client.request("DELETE", "/v1/documents", json=body).status_code == 200
-    assert_error(ask(org, space, document), 404, "DOCUMENTS_NOT_FOUND")
 
 
 def test_search_explains_itself_when_asked(org, space, library):

@@ -71,19 +71,6 @@ def test_filters(org, space, filters, names):
     assert {document["name"] for document in list_documents(org, space, filters)["documents"]} == names
 
 
-def test_pages_follow_one_another(org, space):
-    names, cursor = [], None
-    for _ in range(3):
-        data = list_documents(org, space, pagination={"pageSize": 1, "cursor": cursor})
-        names += [document["name"] for document in data["documents"]]
-        cursor = data["nextCursor"]
-    assert names == ["n2", "n1", "n0"]
-    assert (data["hasNextPage"], cursor) == (False, None)
-    for bad in ({"pageSize": 0}, {"pageSize": 101}, {"pageSize": "5"}, {"cursor": "nonsense"}, {"cursor": 5}, []):
-        assert_error(ask(org, "POST", space, {}, pagination=bad), 400, "INVALID_FILTER_CONFIG")
-    assert list_documents(org, space, pagination={"cursor": ""})["itemsReturned"] == 3
-
-
 def test_statistics_are_there_when_asked_for(org, space):
     assert "statsBySource" not in list_documents(org, space)
     data = list_documents(org, space, includeConfig={"documents": False, "statsBySource": True, "statsByStatus": True})
@@ -108,26 +95,6 @@ def test_a_patch_keeps_keys_that_are_not_named(org, space):
         assert answer.json()["data"]["documents"][0]["metadata"] == {"color": "green", "number": 1}
     too_large = {"metadata": {"k": "v" * 3000}}
     assert_error(ask(org, "PATCH", space, {"documentTypes": ["TEXT"]}, data=too_large), 400, "INVALID_FILTER_CONFIG")
-
-
-@pytest.mark.parametrize("filters", [{}, {"documentIds": []}])
-def test_a_filter_that_restricts_nothing_changes_nothing(org, space, filters):
-    assert_error(ask(org, "DELETE", space, filters), 400, "INVALID_FILTER_CONFIG")
-    patch = ask(org, "PATCH", space, filters, data={"metadata": {"a": 1}})
-    assert_error(patch, 400, "INVALID_FILTER_CONFIG")
-    assert list_documents(org, space)["itemsReturned"] == 3
-
-
-def test_documents_are_deleted_by_filter(org, space):
-    nothing = {"documentIds": ["doc_none"]}
-    assert list_documents(org, space, nothing)["documents"] == []
-    assert_error(ask(org, "DELETE", space, nothing), 404, "DOCUMENTS_NOT_FOUND")
-    assert_error(ask(org, "PATCH", space, nothing, data={"metadata": {}}), 404, "DOCUMENTS_NOT_FOUND")
-    answer = ask(org, "DELETE", space, {"documentExternalIds": ["n0", "n1"]})
-    assert answer.status_code == 200
-    assert answer.json()["data"] is None
-    assert "2" in answer.json()["message"]
-    assert [document["name"] for document in list_documents(org, space)["documents"]] == ["n2"]
 
 
 def test_a_condition_lists_changes_and_deletes_what_it_holds_for(org, space):

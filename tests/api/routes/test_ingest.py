@@ -11,34 +11,10 @@ import pytest
 
 from tests.api.support import assert_error
 
-GROUPS = {"queued", "processing", "completed", "failed", "cancelled"}
-
-
-def run_of(org, space, answer):
-    run = answer["data"]["ingestJobRunId"]
-    response = org.client.get(f"/v1/ingest-job-runs/{run}", params={"namespaceId": space})
-    assert response.status_code == 200, response.text
-    return response.json()["data"]
-
 
 def upload(org, space, content=b"Some bytes.", name="manual.txt", media="text/plain", **fields):
     data = {"namespaceId": space, **fields}
     return org.client.post("/v1/ingest/file", data=data, files={"file": (name, content, media)})
-
-
-def test_a_text_is_queued_and_its_run_can_be_read(org):
-    space = org.namespace()
-    answer = org.text(space, "Turn the key.", name="manual", metadata={"page": 7})
-    assert set(answer["data"]) == {"ingestJobRunId", "documents"}
-    (document,) = answer["data"]["documents"]
-    assert (document["status"], document["error"]) == ("QUEUED", None)
-    run = run_of(org, space, answer)
-    assert run["id"] == answer["data"]["ingestJobRunId"]
-    assert run["status"] == "QUEUED"
-    assert set(run["documents"]) == GROUPS
-    assert run["documents"]["queued"] == [document | {"name": "manual"}]
-    assert "isoString" in run["createdAt"]
-    assert "isoString" in run["updatedAt"]
 
 
 def test_the_same_identity_is_one_document(org):

@@ -47,12 +47,6 @@ def test_an_index_of_other_dimensions_or_another_key_is_said_with_its_field(chec
     assert "canary" not in answer.text
 
 
-def test_a_fitting_index_is_taken_and_its_key_not_shown(checking, pinecone_index):
-    answer = create(checking, pinecone_index(dimension=256).config())
-    assert answer.status_code == 200, answer.text
-    assert pinecone.API_KEY not in answer.text + checking.client.get("/v1/namespaces").text
-
-
 def results_of(org, body):
     answer = org.client.post("/v1/namespaces/test", json=body)
     assert answer.status_code == 200, answer.text
