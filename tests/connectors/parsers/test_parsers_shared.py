@@ -29,7 +29,12 @@ def cases() -> list[Any]:
         missing = pytest.mark.skip(reason=f"the shared test data is not beside the project: no {MANIFEST}")
         return [pytest.param({}, marks=missing, id="no shared data")]
     files: list[Case] = json.loads(MANIFEST.read_text())["files"]
-    return [pytest.param(case, id=f"{case['file']}-{case['ocr']}") for case in files]
+    return [pytest.param(case, id=f"{case['file']}-{case['ocr']}", marks=marks_of(case)) for case in files]
+
+
+def marks_of(case: Case) -> list[pytest.MarkDecorator]:
+    # Recognition of the vertical page takes 16 s of CPU; test_ocr.py recognises smaller ones.
+    return [pytest.mark.slow] if case["file"] == "un_jpn-vert.jpeg" and case["ocr"] == "STANDARD_OCR" else []
 
 
 def plain(text: str, case: Case) -> str:

@@ -125,9 +125,6 @@ def _something(account, chance):
         (account.delete if action == "delete" else account.restore)(node.id)
 
 
-# Pages without end
-
-
 # Content
 
 

@@ -11,6 +11,7 @@ from connectors.sources.described.description import read_description
 from retrieval.settings import PROJECT_ROOT
 from retrieval.sources import DESCRIBED_SOURCES
 from tests.connectors.sources.reading import list_items, list_pages, open_connector, texts
+from tests.nightly import nightly_except
 from tests.standins import described_services, github
 
 ONE = pytest.mark.parametrize
@@ -146,7 +147,7 @@ WHOLE_ACCOUNTS = {
 }
 
 
-@pytest.mark.parametrize("name", DESCRIBED_SOURCES)
+@pytest.mark.parametrize("name", nightly_except(DESCRIBED_SOURCES, "GITHUB", "SLACK"))
 def test_a_thousand_items_take_the_documented_requests(name):
     standin = github.serving() if name == "GITHUB" else described_services.serving(WHOLE_ACCOUNTS.get(name, name))
     with standin as account:

@@ -18,7 +18,7 @@ from retrieval.settings import PROJECT_ROOT
 from retrieval.sync_filter import SyncFilter
 from tests.connectors.sources.reading import ConfigTokens, walk
 from tests.connectors.sources.test_connectors import list_items
-from tests.standins import faults, gmail, google_mailboxes
+from tests.standins import gmail, google_mailboxes
 from tests.standins.gmail import ADA, BOB, mixed, text_part
 from tests.standins.google_drive_files import Refusal
 
@@ -243,15 +243,6 @@ def test_only_the_threads_that_a_batch_refuses_are_requested_again(mailbox, conn
     items, _ = list_items(connector, tokens)
     assert items.keys() == expected
     assert len(mailbox.inner) == 6
-
-
-def test_a_rate_limit_is_waited_for_as_long_as_google_asks(mailbox, connector, tokens):
-    mailbox.put("a.txt", "x")
-    pending = [faults.status(429, Retry_After="1")]
-    mailbox.fault = lambda _request: pending.pop() if pending else None
-    began = time.monotonic()
-    assert len(list_items(connector, tokens)[0]) == 1
-    assert time.monotonic() - began >= 1
 
 
 def test_requests_keep_to_the_units_of_a_minute(mailbox, connector, tokens, monkeypatch):

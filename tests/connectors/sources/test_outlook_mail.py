@@ -5,7 +5,6 @@ from __future__ import annotations
 import email
 import email.policy
 import re
-import time
 
 import pytest
 
@@ -215,16 +214,6 @@ def test_a_thread_is_seen_by_the_owner_of_the_mailbox_only(account, connector, t
         (),
         False,
     )
-
-
-def test_a_rate_limit_is_waited_for_as_long_as_microsoft_asks(account, connector, tokens):
-    account.put("a.txt", "x")
-    pending = [faults.status(429, Retry_After="1")]
-    account.fault = lambda _request: pending.pop() if pending else None
-    began = time.monotonic()
-    items, _ = list_items(connector, tokens)
-    assert len(items) == 1
-    assert time.monotonic() - began >= 1
 
 
 def test_a_listing_that_leads_in_a_circle_ends(account, connector, tokens):
