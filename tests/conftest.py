@@ -27,10 +27,11 @@ if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:  # as in the background of
     signal.signal(signal.SIGINT, signal.default_int_handler)
 structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.ERROR))
 # What one example takes says how busy the machine is; what must be fast has a bound of its own in its test.
-# The same examples at each run: a change is judged by what it changes. `.ci/proofs` explores others each night by
-# `--hypothesis-profile=explore`.
-hypothesis.settings.register_profile("tests", deadline=None, derandomize=True)
-hypothesis.settings.register_profile("explore", deadline=None, derandomize=False, print_blob=True)
+# The same few examples at each run: a change is judged by what it changes. `.ci/proofs` explores many others each night
+# by `--hypothesis-profile=explore`.
+USUAL = {"deadline": None, "suppress_health_check": [hypothesis.HealthCheck.function_scoped_fixture]}
+hypothesis.settings.register_profile("tests", derandomize=True, max_examples=25, **USUAL)
+hypothesis.settings.register_profile("explore", derandomize=False, print_blob=True, max_examples=400, **USUAL)
 hypothesis.settings.load_profile("tests")
 
 SHARED = PROJECT_ROOT.parent / "shared" / "data"

@@ -4,7 +4,7 @@ import json
 from dataclasses import dataclass, field
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from retrieval.errors import ErrorCode, ServiceError
@@ -85,7 +85,6 @@ def in_database(db, condition, docs):
 
 # The connection pool's threads draw from `random` for their pauses, now and then while a strategy draws.
 @pytest.mark.filterwarnings("ignore:Do not use the `random` module inside strategies")
-@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(condition=FILTERS | METADATA_ONLY, docs=st.lists(DOCS, min_size=1, max_size=12))
 def test_the_sql_and_the_rule_pick_the_same(db, condition, docs):
     assert in_database(db, condition, docs) == {n for n, doc in enumerate(docs) if condition.matches(doc)}

@@ -7,7 +7,7 @@ import tracemalloc
 from types import SimpleNamespace
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from connectors.vectors.pinecone.client import PineconeClient
@@ -289,7 +289,6 @@ def test_new_labels_count_and_old_ones_do_not(index, shelf, at_once):
     shelf.relabel(TENANT, "red", ["red#1#0"], {"document": "red"})
 
 
-@settings(max_examples=200, deadline=None)
 @given(data=CONDITIONS, docs=st.lists(DOCS, min_size=1, max_size=8))
 def test_what_a_condition_asks_of_the_index_lets_through_all_that_matches(data, docs):
     condition = condition_of(data)

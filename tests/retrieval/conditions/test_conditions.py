@@ -4,7 +4,7 @@ import json
 from datetime import datetime
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from retrieval.conditions.rule import is_restrictive, matches
@@ -27,7 +27,6 @@ def in_database(db, condition, docs):
 
 
 @pytest.mark.filterwarnings("ignore:Do not use the `random` module inside strategies")
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=CONDITIONS, docs=st.lists(DOCS, min_size=1, max_size=8))
 def test_the_sql_and_the_rule_pick_the_same(db, data, docs):
     condition = condition_of(data)

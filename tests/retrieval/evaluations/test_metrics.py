@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 import pytrec_eval
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from retrieval.evaluations import metrics
@@ -29,7 +29,6 @@ def of_trec_eval(grades, order):
 
 
 @given(GRADES, RANKINGS)
-@settings(max_examples=200, deadline=None)
 def test_measures_equal_trec_evals(grades, order):
     judged = [JudgedDocument(str(key), grade) for key, grade in grades.items()]
     measured = metrics.measure_question(judged, rank_results(order))

@@ -6,7 +6,7 @@ from itertools import pairwise
 from unicodedata import category
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from retrieval.ingestion.chunking.graphemes import is_cut
@@ -45,7 +45,6 @@ def chunks_of(text: str, size: int, overlap: int = 0, model: str = MINILM_MODEL)
 
 
 @given(ANY_TEXT, st.integers(1, 40), st.integers(0, 39), MODELS)
-@settings(max_examples=400, deadline=None)
 def test_any_text_any_size(text: str, size: int, overlap: int, model: str) -> None:
     overlap = min(overlap, size - 1)
     chunks = chunks_of(text, size, overlap, model)
@@ -71,7 +70,6 @@ def _nothing_to_lean_on(text: str, start: int) -> bool:
 
 
 @given(st.lists(st.sampled_from(["alpha", "beta.", "gamma\n\n", "delta,", "epsilon"]), min_size=1, max_size=300))
-@settings(max_examples=60, deadline=None)
 def test_overlap_is_at_most_what_was_asked_for(words: list[str]) -> None:
     text, tokenizer = " ".join(words), tokenizer_for("LOCAL", MINILM_MODEL)
     chunks = chunks_of(text, 30, 10)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from random import Random
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from retrieval.ingestion.chunking.splitter import PreviousChunk, split_text
@@ -31,7 +31,6 @@ def pieces(chunks: list[Chunk]) -> list[PreviousChunk]:
 
 
 @given(RANDOM_TEXT, RANDOM_TEXT, RANDOM_TEXT, RANDOM_TEXT, st.integers(12, 40), st.integers(0, 11))
-@settings(max_examples=100, deadline=None)
 def test_sizes_overlaps_and_offsets_are_as_in_a_new_text(
     head: str, old: str, new: str, tail: str, size: int, overlap: int
 ) -> None:

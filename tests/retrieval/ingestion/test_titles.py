@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from retrieval.ingestion.chunking import titles
@@ -57,7 +57,6 @@ def test_chunks_are_cut_smaller_only_where_the_title_would_not_fit() -> None:
 @given(
     st.text(max_size=80), st.text(max_size=300), st.integers(1, 60), st.sampled_from([MINILM_MODEL, WORDLLAMA_MODEL])
 )
-@settings(max_examples=150, deadline=None)
 def test_any_title_any_text(title: str, text: str, max_tokens: int, model: str) -> None:
     cut = titles.split_titled(Parsed(text, title), tokenizer_for("LOCAL", model), 40, 10, max_tokens)
     assert 1 <= cut.size <= max_tokens

@@ -5,7 +5,7 @@
 import re
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from retrieval.keywords import analyzer
@@ -118,10 +118,6 @@ def is_found_by(db):
     return is_found
 
 
-often = settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
-
-
-@often
 @given(ONE_WORD, st.sampled_from(["simple", "english", "arabic", "hindi", "russian", "german"]))
 def test_a_word_is_found_by_every_way_to_write_it(is_found_by, ways, configuration):
     for written in ways:
@@ -129,7 +125,6 @@ def test_a_word_is_found_by_every_way_to_write_it(is_found_by, ways, configurati
             assert is_found_by(f"zzz, {written}. yyy", spelling, configuration), (written, spelling)
 
 
-@often
 @given(joined())
 def test_a_path_an_address_or_a_code_is_found_by_its_parts(is_found_by, case):
     text, queries = case
@@ -137,7 +132,6 @@ def test_a_path_an_address_or_a_code_is_found_by_its_parts(is_found_by, case):
         assert is_found_by(f"zzz {text}, yyy", query), (text, query)
 
 
-@often
 @given(st.text("abcxyz120.--/._:@&#+<>$~%\\ '=?*^,;()[]{}|!\"e", max_size=30))
 def test_every_run_of_letters_is_found_whatever_stands_around_it(is_found_by, text):
     for run in re.findall(r"(?<![a-z0-9])[a-z][a-z0-9]*", text):

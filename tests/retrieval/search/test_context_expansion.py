@@ -4,7 +4,7 @@ import re
 from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from retrieval.ingestion.chunking.tokenizer import MINILM_MODEL, tokenizer_for
@@ -89,7 +89,6 @@ def test_each_unit_is_what_surrounds_the_hit():
     assert expand_passage(MANUAL, "office", Unit.PAGE) == expand_passage(MANUAL, "office", Unit.SECTION)
 
 
-@settings(max_examples=150)
 @given(text=texts, data=st.data(), unit=st.sampled_from(Unit), max_tokens=st.integers(1, 60))
 def test_a_context_holds_the_hit_and_no_more_tokens_than_allowed(text, data, unit, max_tokens):
     start = data.draw(st.integers(0, len(text) - 1))
@@ -107,7 +106,6 @@ def test_a_context_holds_the_hit_and_no_more_tokens_than_allowed(text, data, uni
         assert hit.strip() in text[low:high]
 
 
-@settings(max_examples=100)
 @given(text=texts, data=st.data(), unit=st.sampled_from(Unit), max_tokens=st.integers(1, 60))
 def test_nothing_is_shown_twice(text, data, unit, max_tokens):
     places = data.draw(st.lists(st.integers(0, len(text) - 1), min_size=1, max_size=12))
