@@ -5,10 +5,7 @@ from __future__ import annotations
 import pytest
 import structlog
 
-from flows.dispatch import prefect_client
 from retrieval import logs
-from retrieval.jobs import names
-from retrieval.jobs.queries.batches import Batch
 from retrieval.logs import redact_urls
 from retrieval.settings import Settings
 
@@ -32,13 +29,6 @@ SIGNED = "https://bucket.example/report.pdf?X-Amz-Signature=canary&X-Amz-Credent
 )
 def test_an_address_is_shown_without_its_query_user_and_fragment(url, redacted):
     assert redact_urls(url) == redacted
-
-
-def test_a_flow_run_bears_no_query_in_its_name_and_tags():
-    run = names.RunDescription("TEXT", None, 1, 1, None, None, f"a copy of {SIGNED}", None)
-    batch = Batch("b_1", "TEXT", 2, ("ijr_1",), "ns_1", names.describe_run(run))
-    assert prefect_client._flow_run_name(batch) == "a copy of https://bucket.example/report.pdf (attempt 2)"
-    assert prefect_client.batch_tags(batch) == ["ns_1", "ijr_1"]
 
 
 @pytest.mark.parametrize("form", ["json", "console"])

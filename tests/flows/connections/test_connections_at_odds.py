@@ -158,7 +158,3 @@ def test_a_connection_that_is_revoked_in_the_middle_of_a_listing_ends_the_run_in
     assert "authorize it again" in entry.error
     assert len(space.documents()) == 2
     assert space.db.row("select cursor from connections where id = %(id)s", {"id": space.connection})["cursor"] is None
-
-
-def _broken(_self, _tokens, _cursor):
-    yield Page([], "{}", done=False)

@@ -7,6 +7,7 @@ import pytest
 from connectors import registry
 from retrieval.errors import Skippable
 from retrieval.ingestion.queries import results
+from tests.nightly import nightly_except
 from tests.standins import faults
 from tests.standins.accounts import ACCOUNTS
 from tests.standins.place import APP
@@ -21,11 +22,11 @@ TEXTS = {
 }
 
 
+KINDS = ["MEMORY", *ACCOUNTS]
 # Two kinds of listing: changes in memory, and Notion's full listing.
-AT_LENGTH = [pytest.param(name, marks=pytest.mark.slow) for name in ACCOUNTS if name != "NOTION"]
-
-
-pytestmark = pytest.mark.parametrize("account", ["MEMORY", "NOTION", *AT_LENGTH], indirect=True)
+OF_LISTINGS = pytest.mark.parametrize("account", nightly_except(KINDS, "MEMORY", "NOTION"), indirect=True)
+# Code of the pipeline, whatever the listing.
+OF_RUNS = pytest.mark.parametrize("account", nightly_except(KINDS, "MEMORY"), indirect=True)
 
 
 @pytest.fixture
@@ -52,6 +53,7 @@ def watched(account, monkeypatch, refused=""):
     return read
 
 
+@OF_LISTINGS
 def test_a_nested_document_is_found_and_only_what_changes_is_fetched_again(space, account, files, monkeypatch):
     run = space.ingest()
     assert (run.status, len(run.completed), run.failed) == ("COMPLETED", len(TEXTS), [])
@@ -74,6 +76,7 @@ def test_a_nested_document_is_found_and_only_what_changes_is_fetched_again(space
     assert changed == {files["notes/owls.txt"]}
 
 
+@OF_LISTINGS
 def test_a_deleted_item_is_gone_in_the_same_run(space, account, files):
     space.ingest()
     account.delete(files["notes/bees.txt"])
@@ -89,6 +92,7 @@ def test_a_deleted_item_is_gone_in_the_same_run(space, account, files):
     )
 
 
+@OF_LISTINGS
 def test_a_new_and_a_renamed_item_come_with_the_next_run(space, account, files):
     space.ingest()
     account.rename(files["harbour.txt"], "port.txt")
@@ -100,6 +104,7 @@ def test_a_new_and_a_renamed_item_come_with_the_next_run(space, account, files):
     assert "fresh" in first(space, "snow on the railway")[0]
 
 
+@OF_LISTINGS
 def test_a_fifth_and_more_wait_for_a_person(space, account, files):
     space.ingest()
     leaving = [files["notes/bees.txt"], files["notes/owls.txt"]]
@@ -127,6 +132,7 @@ def test_a_fifth_and_more_wait_for_a_person(space, account, files):
     assert space.ingest().progress["awaitingConfirmation"] == 0
 
 
+@OF_LISTINGS
 def test_a_resync_fetches_anew_and_keeps_what_the_listing_said(space, account, files, monkeypatch):
     space.ingest()
     owls = files["notes/owls.txt"]
@@ -145,6 +151,7 @@ def test_a_resync_fetches_anew_and_keeps_what_the_listing_said(space, account, f
     assert "authorize" in refused.error
 
 
+@OF_RUNS
 def test_an_empty_listing_empties_nothing(space, account, files):
     space.ingest()
     account.lose()
@@ -155,6 +162,7 @@ def test_an_empty_listing_empties_nothing(space, account, files):
 
 
 @pytest.mark.parametrize("broken", [faults.html, faults.reset, faults.status(500)])
+@OF_RUNS
 def test_a_broken_listing_fails_the_run_and_empties_nothing(space, account, files, broken):
     space.ingest()
     account.fault = lambda _request: broken
@@ -168,6 +176,7 @@ def test_a_broken_listing_fails_the_run_and_empties_nothing(space, account, file
     )
 
 
+@OF_RUNS
 def test_what_was_not_brought_to_its_end_is_taken_up_by_the_next_run(space, account, files, monkeypatch):
     if account.connector == "GMAIL":
         return  # texts come with the listing
@@ -183,6 +192,7 @@ def test_what_was_not_brought_to_its_end_is_taken_up_by_the_next_run(space, acco
     assert {row["status"] for row in space.documents().values()} == {"SUCCESS"}
 
 
+@OF_RUNS
 def test_another_account_keeps_the_old_documents_until_a_person_says_so(space, account, files):
     space.ingest()
     stored_before = set(space.documents())
@@ -198,6 +208,7 @@ def test_another_account_keeps_the_old_documents_until_a_person_says_so(space, a
     assert set(space.documents()) == stored_before | {fresh}
 
 
+@OF_RUNS
 def test_the_same_account_connected_again_doubles_nothing(space, account, files):
     space.ingest()
     ids_before = {row["id"] for row in space.documents().values()}
@@ -212,6 +223,7 @@ def test_the_same_account_connected_again_doubles_nothing(space, account, files)
     assert space.ingest().progress["removed"] == 0
 
 
+@OF_RUNS
 def test_two_runs_of_a_connection_never_overlap(space, account, files):
     first_run, second_run = space.request(), space.request()
     lease = space.lease()
@@ -223,6 +235,7 @@ def test_two_runs_of_a_connection_never_overlap(space, account, files):
     assert space.run(second_run).status == "COMPLETED"
 
 
+@OF_RUNS
 def test_a_refused_app_fails_the_run_alone_and_recovers_when_it_is_corrected(space, account, files):
     # The app's secret changed at the service; grants stay valid.
     space.ingest()
@@ -242,6 +255,7 @@ def test_a_refused_app_fails_the_run_alone_and_recovers_when_it_is_corrected(spa
     assert "owls" in first(space, "the old church tower")[0]
 
 
+@OF_RUNS
 def test_an_access_that_ended_fails_the_run_and_the_connection_in_words(space, account, files):
     account.expire()
     account.vendor.refresh_tokens.clear()

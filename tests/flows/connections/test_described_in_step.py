@@ -12,6 +12,7 @@ import pytest
 from connectors.sources.described.connector import Described
 from tests.flows.connected import connected_space
 from tests.library import viewer_of
+from tests.nightly import nightly_except
 from tests.standins import described_services, github
 from tests.standins.slack import Channel, days_ago
 
@@ -140,7 +141,8 @@ def find(space, query, text, viewer=None):
     return any(text in hit.content for hit in space.find_hits(query, top_k=50, viewer=viewer))
 
 
-SERVICES = pytest.mark.parametrize("work", ["SLACK_CLIENT", "CONFLUENCE_SITE", "JIRA_SITE", "GITHUB"], indirect=True)
+NAMES = ["SLACK_CLIENT", "CONFLUENCE_SITE", "JIRA_SITE", "GITHUB"]
+SERVICES = pytest.mark.parametrize("work", nightly_except(NAMES, "CONFLUENCE_SITE", "GITHUB"), indirect=True)
 
 
 @SERVICES

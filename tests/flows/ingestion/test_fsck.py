@@ -1,8 +1,5 @@
 """The check finds and repairs all planted damage in tables, files and vector stores."""
 
-import shutil
-
-import psycopg
 import pytest
 
 from connectors import registry
@@ -260,63 +257,6 @@ def test_a_store_that_is_away_is_told_and_hides_nothing_else(quiet):
     outcome = check.run_check(Instance(space.db, stores, "english", real.local_files), repair=True)
     assert {finding.kind for finding in outcome.findings} == {"WRONG_COUNTER", "UNREADABLE_STORE"}
     assert {finding.kind for finding in outcome.remaining} == {"UNREADABLE_STORE"}
-
-
-def copied(db, name):
-    """Copy of the database."""
-    db.close()
-    with psycopg.connect(db.url, autocommit=True, dbname="postgres") as connection:
-        source = psycopg.conninfo.conninfo_to_dict(db.url)["dbname"]
-        for statement in ("drop database if exists {1}", "create database {1} template {0} strategy file_copy"):
-            connection.execute(psycopg.sql.SQL(statement).format(*map(psycopg.sql.Identifier, (source, name))))
-    return psycopg.conninfo.make_conninfo(db.url, dbname=name)
-
-
-def test_a_database_of_yesterday_beside_todays_files_is_repaired(quiet, tmp_path):
-    # Files since then are orphans; a document deleted since then has rows without a file.
-    space = Configured(quiet)
-    kept_document, deleted = filled(space, 1)[0], space.text("Seals sleep under water.", "seals").document_id
-    space.work()
-    yesterday = copied(quiet, f"{psycopg.conninfo.conninfo_to_dict(quiet.url)['dbname']}_y")
-    newer = space.text("Bats hunt moths.", "bats").document_id
-    space.work()
-    space.delete(deleted)
-    space.sweep()
-    quiet.close()
-    registry_instances.forget_instances()
-    space.db = Database(yesterday, size=4)
-    try:
-        outcome = check.run_check(instance(space), repair=True)
-        assert sorted((finding.kind, finding.document) for finding in outcome.findings) == sorted(
-            [("ORPHAN_FILE", newer), ("MISSING_FILE", deleted)]
-        )
-        assert outcome.remaining == []
-        assert space.search("owl 0 in valley")[0] == "owl 0"
-        status = {row["id"]: row["status"] for row in only(space, "select id, status from documents")}
-        assert status == {kept_document: "SUCCESS", deleted: "FAILED"}
-        assert not list((tmp_path / "files").glob(f"*/*/{newer}"))
-        second_receipt = space.text("Seals sleep under water.", "seals")
-        space.work()
-        assert space.search("sleeping seals")[0] == "seals"
-        assert second_receipt.document_id == deleted
-        assert check.run_check(instance(space)).findings == []
-    finally:
-        space.db.close()
-
-
-def test_a_database_of_today_beside_yesterdays_files_is_repaired(quiet, tmp_path):
-    space = Configured(quiet)
-    filled(space, 1)
-    shutil.copytree(tmp_path / "files", tmp_path / "yesterday")
-    lost = space.text("Bats hunt moths.", "bats").document_id
-    space.work()
-    shutil.rmtree(tmp_path / "files")
-    (tmp_path / "yesterday").rename(tmp_path / "files")
-    outcome = check.run_check(instance(space), repair=True)
-    assert {(finding.kind, finding.document) for finding in outcome.findings} == {("MISSING_FILE", lost)}
-    assert outcome.remaining == []
-    assert space.search("owl 0 in valley")[0] == "owl 0"
-    assert only(space, "select status from documents where id = %(id)s", id=lost)[0]["status"] == "FAILED"
 
 
 def test_readers_that_are_not_those_of_the_list_are_found_and_repaired(quiet):
