@@ -176,7 +176,7 @@ def db(database_url):
     close_database(opened)
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def new_scope(db):
     """Return a function that creates an organization with one namespace."""
 

@@ -7,7 +7,7 @@ from tests.library import Library
 DIMENSIONS = 8
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def new_library(db, new_scope):
     """Return a function that creates an empty scope and a Library with a vector store."""
     from connectors.vectors.pgvector import PgVectorStore

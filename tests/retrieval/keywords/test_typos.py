@@ -15,11 +15,16 @@ CHUNK_TEXTS = [
 ]
 
 
-@pytest.fixture
-def shelf(library):
-    for text in CHUNK_TEXTS:
+def fill(library, texts):
+    for text in texts:
         library.put([text], [[1.0] + [0.0] * 7])
     return library
+
+
+@pytest.fixture(scope="module")
+def shelf(new_library):
+    """Texts that no test changes."""
+    return fill(new_library(), CHUNK_TEXTS)
 
 
 def find(library, text, user=None):
@@ -99,11 +104,9 @@ NO_TYPOS = """
 """.split()  # noqa: SIM905 - a list of words
 
 
-@pytest.fixture
-def many_languages(library):
-    for text in LANGUAGES:
-        library.put([text], [[1.0] + [0.0] * 7])
-    return library
+@pytest.fixture(scope="module")
+def many_languages(new_library):
+    return fill(new_library(), LANGUAGES)
 
 
 def test_typos_of_several_languages_are_corrected_to_the_word_that_was_meant(many_languages):
@@ -122,13 +125,16 @@ def test_words_that_occur_codes_and_distant_words_are_not_replaced(shelf, typed)
     assert [correction.word for correction in corrections] == (["fiar"] if "fiar" in typed else [])
 
 
-def test_a_word_that_occurs_once_is_not_replaced_by_a_near_one(shelf):
+def test_a_word_that_occurs_once_is_not_replaced_by_a_near_one(library):
+    shelf = fill(library, CHUNK_TEXTS)
     shelf.put(["kuberentes is a typo"], [[1.0] + [0.0] * 7])
     result = find(shelf, "kuberentes")
     assert (len(result.hits), list(result.corrections)) == (1, [])
 
 
-def test_words_of_hidden_documents_change_nothing(shelf):
+def test_words_of_hidden_documents_change_nothing(library):
+    shelf = fill(library, CHUNK_TEXTS)
+
     def show(text):
         result = find(shelf, text, "ada")
         return [hit.content for hit in result.hits], [correction.note for correction in result.corrections]

@@ -15,8 +15,9 @@ def ask(library, text, **options):
     )
 
 
-@pytest.fixture
-def filled(library):
+@pytest.fixture(scope="module")
+def filled(new_library):
+    library = new_library()
     for number in range(12):
         library.put([f"owls hunt mice at night {number}"], [axis(0.5 - number / 100)])
     library.put(["seals dive for thirty minutes"], [axis(0.9)])

@@ -20,11 +20,24 @@ DOCUMENT_TEXTS = [
 ]
 
 
-@pytest.fixture
-def find(library):
+def fill(library):
     for number, text in enumerate(DOCUMENT_TEXTS):
         library.put([text], [axis(0.9 - number / 10)], external_id=str(number))
+    return library
 
+
+@pytest.fixture(scope="module")
+def filled(new_library):
+    """Texts that no test changes."""
+    return fill(new_library())
+
+
+@pytest.fixture
+def find(filled):
+    return search_of(filled)
+
+
+def search_of(library):
     def run(text, *, weight=0.5, user=None, **fields):
         query = Query(text, semantic_weight=weight, keyword_weight=1 - weight, **fields)
         viewer = None if user is None else viewer_of(library.db, library.scope, user)
@@ -79,7 +92,8 @@ def test_a_phrase_that_no_passage_has_finds_nothing_and_says_so(find):
     assert "leave out the quotes" in result.note
 
 
-def test_a_user_finds_phrases_only_in_documents_that_the_user_may_see(find, library):
+def test_a_user_finds_phrases_only_in_documents_that_the_user_may_see(library):
+    find = search_of(fill(library))
     with library.db.transaction() as connection:
         hit = find('"red valve"').hits[0]
         set_lists(connection, {hit.document_id: Access(users=["alice"])})
