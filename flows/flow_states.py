@@ -21,7 +21,7 @@ from flows.prefect_errors import AWAY_STATE, NO_ANSWER_ERRORS, PARTIAL_STATE, SU
 from flows.request_context import bind_requests
 from flows.run_context import RunContext
 from retrieval import settings
-from retrieval.database.database import UNAVAILABLE_ERRORS as DATABASE_AWAY
+from retrieval.database.database import UNAVAILABLE_ERRORS as DATABASE_ERRORS
 from retrieval.database.database import Database
 from retrieval.jobs import run_outcome
 from retrieval.jobs.queries import batches, leases, retry
@@ -30,19 +30,19 @@ from retrieval.jobs.queries.retry import Retry
 from retrieval.statuses import Outcome
 
 # The database or Prefect does not answer.
-CONNECTION_ERRORS = (*DATABASE_AWAY, *NO_ANSWER_ERRORS)
+CONNECTION_ERRORS = (*DATABASE_ERRORS, *NO_ANSWER_ERRORS)
 
-# A killed process may still hold the lease.
+# Pause between attempts to claim a lease still held by a killed process.
 CLAIM_RETRY_SECONDS = 1.0
 
 
 @dataclass
 class BatchRun:
-    """Claimed batch of a flow run."""
+    """Claim of a batch by a flow run, and the flow run's final state."""
 
-    # `report` is called after the lease has ended and returns the final state.
-
+    # None if the batch was not claimed.
     run: RunContext | None = None
+    # Called after the end of the lease; its result becomes `state`.
     report: Callable[[], Awaitable[State[None]]] | None = None
     state: State[None] = field(default_factory=Completed)
 
@@ -51,15 +51,15 @@ class BatchRun:
 async def claim_batch(batch_id: str, attempt: int, *, retries_documents: bool = False) -> AsyncIterator[BatchRun]:
     """Hold the lease of a batch; `run` is None if another flow run holds it or no work remains."""
     # `retries_documents`: a retry in Prefect ingests the failed documents again.
-    db, seconds = context.open_database(), settings.load_settings().lease_seconds
+    db, lease_seconds = context.open_database(), settings.load_settings().lease_seconds
     batch = BatchRun()
     try:
-        lease = await _claim_dispatched(db, batch_id, attempt, seconds=seconds)
-        retried = await _retry_documents(batch_id) if lease is None and retries_documents else Retry()
-        if retried.batch_id:
-            lease = batches.claim_lease(db, retried.batch_id, 1, seconds=seconds)
-        if retried.waiting_runs:
-            batch.state = _delegated_state(retried.waiting_runs)
+        lease = await _claim_dispatched(db, batch_id, attempt, seconds=lease_seconds)
+        retry_of_failed = await _retry_documents(batch_id) if lease is None and retries_documents else Retry()
+        if retry_of_failed.batch_id:
+            lease = batches.claim_lease(db, retry_of_failed.batch_id, attempt=1, seconds=lease_seconds)
+        if retry_of_failed.waiting_runs:
+            batch.state = _delegated_state(retry_of_failed.waiting_runs)
             yield batch
             return
         if lease is None:
@@ -67,7 +67,7 @@ async def claim_batch(batch_id: str, attempt: int, *, retries_documents: bool = 
             yield batch
             return
         try:
-            with bind_requests(db, lease), keep_lease(db, lease, seconds=seconds):
+            with bind_requests(db, lease), keep_lease(db, lease, seconds=lease_seconds):
                 batch.run = RunContext(db, context.load_keys(), lease)
                 yield batch
         except Superseded:
@@ -83,25 +83,26 @@ async def claim_batch(batch_id: str, attempt: int, *, retries_documents: bool = 
 
 
 async def _claim_dispatched(db: Database, batch_id: str, attempt: int, *, seconds: float) -> Lease | None:
-    """Claim the batch; wait for the lease of this flow run's killed process."""
+    """Claim the batch; wait while a killed process of this flow run holds its lease."""
     deadline = time.monotonic() + seconds
     while (lease := batches.claim_lease(db, batch_id, attempt, seconds=seconds)) is None:
-        is_own = leases.is_dispatched_to(db, batch_id, attempt, str(_flow_run_id()))
-        if not is_own or time.monotonic() > deadline:
+        is_dispatched_here = leases.is_dispatched_to(db, batch_id, attempt, str(_flow_run_id()))
+        if not is_dispatched_here or time.monotonic() > deadline:
             return None
         await asyncio.sleep(CLAIM_RETRY_SECONDS)
     return lease
 
 
 async def _retry_documents(batch_id: str) -> Retry:
-    """Create job runs for the failed documents of a flow run that is retried in Prefect."""
-    db, run = context.open_database(), _flow_run_id()
-    if run is None or not await _has_ended_before(run):
+    """Create job runs for the failed documents; an empty Retry unless a person retried this flow run in Prefect."""
+    db, flow_run_id = context.open_database(), _flow_run_id()
+    if flow_run_id is None or not await _has_ended_before(flow_run_id):
         return Retry()
-    return await asyncio.to_thread(retry.retry_batch, db, batch_id, str(run))
+    return await asyncio.to_thread(retry.retry_batch, db, batch_id, str(flow_run_id))
 
 
 def _delegated_state(job_runs: Sequence[str]) -> State[None]:
+    """Return the state of a retried flow run whose failed documents another flow run ingests."""
     return Completed(
         name=SUPERSEDED_STATE,
         message=f"The failed documents are ingested again by {', '.join(job_runs)}, which another flow run executes:"
@@ -110,7 +111,7 @@ def _delegated_state(job_runs: Sequence[str]) -> State[None]:
 
 
 def _unclaimed_state(batch_id: str) -> State[None]:
-    """Return the state of a flow run without work: the batch's outcome, or Superseded."""
+    """Return the state of a flow run without a claim: the outcome of its finished batch, else Superseded."""
     db = context.open_database()
     batch_id = retry.find_newest_batch(db, batch_id, str(_flow_run_id()))
     outcomes = run_outcome.list_batch_outcomes(db, batch_id) if retry.is_finished(db, batch_id) else []
@@ -132,13 +133,13 @@ def _unknown_batch_state(batch_id: str) -> State[None]:
 
 
 def away_state(error: Exception) -> State[None]:
-    """Return the state of a run without the database or Prefect."""
+    """Return the state of a run that lost the database or Prefect."""
     message = f"The database or Prefect did not answer ({type(error).__name__}); the batch is taken up again."
     return Failed(name=AWAY_STATE, message=message)
 
 
 def final_state(outcomes: Sequence[str], message: str) -> State[None]:
-    """Derive a flow run's state from job run outcomes; Completed after any success."""
+    """Derive a flow run's state from its job runs' outcomes; Failed only if no job run has a success."""
     if outcomes and all(outcome == Outcome.CANCELLED for outcome in outcomes):
         return Cancelled(message=message)
     if outcomes and all(outcome in (Outcome.FAILED, Outcome.CANCELLED) for outcome in outcomes):
@@ -153,6 +154,7 @@ def _flow_run_id() -> UUID | None:
     return run_context.flow_run.id if run_context is not None and run_context.flow_run is not None else None
 
 
-async def _has_ended_before(run: UUID) -> bool:
+async def _has_ended_before(flow_run_id: UUID) -> bool:
     async with get_client() as client:
-        return any(former_state.is_final() for former_state in await client.read_flow_run_states(run))
+        states = await client.read_flow_run_states(flow_run_id)
+    return any(state.is_final() for state in states)

@@ -21,23 +21,27 @@ RENEW_RETRY_SECONDS = 1.0
 
 @contextmanager
 def keep_lease(db: Database, lease: Lease, *, seconds: float) -> Iterator[None]:
-    """Renew the lease every third of its time; release it at once when the process is stopped."""
-    # An own thread and connection: a worker whose connections are all busy is still alive.
-    # A lost lease stops nothing here: the fence refuses the next write.
-    own_db = db.sibling(size=1, role="heartbeat")
-    is_closed = threading.Event()
+    """Renew a lease of `seconds` after every third of that time; release it when the process is stopped."""
+    # A separate connection: the lease stays alive while all connections of the worker are busy.
+    heartbeat_db = db.sibling(size=1, role="heartbeat")
+    is_batch_closed = threading.Event()
 
     def renew() -> float | None:
+        """Renew the lease; return the seconds until the next renewal, None after a loss."""
         try:
-            if not leases.renew_lease(own_db, lease, seconds=seconds):
-                if not is_closed.is_set():
+            if not leases.renew_lease(heartbeat_db, lease, seconds=seconds):
+                # After a loss the flow goes on until its next write, which the fence refuses.
+                if not is_batch_closed.is_set():
                     log.warning("lease.lost", batch_id=lease.batch_id)
-                # A batch closed from outside, as with its namespace: this worker may still write to a store.
-                if not leases.extend_lease(own_db, lease, seconds=seconds):
+                # A deleted namespace closes its batches. The lease is kept, since this worker may still write to a
+                # vector store, and the store is emptied only after its end.
+                if not leases.extend_lease(heartbeat_db, lease, seconds=seconds):
                     return None
-                is_closed.set()
-            counts.write_counts(own_db)
-        except LOCK_ERRORS:  # a write with this fence holds the row, which shows that the worker lives
+                is_batch_closed.set()
+            # The heartbeat also saves the metrics counted in this process.
+            counts.write_counts(heartbeat_db)
+        except LOCK_ERRORS:
+            # A write of this worker holds the row.
             return 0
         except UNAVAILABLE_ERRORS:
             log.warning("lease.not_renewed", batch_id=lease.batch_id, reason="the database is away")
@@ -49,26 +53,27 @@ def keep_lease(db: Database, lease: Lease, *, seconds: float) -> Iterator[None]:
             try:
                 yield
             except Exception:
-                # An expired lease distinguishes this failure from a state that a person sets during the run.
+                # The reconciler sees a failed flow by its expired lease, and a state set by a person by a live one.
                 with suppress(*UNAVAILABLE_ERRORS):
-                    leases.expire_lease(own_db, lease)
+                    leases.expire_lease(heartbeat_db, lease)
                 raise
             except BaseException:
+                # The process is being stopped: another worker may continue at once.
                 with suppress(*UNAVAILABLE_ERRORS):
-                    crashes.release_lease(own_db, lease)
+                    crashes.release_lease(heartbeat_db, lease)
                 log.info("lease.released", batch_id=lease.batch_id)
                 raise
     finally:
-        if is_closed.is_set():
+        if is_batch_closed.is_set():
             with suppress(*UNAVAILABLE_ERRORS):
-                leases.extend_lease(own_db, lease, seconds=0)
-        own_db.close()
+                leases.extend_lease(heartbeat_db, lease, seconds=0)
+        heartbeat_db.close()
         counts.write_counts(db)
 
 
 @contextmanager
 def repeat_in_thread(call: Callable[[], float | None], seconds: float, *, name: str) -> Iterator[None]:
-    """Call in a thread after `seconds`, then after each returned pause; None ends the calls."""
+    """Repeat `call` in a thread, first after `seconds`, then after the seconds it returned; None ends the thread."""
     stopped = threading.Event()
 
     def repeat() -> None:

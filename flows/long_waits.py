@@ -16,18 +16,18 @@ from retrieval.jobs.queries.batches import Lease
 
 log = structlog.get_logger()
 
-# Retries of a task after 1, 2, 4 and 8 s; a vendor's longer wait would use them all up.
+# Prefect retries a task after 1, 2, 4 and 8 s, together 15 s. A longer Retry-After would use up all retries.
 MAX_RETRIES: Final = 4
-RETRY_SECONDS: Final = 15.0
+MAX_RETRY_AFTER_SECONDS: Final = 15.0
 # Total wait of a step for a vendor or for disk space.
 STEP_WAIT_SECONDS: Final = 600.0
-FULL_DISK_SECONDS: Final = 10.0
+FULL_DISK_WAIT_SECONDS: Final = 10.0
 CANCEL_CHECK_SECONDS: Final = 2.0
 
 
-def is_soon(error: Retryable) -> bool:
-    """Check if the error permits a retry within `RETRY_SECONDS`."""
-    return (error.after or 0) <= RETRY_SECONDS
+def permits_task_retry(error: Retryable) -> bool:
+    """Check if the vendor's Retry-After, if any, is within the delays of Prefect's task retries."""
+    return (error.after or 0) <= MAX_RETRY_AFTER_SECONDS
 
 
 class LongWaits:
@@ -38,13 +38,13 @@ class LongWaits:
         self._remaining_seconds: defaultdict[str, float] = defaultdict(lambda: STEP_WAIT_SECONDS)
 
     def take_seconds(self, step: str, error: Retryable) -> float | None:
-        """Return the seconds until the step is repeated; None if it must give up."""
-        is_full = disk_full.full_disk_reason(error) is not None
-        seconds = FULL_DISK_SECONDS if is_full else error.after or 0
-        if isinstance(error, Unavailable) or is_soon(error) or seconds > self._remaining_seconds[step]:
+        """Deduct the seconds until the step is repeated from its remaining time; None if it must give up."""
+        is_disk_full = disk_full.full_disk_reason(error) is not None
+        seconds = FULL_DISK_WAIT_SECONDS if is_disk_full else error.after or 0
+        if isinstance(error, Unavailable) or permits_task_retry(error) or seconds > self._remaining_seconds[step]:
             return None
         self._remaining_seconds[step] -= seconds
-        event = "step.disk_full" if is_full else "step.rate_limited"
+        event = "step.disk_full" if is_disk_full else "step.rate_limited"
         log.info(event, batch_id=self._lease.batch_id, seconds=round(seconds))
         return seconds
 

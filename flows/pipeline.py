@@ -39,7 +39,7 @@ SLOW_FILE_SECONDS: Final = 3.0
 
 async def run_ingestion(batch_id: str, attempt: int) -> State[None]:
     """Ingest a batch under a lease; return the flow run's final state."""
-    tag_limits.start_early()
+    tag_limits.prefetch_limits()
     async with flow_states.claim_batch(batch_id, attempt, retries_documents=True) as batch:
         if (run := batch.run) is not None:
             await ingest_documents(run)
@@ -201,7 +201,7 @@ def split_window(run: RunContext, window: Work) -> Iterator[Work]:
     for start in range(0, len(open_keys), WINDOW_DOCUMENTS):
         if not run.should_continue():
             return
-        yield window.part(open_keys[start : start + WINDOW_DOCUMENTS])
+        yield window.narrow_to(open_keys[start : start + WINDOW_DOCUMENTS])
 
 
 async def for_each_parsed(
@@ -227,10 +227,10 @@ async def for_each_parsed(
             large = [item.key for item in ready if item.characters > LARGE_CHARACTERS][:1]
             if large and not storing:
                 started.update(large)
-                storing.append(asyncio.create_task(store_part(window.part(large), parsed)))
+                storing.append(asyncio.create_task(store_part(window.narrow_to(large), parsed)))
             if small := [item.key for item in ready if item.characters <= LARGE_CHARACTERS]:
                 started.update(small)
-                await store_part(window.part(small), parsed)
+                await store_part(window.narrow_to(small), parsed)
             elif is_parsed and not storing:
                 return
     except asyncio.CancelledError:

@@ -8,7 +8,7 @@ from typing import Final
 import httpx
 from prefect.exceptions import ObjectNotFound, PrefectHTTPStatusError
 
-# Prefect is unreachable, or does not know a deployment yet.
+# Prefect is unreachable or a deployment is not registered yet.
 SERVER_ERRORS: Final = (httpx.HTTPError, ObjectNotFound, OSError)
 
 NO_ANSWER_ERRORS: Final = (httpx.HTTPError,)
@@ -16,7 +16,7 @@ NO_ANSWER_ERRORS: Final = (httpx.HTTPError,)
 # Names of states in Prefect. Interrupted: the worker was stopped.
 INTERRUPTED_STATE: Final = "Interrupted"
 
-# The run lost its connection to the database or to Prefect.
+# The run lost the database or Prefect.
 AWAY_STATE: Final = "Away"
 
 # The worker does not execute the run.

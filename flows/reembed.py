@@ -104,7 +104,7 @@ async def rebuild_window(run: RunContext, window: ReembeddingWindow, next_config
     work = Work(run.db, run.keys, window.lease, window.keys, next_config, label=label, circuits=run.circuits)
     chunked = await run_step(tasks.chunk, work)
     embedded = await run_step(tasks.embed, work, chunked)
-    await run_step(tasks.shadow, work, embedded)
+    await run_step(tasks.upsert_inactive, work, embedded)
 
 
 class Trial:
@@ -161,7 +161,7 @@ def judge_new_generation(trial: Trial) -> None:
                 current_score = gates.mean_measure(current_bench, questions, vectors, refused, gate.metric, alive)
             next_bench = _make_bench(trial, trial.next_config, evaluation)
             vectors, refused = judge.embed_queries(next_bench, questions, [gates.GATE_SETTING], alive)
-            with reembedding_swap.search_shadow(db, trial.job_run_id):
+            with reembedding_swap.search_next_generation(db, trial.job_run_id):
                 next_score = gates.mean_measure(next_bench, questions, vectors, refused, gate.metric, alive)
     except _JobRunEnded:
         return

@@ -7,14 +7,14 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import cached_property
-from typing import Any
+from typing import Any, Final
 
 import psycopg
 from prefect.runtime import task_run
 
 from connectors import registry
 from flows.circuit_breaking import guard_port, guard_source
-from flows.long_waits import MAX_RETRIES, LongWaits, is_soon
+from flows.long_waits import MAX_RETRIES, LongWaits, permits_task_retry
 from flows.step_outcome import Predecessors, StepReport, TaskResult
 from retrieval import origin, settings, sources, tracing
 from retrieval.database import disk_full
@@ -41,6 +41,9 @@ from retrieval.namespaces.namespaces import NamespaceConfig
 from retrieval.ports import Embedder, FileStore, Parser, Source, VectorStore
 from retrieval.security.secrets import KeyRing
 from retrieval.statuses import Stage
+
+# Name of the step in Prefect, timings and metrics; stored, so it does not change.
+INACTIVE_UPSERT_STEP: Final = "shadow"
 
 
 class Work:
@@ -83,13 +86,13 @@ class Work:
         except ServiceError as error:
             raise Fatal("The namespace was deleted.") from error
 
-    def part(self, window: Sequence[DocumentKey]) -> Work:
-        """Copy the work for some documents of the window."""
-        part = copy.copy(self)
-        part.window = window
-        if len(window) < len(self.window):
-            part.label = run_documents.window_label(self.db, window)
-        return part
+    def narrow_to(self, keys: Sequence[DocumentKey]) -> Work:
+        """Return a copy whose window has only these documents of it."""
+        narrowed = copy.copy(self)
+        narrowed.window = keys
+        if len(keys) < len(self.window):
+            narrowed.label = run_documents.window_label(self.db, keys)
+        return narrowed
 
     @property
     def job_runs(self) -> list[str]:
@@ -253,7 +256,7 @@ def record_step(step: str, work: Work) -> Iterator[StepReport]:
         settle_error(work, error, report)
     else:
         counts.observe_seconds(catalog.STAGE, time.monotonic() - started, step, times=len(set(runs)))
-        if step in ("upsert", "shadow"):
+        if step in ("upsert", INACTIVE_UPSERT_STEP):
             # Last step of the pipeline; its counters are final.
             counts.write_counts(work.db)
     if work.is_in_flow_run:
@@ -270,7 +273,7 @@ def settle_error(work: Work, error: StepError, report: StepReport) -> None:
         report.wait_after(error)
         return
     if isinstance(error, Retryable):
-        if is_soon(error) and 0 < task_run.run_count <= MAX_RETRIES:
+        if permits_task_retry(error) and 0 < task_run.run_count <= MAX_RETRIES:
             # Prefect retries the task, and stores and logs the error.
             raise Retryable(redact_urls(str(error)), after=error.after) from None
         if seconds := work.long_waits.take_seconds(report.step, error):
@@ -287,7 +290,7 @@ def _exhausted_message(step: str, error: Retryable) -> str:
     seconds = error.after or 0
     wait = f"{seconds:,.0f} seconds" if seconds < 120 else f"{seconds / 60:,.0f} minutes"
     later = f"It asks to wait for {wait}: retry after that."
-    return f"{step}: {error} {attempts if is_soon(error) else later}"
+    return f"{step}: {error} {attempts if permits_task_retry(error) else later}"
 
 
 @contextmanager
@@ -390,9 +393,9 @@ def upsert(work: Work, _after: Predecessors = None) -> TaskResult:
     return report.task_result()
 
 
-def shadow(work: Work, _after: Predecessors = None) -> TaskResult:
-    """Store the vectors of the next model next to the visible ones."""
+def upsert_inactive(work: Work, _after: Predecessors = None) -> TaskResult:
+    """Store the vectors of the next model; search does not use them before the swap."""
     timeout = settings.load_settings().readback_seconds
-    with record_step("shadow", work) as report:
-        upserting.upsert_shadow(work.db, work.lease, work.window, work.vectors, timeout=timeout)
+    with record_step(INACTIVE_UPSERT_STEP, work) as report:
+        upserting.upsert_inactive(work.db, work.lease, work.window, work.vectors, timeout=timeout)
     return report.task_result()

@@ -18,45 +18,47 @@ from flows.prefect_errors import NO_ANSWER_ERRORS
 log = structlog.get_logger()
 
 # A new limit takes effect within this time, as in Prefect's task engine.
-LIMITS_SECONDS: Final = 5.0
-# Prefect's largest page.
-PAGE_SIZE: Final = 200
+LIMITS_REFRESH_SECONDS: Final = 5.0
+# Maximum of Prefect's API.
+MAX_LIMITS_PER_PAGE: Final = 200
 
 
 class TagLimits:
-    """Tags with a concurrency limit in Prefect, read again every `LIMITS_SECONDS`. Thread-safe."""
+    """Thread-safe cache of the tags with a concurrency limit in Prefect."""
 
-    # Prefect requests a slot for the tags of each task run, also without any limit: one read replaces a request per
-    # step.
+    # For each tagged task run, Prefect's engine requests a slot, even if its tags have no limit. Tags without a limit
+    # are therefore left out: one read every `LIMITS_REFRESH_SECONDS` replaces a request per step.
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._read: Future[AbstractSet[str] | None] | None = None
-        self._read_at = 0.0
+        self._last_read: Future[AbstractSet[str] | None] | None = None
+        self._last_read_at = 0.0
 
-    def start_read(self) -> Future[AbstractSet[str] | None]:
-        """Start a read in a thread if the last one is too old."""
+    def refresh(self) -> Future[AbstractSet[str] | None]:
+        """Return the last read, or start a new one in a thread if it is too old."""
         with self._lock:
-            if self._read is None or time.monotonic() > self._read_at + LIMITS_SECONDS:
-                reader = ThreadPoolExecutor(1, thread_name_prefix="tag-limits")
-                self._read_at, self._read = time.monotonic(), reader.submit(copy_context().run, _read_limited_tags)
-                reader.shutdown(wait=False)
-            return self._read
+            if self._last_read is None or time.monotonic() > self._last_read_at + LIMITS_REFRESH_SECONDS:
+                executor = ThreadPoolExecutor(1, thread_name_prefix="tag-limits")
+                self._last_read_at = time.monotonic()
+                self._last_read = executor.submit(copy_context().run, _read_limited_tags)
+                executor.shutdown(wait=False)
+            return self._last_read
 
-    def choose_tags(self, tags: AbstractSet[str]) -> AbstractSet[str]:
+    def filter_limited(self, tags: AbstractSet[str]) -> AbstractSet[str]:
         """Return the tags with a limit; all of them if Prefect does not answer."""
-        limited_tags = self.start_read().result()
+        limited_tags = self.refresh().result()
         return tags if limited_tags is None else tags & limited_tags
 
 
 def _read_limited_tags() -> AbstractSet[str] | None:
+    """Read all tags with a limit; None if Prefect does not answer."""
     limited_tags: set[str] = set()
     try:
         with get_client(sync_client=True) as client:
             while True:
-                page = client.read_concurrency_limits(limit=PAGE_SIZE, offset=len(limited_tags))
+                page = client.read_concurrency_limits(limit=MAX_LIMITS_PER_PAGE, offset=len(limited_tags))
                 limited_tags.update(limit.tag for limit in page)
-                if len(page) < PAGE_SIZE:
+                if len(page) < MAX_LIMITS_PER_PAGE:
                     return limited_tags
     except NO_ANSWER_ERRORS as error:
         log.warning("tag_limits.not_read", reason=type(error).__name__)
@@ -66,7 +68,7 @@ def _read_limited_tags() -> AbstractSet[str] | None:
 tag_limits: Final = TagLimits()
 
 
-def start_early() -> None:
-    """Read the limits while a flow run claims its batch."""
+def prefetch_limits() -> None:
+    """Start the read of the limits at the beginning of a flow run."""
     if FlowRunContext.get() is not None:
-        tag_limits.start_read()
+        tag_limits.refresh()

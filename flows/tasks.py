@@ -16,7 +16,7 @@ from prefect.tasks import Task, exponential_backoff
 
 from flows import steps
 from flows.deployments import FLOW_NAMES
-from flows.long_waits import MAX_RETRIES, LongWaits, is_soon
+from flows.long_waits import MAX_RETRIES, LongWaits, permits_task_retry
 from flows.step_outcome import Predecessors, StepResult, TaskResult
 from flows.steps import Work
 from flows.tag_limits import tag_limits
@@ -35,7 +35,7 @@ _label: ContextVar[str] = ContextVar("label", default="")
 def is_retryable(_task: Task[..., Any], _run: TaskRun, state: State[Any]) -> bool:
     """Decide for Prefect if a failed task run is retried."""
     error = state.data
-    return isinstance(error, Retryable) and not isinstance(error, Unavailable) and is_soon(error)
+    return isinstance(error, Retryable) and not isinstance(error, Unavailable) and permits_task_retry(error)
 
 
 def retried_task(
@@ -69,7 +69,7 @@ parse = retried_task(steps.parse, has_tag=False)
 chunk = retried_task(steps.chunk, has_tag=False)
 embed = retried_task(steps.embed, has_tag=False)
 upsert = retried_task(steps.upsert, has_tag=False)
-shadow = retried_task(steps.shadow, has_tag=False)
+upsert_inactive = retried_task(steps.upsert_inactive, name=steps.INACTIVE_UPSERT_STEP, has_tag=False)
 
 StepTask = Task[[Any, Predecessors], TaskResult]
 
@@ -82,7 +82,7 @@ def name_task(step: Task[StepParams, ResultT], label: str, source: str = "") -> 
     def call_step(*args: StepParams.args, **kwargs: StepParams.kwargs) -> ResultT:
         token = _label.set(label)
         try:
-            with tags(*tag_limits.choose_tags(candidates)):
+            with tags(*tag_limits.filter_limited(candidates)):
                 return step(*args, **kwargs)
         finally:
             _label.reset(token)

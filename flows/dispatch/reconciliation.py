@@ -30,31 +30,34 @@ class Action(StrEnum):
     """Action of the reconciler on an open batch."""
 
     WAIT = auto()
-    # Cancelled, set to Failed or Completed, suspended or resumed by a person.
+    # A person cancelled the flow run.
     CANCEL = auto()
+    # A person set it to Failed or Completed.
     END_BY_HAND = auto()
     SUSPEND = auto()
     RESUME = auto()
-    # The worker stopped in good order: the same flow run continues, or a new one if Prefect lost it.
+    # The worker was stopped and released the lease: the same flow run continues.
     CONTINUE = auto()
+    # As before, but Prefect no longer has the flow run: a new one starts.
     RESTART = auto()
-    # The worker is gone, or the lease has ended.
+    # A new flow run starts because the worker is gone or did not renew its lease.
     LOST = auto()
-    # The process died, or the flow failed.
+    # A new flow run starts because the process died or the flow failed.
     DIED = auto()
 
 
+# Types of states before the end of a flow run.
 LIVE_STATES = frozenset({"SCHEDULED", "PENDING", "RUNNING", "PAUSED", "CANCELLING"})
-# Without a claim within the lease's time, the process died before its claim.
+# In these, a process claims the batch within seconds; without a claim for a lease's duration, it has died.
 CLAIMABLE_STATES = frozenset({"PENDING", "RUNNING", "CANCELLING"})
 ENDED_STATES = frozenset({"COMPLETED", "FAILED"})
-# Weight of a lost flow run against the documents in progress.
+# Blame added to the documents in progress. Documents with much blame run alone, and finally fail.
 LOSS_WEIGHTS = {
     Action.RESTART: 0,
     Action.LOST: crash_isolation.LOSS_BLAME,
     Action.DIED: crash_isolation.DEATH_BLAME,
 }
-# Log events of a person's actions; other actions recover the batch.
+# Log events by action; others are logged as `batch.recovered`.
 PERSON_EVENTS = {
     Action.CANCEL: "batch.cancelled",
     Action.END_BY_HAND: "batch.cancelled",
@@ -65,23 +68,25 @@ PERSON_EVENTS = {
 SERVICE_STATE_NAMES = frozenset({AWAY_STATE, REFUSED_STATE, SUPERSEDED_STATE})
 # Prefect's own workers may have to pull an image before the flow run starts.
 START_TIMEOUT = timedelta(minutes=10)
-# A flow run unknown to Prefect is lost after this time; a younger one may be on its way.
+# A dispatched flow run may appear in Prefect with this delay; then it counts as lost.
 UNKNOWN_RUN_SECONDS = 10.0
-# Message of a flow run that Prefect's engine failed.
+# Beginning of the message of a flow run that Prefect's engine set to Failed.
 ENGINE_FAILURE_PREFIX = "Flow run encountered an exception"
 
 
 def decide_batch(batch: OpenBatch, state: FlowRunState | None, current_time: datetime, *, lease: timedelta) -> Action:
-    """Decide about an open batch by its flow run's state, None if Prefect has none."""
+    """Choose the action for an open batch by its flow run's state; None: Prefect does not know the flow run."""
     if state is None:
+        if batch.released:
+            return Action.RESTART
         is_unknown = not batch.claimed and abs(batch.seconds_since_dispatch) > UNKNOWN_RUN_SECONDS
-        lost = Action.LOST if batch.lease_lost or is_unknown else Action.WAIT
-        return Action.RESTART if batch.released else lost
-    return _follow_person(batch, state) or _follow_process(batch, state, current_time, lease)
+        return Action.LOST if batch.lease_lost or is_unknown else Action.WAIT
+    return _decide_by_person(batch, state) or _decide_by_process(batch, state, current_time, lease)
 
 
-def _follow_person(batch: OpenBatch, state: FlowRunState) -> Action | None:
+def _decide_by_person(batch: OpenBatch, state: FlowRunState) -> Action | None:
     """Return the action for a state set by a person; None for other states."""
+    # A worker with a live lease ends a cancelled flow run itself.
     is_held = batch.claimed and not batch.lease_lost and not batch.released
     if state.type == "CANCELLED" or (state.type == "CANCELLING" and not is_held):
         return Action.CANCEL
@@ -93,22 +98,24 @@ def _follow_person(batch: OpenBatch, state: FlowRunState) -> Action | None:
     return Action.END_BY_HAND if is_final and _is_set_by_hand(batch, state, is_held=is_held) else None
 
 
-def _follow_process(batch: OpenBatch, state: FlowRunState, current_time: datetime, lease: timedelta) -> Action:
+def _decide_by_process(batch: OpenBatch, state: FlowRunState, current_time: datetime, lease: timedelta) -> Action:
     """Return the action for a state set by a worker, Prefect's engine or a flow."""
     if batch.released or state.name == INTERRUPTED_STATE:
-        # Scheduled by the worker or an earlier pass. While it runs, its process is about to end.
-        is_waiting = state.type in ("SCHEDULED", "PENDING") or (state.type == "RUNNING" and not batch.lease_lost)
-        return Action.WAIT if is_waiting else Action.CONTINUE
+        is_scheduled_again = state.type in ("SCHEDULED", "PENDING")
+        is_process_ending = state.type == "RUNNING" and not batch.lease_lost
+        return Action.WAIT if is_scheduled_again or is_process_ending else Action.CONTINUE
     if state.type in ENDED_STATES or state.type == "CRASHED":
         return Action.LOST if state.name in (AWAY_STATE, SUPERSEDED_STATE) else Action.DIED
     is_starting = state.is_in_other_pool and state.type == "PENDING"
-    patience = max(lease, START_TIMEOUT) if is_starting else lease
-    is_stuck = not batch.claimed and state.type in CLAIMABLE_STATES and abs(current_time - state.since) > patience
+    claim_timeout = max(lease, START_TIMEOUT) if is_starting else lease
+    is_stuck = not batch.claimed and state.type in CLAIMABLE_STATES and abs(current_time - state.since) > claim_timeout
     return Action.LOST if batch.lease_lost or is_stuck else Action.WAIT
 
 
 def _is_set_by_hand(batch: OpenBatch, state: FlowRunState, *, is_held: bool) -> bool:
-    # A flow that fails ends its lease first, and one that completes closes its batch.
+    """Check if a person set the final state of an open batch."""
+    # A failing flow ends its lease before its state, and a completed flow closes its batch. A live lease or an open
+    # batch therefore shows a person's state.
     if batch.claimed:
         return is_held or (state.type == "COMPLETED" and not batch.released)
     return not state.message.startswith(ENGINE_FAILURE_PREFIX)
@@ -116,13 +123,13 @@ def _is_set_by_hand(batch: OpenBatch, state: FlowRunState, *, is_held: bool) -> 
 
 async def reconcile_batches(thread: LoopThread, client: PrefectClient, *, attempts: int, lease: timedelta) -> int:
     """Reconcile every open and suspended batch; return the number of actions."""
-    opened = await thread.run(batches.open_batches)
-    suspended = await thread.run(suspension.suspended_batches)
-    flow_runs = [batch.flow_run_id for batch in opened] + [batch.flow_run_id for batch in suspended]
-    states = await prefect_client.read_states(client, flow_runs)
+    open_batches = await thread.run(batches.open_batches)
+    suspended_batches = await thread.run(suspension.suspended_batches)
+    flow_run_ids = [batch.flow_run_id for batch in open_batches] + [batch.flow_run_id for batch in suspended_batches]
+    states = await prefect_client.read_states(client, flow_run_ids)
     current_time = datetime.now(UTC)
     action_count = 0
-    for batch in opened:
+    for batch in open_batches:
         state = states.get(batch.flow_run_id)
         action = decide_batch(batch, state, current_time, lease=lease)
         if action is Action.WAIT:
@@ -136,10 +143,12 @@ async def reconcile_batches(thread: LoopThread, client: PrefectClient, *, attemp
         event = PERSON_EVENTS.get(action, "batch.recovered")
         log.warning(event, batch_id=batch.id, attempt=batch.attempt, prefect_state=name, action=action)
         if state is not None and state.type in LIVE_STATES and action in (Action.CANCEL, Action.LOST, Action.DIED):
-            final: State[None] | None = Cancelled() if action is Action.CANCEL else None
-            await prefect_client.set_final_state(client, batch.flow_run_id, final)
-    for waiting in suspended:
-        action_count += await _reconcile_suspended(thread, client, waiting, states.get(waiting.flow_run_id))
+            # None sets the state Crashed.
+            final_state: State[None] | None = Cancelled() if action is Action.CANCEL else None
+            await prefect_client.set_final_state(client, batch.flow_run_id, final_state)
+    for suspended_batch in suspended_batches:
+        state = states.get(suspended_batch.flow_run_id)
+        action_count += await _reconcile_suspended(thread, client, suspended_batch, state)
     return action_count
 
 
@@ -161,24 +170,24 @@ def _apply_action(db: Database, batch: OpenBatch, action: Action, state: FlowRun
             case _:
                 return crash_isolation.restart_batch(db, batch, weight=LOSS_WEIGHTS[action], attempts=attempts)
         return True
-    return False
+    return False  # the rows are locked: `skip_locked` has logged it
 
 
 async def _reconcile_suspended(
     thread: LoopThread, client: PrefectClient, batch: SuspendedBatch, state: FlowRunState | None
 ) -> bool:
-    """End a suspended flow run with its job runs, or its job runs with the flow run."""
-    is_paused = state is not None and state.type == "PAUSED"
-    if not batch.waiting:
-        outcomes = await thread.run(run_outcome.list_batch_outcomes, batch.id)
-        if is_paused:
-            final = flow_states.final_state(outcomes, "Its job runs ended while it was suspended.")
-            await prefect_client.set_final_state(client, batch.flow_run_id, final)
+    """End a suspended flow run after its job runs, or cancel job runs of an ended flow run; False without an action."""
+    if batch.unfinished_runs == 0:
+        if state is not None and state.type == "PAUSED":
+            outcomes = await thread.run(run_outcome.list_batch_outcomes, batch.id)
+            final_state = flow_states.final_state(outcomes, "Its job runs ended while it was suspended.")
+            await prefect_client.set_final_state(client, batch.flow_run_id, final_state)
         await thread.run(suspension.forget_suspended, batch.id)
         return True
     if state is None or state.type in ("PAUSED", "SCHEDULED", "PENDING", "RUNNING"):
         return False
-    reason = None if state.type.startswith("CANCELL") else f"The flow run was set to {state.name} by hand in Prefect."
+    is_cancelled = state.type in ("CANCELLING", "CANCELLED")
+    reason = None if is_cancelled else f"The flow run was set to {state.name} by hand in Prefect."
     await thread.run(suspension.cancel_suspended, batch.id, reason)
     if state.type == "CANCELLING":
         await prefect_client.set_final_state(client, batch.flow_run_id, Cancelled())

@@ -87,6 +87,7 @@ REQUIRED_STAGES = {
 
 # Stages of documents that have not completed a step.
 STAGES_BEFORE_STEP = {step: list(REQUIRED_STAGES.values())[: index + 1] for index, step in enumerate(REQUIRED_STAGES)}
+# Step of a re-embedding instead of `upsert`.
 STAGES_BEFORE_STEP["shadow"] = STAGES_BEFORE_STEP["upsert"]
 
 

@@ -41,10 +41,10 @@ def upsert_documents(
     activation.activate_generations(db, lease, written, language, metadata if store.labelled else None, epoch)
 
 
-def upsert_shadow(
+def upsert_inactive(
     db: Database, lease: Lease, window: Sequence[DocumentKey], store: VectorStore, *, timeout: float = 60.0
 ) -> None:
-    """Write the vectors to a store that is not searched yet."""
+    """Write the vectors of the window's documents without activating their generation."""
     written, _ = _store_vectors(db, lease, window, store, timeout)
     run_documents.advance_items(db, lease, [(item, {}) for item in written], Stage.UPSERTED)
 

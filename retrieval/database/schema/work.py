@@ -155,7 +155,7 @@ class RunDocument(SQLModel, table=True):
     embedding: dict[str, Any] = json_column()
     # Namespace epoch of the chunks.
     epoch: int = Field(sa_column_kwargs={"server_default": "0"})
-    # Source version and partition of a shadow, during a new embedding.
+    # Source version and partition of a next generation, during a new embedding.
     made_from: str | None = text_column(nullable=True)
     partition_id: int | None = None
     # Access list of the new version; null keeps the current one.

@@ -12,8 +12,8 @@ from retrieval.jobs.queries.batches import Lease
 from retrieval.namespaces.queries import NAMESPACE_COLUMNS, NamespaceRow
 from retrieval.statuses import Stage, stage_names
 
-# Of a document `d`; a changed mark requires a new shadow.
-SHADOW_MARK: LiteralString = "(d.active_generation || ':' || md5(d.metadata::text))"
+# State of a document `d` from which its next generation is made; a change requires another build.
+SOURCE_MARK: LiteralString = "(d.active_generation || ':' || md5(d.metadata::text))"
 _BEGIN_STATEMENT: LiteralString = """
     update namespaces set name = %(name)s, config = %(config)s, secrets = %(secrets)s, dimensions = %(dimensions)s,
         keyword_language = %(keyword_language)s, pending = %(pending)s, pending_run = %(run)s,
@@ -36,7 +36,7 @@ _REFRESH_STATEMENT: LiteralString = f"""
         select r.id, d.id, row_number() over (order by d.partition_id, d.created_at, d.id) - 1, r.number,
                {stage_names(Stage.PARSED)}, d.name, coalesce(m.media_type, ''), d.raw_key, m.raw_hash, m.raw_size,
                d.parsed_key,
-               coalesce(m.title, ''), coalesce(m.pages, '{{}}'), d.properties, {SHADOW_MARK}, d.partition_id
+               coalesce(m.title, ''), coalesce(m.pages, '{{}}'), d.properties, {SOURCE_MARK}, d.partition_id
         from job_runs r, documents d join partitions p on p.id = d.partition_id
         left join lateral (
             select * from run_documents m where m.document_id = d.id and m.generation = d.active_generation limit 1
@@ -117,7 +117,7 @@ def find_pending(db: Executor, lease: Lease) -> PendingRun | None:
 
 
 def list_outdated(db: Database, lease: Lease, job_run_id: str) -> None:
-    """List every visible document with a missing or outdated shadow."""
+    """List every visible document with a missing or outdated next generation."""
     with db.transaction() as connection:
         batches.guard_lease(connection, lease)
         connection.execute(_REFRESH_STATEMENT, {"run": job_run_id, "namespace": lease.scope.namespace})
@@ -141,7 +141,7 @@ def has_failed(db: Database, job_run_id: str) -> bool:
     """Return whether building failed for a document that has not changed after its listing."""
     statement: LiteralString = (
         "select exists (select from run_documents w join documents d on d.id = w.document_id and d.deleted_at is null"
-        f" where w.job_run_id = %(run)s and w.status = 'FAILED' and w.made_from = {SHADOW_MARK})"
+        f" where w.job_run_id = %(run)s and w.status = 'FAILED' and w.made_from = {SOURCE_MARK})"
     )
     return bool(db.fetch_one(bool, statement, {"run": job_run_id}))
 

@@ -16,7 +16,7 @@ from retrieval.database.schema.content import Document
 from retrieval.database.sessions import ThreadConnection
 from retrieval.documents import passage_matching
 from retrieval.ingestion import sealed_configs
-from retrieval.ingestion.queries.reembedding import SHADOW_MARK, SWEEP_STORES_STATEMENT
+from retrieval.ingestion.queries.reembedding import SOURCE_MARK, SWEEP_STORES_STATEMENT
 from retrieval.ingestion.sealed_configs import GATE_FIELD, row_name, store_identity
 from retrieval.jobs.queries import batches
 from retrieval.jobs.queries.batches import Lease
@@ -47,8 +47,8 @@ _PENDING_QUERY: LiteralString = "select pending from namespaces where id = %(id)
 
 
 @contextmanager
-def search_shadow(db: Database, job_run_id: str) -> Iterator[None]:
-    """Make searches of this thread use the job run's shadow instead of the visible generations."""
+def search_next_generation(db: Database, job_run_id: str) -> Iterator[None]:
+    """Make searches of this thread use the job run's generations instead of the visible ones."""
     # `documents` is a temporary view of this connection, dropped with the transaction; nothing is locked.
     columns = ", ".join(
         f"w.generation as {_GENERATION_COLUMN}" if column.name == _GENERATION_COLUMN else f'd."{column.name}"'
@@ -80,7 +80,7 @@ def record_verdict(db: Database, lease: Lease, job_run_id: str, verdict: Mapping
 def swap_generations(
     db: Database, keys: KeyRing, lease: Lease, job_run_id: str, target: NamespaceConfig, language: str
 ) -> bool:
-    """Make every shadow visible; False, without changes, if a shadow is missing or outdated."""
+    """Make the next generation of every document visible; False, without changes, if any is missing or outdated."""
     # Readers see the old or the new state; writers wait a few seconds.
     values = {"run": job_run_id, "namespace": lease.scope.namespace}
     with db.transaction() as connection:
@@ -90,7 +90,7 @@ def swap_generations(
         if row is None or not connection.fetch_one(bool, _OPEN_RUN_QUERY, values):
             return False
         connection.execute(_LOCK_DOCUMENTS_STATEMENT, values)
-        if connection.fetch_one(bool, _MISSING_SHADOW_QUERY, values):
+        if connection.fetch_one(bool, _HAS_OUTDATED_QUERY, values):
             return False
         for partition in connection.fetch(int, _PARTITIONS_QUERY, values):
             _replace_postings(connection, partition, values, language)
@@ -98,7 +98,7 @@ def swap_generations(
         for statement in (
             _SWEEP_GENERATIONS_STATEMENT,
             _SWEEP_EMBEDDINGS_STATEMENT,
-            _SHOW_SHADOWS_STATEMENT,
+            _SHOW_NEXT_STATEMENT,
             _END_RUN_STATEMENT,
         ):
             connection.execute(statement, values)
@@ -121,11 +121,11 @@ _VISIBLE_CONDITION: LiteralString = " d.deleted_at is null and d.active_generati
 _LOCK_DOCUMENTS_STATEMENT: LiteralString = (
     f"select d.id from {_NAMESPACE_DOCUMENTS} where {_VISIBLE_CONDITION} order by d.id for update of d"
 )
-_MISSING_SHADOW_QUERY: LiteralString = f"""
+_HAS_OUTDATED_QUERY: LiteralString = f"""
     select true from {_NAMESPACE_DOCUMENTS} left join run_documents w on w.job_run_id = %(run)s and w.document_id = d.id
     where {_VISIBLE_CONDITION} and (w.document_id is null or w.stage <> {stage_names(Stage.UPSERTED)}
                           or w.status <> 'PROCESSING'
-                          or w.made_from is distinct from {SHADOW_MARK}) limit 1
+                          or w.made_from is distinct from {SOURCE_MARK}) limit 1
 """
 _PARTITIONS_QUERY: LiteralString = "select id from partitions where namespace_id = %(namespace)s order by id"
 _HIDING_DOCUMENTS_QUERY: LiteralString = (
@@ -140,7 +140,7 @@ _NEW_CHUNKS_QUERY: LiteralString = f"""
     join chunks c on c.document_id = d.id and c.generation = w.generation
     where d.partition_id = %(partition)s and {_VISIBLE_CONDITION}
 """
-# Old generations, and shadows of deleted documents.
+# Old generations, and next generations of deleted documents.
 _SWEEP_GENERATIONS_STATEMENT: LiteralString = f"""
     insert into sweeps (partition_id, kind, document_id, generation)
     select d.partition_id, 'generation', d.id, d.active_generation from {_NAMESPACE_DOCUMENTS}
@@ -150,13 +150,13 @@ _SWEEP_GENERATIONS_STATEMENT: LiteralString = f"""
     where w.job_run_id = %(run)s
       and not exists (select from documents d where d.id = w.document_id and {_VISIBLE_CONDITION})
 """
-# Embeddings of shadows built twice.
+# Embeddings of next generations built twice.
 _SWEEP_EMBEDDINGS_STATEMENT: LiteralString = """
     insert into sweeps (partition_id, kind, due_at)
     select id, 'embeddings', now() + interval '1 minute' from partitions where namespace_id = %(namespace)s
 """
 # `latest_generation` stays: an earlier accepted ingestion that ends later is newer.
-_SHOW_SHADOWS_STATEMENT: LiteralString = f"""
+_SHOW_NEXT_STATEMENT: LiteralString = f"""
     update documents d
     set active_generation = w.generation, properties = w.properties, embedding = w.embedding, fingerprint = null
     from run_documents w where w.job_run_id = %(run)s and w.document_id = d.id and {_VISIBLE_CONDITION}

@@ -21,11 +21,11 @@ from retrieval.statuses import DocumentStatus
 
 @dataclass(frozen=True, slots=True)
 class SuspendedBatch:
-    """Batch with a suspended flow run. `waiting`: number of unfinished job runs."""
+    """Batch with a suspended flow run, and the number of job runs that wait for its resumption."""
 
     id: str
     flow_run_id: str
-    waiting: int
+    unfinished_runs: int
 
 
 def record_suspension(db: Database, batch: OpenBatch) -> None:
@@ -70,7 +70,7 @@ def suspended_batches(db: Database) -> list[SuspendedBatch]:
         """
         select b.id, b.flow_run_id, (
             select count(*) from job_runs r where r.resumes_batch = b.id and r.finished_at is null
-        ) as waiting
+        ) as unfinished_runs
         from batches b
         where b.finished_at is not null and b.suspended_at is not null and b.flow_run_id is not null
         order by b.suspended_at limit 1000

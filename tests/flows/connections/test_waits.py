@@ -22,7 +22,7 @@ from tests.standins import faults, memory
 def account(monkeypatch):
     monkeypatch.setitem(registry.CONNECTOR_FACTORIES, "BOX", "tests.standins.memory:make")
     monkeypatch.setattr(memory, "POLICY", ServicePolicy("Memory", per_minute=60_000, burst=100, seconds=0.2))
-    monkeypatch.setattr(long_waits, "RETRY_SECONDS", 0.1)
+    monkeypatch.setattr(long_waits, "MAX_RETRY_AFTER_SECONDS", 0.1)
     monkeypatch.setattr(long_waits, "CANCEL_CHECK_SECONDS", 0.05)
     with memory.serving("BOX") as opened:
         yield opened
@@ -73,7 +73,7 @@ def test_nobody_waits_for_a_run_that_was_cancelled(space, account):
 
 
 def test_a_step_goes_on_soon_after_a_full_disk_has_room(space, monkeypatch):
-    monkeypatch.setattr(long_waits, "FULL_DISK_SECONDS", 0.2)
+    monkeypatch.setattr(long_waits, "FULL_DISK_WAIT_SECONDS", 0.2)
     space.request()
     lease, _ = listing(space)
     disk_errors = [OSError(errno.ENOSPC, "full")] * 2
