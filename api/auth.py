@@ -13,7 +13,7 @@ from api import rates
 from api.errors import to_service_error
 from api.oidc.roles import ADMIN, ROLE_SCOPES, VIEWER, RoleAssignment, Roles
 from api.oidc.tokens import Person, TokenVerifier, is_token
-from api.permissions import Permission, Reach
+from api.permissions import BoundAccess, Permission
 from api.queries_callers import BY_KEY, BY_ORGANIZATION, CallerRow
 from api.rates import ADDRESS_REQUESTS_PER_MINUTE, AddressCounts, RateNumbers
 from retrieval.accounts.queries import tenants
@@ -279,19 +279,21 @@ def choose_tenant(caller: Caller, *, may_be_new: bool) -> str:
     return tenant
 
 
-def require_permission(caller: Caller, permission: Permission) -> Reach | None:
-    """Return the key's reach, None for all; raise FORBIDDEN without the scope or outside the key's bounds."""
+def require_permission(caller: Caller, permission: Permission) -> BoundAccess | None:
+    """Return the access of a bound key, None for other keys; raise FORBIDDEN without the scope or the access."""
     scope = permission.scope
     if scope is not None and scope not in caller.scopes:
         raise ServiceError(
             ErrorCode.FORBIDDEN, f"This API key may not do this: it lacks the scope {scope}.", reason="missing_scope"
         )
-    if permission.admins and caller.signed_in is not None and not caller.is_admin:
+    if permission.needs_admin_role and caller.signed_in is not None and not caller.is_admin:
         raise ServiceError(ErrorCode.FORBIDDEN, "This needs the role admin.", reason="admins_only")
-    reach = permission.find_reach(namespace=caller.namespace is not None, tenant=caller.bound_tenant is not None)
-    if reach is Reach.NOTHING:
+    access = permission.find_access(
+        namespace_bound=caller.namespace is not None, tenant_bound=caller.bound_tenant is not None
+    )
+    if access is BoundAccess.REFUSED:
         raise bound_key_error()
-    return reach
+    return access
 
 
 def bound_key_error() -> ServiceError:

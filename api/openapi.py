@@ -241,7 +241,7 @@ def _list_parameters(about: Operation) -> list[Parameter]:
     if about.tenant is not TenantUse.IGNORED:
         tenant = Schema(type=OpenAPIType.STRING, pattern="^[A-Za-z0-9_-]{1,64}$")
         parameters.append(Parameter("X-Tenant-ID", "header", tenant, description="The tenant to act for."))
-    if about.permission.on_behalf:
+    if about.permission.allows_on_behalf:
         user = Schema(type=OpenAPIType.STRING, min_length=1)
         words = "The user to act for: only what that user may see exists. Percent-encoded UTF-8."
         parameters.append(Parameter(on_behalf.ON_BEHALF_HEADER, "header", user, description=words))
@@ -282,7 +282,7 @@ def _list_error_codes(about: Operation) -> list[ErrorCode]:
         codes += _BODY_CODES
     if about.creates:
         codes.append(ErrorCode.IDEMPOTENCY_CONFLICT)
-    if not (about.body or about.form or about.query or about.permission.on_behalf):
+    if not (about.body or about.form or about.query or about.permission.allows_on_behalf):
         codes.remove(about.invalid)
     return codes
 

@@ -144,14 +144,14 @@ async def set_principal(connection: Connection, handler: BaseRouteHandler) -> No
     context, caller = _get_context(connection), _get_caller(connection)
     acting = on_behalf.choose_principal(list(connection.scope["headers"]), caller, about.invalid)
     context.principal, context.groups = acting.user, acting.groups
-    if acting.user is not None and not about.permission.on_behalf:
+    if acting.user is not None and not about.permission.allows_on_behalf:
         raise on_behalf.refused_operation_error(caller)
 
 
 async def require_scope(connection: Connection, handler: BaseRouteHandler) -> None:
-    """Set the key's reach; raise FORBIDDEN without the scope or outside the key's bounds."""
+    """Set the access of a bound key; raise FORBIDDEN without the scope or the access."""
     permission = cast("Operation", handler.opt["operation"]).permission
-    _get_context(connection).reach = auth.require_permission(_get_caller(connection), permission)
+    _get_context(connection).bound_access = auth.require_permission(_get_caller(connection), permission)
 
 
 _ROUTE_GUARDS = (require_caller, set_tenant, set_principal, require_scope)

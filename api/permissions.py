@@ -1,4 +1,4 @@
-"""Permissions: the scope of each operation, and the reach of bound keys."""
+"""Permissions: the scope of each operation, and its limits for keys bound to a namespace or tenant."""
 # The routes, the OpenAPI document, the docs and a generated test use this table; an operation without a row fails at
 # start.
 
@@ -12,67 +12,75 @@ from retrieval.accounts.api_keys import KEY_SCOPES
 from retrieval.sources import CONTENT_SERVICES, source_slug
 
 
-class Reach(StrEnum):
-    """Part of an operation's objects that a bound key may use, as worded in the docs."""
+class BoundAccess(StrEnum):
+    """Access of a bound key in an operation, from the widest to the narrowest; the values appear in the docs."""
 
-    WITHIN = "within its bounds"
-    NAMES = "id and name"
-    ITSELF = "itself"
-    NOTHING = "403"
+    WITHIN_BOUNDS = "within its bounds"
+    NAMES_ONLY = "id and name"
+    KEY_ITSELF = "itself"
+    REFUSED = "403"
 
 
 @dataclass(frozen=True, slots=True)
 class Permission:
-    """Scope of an operation (None: any valid key), and the reach of keys bound to a namespace or tenant."""
+    """Callers of an operation."""
 
+    # None: any valid key.
     scope: str | None
-    namespace_bound: Reach = Reach.WITHIN
-    tenant_bound: Reach = Reach.WITHIN
-    on_behalf: bool = False  # allowed on behalf of a user, for reads
-    admins: bool = False  # of signed-in people, only the role `admin`
+    namespace_keys: BoundAccess = BoundAccess.WITHIN_BOUNDS
+    tenant_keys: BoundAccess = BoundAccess.WITHIN_BOUNDS
+    # Requests with X-On-Behalf-Of; only for reads.
+    allows_on_behalf: bool = False
+    # Signed-in people need the role `admin`; API keys do not.
+    needs_admin_role: bool = False
 
-    def find_reach(self, *, namespace: bool, tenant: bool) -> Reach | None:
-        """Return the narrower reach of a key with these bounds; None for an organization-wide key."""
-        reaches = [self.namespace_bound] * namespace + [self.tenant_bound] * tenant
-        return max(reaches, key=list(Reach).index, default=None)
+    def find_access(self, *, namespace_bound: bool, tenant_bound: bool) -> BoundAccess | None:
+        """Return the access of a key, for both bounds the narrower one; None for an organization-wide key."""
+        if namespace_bound and tenant_bound:
+            return max(self.namespace_keys, self.tenant_keys, key=list(BoundAccess).index)
+        if namespace_bound:
+            return self.namespace_keys
+        return self.tenant_keys if tenant_bound else None
 
     def describe_access(self) -> Iterator[str]:
         """Yield sentences for the operation's description."""
         if self.scope:
             yield f"Needs the scope `{self.scope}`."
-        bound = {"namespace": self.namespace_bound, "tenant": self.tenant_bound}
-        for reach in dict.fromkeys(bound.values()):
-            keys = " or ".join(f"a {kind}" for kind, kind_reach in bound.items() if kind_reach is reach)
-            yield _REACH_SENTENCES[reach].format(keys=keys)
-        if not self.on_behalf:
+        if self.namespace_keys is self.tenant_keys:
+            yield _BOUND_ACCESS_SENTENCES[self.namespace_keys].format(bounds="a namespace or a tenant")
+        else:
+            yield _BOUND_ACCESS_SENTENCES[self.namespace_keys].format(bounds="a namespace")
+            yield _BOUND_ACCESS_SENTENCES[self.tenant_keys].format(bounds="a tenant")
+        if not self.allows_on_behalf:
             yield "Refused on behalf of a user (`X-On-Behalf-Of`)."
-        if self.admins:
+        if self.needs_admin_role:
             yield "Of the people who sign in, only admins may do this."
 
 
-_REACH_SENTENCES: Mapping[Reach, str] = {
-    Reach.WITHIN: "A key bound to {keys} acts within its bounds.",
-    Reach.NAMES: "A key bound to {keys} receives `id`, `identifier` and `name` only.",
-    Reach.ITSELF: "",
-    Reach.NOTHING: "Refused to a key that is bound to {keys}.",
+_BOUND_ACCESS_SENTENCES: Mapping[BoundAccess, str] = {
+    BoundAccess.WITHIN_BOUNDS: "A key bound to {bounds} acts within its bounds.",
+    BoundAccess.NAMES_ONLY: "A key bound to {bounds} receives `id`, `identifier` and `name` only.",
+    BoundAccess.KEY_ITSELF: "",
+    BoundAccess.REFUSED: "Refused to a key that is bound to {bounds}.",
 }
 
 
 def _organization_only(scope: str) -> Permission:
-    """Return the permission for organization-wide keys."""
-    return Permission(scope, Reach.NOTHING, Reach.NOTHING)
+    """Refuse bound keys."""
+    return Permission(scope, namespace_keys=BoundAccess.REFUSED, tenant_keys=BoundAccess.REFUSED)
 
 
 def _no_tenant_keys(scope: str) -> Permission:
-    """Return the permission for organization-wide and namespace-bound keys."""
-    return Permission(scope, Reach.WITHIN, Reach.NOTHING)
+    """Refuse tenant-bound keys."""
+    return Permission(scope, tenant_keys=BoundAccess.REFUSED)
 
 
-def _user_readable(scope: str | None, bound: Reach = Reach.WITHIN) -> Permission:
-    """Return the permission for requests on behalf of a user too."""
-    return Permission(scope, bound, bound, on_behalf=True)
+def _user_readable(scope: str | None, bound_keys: BoundAccess = BoundAccess.WITHIN_BOUNDS) -> Permission:
+    """Allow requests on behalf of a user."""
+    return Permission(scope, namespace_keys=bound_keys, tenant_keys=bound_keys, allows_on_behalf=True)
 
 
+# Last segments of `POST /v1/ingest/…`.
 _INGESTION_PATHS = (
     "text",
     "file",
@@ -85,11 +93,13 @@ _INGESTION_PATHS = (
     "source",
 )
 
+_SCIM_PATH = "/v1/namespaces/{namespace_id}/scim/v2/{resource_type}"
+
 OPERATION_PERMISSIONS: Mapping[str, Permission] = {
     "POST /v1/namespaces": _organization_only("namespaces:write"),
     "POST /v1/namespaces/test": _organization_only("namespaces:write"),
-    "GET /v1/namespaces": _user_readable("namespaces:read", Reach.NAMES),
-    "GET /v1/namespaces/{namespace_id}": _user_readable("namespaces:read", Reach.NAMES),
+    "GET /v1/namespaces": _user_readable("namespaces:read", BoundAccess.NAMES_ONLY),
+    "GET /v1/namespaces/{namespace_id}": _user_readable("namespaces:read", BoundAccess.NAMES_ONLY),
     "PATCH /v1/namespaces/{namespace_id}": _organization_only("namespaces:write"),
     "DELETE /v1/namespaces/{namespace_id}": _organization_only("namespaces:write"),
     **{f"POST /v1/ingest/{name}": Permission("ingest:write") for name in _INGESTION_PATHS},
@@ -149,19 +159,15 @@ OPERATION_PERMISSIONS: Mapping[str, Permission] = {
     "POST /v1/documents/{document_id}/hidden-passages": Permission("documents:write"),
     "DELETE /v1/documents/{document_id}/hidden-passages/{passage_id}": Permission("documents:write"),
     "GET /v1/hidden-passages": Permission("documents:read"),
-    "PUT /v1/groups/{group_id}": Permission("documents:write", admins=True),
+    "PUT /v1/groups/{group_id}": Permission("documents:write", needs_admin_role=True),
     "GET /v1/groups/{group_id}": Permission("documents:read"),
-    "DELETE /v1/groups/{group_id}": Permission("documents:write", admins=True),
-    **{
-        f"{method} /v1/namespaces/{{namespace_id}}/scim/v2/{path}": Permission(
-            "documents:read" if method == "GET" else "documents:write", admins=method != "GET"
-        )
-        for method, path in (
-            ("GET", "{resource_type}"),
-            ("POST", "{resource_type}"),
-            *((method, "{resource_type}/{resource_id}") for method in ("GET", "PUT", "PATCH", "DELETE")),
-        )
-    },
+    "DELETE /v1/groups/{group_id}": Permission("documents:write", needs_admin_role=True),
+    f"GET {_SCIM_PATH}": Permission("documents:read"),
+    f"POST {_SCIM_PATH}": Permission("documents:write", needs_admin_role=True),
+    f"GET {_SCIM_PATH}/{{resource_id}}": Permission("documents:read"),
+    f"PUT {_SCIM_PATH}/{{resource_id}}": Permission("documents:write", needs_admin_role=True),
+    f"PATCH {_SCIM_PATH}/{{resource_id}}": Permission("documents:write", needs_admin_role=True),
+    f"DELETE {_SCIM_PATH}/{{resource_id}}": Permission("documents:write", needs_admin_role=True),
     "POST /v1/connections": Permission("connections:write"),
     "GET /v1/connections": Permission("connections:read"),
     "GET /v1/connections/{connection_id}": Permission("connections:read"),
@@ -187,7 +193,7 @@ OPERATION_PERMISSIONS: Mapping[str, Permission] = {
     "GET /v1/webhooks/{webhook_id}/deliveries": _no_tenant_keys("webhooks:read"),
     "POST /v1/webhooks/{webhook_id}/deliveries/{delivery_id}/redeliver": _no_tenant_keys("webhooks:write"),
     "GET /v1/keys": _organization_only("admin"),
-    "GET /v1/keys/current": _user_readable(None, Reach.ITSELF),
+    "GET /v1/keys/current": _user_readable(None, BoundAccess.KEY_ITSELF),
     "POST /v1/keys": _organization_only("admin"),
     "DELETE /v1/keys/{key_id}": _organization_only("admin"),
     "GET /v1/tenants": _organization_only("admin"),
@@ -205,17 +211,18 @@ OPERATION_PERMISSIONS: Mapping[str, Permission] = {
 
 def find_permission(method: str, path: str) -> Permission:
     """Return the permission of an operation; raise LookupError if missing."""
+    # Litestar's `{name:str}` is `{name}` in the table.
     name = f"{method} {path.replace(':str}', '}')}"
     if name not in OPERATION_PERMISSIONS:
-        raise LookupError(f"say in api/permissions.py who may {name}")
+        raise LookupError(f"add {name} to OPERATION_PERMISSIONS in api/permissions.py")
     return OPERATION_PERMISSIONS[name]
 
 
-def default_scopes(*, namespace: bool, tenant: bool) -> list[str]:
-    """Return the usable scopes of a key with these bounds, except `admin`."""
+def default_scopes(*, namespace_bound: bool, tenant_bound: bool) -> list[str]:
+    """Return the scopes with an operation that a key with these bounds may use, except `admin`."""
     usable = {
         permission.scope
         for permission in OPERATION_PERMISSIONS.values()
-        if permission.find_reach(namespace=namespace, tenant=tenant) != Reach.NOTHING
+        if permission.find_access(namespace_bound=namespace_bound, tenant_bound=tenant_bound) != BoundAccess.REFUSED
     }
     return [scope for scope in KEY_SCOPES if scope in usable and scope != "admin"]

@@ -9,8 +9,9 @@ from urllib.parse import quote
 from api.flow_runs import build_prefect_url
 from api.request import ApiRequest
 from api.services import Services
+from api.wire.common import Timestamp
 from api.wire.filters import FilterConfig
-from api.wire.problems import SEVERITIES, Problem, to_timestamp
+from api.wire.problems import SEVERITIES, Problem
 from connectors import registry
 from retrieval.connections import connections, schedules
 from retrieval.database.pagination import PageRequest
@@ -42,7 +43,7 @@ async def list_service_problems(services: Services, queue: OrganizationQueue) ->
                 kind="NOT_ANSWERING",
                 cause=f"{breaker.name} does not answer: {breaker.reason}",
                 remedy="It is tried again by itself; more workers do not help.",
-                since=to_timestamp(breaker.since),
+                since=Timestamp.from_optional(breaker.since),
                 count=breaker.job_runs,
             )
             for breaker in queue.breakers
@@ -57,7 +58,7 @@ def sort_problems(problems: Sequence[Problem]) -> list[Problem]:
 
 
 def _list_dispatch_problems(settings: Settings, queue: OrganizationQueue, restart: str | None) -> Iterator[Problem]:
-    dispatch, since = queue.dispatch, to_timestamp(queue.oldest)
+    dispatch, since = queue.dispatch, Timestamp.from_optional(queue.oldest)
     is_restarting = restart is not None and not queue.workers
     if is_restarting:
         yield Problem(severity="blocked", kind="WORKER", cause=str(restart), remedy=RESTART_REMEDY, since=since)
@@ -106,7 +107,7 @@ async def list_namespace_problems(request: ApiRequest, scope: Scope) -> list[Pro
                         kind="CONNECTION",
                         cause=f"The connection “{connection.name}” fails: {state.reason}",
                         remedy="Authorize it again." if is_failed else None,
-                        since=to_timestamp(state.failures_since),
+                        since=Timestamp.from_optional(state.failures_since),
                         object_id=connection.id,
                     )
                 )
@@ -116,7 +117,7 @@ async def list_namespace_problems(request: ApiRequest, scope: Scope) -> list[Pro
             severity="failing",
             kind="SCHEDULE",
             cause=f"The schedule of {row.about or row.source} fails: {row.health.reason}",
-            since=to_timestamp(row.health.failures_since),
+            since=Timestamp.from_optional(row.health.failures_since),
             object_id=row.id,
         )
         for row in rows
@@ -171,7 +172,7 @@ async def _list_failing_webhooks(request: ApiRequest, part: PageRequest) -> list
             severity="failing",
             kind="WEBHOOK",
             cause=f"The webhook {hook.url} fails: {hook.health.reason}",
-            since=to_timestamp(hook.failures_since),
+            since=Timestamp.from_optional(hook.failures_since),
             object_id=hook.id,
         )
         for hook in (await endpoints.list_webhooks(request.services.db, webhook_scope, part)).items
@@ -188,7 +189,7 @@ def _link_prefect(settings: Settings, lever: Lever) -> str | None:
 async def read_problems(request: ApiRequest, namespace_id: str | None) -> list[Problem]:
     """List the problems of the installation, and of a namespace if given."""
     queue = await work.read_queue(request.services.db, request.caller.organization)
-    if request.reach is not None:
+    if request.bound_access is not None:
         # A bound key learns nothing about sites and waiting job runs of other namespaces and tenants.
         queue = replace(queue, breakers=(), oldest=None)
     listed = await list_service_problems(request.services, queue)

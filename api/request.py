@@ -22,7 +22,7 @@ from litestar.datastructures import State
 
 from api import request_context, request_limits
 from api.auth import Caller
-from api.permissions import Permission, Reach
+from api.permissions import BoundAccess, Permission
 from api.request_context import RequestContext
 from api.services import Services
 from retrieval.access.queries import memberships
@@ -128,9 +128,9 @@ class ApiRequest(Request[Caller, None, State]):
         return self.context.principal
 
     @property
-    def reach(self) -> Reach | None:
-        """Reach of the key in the operation; None for an organization-wide key."""
-        return self.context.reach
+    def bound_access(self) -> BoundAccess | None:
+        """Access of a bound key in the operation; None for an organization-wide key."""
+        return self.context.bound_access
 
     @property
     def path_params(self) -> dict[str, Any]:

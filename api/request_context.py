@@ -13,7 +13,7 @@ from litestar.utils.path import normalize_path
 
 from api.auth import Caller, RateStatus, require_permission
 from api.links import LinkHolder
-from api.permissions import OPERATION_PERMISSIONS, Reach
+from api.permissions import OPERATION_PERMISSIONS, BoundAccess
 from retrieval.accounts.audit import Source
 from retrieval.errors import ServiceError
 from retrieval.origin import Origin
@@ -37,7 +37,7 @@ class RequestContext:
     principal: str | None = None  # user to act for
     groups: tuple[str, ...] = ()
     namespace: str | None = None  # named by the body
-    reach: Reach | None = None  # None for an organization-wide key
+    bound_access: BoundAccess | None = None  # None for an organization-wide key
     # Passed on to the work that follows.
     origin: Origin | None = None
     source: Source = Source.API

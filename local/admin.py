@@ -133,7 +133,9 @@ def _key_create(db: Database, ring: KeyRing, options: Options) -> CommandOutcome
     scopes = (
         tuple(options.scopes.split(","))
         if options.scopes
-        else tuple(permissions.default_scopes(namespace=bool(options.namespace), tenant=bool(options.tenant)))
+        else tuple(
+            permissions.default_scopes(namespace_bound=bool(options.namespace), tenant_bound=bool(options.tenant))
+        )
     )
     organization = choose_organization(db, options.org)
     new_key = api_keys.create_key(

@@ -66,7 +66,7 @@ class OperationCaller:
             auth.require_permission(self.caller, permission)
         except ServiceError:
             return False
-        return permission.on_behalf or not on_behalf.needs_principal(list(self.scope["headers"]), self.caller)
+        return permission.allows_on_behalf or not on_behalf.needs_principal(list(self.scope["headers"]), self.caller)
 
     async def make_link(self, document_id: str) -> str | None:
         """Return a signed link to a document's parsed text; None for a key without access to documents."""
@@ -83,7 +83,7 @@ class OperationCaller:
         """Return the body of an operation's response; raise RefusedOperation for an error."""
         content = b"" if body is None else msgspec.json.encode(body)
         scope = self._build_scope(method, path, query or {}, content)
-        context = replace(self.context, status=0, code=None, tenant="", reach=None, namespace=None)
+        context = replace(self.context, status=0, code=None, tenant="", bound_access=None, namespace=None)
         request_context.attach_context(scope, context)
         status, answered = await run_request(self.app, scope, content)
         context.status = status

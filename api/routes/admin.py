@@ -25,7 +25,7 @@ from api.wire.admin import (
     build_usage_group,
 )
 from api.wire.audit import AuditAnswer, AuditData, AuditEntry, AuditQuery
-from api.wire.common import PartQuery, Timestamp
+from api.wire.common import PaginationQuery, Timestamp
 from retrieval import principals
 from retrieval.accounts import api_keys, audit, quotas
 from retrieval.accounts import quotas as limits
@@ -41,7 +41,7 @@ _operation = partial(operation, tag="Administration", tenant=TenantUse.IGNORED, 
 
 
 @_operation("GET", "/v1/keys")
-async def list_keys(request: ApiRequest, params: NamedDependency[PartQuery]) -> wire.KeysAnswer:
+async def list_keys(request: ApiRequest, params: NamedDependency[PaginationQuery]) -> wire.KeysAnswer:
     """List API keys. Newest first, revoked keys included. The keys themselves are not stored."""
     part = await request.read_page(params.to_page())
     page = await api_keys.list_key_page(request.services.db, request.caller.organization, part)
@@ -77,7 +77,9 @@ async def current_key(request: ApiRequest) -> wire.KeyAnswer:
 async def create_key(request: ApiRequest, data: JSONBody[wire.CreateKey]) -> wire.KeyMadeAnswer:
     """Create an API key. The key is shown only in this response."""
     services, organization = request.services, request.caller.organization
-    usual = permissions.default_scopes(namespace=data.namespace_id is not None, tenant=data.tenant_id is not None)
+    usual = permissions.default_scopes(
+        namespace_bound=data.namespace_id is not None, tenant_bound=data.tenant_id is not None
+    )
     chosen = usual if data.scopes is None else data.scopes
     if set(chosen) - set(api_keys.KEY_SCOPES):
         message = f"Each entry of scopes must be one of {', '.join(api_keys.KEY_SCOPES)}."
@@ -116,7 +118,7 @@ async def revoke_key(request: ApiRequest, key_id: FromPath[str]) -> wire.KeyAnsw
 
 
 @_operation("GET", "/v1/tenants")
-async def list_tenants(request: ApiRequest, params: NamedDependency[PartQuery]) -> wire.TenantsAnswer:
+async def list_tenants(request: ApiRequest, params: NamedDependency[PaginationQuery]) -> wire.TenantsAnswer:
     """List tenants. Oldest first."""
     part = await request.read_page(params.to_page())
     page = await tenants.list_tenant_page(request.services.db, request.caller.organization, part)

@@ -19,8 +19,8 @@ from api.request import ApiRequest, TenantUse
 from api.routes.push import end_subscription
 from api.services import Services
 from api.wire import connections as wire
-from api.wire.common import Identified
-from api.wire.health import ObservedHealth
+from api.wire.common import ObjectReference
+from api.wire.health import ResourceHealth
 from api.wire.push import Push
 from api.wire.source_address import SourceAddress
 from connectors import registry
@@ -104,7 +104,7 @@ async def create_connection(
     await request.save_tenant()
     url = start.url if isinstance(start, AuthorizationStart) else None
     return wire.ConnectionCreatedAnswer(
-        message="Connection created successfully", data=wire.CreatedConnectionData(Identified(connection_id), url)
+        message="Connection created successfully", data=wire.CreatedConnectionData(ObjectReference(connection_id), url)
     )
 
 
@@ -121,7 +121,7 @@ async def list_connections(
     page = await connections.list_page(services.db, services.ring, scope, params.connector, part)
     health = await connections.read_health(services.db, page.items)
     items = [
-        wire.Connection.from_connection(connection, ObservedHealth.from_health(health[connection.id]))
+        wire.Connection.from_connection(connection, ResourceHealth.from_health(health[connection.id]))
         for connection in page.items
     ]
     data = wire.ConnectionsData(connections=items).set_page(
@@ -154,7 +154,7 @@ async def get_connection(
     health = await connections.read_health(services.db, [connection])
     push = await queries_push.get_push(services.db, connection.id)
     data = wire.ConnectionData(
-        wire.Connection.from_connection(connection, ObservedHealth.from_health(health[connection.id])),
+        wire.Connection.from_connection(connection, ResourceHealth.from_health(health[connection.id])),
         wire.ConnectionDocuments(count.own, count.shared),
         chosen,
         UNSET if push is None else Push.from_row(push, services.settings.base_url),

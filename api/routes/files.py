@@ -29,8 +29,8 @@ from retrieval.ports import Scope
 
 _operation = partial(operation, tag="OpenAI", invalid=wire.INVALID_REQUEST)
 _FILE_PATH = "/v1/files/{file_id:str}"
-# Chunks of a form per statement.
-_CHUNKS_PER_WRITE = 16
+# Pieces of an upload that one statement stores, or one thread call reads.
+_PIECES_PER_CALL = 16
 
 
 @operation(
@@ -48,42 +48,42 @@ async def create_file(request: ApiRequest) -> files.File | bytes:
     services = request.services
     async with uploads.read_form(request, services) as form:
         form.require_single({"purpose", "expires_after[anchor]", "expires_after[seconds]"})
-        members = {name: value.decode("utf-8", "replace") for name, value in form.fields.items() if value}
-        fields = decode.convert_members(members, files.UploadForm, ErrorCode.INVALID_INGEST_CONFIG)
-        seconds = files.expiry_seconds(form.fields.get("expires_after[seconds]", b""))
+        texts = {name: value.decode("utf-8", "replace") for name, value in form.fields.items() if value}
+        fields = decode.convert_members(texts, files.UploadForm, ErrorCode.INVALID_INGEST_CONFIG)
+        lifetime_seconds = files.expiry_seconds(form.fields.get("expires_after[seconds]", b""))
         form.require_file()
-        if (previous := await request.find_stored_answer(form.canonical_content())) is not None:
-            return previous
+        if (stored_answer := await request.find_stored_answer(form.canonical_content())) is not None:
+            return stored_answer
 
         async def store_form() -> files.File:
-            uploaded = await _store_upload(request, form, fields.purpose, seconds)
+            upload = await _store_upload(request, form, fields.purpose, lifetime_seconds)
             await request.save_tenant()
-            return files.File.of_upload(uploaded)
+            return files.File.from_upload(upload)
 
         return await request.run_once(store_form, form.canonical_content())
 
 
 @_operation("GET", "/v1/files")
 async def list_files(request: ApiRequest, params: NamedDependency[files.FileList]) -> files.FilePage:
-    """List uploaded files. Newest first; documents are listed by their vector store."""
+    """List uploaded files. The newest first by default; the documents of a vector store are in its own list."""
     if params.after and not file_uploads.is_upload_id(params.after):
         raise wire.unknown_entry("after")
     rows = await file_uploads.list_uploads(
         request.services.db,
         find_owner(request),
-        params.limit + 1,
+        params.limit + 1,  # the additional row shows that another page follows
         params.after,
         purpose=params.purpose,
         oldest_first=params.order == "asc",
     )
-    entries = [files.File.of_upload(row) for row in rows[: params.limit]]
+    entries = [files.File.from_upload(row) for row in rows[: params.limit]]
     return files.FilePage.from_entries(entries, has_more=len(rows) > params.limit)
 
 
-async def _store_upload(request: ApiRequest, form: Form, purpose: str | None, seconds: int) -> UploadedFile:
+async def _store_upload(request: ApiRequest, form: Form, purpose: str | None, lifetime_seconds: int) -> UploadedFile:
     services = request.services
     async with services.db.async_transaction() as connection:
-        uploaded = await file_uploads.record_upload(
+        upload = await file_uploads.record_upload(
             connection,
             find_owner(request),
             name=form.name or uploads.FILE_FIELD,
@@ -91,54 +91,55 @@ async def _store_upload(request: ApiRequest, form: Form, purpose: str | None, se
             purpose=purpose or "assistants",
             size=form.size,
             sha256=form.sha256,
-            seconds=seconds,
+            seconds=lifetime_seconds,
         )
-        chunks, position = form.iterate_chunks(), 0
-        while batch := await services.run_in_thread(_take_chunks, chunks):
-            await file_uploads.add_pieces(connection, uploaded.id, position, batch)
-            position += len(batch)
+        pieces, stored_count = form.iterate_chunks(), 0
+        while next_pieces := await services.run_in_thread(_take_pieces, pieces):
+            await file_uploads.add_pieces(connection, upload.id, stored_count, next_pieces)
+            stored_count += len(next_pieces)
         await file_uploads.require_room(connection, request.caller.organization)
-    return uploaded
+    return upload
 
 
-def _take_chunks(chunks: Iterator[bytes]) -> list[bytes]:
-    return list(islice(chunks, _CHUNKS_PER_WRITE))
+def _take_pieces(pieces: Iterator[bytes]) -> list[bytes]:
+    """Take the next pieces of a blocking iterator; empty at its end."""
+    return list(islice(pieces, _PIECES_PER_CALL))
 
 
 @_operation("GET", _FILE_PATH, raises=(ErrorCode.NOT_FOUND,))
 async def get_file(request: ApiRequest, file_id: FromPath[str]) -> files.File:
-    """Get an uploaded file, or the document under its id."""
+    """Get an uploaded file, or a document with this file id."""
     upload, file_documents = await _find_file(request, file_id)
-    return files.File.of_upload(upload) if upload else files.File.of_document(file_documents[0])
+    return files.File.from_upload(upload) if upload else files.File.from_document(file_documents[0])
 
 
 @_operation("GET", _FILE_PATH + "/content", media_type="application/octet-stream", raises=(ErrorCode.NOT_FOUND,))
 async def read_file_content(request: ApiRequest, file_id: FromPath[str]) -> Stream:
-    """Read a file as it was uploaded, or the raw file of the document under its id."""
+    """Read an uploaded file, or the raw file of a document with this file id."""
     services = request.services
     upload, file_documents = await _find_file(request, file_id)
     if upload is not None:
         chunks, name = _read_upload(services, upload), upload.name
     else:
-        document = next((document for document in file_documents if document.raw_key is not None), None)
-        if document is None or document.raw_key is None:
+        document = next((document for document in file_documents if document.raw_key), None)
+        if document is None:
             raise file_not_found()
-        stored = StoredFiles(
-            request.caller.organization,
-            document.namespace_id,
-            document.name,
-            document.media_type,
-            document.raw_key,
-            None,
+        stored_files = StoredFiles(
+            organization_id=request.caller.organization,
+            namespace_id=document.namespace_id,
+            name=document.name,
+            media_type=document.media_type,
+            raw_key=document.raw_key,
+            parsed_key=None,
         )
-        opened, file = await open_file(services, stored, document.raw_key)
-        chunks, name = read_chunks(services, opened, file), document.name
+        file_context, file = await open_file(services, stored_files, document.raw_key or "")
+        chunks, name = read_chunks(services, file_context, file), document.name
     return Stream(chunks, media_type="application/octet-stream", headers=download_headers(name))
 
 
 @_operation("DELETE", _FILE_PATH, raises=(ErrorCode.NOT_FOUND,), failed=ErrorCode.DELETE_DOCUMENTS_FAILED)
 async def delete_file(request: ApiRequest, file_id: FromPath[str]) -> wire.Removed:
-    """Delete a file: the upload, and the documents under its id in all vector stores."""
+    """Delete a file: the upload, and the documents with this file id in all vector stores."""
     services, caller = request.services, request.caller
     _, file_documents = await _find_file(request, file_id)
     await file_uploads.delete_upload(services.db, find_owner(request), file_id)
@@ -149,24 +150,25 @@ async def delete_file(request: ApiRequest, file_id: FromPath[str]) -> wire.Remov
     return wire.Removed(id=file_id, object="file")
 
 
-async def _find_file(request: ApiRequest, name: str) -> tuple[UploadedFile | None, list[FileDocument]]:
-    """Return the upload with this id, and the documents; raise NOT_FOUND for neither."""
+async def _find_file(request: ApiRequest, file_id: str) -> tuple[UploadedFile | None, list[FileDocument]]:
+    """Return the upload and the documents with this file id; raise NOT_FOUND if there is neither."""
     services, owner = request.services, find_owner(request)
-    upload = (await file_uploads.find_uploads(services.db, owner, [name])).get(name)
-    file_documents = await file_uploads.find_documents(services.db, owner, name)
+    uploads_by_id = await file_uploads.find_uploads(services.db, owner, [file_id])
+    upload = uploads_by_id.get(file_id)
+    file_documents = await file_uploads.find_documents(services.db, owner, file_id)
     if upload is None and not file_documents:
         raise file_not_found()
     return upload, file_documents
 
 
 async def _read_upload(services: Services, upload: UploadedFile) -> AsyncIterator[bytes]:
-    """Yield an upload's content; fail if the upload is deleted during the download."""
-    chunks, size = file_uploads.read_pieces(services.db, upload.id), 0
-    while batch := await services.run_in_thread(_take_chunks, chunks):
-        for chunk in batch:
-            size += len(chunk)
-            yield chunk
-    if size != upload.size:
+    """Yield an upload's content; raise NOT_FOUND if the upload is deleted during the download."""
+    pieces, sent_bytes = file_uploads.read_pieces(services.db, upload.id), 0
+    while next_pieces := await services.run_in_thread(_take_pieces, pieces):
+        for piece in next_pieces:
+            sent_bytes += len(piece)
+            yield piece
+    if sent_bytes != upload.size:
         raise file_not_found()
 
 

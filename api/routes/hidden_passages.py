@@ -8,7 +8,7 @@ from litestar.params import FromPath, JSONBody
 from api.operation import idempotent, operation
 from api.request import ApiRequest
 from api.wire import hidden_passages as wire
-from api.wire.common import Identified
+from api.wire.common import ObjectReference
 from retrieval.documents import hidden_passages
 from retrieval.errors import ErrorCode
 
@@ -87,7 +87,7 @@ async def show_passage(
     """Show a hidden passage in searches again."""
     scope = request.scope_of(params.namespace_id)
     await hidden_passages.show_passage(request.services.db, scope, document_id, passage_id)
-    return wire.PassageShownAnswer(message="Passage shown successfully", data=Identified(passage_id))
+    return wire.PassageShownAnswer(message="Passage shown successfully", data=ObjectReference(passage_id))
 
 
 ROUTE_HANDLERS = (hide_passage, list_hidden_passages, show_passage)

@@ -15,7 +15,7 @@ from msgspec import UNSET, UnsetType
 
 from api import config_check, decode
 from api.operation import idempotent, operation
-from api.permissions import Reach
+from api.permissions import BoundAccess
 from api.request import ApiRequest, TenantUse
 from api.services import Services
 from api.wire import namespaces as wire
@@ -248,7 +248,7 @@ ROUTE_HANDLERS = (
 
 def _present_namespace(request: ApiRequest, namespace: NamespaceConfig) -> wire.Namespace:
     """Return the namespace as visible to the key or user."""
-    name_only = request.reach is Reach.NAMES or request.principal is not None
+    name_only = request.bound_access is BoundAccess.NAMES_ONLY or request.principal is not None
     return wire.Namespace.name_of(namespace) if name_only else wire.Namespace.from_namespace(namespace)
 
 

@@ -55,8 +55,8 @@ async def read_queue(request: ApiRequest) -> QueueAnswer:
     """
     queue = await work.read_queue(request.services.db, request.caller.organization)
     listed = await problems.list_service_problems(request.services, queue)
-    unstored = await request.services.storage.list_problems()
-    data = QueueData.from_queue(queue, registry.list_parser_warnings(), unstored, listed)
+    storage_problems = await request.services.storage.list_problems()
+    data = QueueData.from_queue(queue, registry.list_parser_warnings(), storage_problems, listed)
     return QueueAnswer(message="Queue fetched successfully", data=data)
 
 

@@ -17,7 +17,7 @@ from api.operation import operation
 from api.request import ApiRequest
 from api.services import Services
 from api.wire import push as wire
-from api.wire.common import Identified
+from api.wire.common import ObjectReference
 from connectors import registry
 from retrieval.connections import connections, push_subscriptions, push_vendors, pushes, queries_push
 from retrieval.connections.push_vendors import PushRequest
@@ -99,7 +99,7 @@ async def turn_push_off(
     await connections.find_connection(services.db, services.ring, scope, connection_id)
     await end_subscription(services, scope, connection_id)
     await pushes.turn_off(services.db, connection_id)
-    return wire.PushDeletedAnswer(message="Push turned off successfully", data=Identified(connection_id))
+    return wire.PushDeletedAnswer(message="Push turned off successfully", data=ObjectReference(connection_id))
 
 
 async def end_subscription(services: Services, scope: Scope, connection_id: str) -> None:

@@ -108,7 +108,7 @@ async def cancel_job_run(
     """
     services, scope = request.services, request.scope_of(data.namespace_id)
     try:
-        if request.reach is not None:
+        if request.bound_access is not None:
             run = await runs.read_run(services.db, scope, ingest_job_run_id, max_documents=0)
             if run.source == reembedding.REEMBED_SOURCE:
                 raise auth.bound_key_error()

@@ -264,7 +264,7 @@ async def cancel_file_batch(
     """Cancel a batch of files. Those that were ingested stay."""
     services, scope = request.services, request.scope_of(namespace_id)
     batch = await _read_batch(request, scope, ingest_job_run_id)
-    if batch.source == reembedding.REEMBED_SOURCE and request.reach is not None:
+    if batch.source == reembedding.REEMBED_SOURCE and request.bound_access is not None:
         raise auth.bound_key_error()
 
     async def cancel_batch() -> wire.FileBatch:

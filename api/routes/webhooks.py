@@ -11,7 +11,7 @@ from msgspec import UNSET
 from api.operation import idempotent, operation
 from api.request import ApiRequest
 from api.wire import webhooks as wire
-from api.wire.common import PartQuery
+from api.wire.common import PaginationQuery
 from retrieval.errors import ErrorCode, ServiceError
 from retrieval.network import fetch_guard
 from retrieval.webhooks import deliveries, endpoints
@@ -64,16 +64,16 @@ async def create_webhook(
         description=data.description,
     )
     return wire.SecretAnswer(
-        message="Webhook created successfully", data=wire.SecretData(wire.Webhook.from_hook(endpoint), secret)
+        message="Webhook created successfully", data=wire.SecretData(wire.Webhook.from_webhook(endpoint), secret)
     )
 
 
 @_operation("GET", "/v1/webhooks")
-async def list_webhooks(request: ApiRequest, params: NamedDependency[PartQuery]) -> wire.WebhooksAnswer:
+async def list_webhooks(request: ApiRequest, params: NamedDependency[PaginationQuery]) -> wire.WebhooksAnswer:
     """List webhooks. Newest first. With X-Tenant-ID only webhooks of the tenant."""
     part = await request.read_page(params.to_page())
     page = await endpoints.list_webhooks(request.services.db, _key_scope(request), part)
-    data = wire.WebhooksData(webhooks=[wire.Webhook.from_hook(endpoint) for endpoint in page.items]).set_page(
+    data = wire.WebhooksData(webhooks=[wire.Webhook.from_webhook(endpoint) for endpoint in page.items]).set_page(
         part, await request.write_cursor(page.cursor)
     )
     return wire.WebhooksAnswer(message="Webhooks fetched successfully", data=data)
@@ -84,7 +84,7 @@ async def get_webhook(request: ApiRequest, webhook_id: FromPath[str]) -> wire.We
     """Get a webhook. The secret is not returned."""
     endpoint = await endpoints.get_webhook(request.services.db, _key_scope(request), webhook_id)
     return wire.WebhookAnswer(
-        message="Webhook fetched successfully", data=wire.WebhookData(wire.Webhook.from_hook(endpoint))
+        message="Webhook fetched successfully", data=wire.WebhookData(wire.Webhook.from_webhook(endpoint))
     )
 
 
@@ -110,7 +110,7 @@ async def update_webhook(
     )
     services.notices.send()
     return wire.WebhookAnswer(
-        message="Webhook updated successfully", data=wire.WebhookData(wire.Webhook.from_hook(changed))
+        message="Webhook updated successfully", data=wire.WebhookData(wire.Webhook.from_webhook(changed))
     )
 
 
@@ -119,7 +119,7 @@ async def delete_webhook(request: ApiRequest, webhook_id: FromPath[str]) -> wire
     """Delete a webhook. Its pending deliveries are deleted too."""
     deleted = await endpoints.delete_webhook(request.services.db, _key_scope(request), webhook_id)
     return wire.WebhookAnswer(
-        message="Webhook deleted successfully", data=wire.WebhookData(wire.Webhook.from_hook(deleted))
+        message="Webhook deleted successfully", data=wire.WebhookData(wire.Webhook.from_webhook(deleted))
     )
 
 
@@ -136,7 +136,7 @@ async def rotate_webhook(
         services.db, services.ring, _key_scope(request), webhook_id, data.overlap_hours
     )
     return wire.SecretAnswer(
-        message="Secret rotated successfully", data=wire.SecretData(wire.Webhook.from_hook(endpoint), secret)
+        message="Secret rotated successfully", data=wire.SecretData(wire.Webhook.from_webhook(endpoint), secret)
     )
 
 

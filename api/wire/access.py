@@ -98,7 +98,7 @@ class DeletedGroupQuery(Struct, rename="camel"):
     namespace_id: Annotated[str | None, Meta(description="The namespace's id.")] = None
 
 
-class HeldMembers(Struct):
+class StoredGroupMembers(Struct):
     """Direct members of a group, with normalized names."""
 
     users: Annotated[list[str], Meta(description="User names.")]
@@ -109,13 +109,13 @@ class Group(Struct, rename="camel"):
     """A group of users and of other groups."""
 
     id: Annotated[str, Meta(description="The group's name in its normalized form.")]
-    members: Annotated[HeldMembers, Meta(description="The direct members of the group.")]
+    members: Annotated[StoredGroupMembers, Meta(description="The direct members of the group.")]
     created_at: Annotated[Timestamp, Meta(description="Time of creation.")]
     updated_at: Annotated[Timestamp, Meta(description="Time of the last change.")]
 
     @classmethod
     def from_group(cls, group: groups.Group) -> Group:
-        members = HeldMembers(list(group.users), list(group.groups))
+        members = StoredGroupMembers(list(group.users), list(group.groups))
         return cls(
             group.id, members, Timestamp.from_datetime(group.created_at), Timestamp.from_datetime(group.updated_at)
         )

@@ -16,7 +16,7 @@ from retrieval.statuses import RunStatus
 
 
 class ActivityQuery(Struct, rename="camel"):
-    """The namespace to read."""
+    """The namespace, and whether to add the history."""
 
     namespace_id: NamespaceId
     history: Annotated[bool, Meta(description="Whether to count documents by hour and day. Default: false.")] = False
@@ -34,10 +34,10 @@ class OpenRuns(Struct, rename="camel"):
 
 
 class SearchTimeCount(Struct, rename="camel"):
-    """Number of searches with about this duration."""
+    """A bar of the histogram of search durations."""
 
     milliseconds: Annotated[float, Meta(ge=0, description="Approximate duration in milliseconds.")]
-    count: Annotated[int, Meta(description="The number of occurrences.")]
+    count: Annotated[int, Meta(description="Number of searches.")]
 
 
 class SearchHour(Struct, rename="camel"):
@@ -58,40 +58,45 @@ class DocumentCount(Struct, rename="camel"):
     indexed: Annotated[int, Meta(description="Number of documents that were indexed.")]
     failed: Annotated[int, Meta(description="Number of documents that failed.")]
 
+    @classmethod
+    def from_count(cls, count: activity.DocumentCount) -> DocumentCount:
+        return cls(Timestamp.from_datetime(count.at), count.indexed, count.failed)
+
 
 class DocumentHistory(Struct, rename="camel"):
-    """Documents by the end of their job run, oldest first, also hours and days without any."""
+    """Indexed and failed documents by hour and day, oldest first; hours and days without documents are included."""
 
     hours: Annotated[list[DocumentCount], Meta(description="The last 24 hours.")]
     days: Annotated[list[DocumentCount], Meta(description="The last 30 days.")]
 
     @classmethod
     def from_history(cls, history: activity.DocumentHistory) -> DocumentHistory:
-        hours, days = (
-            [DocumentCount(Timestamp.from_datetime(count.at), count.indexed, count.failed) for count in counts]
-            for counts in (history.hours, history.days)
+        return cls(
+            hours=[DocumentCount.from_count(count) for count in history.hours],
+            days=[DocumentCount.from_count(count) for count in history.days],
         )
-        return cls(hours, days)
 
 
 class SearchActivity(Struct, rename="camel"):
-    """Searches of the last 24 hours. Times in milliseconds, null without any search."""
+    """Searches of the last 24 hours. Durations are in milliseconds, and null if there was no search."""
 
-    count: Annotated[int, Meta(description="The number of occurrences.")]
+    count: Annotated[int, Meta(description="Number of searches.")]
     p50: Annotated[Annotated[float, Meta(ge=0)] | None, Meta(description="Median duration in milliseconds.")]
     p95: Annotated[
         Annotated[float, Meta(ge=0)] | None, Meta(description="95th percentile of the duration in milliseconds.")
     ]
     times: Annotated[list[SearchTimeCount], Meta(description="Histogram of durations, fastest first.")]
-    hours: Annotated[list[SearchHour], Meta(description="The last 24 hours, oldest first, also those without any.")]
+    hours: Annotated[
+        list[SearchHour], Meta(description="The last 24 hours, oldest first; hours without searches are included.")
+    ]
 
 
 class ActivityData(Struct, rename="camel"):
-    """Runs, failures of the last day, tokens of the searchable documents, and searches."""
+    """Job runs, documents and searches of the namespace and tenant."""
 
     runs: Annotated[OpenRuns, Meta(description="Unfinished job runs.")]
     documents_failed_last_day: Annotated[
-        int, Meta(description="Documents that failed in the last 24 hours and not succeeded since.")
+        int, Meta(description="Documents that failed in the last 24 hours and have not been indexed since.")
     ]
     tokens: Annotated[int, Meta(description="Tokens of the searchable documents.")]
     searches: Annotated[SearchActivity, Meta(description="Searches of the last 24 hours.")]
@@ -101,25 +106,26 @@ class ActivityData(Struct, rename="camel"):
 
     @classmethod
     def from_figures(cls, figures: activity.Activity, history: activity.DocumentHistory | None) -> ActivityData:
-        oldest = Timestamp.from_datetime(figures.oldest_waiting) if figures.oldest_waiting else None
-        queued, pre_processing, processing = (
-            figures.runs.get(status, 0) for status in (RunStatus.QUEUED, RunStatus.PRE_PROCESSING, RunStatus.PROCESSING)
-        )
         return cls(
-            OpenRuns(queued, pre_processing, processing, oldest),
-            figures.failed_last_day,
-            figures.tokens,
-            SearchActivity(
-                figures.searches,
-                figures.search_p50,
-                figures.search_p95,
-                [SearchTimeCount(took, count) for took, count in figures.search_times],
-                [
+            runs=OpenRuns(
+                queued=figures.runs.get(RunStatus.QUEUED, 0),
+                pre_processing=figures.runs.get(RunStatus.PRE_PROCESSING, 0),
+                processing=figures.runs.get(RunStatus.PROCESSING, 0),
+                oldest_queued_at=Timestamp.from_optional(figures.oldest_waiting),
+            ),
+            documents_failed_last_day=figures.failed_last_day,
+            tokens=figures.tokens,
+            searches=SearchActivity(
+                count=figures.searches,
+                p50=figures.search_p50,
+                p95=figures.search_p95,
+                times=[SearchTimeCount(milliseconds, count) for milliseconds, count in figures.search_times],
+                hours=[
                     SearchHour(Timestamp.from_datetime(hour.at), hour.searches, hour.p50, hour.p95)
                     for hour in figures.search_hours
                 ],
             ),
-            DocumentHistory.from_history(history) if history else UNSET,
+            history=DocumentHistory.from_history(history) if history else UNSET,
         )
 
 
@@ -127,27 +133,30 @@ class ActivityAnswer(DataAnswer[ActivityData]):
     """Activity of the namespace and tenant."""
 
 
-Seconds = Annotated[float, Meta(ge=0)]
-
-
 class Breaker(Struct, rename="camel"):
-    """Vendor or site without requests for some time, after failures."""
+    """Vendor or site to which requests are paused because they failed."""
 
     name: Annotated[str, Meta(description="The vendor or site.")]
     reason: Annotated[str, Meta(description="Error of the last request.")]
     failures: Annotated[int, Meta(description="Number of consecutive failures.")]
-    since: Annotated[Timestamp, Meta(description="Time at which requests were stopped.")]
-    until: Annotated[Timestamp, Meta(description="Time of the next attempt.")]
-    waiting_job_runs: Annotated[int, Meta(description="Number of job runs that wait for it.")]
+    since: Annotated[Timestamp, Meta(description="Time at which the pause began.")]
+    until: Annotated[Timestamp, Meta(description="Time of the next attempt, at which the pause ends or is extended.")]
+    waiting_job_runs: Annotated[int, Meta(description="Number of job runs that wait for the vendor or site.")]
 
     @classmethod
     def from_breaker(cls, breaker: OpenBreaker) -> Breaker:
-        since, until = Timestamp.from_datetime(breaker.since), Timestamp.from_datetime(breaker.until)
-        return cls(breaker.name, breaker.reason, breaker.failures, since, until, breaker.job_runs)
+        return cls(
+            name=breaker.name,
+            reason=breaker.reason,
+            failures=breaker.failures,
+            since=Timestamp.from_datetime(breaker.since),
+            until=Timestamp.from_datetime(breaker.until),
+            waiting_job_runs=breaker.job_runs,
+        )
 
 
-class Work(Struct, rename="camel", kw_only=True):
-    """Job runs of a source that a worker processes together."""
+class Batch(Struct, rename="camel", kw_only=True):
+    """Job runs of one source that a worker processes together."""
 
     ingest_job_run_id: Annotated[str, Meta(description="The first of the job runs.")]
     namespace_id: Annotated[str, Meta(description="The namespace's id.")]
@@ -159,11 +168,12 @@ class Work(Struct, rename="camel", kw_only=True):
     created_at: Annotated[Timestamp, Meta(description="Time at which the batch was created.")]
     started_at: Annotated[Timestamp | None, Meta(description="Time at which a worker started; null before.")]
     lease_until: Annotated[
-        Timestamp | None, Meta(description="Expiry of the worker's lease without a heartbeat; null before the start.")
+        Timestamp | None,
+        Meta(description="Time until which the worker counts as alive without a heartbeat; null before the start."),
     ]
 
     @classmethod
-    def from_batch(cls, batch: WorkingBatch) -> Work:
+    def from_batch(cls, batch: WorkingBatch) -> Batch:
         return cls(
             ingest_job_run_id=batch.job_run_id,
             namespace_id=batch.namespace,
@@ -173,8 +183,8 @@ class Work(Struct, rename="camel", kw_only=True):
             attempt=batch.attempt,
             document=batch.document,
             created_at=Timestamp.from_datetime(batch.created_at),
-            started_at=Timestamp.from_datetime(batch.started_at) if batch.started_at else None,
-            lease_until=Timestamp.from_datetime(batch.lease_until) if batch.lease_until else None,
+            started_at=Timestamp.from_optional(batch.started_at),
+            lease_until=Timestamp.from_optional(batch.lease_until),
         )
 
 
@@ -182,17 +192,18 @@ class DispatcherLoop(Struct, rename="camel"):
     """Loop of a dispatcher: dispatch, recovery or garbage collection."""
 
     loop: Annotated[str, Meta(description="The name of the loop.")]
-    last_success_seconds: Annotated[Seconds, Meta(description="Seconds since its last success.")]
+    last_success_seconds: Annotated[Annotated[float, Meta(ge=0)], Meta(description="Seconds since its last success.")]
     late: Annotated[bool, Meta(description="Whether the last success is too long ago.")]
     reason: Annotated[str | None, Meta(description="The error since the last success; null without one.")]
 
     @classmethod
     def from_state(cls, state: LoopState) -> DispatcherLoop:
+        # The age is negative after a step of the database's clock.
         return cls(state.name, round(max(state.age, 0.0), 1), state.late, state.reason)
 
 
 class QueueData(Struct, rename="camel", kw_only=True):
-    """Waiting and running job runs. Workers, loops and `stalled` describe the installation."""
+    """Waiting and running job runs of the organization, and the state of the installation."""
 
     queued: Annotated[int, Meta(description="Job runs that wait for a worker.")]
     oldest_queued_at: Annotated[
@@ -208,35 +219,36 @@ class QueueData(Struct, rename="camel", kw_only=True):
     breakers: Annotated[
         list[Breaker], Meta(description="Vendors and sites that get no requests because they do not respond.")
     ]
-    working: Annotated[list[Work], Meta(description="Batches that workers process, oldest first, at most 50.")]
+    working: Annotated[list[Batch], Meta(description="Batches that workers process, oldest first, at most 50.")]
     loops: Annotated[list[DispatcherLoop], Meta(description="The dispatchers' loops.")]
 
     @classmethod
     def from_queue(
-        cls, queue: work.OrganizationQueue, warnings: list[str], unstored: Sequence[str], problems: Sequence[Problem]
+        cls,
+        queue: work.OrganizationQueue,
+        warnings: list[str],
+        storage_problems: Sequence[str],
+        problems: Sequence[Problem],
     ) -> QueueData:
-        """Return the queue; `unstored` are the reasons why nothing can be stored."""
-        blocking = [problem for problem in problems if problem.severity == "blocked"]
+        """Build the data from the queue, and the problems of the file storage and the installation."""
+        blocking_problems = [problem for problem in problems if problem.severity == "blocked"]
+        reasons = [
+            *storage_problems,
+            *(problem.cause for problem in blocking_problems if problem.kind == "WORKER"),
+            *(lever.effect for lever in queue.dispatch.levers if lever.batch is None),
+            *queue.dispatch.reasons,
+            *(str(loop) for loop in queue.dispatch.late),
+        ]
         return cls(
             queued=queue.queued,
-            oldest_queued_at=Timestamp.from_datetime(queue.oldest) if queue.oldest else None,
+            oldest_queued_at=Timestamp.from_optional(queue.oldest),
             held=queue.held,
             workers=queue.workers,
-            stalled=bool(blocking) or queue.dispatch.stalled,
-            reasons=list(
-                dict.fromkeys(
-                    [
-                        *unstored,
-                        *(problem.cause for problem in blocking if problem.kind == "WORKER"),
-                        *(lever.effect for lever in queue.dispatch.levers if lever.batch is None),
-                        *queue.dispatch.reasons,
-                        *map(str, queue.dispatch.late),
-                    ]
-                )
-            ),
+            stalled=bool(blocking_problems) or queue.dispatch.stalled,
+            reasons=list(dict.fromkeys(reasons)),
             warnings=warnings,
             breakers=[Breaker.from_breaker(breaker) for breaker in queue.breakers],
-            working=[Work.from_batch(batch) for batch in queue.working],
+            working=[Batch.from_batch(batch) for batch in queue.working],
             loops=[DispatcherLoop.from_state(loop) for loop in queue.dispatch.loops],
         )
 
@@ -246,13 +258,13 @@ class QueueAnswer(DataAnswer[QueueData]):
 
 
 class Health(Struct):
-    """The process answers."""
+    """Liveness of the process."""
 
     status: Annotated[Literal["ok"], Meta(description="Always `ok`.")]
 
 
 class Readiness(Struct):
-    """Readiness of the service. `reason` has a sentence for each cause; `warnings` do not make it unavailable."""
+    """Readiness of the service. `reason` has a sentence for each cause; a service with `warnings` is ready."""
 
     status: Annotated[Literal["ready", "unavailable"], Meta(description="Whether requests can be served.")]
     reason: Annotated[str | None, Meta(description="Why requests cannot be served; null if they can.")] = None

@@ -81,7 +81,7 @@ class Key(Struct, rename="camel", kw_only=True):
             namespace_id=key.namespace_id,
             tenant_id=key.tenant,
             created_at=Timestamp.from_datetime(key.created_at),
-            revoked_at=Timestamp.from_datetime(key.revoked_at) if key.revoked_at else None,
+            revoked_at=Timestamp.from_optional(key.revoked_at),
             principal=UNSET if key.principal is None else key.principal,
             principal_required=key.principal_required or UNSET,
         )

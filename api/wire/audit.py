@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from datetime import date, datetime
-from typing import Annotated, Any, Literal, cast
+from datetime import date
+from typing import Annotated, Any, Literal, TypeVar, cast
 
 import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType, field
@@ -13,6 +13,8 @@ from retrieval.accounts.audit import AuditFilter, Source, StoredAuditEntry
 from retrieval.documents import receipts
 from retrieval.documents.queries.receipts import Receipt
 from retrieval.errors import ErrorCode, ServiceError
+
+ValueT = TypeVar("ValueT")
 
 
 class AuditQuery(Struct, rename="camel"):
@@ -54,7 +56,7 @@ class AuditQuery(Struct, rename="camel"):
 
 
 class AuditEntry(Struct, rename="camel", kw_only=True):
-    """A write, successful or refused. `objectId` is null for several objects or an unknown object."""
+    """A successful or refused write. `objectId` is null for several objects, and for an unknown one."""
 
     id: Annotated[str, Meta(description="The object's id.")]
     at: Annotated[Timestamp, Meta(description="Time of the response.")]
@@ -70,7 +72,9 @@ class AuditEntry(Struct, rename="camel", kw_only=True):
     status: Annotated[int, Meta(description="Status code of the response.")]
     request_id: Annotated[str | None, Meta(description="Id of the request as returned in X-Request-Id.")]
     source: Annotated[Source, Meta(description="The interface of the write.")]
-    subject: Annotated[str | UnsetType, Meta(description="Subject of the token if a person made the request.")] = UNSET
+    subject: Annotated[
+        str | UnsetType, Meta(description="Subject of the token of a signed-in person; absent for API keys.")
+    ] = UNSET
     object_ids: Annotated[list[str] | UnsetType, Meta(description="The first 100 documents that were changed.")] = UNSET
     object_count: Annotated[int, Meta(ge=0, description="Number of changed documents.")] | UnsetType = UNSET
     changes: Annotated[
@@ -94,16 +98,20 @@ class AuditEntry(Struct, rename="camel", kw_only=True):
             status=entry.status,
             request_id=entry.request_id,
             source=entry.source,
-            subject=UNSET if entry.subject is None else entry.subject,
-            object_ids=UNSET if entry.object_ids is None else entry.object_ids,
-            object_count=UNSET if entry.object_count is None else entry.object_count,
-            changes=UNSET if entry.changes is None else entry.changes,
-            client_request_id=UNSET if entry.client_request_id is None else entry.client_request_id,
+            subject=_unset_if_none(entry.subject),
+            object_ids=_unset_if_none(entry.object_ids),
+            object_count=_unset_if_none(entry.object_count),
+            changes=_unset_if_none(entry.changes),
+            client_request_id=_unset_if_none(entry.client_request_id),
         )
 
 
+def _unset_if_none(value: ValueT | None) -> ValueT | UnsetType:
+    return UNSET if value is None else value
+
+
 class AuditData(Struct, rename="camel"):
-    """A part of the log."""
+    """A page of the audit log."""
 
     entries: Annotated[list[AuditEntry], Meta(description="The writes, in the order of `sort`.")]
     items_returned: Annotated[int, Meta(description="Number of entries in this response.")]
@@ -119,23 +127,26 @@ class AuditAnswer(DataAnswer[AuditData]):
 
 
 class DeletionStore(Struct, rename="camel"):
-    """Removals from one store."""
+    """Removals from one vector or file store."""
 
-    store: Annotated[str, Meta(description="The store.")]
+    store: Annotated[str, Meta(description="Name of the store.")]
     removed: Annotated[int, Meta(description="Number of vectors or files removed from the store.")]
     read_back_at: Annotated[
-        Timestamp | None, Meta(description="Time at which the store was verified empty; null before.")
+        Timestamp | None, Meta(description="Time at which a read of the store found none of them; null before.")
     ]
 
 
 class Deletion(Struct, rename="camel"):
-    """Receipt of a DELETE: the removed objects, and the stores that were read back afterwards."""
+    """Receipt of a deletion: the removed objects, and the stores that were then checked for them."""
 
     id: Annotated[str, Meta(description="The object's id.")]
-    status: Annotated[Literal["PENDING", "CONFIRMED", "FAILED"], Meta(description="The current status.")]
+    status: Annotated[
+        Literal["PENDING", "CONFIRMED", "FAILED"],
+        Meta(description="CONFIRMED after the check of all stores; FAILED if it keeps failing."),
+    ]
     requested_at: Annotated[Timestamp, Meta(description="Time of the deletion request.")]
     confirmed_at: Annotated[
-        Timestamp | None, Meta(description="Time at which all stores were verified empty; null before.")
+        Timestamp | None, Meta(description="Time at which the last store was checked; null before.")
     ]
     documents: Annotated[int, Meta(description="Documents that were removed.")]
     chunks: Annotated[int, Meta(description="Chunks that were removed.")]
@@ -144,22 +155,22 @@ class Deletion(Struct, rename="camel"):
     stores: Annotated[list[DeletionStore], Meta(description="Removals by store.")]
     signature: Annotated[
         str, Meta(description="HMAC-SHA256 of the receipt's canonical JSON. Verify it with POST /v1/deletions/verify.")
-    ] = ""
+    ] = ""  # set over the other fields
 
     @classmethod
     def from_receipt(cls, receipt: Receipt, secret: bytes, organization: str) -> Deletion:
         """Return the receipt, signed for the organization."""
         deletion = cls(
-            receipt.id,
-            cast("Any", receipt.status),
-            Timestamp.from_datetime(receipt.requested_at),
-            _optional_timestamp(receipt.confirmed_at),
-            receipt.documents,
-            receipt.chunks,
-            receipt.vectors,
-            receipt.files,
-            [
-                DeletionStore(store.store, store.removed, _optional_timestamp(store.read_back_at))
+            id=receipt.id,
+            status=cast("Any", receipt.status),
+            requested_at=Timestamp.from_datetime(receipt.requested_at),
+            confirmed_at=Timestamp.from_optional(receipt.confirmed_at),
+            documents=receipt.documents,
+            chunks=receipt.chunks,
+            vectors=receipt.vectors,
+            files=receipt.files,
+            stores=[
+                DeletionStore(store.store, store.removed, Timestamp.from_optional(store.read_back_at))
                 for store in receipt.stores
             ],
         )
@@ -178,7 +189,7 @@ class DeletionAnswer(DataAnswer[DeletionData]):
 
 
 class VerifyDeletion(Struct):
-    """A receipt as returned; its fields may also be in the body itself."""
+    """A receipt in the field `deletion`, or the receipt itself as the body."""
 
     deletion: Annotated[dict[str, Any] | UnsetType, Meta(description="The receipt, with its signature.")] = UNSET
 
@@ -191,7 +202,3 @@ class VerifiedDeletion(Struct):
 
 class DeletionVerifiedAnswer(DataAnswer[VerifiedDeletion]):
     """The receipt was checked: `valid` if this service signed it and it is unchanged."""
-
-
-def _optional_timestamp(at: datetime | None) -> Timestamp | None:
-    return Timestamp.from_datetime(at) if at else None

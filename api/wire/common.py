@@ -34,14 +34,18 @@ class Timestamp(Struct, rename="camel"):
     def from_datetime(cls, moment: datetime) -> Timestamp:
         return cls(moment.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z"))
 
+    @classmethod
+    def from_optional(cls, moment: datetime | None) -> Timestamp | None:
+        return None if moment is None else cls.from_datetime(moment)
 
-class Identified(Struct):
-    """Another object, by its id."""
+
+class ObjectReference(Struct):
+    """Reference to another object by its id."""
 
     id: Annotated[str, Meta(description="The object's id.")]
 
 
-class PartQuery(Struct, rename="camel"):
+class PaginationQuery(Struct, rename="camel"):
     """Page of a list; the whole list without parameters. `cursor` is the `nextCursor` of the previous page."""
 
     cursor: Annotated[str | None, Meta(description="The `nextCursor` of the previous page.")] = None
@@ -65,9 +69,9 @@ class Listing(Struct, rename="camel", kw_only=True):
         int | UnsetType, Meta(description="Number of entries on all pages; only in lists that can be counted.")
     ] = UNSET
 
-    def set_page(self, part: PageRequest | None, cursor: str | None, total: int | UnsetType = UNSET) -> Self:
+    def set_page(self, page: PageRequest | None, cursor: str | None, total: int | UnsetType = UNSET) -> Self:
         """Set the next cursor and the total, if a page was requested."""
-        if part is not None:
+        if page is not None:
             self.has_next_page, self.next_cursor, self.total_count = cursor is not None, cursor, total
         return self
 

@@ -9,9 +9,9 @@ from typing import Annotated, Literal
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from api.wire.access import Access
-from api.wire.common import DataAnswer, Identified, Listing, NamespaceId, NextCursor, PartQuery, Timestamp
+from api.wire.common import DataAnswer, Listing, NamespaceId, NextCursor, ObjectReference, PaginationQuery, Timestamp
 from api.wire.documents import NamespaceReference
-from api.wire.health import ObservedHealth
+from api.wire.health import ResourceHealth
 from api.wire.push import Push
 from api.wire.source_address import NewConfig
 from retrieval.connections import connections
@@ -120,7 +120,7 @@ class RevokeConnection(Struct, rename="camel", kw_only=True):
     ] = Fate.KEEP
 
 
-class ConnectionsQuery(PartQuery, kw_only=True):
+class ConnectionsQuery(PaginationQuery, kw_only=True):
     """Filter of connections, by default of all connectors."""
 
     namespace_id: NamespaceId
@@ -186,7 +186,7 @@ class Connection(Struct, rename="camel", kw_only=True):
     ]
     tenant_id: Annotated[str | None, Meta(description="The tenant; null without one.")]
     namespace: Annotated[NamespaceReference, Meta(description="The namespace that it belongs to.")]
-    organization: Annotated[Identified, Meta(description="The organization that owns it.")]
+    organization: Annotated[ObjectReference, Meta(description="The organization that owns it.")]
     created_at: Annotated[Timestamp, Meta(description="Time of creation.")]
     updated_at: Annotated[Timestamp, Meta(description="Time of the last change.")]
     permissions: Annotated[
@@ -196,11 +196,11 @@ class Connection(Struct, rename="camel", kw_only=True):
     next_sync_at: Annotated[
         Timestamp | UnsetType, Meta(description="Time of the next automatic ingestion; absent without a schedule.")
     ] = UNSET
-    health: Annotated[ObservedHealth | UnsetType, Meta(description="Outcomes of its job runs; only by GET.")] = UNSET
+    health: Annotated[ResourceHealth | UnsetType, Meta(description="Outcomes of its job runs; only by GET.")] = UNSET
 
     @classmethod
     def from_connection(
-        cls, connection: connections.Connection, health: ObservedHealth | UnsetType = UNSET
+        cls, connection: connections.Connection, health: ResourceHealth | UnsetType = UNSET
     ) -> Connection:
         return cls(
             id=connection.id,
@@ -213,7 +213,7 @@ class Connection(Struct, rename="camel", kw_only=True):
             sync_interval_minutes=connection.sync_minutes,
             tenant_id=connection.scope.tenant or None,
             namespace=NamespaceReference(connection.scope.namespace),
-            organization=Identified(connection.scope.organization),
+            organization=ObjectReference(connection.scope.organization),
             created_at=Timestamp.from_datetime(connection.created_at),
             updated_at=Timestamp.from_datetime(connection.updated_at),
             permissions=UNSET if connection.permissions == Permissions.IGNORE else Permissions(connection.permissions),
@@ -225,7 +225,7 @@ class Connection(Struct, rename="camel", kw_only=True):
 class CreatedConnectionData(Struct, rename="camel"):
     """The new connection, with the URL for its authorization within ten minutes."""
 
-    connection: Identified
+    connection: ObjectReference
     authorization_url: Annotated[
         str | None,
         Meta(description="URL at which a person authorizes the connection, for ten minutes; null with a `config`."),

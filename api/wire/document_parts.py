@@ -8,7 +8,7 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta, Struct
 
-from api.wire.common import DataAnswer, Identified, NamespaceId, NextCursor, PageSize, Timestamp
+from api.wire.common import DataAnswer, NamespaceId, NextCursor, ObjectReference, PageSize, Timestamp
 from retrieval.conditions.model import PACKED_PATH_PROPERTY
 from retrieval.documents.documents import DocumentRow
 from retrieval.documents.listing import ChunkRow
@@ -150,7 +150,7 @@ class HistoryQuery(Struct, rename="camel"):
 class HistoryEntry(Struct, rename="camel"):
     """The document in one job run."""
 
-    ingest_job_run: Identified
+    ingest_job_run: ObjectReference
     source: Annotated[str, Meta(description="The source of the job run.")]
     status: Annotated[str, Meta(description="The current status.")]
     error: Annotated[str | None, Meta(description="Reason of the failure; null if it did not fail.")]
@@ -164,7 +164,7 @@ class HistoryEntry(Struct, rename="camel"):
     @classmethod
     def from_run(cls, entry: DocumentRun) -> HistoryEntry:
         return cls(
-            Identified(entry.job_run_id),
+            ObjectReference(entry.job_run_id),
             entry.source,
             entry.status,
             entry.error,
@@ -173,7 +173,7 @@ class HistoryEntry(Struct, rename="camel"):
             entry.chunks,
             entry.size,
             Timestamp.from_datetime(entry.started_at),
-            Timestamp.from_datetime(entry.finished_at) if entry.finished_at else None,
+            Timestamp.from_optional(entry.finished_at),
         )
 
 

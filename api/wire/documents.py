@@ -12,7 +12,7 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 
 from api.links import FileKind, LinkHolder, LinkSigner
 from api.wire.access import Access
-from api.wire.common import DataAnswer, DeletionAnswered, Identified, NamespaceId, NextCursor, PageSize, Timestamp
+from api.wire.common import DataAnswer, DeletionAnswered, NamespaceId, NextCursor, ObjectReference, PageSize, Timestamp
 from api.wire.document_parts import DocumentProperties, EmbeddingConfig, Providers
 from api.wire.filters import FilterConfig
 from api.wire.ingest import Metadata
@@ -143,14 +143,14 @@ class Document(Struct, rename="camel", kw_only=True):
             description="Cause of the failure: which remedy helps; null if the document has not failed.",
         ),
     ]
-    ingest_job: Annotated[Identified, Meta(description="The ingestion job.")]
-    ingest_job_run: Annotated[Identified, Meta(description="The latest job run of the document.")]
-    connection: Annotated[Identified | None, Meta(description="The connection; null without one.")]
+    ingest_job: Annotated[ObjectReference, Meta(description="The ingestion job.")]
+    ingest_job_run: Annotated[ObjectReference, Meta(description="The latest job run of the document.")]
+    connection: Annotated[ObjectReference | None, Meta(description="The connection; null without one.")]
     connection_ids: Annotated[
         list[str], Meta(description="All connections that have the document, `connection` included.")
     ]
     archive: Annotated[
-        Identified | None, Meta(description="The archive or mail that contains the document; null without one.")
+        ObjectReference | None, Meta(description="The archive or mail that contains the document; null without one.")
     ]
     awaiting_removal: Annotated[
         bool,
@@ -165,7 +165,7 @@ class Document(Struct, rename="camel", kw_only=True):
     providers: Annotated[Providers, Meta(description="The storage and model providers.")]
     tenant_id: Annotated[str | None, Meta(description="The tenant; null without one.")]
     namespace: Annotated[NamespaceReference, Meta(description="The namespace that it belongs to.")]
-    organization: Annotated[Identified, Meta(description="The organization that owns it.")]
+    organization: Annotated[ObjectReference, Meta(description="The organization that owns it.")]
     created_at: Annotated[Timestamp, Meta(description="Time of creation.")]
     updated_at: Annotated[Timestamp, Meta(description="Time of the last change.")]
     last_synced_at: Annotated[
@@ -237,21 +237,21 @@ class DocumentPresenter:
             ingestion_status=row.status,
             ingestion_error=row.error,
             failure_cause=find_cause(row.error),
-            ingest_job=Identified(row.job_id),
-            ingest_job_run=Identified(row.job_run_id),
-            connection=Identified(row.connection_id) if row.connection_id else None,
+            ingest_job=ObjectReference(row.job_id),
+            ingest_job_run=ObjectReference(row.job_run_id),
+            connection=ObjectReference(row.connection_id) if row.connection_id else None,
             connection_ids=list(row.connection_ids),
-            archive=Identified(row.archive_id) if row.archive_id else None,
+            archive=ObjectReference(row.archive_id) if row.archive_id else None,
             awaiting_removal=row.awaiting_removal,
             document_properties=DocumentProperties.from_row(row),
             embedding_config=msgspec.convert(row.embedding, EmbeddingConfig),
             providers=self.providers,
             tenant_id=self.scope.tenant or None,
             namespace=NamespaceReference(self.scope.namespace),
-            organization=Identified(self.scope.organization),
+            organization=ObjectReference(self.scope.organization),
             created_at=Timestamp.from_datetime(row.created_at),
             updated_at=Timestamp.from_datetime(row.updated_at),
-            last_synced_at=Timestamp.from_datetime(row.synced_at) if row.synced_at else None,
+            last_synced_at=Timestamp.from_optional(row.synced_at),
             access=Access.from_stored(row.access) if row.access is not None and self.shows_access else UNSET,
             next_access=Access.from_stored(row.next_access)
             if row.next_access is not None and self.shows_access

@@ -8,7 +8,7 @@ import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from api.wire.answerable import Calibration
-from api.wire.common import Answer, DataAnswer, Listing, NamespaceId, PartQuery, Timestamp
+from api.wire.common import Answer, DataAnswer, Listing, NamespaceId, PaginationQuery, Timestamp
 from api.wire.reranking import RerankOptions, SearchReranker
 from api.wire.search import (
     PerDocument,
@@ -159,7 +159,7 @@ class EvaluationQuery(Struct, rename="camel"):
     namespace_id: NamespaceId
 
 
-class EvaluationsQuery(PartQuery, rename="camel", kw_only=True):
+class EvaluationsQuery(PaginationQuery, rename="camel", kw_only=True):
     """The namespace of the evaluations."""
 
     namespace_id: NamespaceId
@@ -315,7 +315,7 @@ class EvaluationRun(Struct, rename="camel", kw_only=True):
             questions=msgspec.convert(questions, list[QuestionResult]),
             error=run.error,
             created_at=Timestamp.from_datetime(run.created_at),
-            finished_at=Timestamp.from_datetime(run.finished_at) if run.finished_at else None,
+            finished_at=Timestamp.from_optional(run.finished_at),
         )
 
 

@@ -26,7 +26,7 @@ class File(Struct, kw_only=True):
     expires_at: Annotated[int | None, Meta(description="Time at which the upload expires; null for a document.")] = None
 
     @classmethod
-    def of_upload(cls, upload: UploadedFile) -> File:
+    def from_upload(cls, upload: UploadedFile) -> File:
         return cls(
             id=upload.id,
             bytes=upload.size,
@@ -38,7 +38,7 @@ class File(Struct, kw_only=True):
         )
 
     @classmethod
-    def of_document(cls, document: FileDocument) -> File:
+    def from_document(cls, document: FileDocument) -> File:
         statuses: dict[FileStatus, Literal["processed", "error"]] = {"completed": "processed", "failed": "error"}
         return cls(
             id=file_uploads.file_id(document.id, document.external_id),

@@ -1,8 +1,7 @@
-"""Observed health of webhooks, schedules and connections."""
+"""Health of webhooks, schedules and connections in responses."""
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
@@ -11,8 +10,8 @@ from api.wire.common import Timestamp
 from retrieval.jobs import run_health
 
 
-class ObservedHealth(Struct, rename="camel", kw_only=True):
-    """Observed outcomes, next to the status that was set."""
+class ResourceHealth(Struct, rename="camel", kw_only=True):
+    """Health of a webhook, schedule or connection by the outcomes of its deliveries or job runs."""
 
     state: Annotated[
         Literal["HEALTHY", "FAILING", "UNKNOWN"],
@@ -21,8 +20,8 @@ class ObservedHealth(Struct, rename="camel", kw_only=True):
     last_outcome: Annotated[
         str | None,
         Meta(
-            description="DELIVERED or FAILED for webhooks; for others the outcome of the newest job run that ended, or "
-            "NOT_STARTED if the last due time could not start one. Null without one."
+            description="Of a webhook, DELIVERED or FAILED. Of a schedule or connection, the outcome of the newest "
+            "ended job run, or NOT_STARTED if no job run could start at the last due time. Null before the first one."
         ),
     ]
     last_success_at: Annotated[
@@ -38,17 +37,13 @@ class ObservedHealth(Struct, rename="camel", kw_only=True):
     reason: Annotated[str | None, Meta(description="Reason of the last failure; null after a success.")]
 
     @classmethod
-    def from_health(cls, health: run_health.Health) -> ObservedHealth:
+    def from_health(cls, health: run_health.Health) -> ResourceHealth:
         return cls(
             state=health.state,
             last_outcome=health.last_outcome,
-            last_success_at=_optional_timestamp(health.last_success_at),
-            failures_since=_optional_timestamp(health.failures_since),
+            last_success_at=Timestamp.from_optional(health.last_success_at),
+            failures_since=Timestamp.from_optional(health.failures_since),
             consecutive_failures=health.consecutive_failures,
-            next_attempt_at=_optional_timestamp(health.next_attempt_at),
+            next_attempt_at=Timestamp.from_optional(health.next_attempt_at),
             reason=health.reason,
         )
-
-
-def _optional_timestamp(moment: datetime | None) -> Timestamp | None:
-    return None if moment is None else Timestamp.from_datetime(moment)

@@ -6,7 +6,7 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
-from api.wire.common import DataAnswer, Identified, Listing, NamespaceId, PartQuery, Timestamp
+from api.wire.common import DataAnswer, Listing, NamespaceId, ObjectReference, PaginationQuery, Timestamp
 from retrieval.documents import hidden_passages as stored
 
 
@@ -21,7 +21,7 @@ class HidePassage(Struct, rename="camel"):
     ] = None
 
 
-class HiddenPassagesQuery(PartQuery, rename="camel", kw_only=True):
+class HiddenPassagesQuery(PaginationQuery, rename="camel", kw_only=True):
     """The namespace of the hidden passages. A page holds the passages of `pageSize` documents."""
 
     namespace_id: NamespaceId
@@ -83,5 +83,5 @@ class HiddenPassagesAnswer(DataAnswer[HiddenPassagesData]):
     """The hidden passages of the namespace."""
 
 
-class PassageShownAnswer(DataAnswer[Identified]):
+class PassageShownAnswer(DataAnswer[ObjectReference]):
     """The passage is found by searches again."""

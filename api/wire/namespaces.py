@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from api.wire.common import DataAnswer, DeletionAnswered, Identified, Listing, PartQuery, Timestamp
+from api.wire.common import DataAnswer, DeletionAnswered, Listing, ObjectReference, PaginationQuery, Timestamp
 from api.wire.connectors import ConnectorAppView, app_views, mask_apps, with_apps
 from api.wire.providers import (
     EmbeddingModel,
@@ -166,7 +166,7 @@ class _NamespaceFields(Struct, rename="camel", kw_only=True):
     id: Annotated[str, Meta(description="The object's id.")]
     identifier: Annotated[str, Meta(description="The namespace's id, under its other name.")]
     name: Annotated[str, Meta(description="The display name.")]
-    organization: Annotated[Identified | UnsetType, Meta(description="The organization that owns it.")] = UNSET
+    organization: Annotated[ObjectReference | UnsetType, Meta(description="The organization that owns it.")] = UNSET
     file_storage_config: Annotated[
         FileStorageView | UnsetType, Meta(description="Storage of original files and parsed texts.")
     ] = UNSET
@@ -188,7 +188,7 @@ class _NamespaceFields(Struct, rename="camel", kw_only=True):
     ] = UNSET
 
 
-class NamespacesQuery(PartQuery, rename="camel", kw_only=True):
+class NamespacesQuery(PaginationQuery, rename="camel", kw_only=True):
     """Page, order and name filter of namespaces."""
 
     name: Annotated[Name | None, Meta(description="A part of the name, ignoring case.")] = None
@@ -247,7 +247,7 @@ class Namespace(_NamespaceFields, kw_only=True):
             id=namespace.id,
             identifier=namespace.id,
             name=namespace.name,
-            organization=Identified(namespace.organization_id),
+            organization=ObjectReference(namespace.organization_id),
             file_storage_config=msgspec.convert(namespace.file_storage, FileStorageView),
             vector_storage_config=msgspec.convert(namespace.vector_storage, VectorStorageView),
             embedding_model_config=msgspec.convert(namespace.embedding_model, EmbeddingModelView),

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from datetime import datetime
-from typing import Annotated, Literal
+from typing import Annotated, Literal, get_args
 
 from msgspec import Meta, Struct
 
 from api.wire.common import DataAnswer, NamespaceId, Timestamp
 
 Severity = Literal["blocked", "failing", "attention", "info"]
-SEVERITIES: tuple[Severity, ...] = ("blocked", "failing", "attention", "info")
-Kind = Literal[
+# The most severe first.
+SEVERITIES: tuple[Severity, ...] = get_args(Severity)
+ProblemKind = Literal[
     "STORAGE",
     "PREFECT",
     "WORKER",
@@ -28,7 +28,7 @@ Kind = Literal[
 
 
 class ProblemsQuery(Struct, rename="camel"):
-    """The namespace whose problems are added; only those of the installation without one."""
+    """The namespace to examine; without it, the response has the installation's problems only."""
 
     namespace_id: NamespaceId | None = None
 
@@ -39,13 +39,13 @@ class Problem(Struct, rename="camel", kw_only=True):
     severity: Annotated[
         Severity,
         Meta(
-            description="blocked: no accepted work makes progress. failing: a part fails, the others go on. attention: "
-            "waits for a person. info: nothing is lost."
+            description="blocked: no accepted work makes progress. failing: one component fails, the others work. "
+            "attention: a person must act. info: nothing is lost."
         ),
     ]
-    kind: Annotated[Kind, Meta(description="The part that has the problem.")]
-    cause: Annotated[str, Meta(description="What was observed, as a sentence.")]
-    remedy: Annotated[str | None, Meta(description="What helps, as a sentence; null if unknown.")] = None
+    kind: Annotated[ProblemKind, Meta(description="The component or object with the problem.")]
+    cause: Annotated[str, Meta(description="The observation as a sentence.")]
+    remedy: Annotated[str | None, Meta(description="The remedy as a sentence; null if unknown.")] = None
     since: Annotated[
         Timestamp | None,
         Meta(
@@ -53,7 +53,7 @@ class Problem(Struct, rename="camel", kw_only=True):
             "unknown."
         ),
     ] = None
-    link: Annotated[str | None, Meta(description="Page in Prefect where it is repaired; null without one.")] = None
+    link: Annotated[str | None, Meta(description="Page in Prefect to repair it; null without one.")] = None
     object_id: Annotated[
         str | None, Meta(description="Id of the connection, schedule or webhook; null for others.")
     ] = None
@@ -68,7 +68,3 @@ class ProblemsData(Struct):
 
 class ProblemsAnswer(DataAnswer[ProblemsData]):
     """Problems of the installation, and of a namespace."""
-
-
-def to_timestamp(moment: datetime | None) -> Timestamp | None:
-    return None if moment is None else Timestamp.from_datetime(moment)

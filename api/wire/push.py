@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
 
-from api.wire.common import DataAnswer, Identified, NamespaceId, Timestamp
+from api.wire.common import DataAnswer, NamespaceId, ObjectReference, Timestamp
 from retrieval.connections.push_vendors import PUSH_VENDORS
 from retrieval.connections.queries_push import PushRow
 
@@ -110,5 +110,5 @@ class PushAnswer(DataAnswer[PushData]):
     """Push is on."""
 
 
-class PushDeletedAnswer(DataAnswer[Identified]):
+class PushDeletedAnswer(DataAnswer[ObjectReference]):
     """Push is off."""

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType, convert, structs
 
-from api.wire.common import DataAnswer, Identified, NamespaceId, NextCursor, PageSize, Timestamp
+from api.wire.common import DataAnswer, NamespaceId, NextCursor, ObjectReference, PageSize, Timestamp
 from api.wire.ingest import Chunking, JobRunDocument, OcrConfig
 from api.wire.push import Trigger
 from retrieval.jobs.control import RunSummary
@@ -264,7 +264,7 @@ class JobRunData(Struct, rename="camel"):
     status: Annotated[str, Meta(extra_json_schema={"enum": [*map(str, RunStatus)]}, description="The current status.")]
     outcome: Outcome
     source: Annotated[str, Meta(description="The source of the content.")]
-    connection: Annotated[Identified | None, Meta(description="The connection; null without one.")]
+    connection: Annotated[ObjectReference | None, Meta(description="The connection; null without one.")]
     documents: Annotated[JobRunDocuments, Meta(description="The documents of the run by status.")]
     created_at: Annotated[Timestamp, Meta(description="Time of creation.")]
     updated_at: Annotated[Timestamp, Meta(description="Time of the last change.")]
@@ -304,7 +304,7 @@ class JobRunData(Struct, rename="camel"):
             status=run.status,
             outcome=convert(run.outcome, RunOutcome | None),
             source=run.source,
-            connection=Identified(run.connection_id) if run.connection_id else None,
+            connection=ObjectReference(run.connection_id) if run.connection_id else None,
             documents=JobRunDocuments(
                 list_documents(run.queued),
                 list_documents(run.processing),
@@ -345,7 +345,7 @@ class JobRunSummary(Struct, rename="camel", kw_only=True):
     status: Annotated[StatusName, Meta(description="The current status.")]
     outcome: Outcome
     source: Annotated[str, Meta(description="The source of the content.")]
-    ingest_job: Annotated[Identified, Meta(description="The ingestion job.")]
+    ingest_job: Annotated[ObjectReference, Meta(description="The ingestion job.")]
     created_at: Annotated[Timestamp, Meta(description="Time of creation.")]
     updated_at: Annotated[Timestamp, Meta(description="Time of the last change.")]
     started_at: Annotated[Timestamp | None, Meta(description="Time at which a worker started the run; null before.")]
@@ -368,11 +368,11 @@ class JobRunSummary(Struct, rename="camel", kw_only=True):
             status=convert(run.status, StatusName),
             outcome=convert(run.outcome, RunOutcome | None),
             source=run.source,
-            ingest_job=Identified(run.job_id),
+            ingest_job=ObjectReference(run.job_id),
             created_at=Timestamp.from_datetime(run.created_at),
             updated_at=Timestamp.from_datetime(run.updated_at),
-            started_at=Timestamp.from_datetime(run.started_at) if run.started_at else None,
-            finished_at=Timestamp.from_datetime(run.finished_at) if run.finished_at else None,
+            started_at=Timestamp.from_optional(run.started_at),
+            finished_at=Timestamp.from_optional(run.finished_at),
             progress=convert(run.progress, RunProgress),
             notices=RunNotice.all_of(run.notices),
             timings=dict(run.timings),

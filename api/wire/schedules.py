@@ -7,9 +7,9 @@ from typing import Annotated
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from api.wire.common import DataAnswer, Listing, NamespaceId, PartQuery, Timestamp
+from api.wire.common import DataAnswer, Listing, NamespaceId, PaginationQuery, Timestamp
 from api.wire.documents import NamespaceReference
-from api.wire.health import ObservedHealth
+from api.wire.health import ResourceHealth
 from retrieval.connections import schedules
 from retrieval.connections.queries_schedules import ScheduleRow
 from retrieval.connections.schedules import Timing
@@ -53,7 +53,7 @@ class UpdateSchedule(Struct, rename="camel", kw_only=True):
     ] = UNSET
 
 
-class SchedulesQuery(PartQuery, kw_only=True):
+class SchedulesQuery(PaginationQuery, kw_only=True):
     """Filter of schedules, by default of all namespaces."""
 
     namespace_id: Annotated[str | None, Meta(description="Only schedules of this namespace.")] = None
@@ -97,7 +97,7 @@ class Schedule(Struct, rename="camel", kw_only=True):
     ]
     created_at: Annotated[Timestamp, Meta(description="Time of creation.")]
     updated_at: Annotated[Timestamp, Meta(description="Time of the last change.")]
-    health: Annotated[ObservedHealth, Meta(description="Outcome of its job runs.")]
+    health: Annotated[ResourceHealth, Meta(description="Outcome of its job runs.")]
 
     @classmethod
     def from_row(cls, row: ScheduleRow) -> Schedule:
@@ -117,12 +117,12 @@ class Schedule(Struct, rename="camel", kw_only=True):
             cron=row.cron,
             time_zone=row.time_zone,
             paused=row.paused,
-            next_run_at=Timestamp.from_datetime(next_run) if next_run else None,
+            next_run_at=Timestamp.from_optional(next_run),
             last_run=last_run,
             status_reason=row.reason,
             created_at=Timestamp.from_datetime(row.created_at),
             updated_at=Timestamp.from_datetime(row.updated_at),
-            health=ObservedHealth.from_health(replace(row.health, next_attempt_at=next_run)),
+            health=ResourceHealth.from_health(replace(row.health, next_attempt_at=next_run)),
         )
 
 

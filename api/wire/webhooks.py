@@ -6,8 +6,8 @@ from typing import Annotated, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from api.wire.common import DataAnswer, Listing, PartQuery, Timestamp
-from api.wire.health import ObservedHealth
+from api.wire.common import DataAnswer, Listing, PaginationQuery, Timestamp
+from api.wire.health import ResourceHealth
 from retrieval.database.pagination import PAGE_SIZE, PageRequest
 from retrieval.webhooks import deliveries, endpoints
 from retrieval.webhooks.events import EVENT_NAMES, EVERY_EVENT
@@ -27,7 +27,7 @@ Status = Literal["ACTIVE", "DISABLED"]
 
 
 class CreateWebhook(Struct, rename="camel"):
-    """An endpoint to notify. With X-Tenant-ID only of events of the tenant."""
+    """An endpoint to notify of events; of one tenant's events if X-Tenant-ID is sent."""
 
     url: Annotated[
         Url, Meta(description="URL of the endpoint: https, or http in an address range that the operator allows.")
@@ -38,7 +38,7 @@ class CreateWebhook(Struct, rename="camel"):
 
 
 class UpdateWebhook(Struct, rename="camel"):
-    """Changes to a webhook; absent fields stay."""
+    """Changes to a webhook; an absent field keeps its value."""
 
     url: Annotated[Url | UnsetType, Meta(description="The new URL.")] = UNSET
     events: Annotated[
@@ -54,7 +54,7 @@ class UpdateWebhook(Struct, rename="camel"):
 
 
 class RotateWebhook(Struct, rename="camel"):
-    """Rotation of the secrets."""
+    """Options of the rotation of a webhook's secret."""
 
     overlap_hours: Annotated[
         float,
@@ -67,7 +67,7 @@ class RotateWebhook(Struct, rename="camel"):
 
 
 class Webhook(Struct, rename="camel", kw_only=True):
-    """An endpoint of the organization."""
+    """An endpoint that is notified of events."""
 
     id: Annotated[str, Meta(description="The object's id.")]
     url: Annotated[str, Meta(description="URL of the endpoint.")]
@@ -80,30 +80,30 @@ class Webhook(Struct, rename="camel", kw_only=True):
         str | None, Meta(description="Reason why the endpoint was disabled; null if it is active.")
     ]
     created_at: Annotated[Timestamp, Meta(description="Time of creation.")]
-    health: Annotated[ObservedHealth, Meta(description="Outcome of its deliveries.")]
+    health: Annotated[ResourceHealth, Meta(description="Outcome of its deliveries.")]
     delivered_last_day: Annotated[int, Meta(description="Events of the last 24 hours that were delivered.")]
     failed_last_day: Annotated[int, Meta(description="Events of the last 24 hours whose delivery was given up.")]
 
     @classmethod
-    def from_hook(cls, hook: endpoints.Webhook) -> Webhook:
+    def from_webhook(cls, webhook: endpoints.Webhook) -> Webhook:
         return cls(
-            id=hook.id,
-            url=hook.url,
-            events=hook.events,
-            namespace_id=hook.namespace_id,
-            tenant_id=hook.tenant,
-            description=hook.description,
-            status="ACTIVE" if hook.status == "ACTIVE" else "DISABLED",
-            status_reason=hook.status_reason,
-            created_at=Timestamp.from_datetime(hook.created_at),
-            health=ObservedHealth.from_health(hook.health),
-            delivered_last_day=hook.delivered_last_day,
-            failed_last_day=hook.failed_last_day,
+            id=webhook.id,
+            url=webhook.url,
+            events=webhook.events,
+            namespace_id=webhook.namespace_id,
+            tenant_id=webhook.tenant,
+            description=webhook.description,
+            status="ACTIVE" if webhook.status == "ACTIVE" else "DISABLED",
+            status_reason=webhook.status_reason,
+            created_at=Timestamp.from_datetime(webhook.created_at),
+            health=ResourceHealth.from_health(webhook.health),
+            delivered_last_day=webhook.delivered_last_day,
+            failed_last_day=webhook.failed_last_day,
         )
 
 
 class WebhooksData(Listing, kw_only=True):
-    """Newest first."""
+    """Webhooks, newest first."""
 
     webhooks: list[Webhook]
 
@@ -119,7 +119,7 @@ class WebhookData(Struct):
 
 
 class WebhookAnswer(DataAnswer[WebhookData]):
-    """The current webhook."""
+    """The webhook in its current state."""
 
 
 class SecretData(Struct):
@@ -135,8 +135,8 @@ class SecretAnswer(DataAnswer[SecretData]):
     """The webhook and the new secret."""
 
 
-class DeliveriesQuery(PartQuery, rename="camel"):
-    """Filter of deliveries: 50 at a time by default."""
+class DeliveriesQuery(PaginationQuery, rename="camel"):
+    """Filter and page of deliveries, by default 50 per page."""
 
     status: Annotated[
         Literal["PENDING", "DELIVERED", "FAILED"] | None, Meta(description="Only deliveries with this status.")
@@ -147,18 +147,18 @@ class DeliveriesQuery(PartQuery, rename="camel"):
 
 
 class Delivery(Struct, rename="camel", kw_only=True):
-    """An event at one endpoint."""
+    """Delivery of one event to one webhook."""
 
     id: Annotated[str, Meta(description="The object's id.")]
     webhook_id: Annotated[str, Meta(description="The webhook's id.")]
-    event_id: Annotated[str, Meta(description="The event's `webhook-id`, the same on every attempt.")]
+    event_id: Annotated[str, Meta(description="The value of the header `webhook-id`, the same in every attempt.")]
     type: Annotated[str, Meta(description="The name of the event.")]
     sequence: Annotated[
         int, Meta(description="Sequence number of the event at this webhook, equal to `data.sequence` of its body.")
     ]
     status: Annotated[
         Literal["PENDING", "DELIVERED", "FAILED"],
-        Meta(description="PENDING until the delivery succeeded or was given up."),
+        Meta(description="PENDING before the first success; FAILED once no further attempt is made."),
     ]
     attempts: Annotated[int, Meta(description="Number of attempts.")]
     response_status: Annotated[int | None, Meta(description="HTTP status of the last response; null without one.")]
@@ -178,19 +178,19 @@ class Delivery(Struct, rename="camel", kw_only=True):
             attempts=delivery.attempts,
             response_status=delivery.response_status,
             reason=delivery.reason,
-            next_attempt_at=Timestamp.from_datetime(delivery.next_attempt_at) if delivery.next_attempt_at else None,
+            next_attempt_at=Timestamp.from_optional(delivery.next_attempt_at),
             created_at=Timestamp.from_datetime(delivery.created_at),
         )
 
 
 class DeliveriesData(Listing, kw_only=True):
-    """Newest first."""
+    """Deliveries, newest first."""
 
     deliveries: Annotated[list[Delivery], Meta(description="The deliveries, newest first.")]
 
 
 class DeliveriesAnswer(DataAnswer[DeliveriesData]):
-    """Deliveries to the endpoint, sent and waiting."""
+    """Deliveries to the webhook, sent and pending."""
 
 
 class DeliveryData(Struct):
@@ -200,4 +200,4 @@ class DeliveryData(Struct):
 
 
 class DeliveryAnswer(DataAnswer[DeliveryData]):
-    """The delivery, sent at once."""
+    """The new delivery, which is being sent."""

@@ -52,8 +52,8 @@ def render_pages(document: Schema) -> dict[str, str]:
 def render_permissions(permissions: Mapping[str, Any], role_scopes: Mapping[str, frozenset[str]]) -> str:
     """Return the Markdown of the table of permissions: what each operation needs, and who gets what of it."""
     rows = (
-        f"| {name} | {f'`{permission.scope}`' if permission.scope else 'any'} | {permission.namespace_bound} "
-        f"| {permission.tenant_bound} | {'yes' if permission.on_behalf else '403'} "
+        f"| {name} | {f'`{permission.scope}`' if permission.scope else 'any'} | {permission.namespace_keys} "
+        f"| {permission.tenant_keys} | {'yes' if permission.allows_on_behalf else '403'} "
         f"| `{_least_role(permission, role_scopes)}` |"
         for name, permission in permissions.items()
     )
@@ -64,7 +64,9 @@ def _least_role(permission: Any, role_scopes: Mapping[str, frozenset[str]]) -> s
     """Return the first role whose people may do the operation. Viewers only read, for themselves."""
     for role, scopes in role_scopes.items():
         is_scoped = permission.scope is None or permission.scope in scopes
-        if is_scoped and (permission.on_behalf if role == "viewer" else role == "admin" or not permission.admins):
+        if is_scoped and (
+            permission.allows_on_behalf if role == "viewer" else role == "admin" or not permission.needs_admin_role
+        ):
             return role
     raise ValueError(f"No role has the scope {permission.scope}.")
 

@@ -213,7 +213,7 @@ class CreateTenant(TypedDict):
 
 
 class CreateWebhook(TypedDict):
-    """An endpoint to notify. With X-Tenant-ID only of events of the tenant."""
+    """An endpoint to notify of events; of one tenant's events if X-Tenant-ID is sent."""
 
     url: str
     events: list[
@@ -953,7 +953,7 @@ class RevokeConnection(TypedDict):
 
 
 class RotateWebhook(TypedDict):
-    """Rotation of the secrets."""
+    """Options of the rotation of a webhook's secret."""
 
     overlapHours: NotRequired[float]
 
@@ -1301,7 +1301,7 @@ class UpdateTenant(TypedDict):
 
 
 class UpdateWebhook(TypedDict):
-    """Changes to a webhook; absent fields stay."""
+    """Changes to a webhook; an absent field keeps its value."""
 
     url: NotRequired[str]
     events: NotRequired[
@@ -1401,7 +1401,7 @@ class Verdict(TypedDict):
 
 
 class VerifyDeletion(TypedDict):
-    """A receipt as returned; its fields may also be in the body itself."""
+    """A receipt in the field `deletion`, or the receipt itself as the body."""
 
     deletion: NotRequired[dict[str, Any]]
 

@@ -30,7 +30,7 @@ class ActivityAnswer(Record):
 
 
 class ActivityData(Record):
-    """Runs, failures of the last day, tokens of the searchable documents, and searches."""
+    """Job runs, documents and searches of the namespace and tenant."""
 
     runs: OpenRuns
     documents_failed_last_day: int
@@ -74,7 +74,7 @@ class AuditAnswer(Record):
 
 
 class AuditData(Record):
-    """A part of the log."""
+    """A page of the audit log."""
 
     entries: list[AuditEntry]
     items_returned: int
@@ -86,7 +86,7 @@ class AuditData(Record):
 
 
 class AuditEntry(Record):
-    """A write, successful or refused. `objectId` is null for several objects or an unknown object."""
+    """A successful or refused write. `objectId` is null for several objects, and for an unknown one."""
 
     id: str
     at: Timestamp
@@ -129,8 +129,42 @@ class AuditEntry(Record):
     _records: ClassVar[Mapping[str, str]] = {"at": "Timestamp"}
 
 
+class Batch(Record):
+    """Job runs of one source that a worker processes together."""
+
+    ingest_job_run_id: str
+    namespace_id: str
+    tenant_id: str | None
+    source: str
+    job_runs: int
+    attempt: int
+    document: str | None
+    created_at: Timestamp
+    started_at: Timestamp | None
+    lease_until: Timestamp | None
+    _fields = frozenset(
+        [
+            "attempt",
+            "createdAt",
+            "document",
+            "ingestJobRunId",
+            "jobRuns",
+            "leaseUntil",
+            "namespaceId",
+            "source",
+            "startedAt",
+            "tenantId",
+        ]
+    )
+    _records: ClassVar[Mapping[str, str]] = {
+        "createdAt": "Timestamp",
+        "startedAt": "Timestamp",
+        "leaseUntil": "Timestamp",
+    }
+
+
 class Breaker(Record):
-    """Vendor or site without requests for some time, after failures."""
+    """Vendor or site to which requests are paused because they failed."""
 
     name: str
     reason: str
@@ -343,12 +377,12 @@ class Connection(Record):
     sync_interval_minutes: int | None
     tenant_id: str | None
     namespace: NamespaceReference
-    organization: Identified
+    organization: ObjectReference
     created_at: Timestamp
     updated_at: Timestamp
     permissions: Literal["IGNORE", "SOURCE"] | None
     next_sync_at: Timestamp | None
-    health: ObservedHealth | None
+    health: ResourceHealth | None
     _fields = frozenset(
         [
             "clientRedirectUrl",
@@ -372,11 +406,11 @@ class Connection(Record):
     _records: ClassVar[Mapping[str, str]] = {
         "config": "ConnectionConfig",
         "namespace": "NamespaceReference",
-        "organization": "Identified",
+        "organization": "ObjectReference",
         "createdAt": "Timestamp",
         "updatedAt": "Timestamp",
         "nextSyncAt": "Timestamp",
-        "health": "ObservedHealth",
+        "health": "ResourceHealth",
     }
 
 
@@ -532,10 +566,10 @@ class CorrectedWord(Record):
 class CreatedConnectionData(Record):
     """The new connection, with the URL for its authorization within ten minutes."""
 
-    connection: Identified
+    connection: ObjectReference
     authorization_url: str | None
     _fields = frozenset(["authorizationUrl", "connection"])
-    _records: ClassVar[Mapping[str, str]] = {"connection": "Identified"}
+    _records: ClassVar[Mapping[str, str]] = {"connection": "ObjectReference"}
 
 
 class DailyUsage(Record):
@@ -566,7 +600,7 @@ class DeletedNamespace(Record):
 
 
 class Deletion(Record):
-    """Receipt of a DELETE: the removed objects, and the stores that were read back afterwards."""
+    """Receipt of a deletion: the removed objects, and the stores that were then checked for them."""
 
     id: str
     status: Literal["CONFIRMED", "FAILED", "PENDING"]
@@ -607,7 +641,7 @@ class DeletionData(Record):
 
 
 class DeletionStore(Record):
-    """Removals from one store."""
+    """Removals from one vector or file store."""
 
     store: str
     removed: int
@@ -627,7 +661,7 @@ class DeletionVerifiedAnswer(Record):
 
 
 class DeliveriesAnswer(Record):
-    """Deliveries to the endpoint, sent and waiting."""
+    """Deliveries to the webhook, sent and pending."""
 
     success: Literal[True]
     message: str
@@ -637,7 +671,7 @@ class DeliveriesAnswer(Record):
 
 
 class DeliveriesData(Record):
-    """Newest first."""
+    """Deliveries, newest first."""
 
     has_next_page: bool | None
     next_cursor: str | None
@@ -648,7 +682,7 @@ class DeliveriesData(Record):
 
 
 class Delivery(Record):
-    """An event at one endpoint."""
+    """Delivery of one event to one webhook."""
 
     id: str
     webhook_id: str
@@ -680,7 +714,7 @@ class Delivery(Record):
 
 
 class DeliveryAnswer(Record):
-    """The delivery, sent at once."""
+    """The new delivery, which is being sent."""
 
     success: Literal[True]
     message: str
@@ -821,18 +855,18 @@ class Document(Record):
     ingestion_status: Literal["BACKLOG", "CANCELLED", "FAILED", "PROCESSING", "QUEUED", "QUEUED_FOR_RESYNC", "SUCCESS"]
     ingestion_error: str | None
     failure_cause: str | None
-    ingest_job: Identified
-    ingest_job_run: Identified
-    connection: Identified | None
+    ingest_job: ObjectReference
+    ingest_job_run: ObjectReference
+    connection: ObjectReference | None
     connection_ids: list[str]
-    archive: Identified | None
+    archive: ObjectReference | None
     awaiting_removal: bool
     document_properties: DocumentProperties
     embedding_config: EmbeddingConfig
     providers: Providers
     tenant_id: str | None
     namespace: NamespaceReference
-    organization: Identified
+    organization: ObjectReference
     created_at: Timestamp
     updated_at: Timestamp
     last_synced_at: Timestamp | None
@@ -881,15 +915,15 @@ class Document(Record):
         ]
     )
     _records: ClassVar[Mapping[str, str]] = {
-        "ingestJob": "Identified",
-        "ingestJobRun": "Identified",
-        "connection": "Identified",
-        "archive": "Identified",
+        "ingestJob": "ObjectReference",
+        "ingestJobRun": "ObjectReference",
+        "connection": "ObjectReference",
+        "archive": "ObjectReference",
         "documentProperties": "DocumentProperties",
         "embeddingConfig": "EmbeddingConfig",
         "providers": "Providers",
         "namespace": "NamespaceReference",
-        "organization": "Identified",
+        "organization": "ObjectReference",
         "createdAt": "Timestamp",
         "updatedAt": "Timestamp",
         "lastSyncedAt": "Timestamp",
@@ -909,7 +943,7 @@ class DocumentCount(Record):
 
 
 class DocumentHistory(Record):
-    """Documents by the end of their job run, oldest first, also hours and days without any."""
+    """Indexed and failed documents by hour and day, oldest first; hours and days without documents are included."""
 
     hours: list[DocumentCount]
     days: list[DocumentCount]
@@ -1403,12 +1437,12 @@ class Group(Record):
     """A group of users and of other groups."""
 
     id: str
-    members: HeldMembers
+    members: StoredGroupMembers
     created_at: Timestamp
     updated_at: Timestamp
     _fields = frozenset(["createdAt", "id", "members", "updatedAt"])
     _records: ClassVar[Mapping[str, str]] = {
-        "members": "HeldMembers",
+        "members": "StoredGroupMembers",
         "createdAt": "Timestamp",
         "updatedAt": "Timestamp",
     }
@@ -1443,18 +1477,10 @@ class GroupDeletedAnswer(Record):
 
 
 class Health(Record):
-    """The process answers."""
+    """Liveness of the process."""
 
     status: Literal["ok"]
     _fields = frozenset(["status"])
-
-
-class HeldMembers(Record):
-    """Direct members of a group, with normalized names."""
-
-    users: list[str]
-    groups: list[str]
-    _fields = frozenset(["groups", "users"])
 
 
 class HiddenPassage(Record):
@@ -1537,7 +1563,7 @@ class HistoryData(Record):
 class HistoryEntry(Record):
     """The document in one job run."""
 
-    ingest_job_run: Identified
+    ingest_job_run: ObjectReference
     source: str
     status: str
     error: str | None
@@ -1562,17 +1588,10 @@ class HistoryEntry(Record):
         ]
     )
     _records: ClassVar[Mapping[str, str]] = {
-        "ingestJobRun": "Identified",
+        "ingestJobRun": "ObjectReference",
         "createdAt": "Timestamp",
         "finishedAt": "Timestamp",
     }
-
-
-class Identified(Record):
-    """Another object, by its id."""
-
-    id: str
-    _fields = frozenset(["id"])
 
 
 class IngestAnswer(Record):
@@ -1612,7 +1631,7 @@ class JobRunData(Record):
     status: Literal["QUEUED", "PRE_PROCESSING", "PROCESSING", "COMPLETED"]
     outcome: Literal["CANCELLED", "COMPLETED_WITH_FAILURES", "FAILED", "SUCCEEDED"] | None
     source: str
-    connection: Identified | None
+    connection: ObjectReference | None
     documents: JobRunDocuments
     created_at: Timestamp
     updated_at: Timestamp
@@ -1652,7 +1671,7 @@ class JobRunData(Record):
         ]
     )
     _records: ClassVar[Mapping[str, str]] = {
-        "connection": "Identified",
+        "connection": "ObjectReference",
         "documents": "JobRunDocuments",
         "createdAt": "Timestamp",
         "updatedAt": "Timestamp",
@@ -1705,7 +1724,7 @@ class JobRunSummary(Record):
     status: Literal["COMPLETED", "PRE_PROCESSING", "PROCESSING", "QUEUED"]
     outcome: Literal["CANCELLED", "COMPLETED_WITH_FAILURES", "FAILED", "SUCCEEDED"] | None
     source: str
-    ingest_job: Identified
+    ingest_job: ObjectReference
     created_at: Timestamp
     updated_at: Timestamp
     started_at: Timestamp | None
@@ -1739,7 +1758,7 @@ class JobRunSummary(Record):
         ]
     )
     _records: ClassVar[Mapping[str, str]] = {
-        "ingestJob": "Identified",
+        "ingestJob": "ObjectReference",
         "createdAt": "Timestamp",
         "updatedAt": "Timestamp",
         "startedAt": "Timestamp",
@@ -1958,7 +1977,7 @@ class Namespace(Record):
     id: str
     identifier: str
     name: str
-    organization: Identified | None
+    organization: ObjectReference | None
     file_storage_config: FileStorageView | None
     vector_storage_config: VectorStorageView | None
     embedding_model_config: EmbeddingModelView | None
@@ -2014,7 +2033,7 @@ class Namespace(Record):
         ]
     )
     _records: ClassVar[Mapping[str, str]] = {
-        "organization": "Identified",
+        "organization": "ObjectReference",
         "fileStorageConfig": "FileStorageView",
         "vectorStorageConfig": "VectorStorageView",
         "embeddingModelConfig": "EmbeddingModelView",
@@ -2093,24 +2112,11 @@ class NamespacesData(Record):
     _records: ClassVar[Mapping[str, str]] = {"namespaces": "Namespace"}
 
 
-class ObservedHealth(Record):
-    """Observed outcomes, next to the status that was set."""
+class ObjectReference(Record):
+    """Reference to another object by its id."""
 
-    state: Literal["FAILING", "HEALTHY", "UNKNOWN"]
-    last_outcome: str | None
-    last_success_at: Timestamp | None
-    failures_since: Timestamp | None
-    consecutive_failures: int
-    next_attempt_at: Timestamp | None
-    reason: str | None
-    _fields = frozenset(
-        ["consecutiveFailures", "failuresSince", "lastOutcome", "lastSuccessAt", "nextAttemptAt", "reason", "state"]
-    )
-    _records: ClassVar[Mapping[str, str]] = {
-        "lastSuccessAt": "Timestamp",
-        "failuresSince": "Timestamp",
-        "nextAttemptAt": "Timestamp",
-    }
+    id: str
+    _fields = frozenset(["id"])
 
 
 class OpenRuns(Record):
@@ -2178,9 +2184,9 @@ class PassageShownAnswer(Record):
 
     success: Literal[True]
     message: str
-    data: Identified
+    data: ObjectReference
     _fields = frozenset(["data", "message", "success"])
-    _records: ClassVar[Mapping[str, str]] = {"data": "Identified"}
+    _records: ClassVar[Mapping[str, str]] = {"data": "ObjectReference"}
 
 
 class PlannedDocument(Record):
@@ -2316,9 +2322,9 @@ class PushDeletedAnswer(Record):
 
     success: Literal[True]
     message: str
-    data: Identified
+    data: ObjectReference
     _fields = frozenset(["data", "message", "success"])
-    _records: ClassVar[Mapping[str, str]] = {"data": "Identified"}
+    _records: ClassVar[Mapping[str, str]] = {"data": "ObjectReference"}
 
 
 class Question(Record):
@@ -2372,7 +2378,7 @@ class QueueAnswer(Record):
 
 
 class QueueData(Record):
-    """Waiting and running job runs. Workers, loops and `stalled` describe the installation."""
+    """Waiting and running job runs of the organization, and the state of the installation."""
 
     queued: int
     oldest_queued_at: Timestamp | None
@@ -2382,7 +2388,7 @@ class QueueData(Record):
     reasons: list[str]
     warnings: list[str]
     breakers: list[Breaker]
-    working: list[Work]
+    working: list[Batch]
     loops: list[DispatcherLoop]
     _fields = frozenset(
         [
@@ -2401,7 +2407,7 @@ class QueueData(Record):
     _records: ClassVar[Mapping[str, str]] = {
         "oldestQueuedAt": "Timestamp",
         "breakers": "Breaker",
-        "working": "Work",
+        "working": "Batch",
         "loops": "DispatcherLoop",
     }
 
@@ -2417,7 +2423,7 @@ class Quotas(Record):
 
 
 class Readiness(Record):
-    """Readiness of the service. `reason` has a sentence for each cause; `warnings` do not make it unavailable."""
+    """Readiness of the service. `reason` has a sentence for each cause; a service with `warnings` is ready."""
 
     status: Literal["ready", "unavailable"]
     reason: str | None
@@ -2461,6 +2467,26 @@ class RerankOptions(Record):
     candidates: int | None
     budget_ms: int | None
     _fields = frozenset(["budgetMs", "candidates"])
+
+
+class ResourceHealth(Record):
+    """Health of a webhook, schedule or connection by the outcomes of its deliveries or job runs."""
+
+    state: Literal["FAILING", "HEALTHY", "UNKNOWN"]
+    last_outcome: str | None
+    last_success_at: Timestamp | None
+    failures_since: Timestamp | None
+    consecutive_failures: int
+    next_attempt_at: Timestamp | None
+    reason: str | None
+    _fields = frozenset(
+        ["consecutiveFailures", "failuresSince", "lastOutcome", "lastSuccessAt", "nextAttemptAt", "reason", "state"]
+    )
+    _records: ClassVar[Mapping[str, str]] = {
+        "lastSuccessAt": "Timestamp",
+        "failuresSince": "Timestamp",
+        "nextAttemptAt": "Timestamp",
+    }
 
 
 class ResultChunk(Record):
@@ -2663,7 +2689,7 @@ class Schedule(Record):
     status_reason: str | None
     created_at: Timestamp
     updated_at: Timestamp
-    health: ObservedHealth
+    health: ResourceHealth
     _fields = frozenset(
         [
             "about",
@@ -2690,7 +2716,7 @@ class Schedule(Record):
         "lastRun": "LastRun",
         "createdAt": "Timestamp",
         "updatedAt": "Timestamp",
-        "health": "ObservedHealth",
+        "health": "ResourceHealth",
     }
 
 
@@ -2734,7 +2760,7 @@ class SchedulesData(Record):
 
 
 class SearchActivity(Record):
-    """Searches of the last 24 hours. Times in milliseconds, null without any search."""
+    """Searches of the last 24 hours. Durations are in milliseconds, and null if there was no search."""
 
     count: int
     p50: float | None
@@ -2877,7 +2903,7 @@ class SearchResult(Record):
 
 
 class SearchTimeCount(Record):
-    """Number of searches with about this duration."""
+    """A bar of the histogram of search durations."""
 
     milliseconds: float
     count: int
@@ -2981,6 +3007,14 @@ class StatusCount(Record):
     status: str
     total_count: int
     _fields = frozenset(["status", "totalCount"])
+
+
+class StoredGroupMembers(Record):
+    """Direct members of a group, with normalized names."""
+
+    users: list[str]
+    groups: list[str]
+    _fields = frozenset(["groups", "users"])
 
 
 class Tenant(Record):
@@ -3241,7 +3275,7 @@ class WebScraperView(Record):
 
 
 class Webhook(Record):
-    """An endpoint of the organization."""
+    """An endpoint that is notified of events."""
 
     id: str
     url: str
@@ -3272,7 +3306,7 @@ class Webhook(Record):
     status: Literal["ACTIVE", "DISABLED"]
     status_reason: str | None
     created_at: Timestamp
-    health: ObservedHealth
+    health: ResourceHealth
     delivered_last_day: int
     failed_last_day: int
     _fields = frozenset(
@@ -3291,11 +3325,11 @@ class Webhook(Record):
             "url",
         ]
     )
-    _records: ClassVar[Mapping[str, str]] = {"createdAt": "Timestamp", "health": "ObservedHealth"}
+    _records: ClassVar[Mapping[str, str]] = {"createdAt": "Timestamp", "health": "ResourceHealth"}
 
 
 class WebhookAnswer(Record):
-    """The current webhook."""
+    """The webhook in its current state."""
 
     success: Literal[True]
     message: str
@@ -3323,7 +3357,7 @@ class WebhooksAnswer(Record):
 
 
 class WebhooksData(Record):
-    """Newest first."""
+    """Webhooks, newest first."""
 
     has_next_page: bool | None
     next_cursor: str | None
@@ -3393,37 +3427,3 @@ class WhyReason(Record):
     kind: Literal["ACCESS", "FILTER", "HIDDEN", "RANK", "STATUS", "THRESHOLD"]
     detail: str
     _fields = frozenset(["detail", "kind"])
-
-
-class Work(Record):
-    """Job runs of a source that a worker processes together."""
-
-    ingest_job_run_id: str
-    namespace_id: str
-    tenant_id: str | None
-    source: str
-    job_runs: int
-    attempt: int
-    document: str | None
-    created_at: Timestamp
-    started_at: Timestamp | None
-    lease_until: Timestamp | None
-    _fields = frozenset(
-        [
-            "attempt",
-            "createdAt",
-            "document",
-            "ingestJobRunId",
-            "jobRuns",
-            "leaseUntil",
-            "namespaceId",
-            "source",
-            "startedAt",
-            "tenantId",
-        ]
-    )
-    _records: ClassVar[Mapping[str, str]] = {
-        "createdAt": "Timestamp",
-        "startedAt": "Timestamp",
-        "leaseUntil": "Timestamp",
-    }

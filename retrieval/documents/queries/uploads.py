@@ -186,12 +186,12 @@ async def require_room(connection: LoopConnection, organization: str) -> None:
         raise _too_many_uploads()
 
 
-async def add_pieces(connection: LoopConnection, upload_id: str, position: int, pieces: Sequence[bytes]) -> None:
-    """Store pieces of an upload from a position."""
+async def add_pieces(connection: LoopConnection, upload_id: str, stored_count: int, pieces: Sequence[bytes]) -> None:
+    """Store further pieces of an upload after the first `stored_count`."""
     await connection.execute(
         "insert into uploaded_pieces (file_id, position, content) select %(id)s, %(first)s + ordinality, content"
         " from unnest(%(pieces)s::bytea[]) with ordinality p (content, ordinality)",
-        {"id": upload_id, "first": position, "pieces": list(pieces)},
+        {"id": upload_id, "first": stored_count, "pieces": list(pieces)},
     )
 
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from api.permissions import OPERATION_PERMISSIONS, Reach, default_scopes, find_permission
+from api.permissions import OPERATION_PERMISSIONS, BoundAccess, default_scopes, find_permission
 from retrieval.accounts import api_keys
 from retrieval.accounts.api_keys import KEY_SCOPES
 from retrieval.ingestion import reembedding
@@ -72,9 +72,11 @@ def spent(worlds):
     return Bounds(worlds)
 
 
-def reach_of(kind, route):
+def access_of(kind, route):
     permission = find_permission(route.method, route.path)
-    return permission.find_reach(namespace="namespace" in BOUND_KINDS[kind], tenant="tenant" in BOUND_KINDS[kind])
+    return permission.find_access(
+        namespace_bound="namespace" in BOUND_KINDS[kind], tenant_bound="tenant" in BOUND_KINDS[kind]
+    )
 
 
 def state(db, world):
@@ -120,12 +122,12 @@ def test_within_its_bounds_a_key_gets_what_the_table_says(bounds, spent, kind):
 def check_within(bounds, spent, kind, route):
     answer = (bounds if BOUND_KINDS[kind] else spent).world(kind).send(route)
     assert answer.status_code < 500, answer.text
-    reach = reach_of(kind, route)
-    if reach is Reach.NOTHING:
+    access = access_of(kind, route)
+    if access is BoundAccess.REFUSED:
         assert assert_error(answer, 403, "FORBIDDEN")["error"]["details"]["reason"] == "bound_key"
         return
     assert answer.status_code != 403, answer.text
-    if reach is Reach.NAMES:
+    if access is BoundAccess.NAMES_ONLY:
         data = answer.json()["data"]
         namespaces = data.get("namespaces") or [data["namespace"]]
         assert namespaces
@@ -133,7 +135,7 @@ def check_within(bounds, spent, kind, route):
         own_id = bounds.inside.own["namespace"]
         assert own_id in {namespace["id"] for namespace in namespaces}
         assert "namespace" not in BOUND_KINDS[kind] or {namespace["id"] for namespace in namespaces} == {own_id}
-    if reach is Reach.ITSELF:
+    if access is BoundAccess.KEY_ITSELF:
         assert answer.json()["data"]["key"]["name"] == kind
 
 
@@ -156,13 +158,13 @@ def check_beyond(worlds, bounds, kind, outside, route):
         if parameter.kind in beyond.own and (parameter.kind != "namespace" or outside == "another namespace"):
             answer = inside.send(route, place=parameter, value=beyond.own[parameter.kind])
             assert answer.status_code < 500, answer.text
-            assert reach_of(kind, route) is not Reach.NOTHING or answer.status_code == 403
+            assert access_of(kind, route) is not BoundAccess.REFUSED or answer.status_code == 403
             echoed_kinds = (
                 TENANT_OWNED - {parameter.kind} if parameter.kind == "group" else TENANT_OWNED
             )  # a name that is echoed
             assert holds(answer, replace(beyond, own={k: v for k, v in beyond.own.items() if k in echoed_kinds})) == []
     whole = replace(beyond, client=bounds.clients[kind]).send(route)
-    shared = outside == "another tenant" and reach_of(kind, route) is Reach.NAMES
+    shared = outside == "another tenant" and access_of(kind, route) is BoundAccess.NAMES_ONLY
     assert shared or 400 <= whole.status_code < 500, whole.text
     assert state(worlds.db, beyond) == state_before
 
@@ -180,7 +182,9 @@ def test_the_default_scopes_of_a_key_follow_from_its_bounds(worlds, bounds):
     ):
         key = bounds.org.client.post("/v1/keys", json={"name": "made", **bounds_of_key}).json()["data"]["key"]
         assert key["scopes"] == expected
-        assert expected == default_scopes(namespace="namespaceId" in bounds_of_key, tenant="tenantId" in bounds_of_key)
+        assert expected == default_scopes(
+            namespace_bound="namespaceId" in bounds_of_key, tenant_bound="tenantId" in bounds_of_key
+        )
 
 
 def test_a_bound_key_does_not_end_a_change_of_the_namespace(worlds):

@@ -59,8 +59,8 @@ def test_a_person_gets_what_the_role_allows(worlds, role):
 
 def check_role(worlds, role, route):
     permission = find_permission(route.method, route.path)
-    allowed = permission.on_behalf or role != "viewer"
-    allowed = allowed and (role == "admin" or not permission.admins)
+    allowed = permission.allows_on_behalf or role != "viewer"
+    allowed = allowed and (role == "admin" or not permission.needs_admin_role)
     allowed = allowed and permission.scope in {None, *ROLE_SCOPES[role]}
     answer = worlds[role].send(route)
     assert answer.status_code < 500, answer.text

@@ -20,7 +20,7 @@ from tests.flows.ingestion.test_unpack import packed
 
 USERS = ("ada@x.org", "cyd", "eve", "nobody-else")
 VISIBLE_TEXTS = ["seals dive for thirty minutes", "owls hunt at night", "tides turn twice a day", "herons wait"]
-READING = {name for name, permission in OPERATION_PERMISSIONS.items() if permission.on_behalf}
+READING = {name for name, permission in OPERATION_PERMISSIONS.items() if permission.allows_on_behalf}
 CHANGING = re.compile(r"(?:(?<=[?&])(?:expires|signature|principal|key)=|(?:BEGIN|END) )[^&\"\\\\ ]*")
 LEAST = 2_000
 

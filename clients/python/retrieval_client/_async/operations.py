@@ -621,7 +621,7 @@ class AsyncOperations:
         )
         return models.HiddenPassagesData(answer["data"])
 
-    async def show_passage(self, document_id: str, passage_id: str, *, namespace_id: str) -> models.Identified:
+    async def show_passage(self, document_id: str, passage_id: str, *, namespace_id: str) -> models.ObjectReference:
         """Show a hidden passage in searches again: `DELETE
         /v1/documents/{document_id}/hidden-passages/{passage_id}`.
         """
@@ -631,7 +631,7 @@ class AsyncOperations:
             query={"namespaceId": namespace_id},
             repeatable=True,
         )
-        return models.Identified(answer["data"])
+        return models.ObjectReference(answer["data"])
 
     async def get_group(self, group_id: str, *, namespace_id: str) -> models.GroupData:
         """Get a group: `GET /v1/groups/{group_id}`."""
@@ -751,7 +751,7 @@ class AsyncOperations:
         )
         return models.PushData(answer["data"])
 
-    async def turn_push_off(self, connection_id: str, *, namespace_id: str) -> models.Identified:
+    async def turn_push_off(self, connection_id: str, *, namespace_id: str) -> models.ObjectReference:
         """Turn push off: `DELETE /v1/connections/{connection_id}/push`."""
         answer = await self._transport.json(
             "DELETE",
@@ -759,7 +759,7 @@ class AsyncOperations:
             query={"namespaceId": namespace_id},
             repeatable=True,
         )
-        return models.Identified(answer["data"])
+        return models.ObjectReference(answer["data"])
 
     async def answer_push_challenge(self, push_id: str, *, challenge: str | None = None) -> bytes:
         """Answer the challenge of a content service: `GET /v1/push/{push_id}`."""

@@ -595,7 +595,7 @@ class Operations:
         )
         return models.HiddenPassagesData(answer["data"])
 
-    def show_passage(self, document_id: str, passage_id: str, *, namespace_id: str) -> models.Identified:
+    def show_passage(self, document_id: str, passage_id: str, *, namespace_id: str) -> models.ObjectReference:
         """Show a hidden passage in searches again: `DELETE
         /v1/documents/{document_id}/hidden-passages/{passage_id}`.
         """
@@ -605,7 +605,7 @@ class Operations:
             query={"namespaceId": namespace_id},
             repeatable=True,
         )
-        return models.Identified(answer["data"])
+        return models.ObjectReference(answer["data"])
 
     def get_group(self, group_id: str, *, namespace_id: str) -> models.GroupData:
         """Get a group: `GET /v1/groups/{group_id}`."""
@@ -719,7 +719,7 @@ class Operations:
         )
         return models.PushData(answer["data"])
 
-    def turn_push_off(self, connection_id: str, *, namespace_id: str) -> models.Identified:
+    def turn_push_off(self, connection_id: str, *, namespace_id: str) -> models.ObjectReference:
         """Turn push off: `DELETE /v1/connections/{connection_id}/push`."""
         answer = self._transport.json(
             "DELETE",
@@ -727,7 +727,7 @@ class Operations:
             query={"namespaceId": namespace_id},
             repeatable=True,
         )
-        return models.Identified(answer["data"])
+        return models.ObjectReference(answer["data"])
 
     def answer_push_challenge(self, push_id: str, *, challenge: str | None = None) -> bytes:
         """Answer the challenge of a content service: `GET /v1/push/{push_id}`."""
