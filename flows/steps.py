@@ -49,10 +49,8 @@ INACTIVE_UPSERT_STEP: Final = "shadow"
 class Work:
     """Window of documents with the namespace's ports."""
 
-    # `config` replaces the namespace's own. `should_continue` is called before each download and each long file; False
-    # ends the step early. With `circuits`, steps of a flow run fail documents themselves; without, they raise the
-    # error.
-
+    # `config` replaces the namespace's config. `should_continue` is called before each download and each long file;
+    # False ends the step early. With `circuits`, a step fails documents itself; without, it raises the error.
     # Not a dataclass: Prefect would look for inputs in its fields.
 
     def __init__(

@@ -18,6 +18,7 @@ from api.operation import idempotent, operation
 from api.request import ApiRequest, TenantUse
 from api.routes.push import end_subscription
 from api.services import Services
+from api.wire import browsing as account_folders
 from api.wire import connections as wire
 from api.wire.common import ObjectReference
 from api.wire.health import ResourceHealth
@@ -150,7 +151,7 @@ async def get_connection(
     )
     count = await connection_documents.count_connection_documents(services.db, connection.id)
     newest = await browsing.read_newest_request(services.db, connection)
-    chosen = wire.Chosen.from_newest(newest, shows_access="documents:read" in request.caller.scopes)
+    chosen = wire.Selection.from_newest(newest, shows_access="documents:read" in request.caller.scopes)
     health = await connections.read_health(services.db, [connection])
     push = await queries_push.get_push(services.db, connection.id)
     data = wire.ConnectionData(
@@ -173,7 +174,7 @@ async def update_connection(
     The authorizationUrl re-authorizes the connection or changes the selected pages. A REVOKED connection cannot be
     changed.
     """
-    services, change = request.services, data.to_values()
+    services, change = request.services, data.to_change()
     scope = await _require_scope(request, data.namespace_id)
     _check_redirect(services, change.client_redirect_url)
     stored = await connections.find_connection(services.db, services.ring, scope, connection_id)
@@ -208,7 +209,7 @@ async def revoke_connection(
 
     Deletes the tokens, and revokes them at the vendor if possible. This is final. Repeating it has no effect.
     """
-    services, keep = request.services, data.documents is wire.Fate.KEEP
+    services, keep = request.services, data.documents is wire.RevokedDocumentsAction.KEEP
     scope = await _require_scope(request, data.namespace_id)
     await connections.find_connection(services.db, services.ring, scope, connection_id)
     await end_subscription(services, scope, connection_id)
@@ -234,8 +235,8 @@ async def revoke_connection(
     "POST", _CONNECTION_PATH + "/browse", raises=(*_NOT_FOUND_CODES, ErrorCode.NOT_FOUND), example=_NAMESPACE_EXAMPLE
 )
 async def browse_connection(
-    request: ApiRequest, connection_id: FromPath[str], data: JSONBody[wire.BrowseConnection]
-) -> wire.BrowsedAnswer:
+    request: ApiRequest, connection_id: FromPath[str], data: JSONBody[account_folders.BrowseConnection]
+) -> account_folders.BrowsedAnswer:
     """Browse the account of a connection.
 
     Lists one folder of the account. Nothing is ingested.
@@ -266,10 +267,10 @@ async def browse_connection(
         late = {"Retry-After": "5"}
         raise ServiceError(ErrorCode.SERVICE_UNAVAILABLE, message, reason="vendor", headers=late) from error
     entries_shown, following = pages[0]
-    entries = [wire.BrowsedEntry.from_browsed(entry) for entry in entries_shown]
+    entries = [account_folders.BrowsedEntry.from_browsed(entry) for entry in entries_shown]
     cursor = await request.write_cursor(following, scope.namespace)
-    return wire.BrowsedAnswer(
-        message="Folder listed successfully", data=wire.BrowsedData(entries, cursor is not None, cursor)
+    return account_folders.BrowsedAnswer(
+        message="Folder listed successfully", data=account_folders.BrowsedData(entries, cursor is not None, cursor)
     )
 
 
@@ -311,7 +312,7 @@ async def _begin_authorization(
     """Begin the authorization of a connection, with the `tokens` of a config."""
     config = await namespaces.get_namespace(services.db, services.ring, scope.organization, scope.namespace)
     app = connections.get_app(config, connector) if tokens is None else {}
-    sharing, access_token = permissions == wire.Permissions.SOURCE, tokens.access_token if tokens else ""
+    sharing, access_token = permissions == wire.PermissionMode.SOURCE, tokens.access_token if tokens else ""
     authorizer = registry.make_authorizer(connector, app, services.settings, sharing=sharing, access_token=access_token)
     uri = redirect_uri(services, connector)
     try:
@@ -346,7 +347,7 @@ def _config_error(field: str, problem: str) -> ServiceError:
 
 def _check_permissions(connector: str, permissions: str) -> None:
     can_read = connector in ORGANIZATION_SOURCES or registry.load_source_infos()[connector].shares
-    if permissions == wire.Permissions.SOURCE and not can_read:
+    if permissions == wire.PermissionMode.SOURCE and not can_read:
         message = "permissions cannot be SOURCE: this connector does not read access lists."
         raise ServiceError(ErrorCode.INVALID_REQUEST, message, field="permissions", reason="not_supported")
 

@@ -9,13 +9,13 @@ from typing import Annotated, Literal
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from api.wire.access import Access
-from api.wire.common import DataAnswer, Listing, NamespaceId, NextCursor, ObjectReference, PaginationQuery, Timestamp
+from api.wire.common import DataAnswer, Listing, NamespaceId, ObjectReference, PaginationQuery, Timestamp
 from api.wire.documents import NamespaceReference
 from api.wire.health import ResourceHealth
 from api.wire.push import Push
 from api.wire.source_address import NewConfig
 from retrieval.connections import connections
-from retrieval.connections.browsing import NewestRequest, SelectableEntry
+from retrieval.connections.browsing import NewestRequest
 from retrieval.connections.connections import ConnectionChange
 from retrieval.ports import Tokens
 from retrieval.security.secrets import mask_secret
@@ -31,12 +31,13 @@ RedirectUrl = Annotated[
         examples=["https://app.example.com/connected"],
     ),
 ]
-Masked = Annotated[str, Meta(examples=["••••a1b2"])]
+MaskedToken = Annotated[str, Meta(examples=["••••a1b2"])]
 
 
 class ConnectorName(StrEnum):
     """The content services."""
 
+    # The members are the connected sources, each with its name as value.
     vars().update({name: name for name in CONNECTED_SOURCES})
 
 
@@ -51,15 +52,15 @@ SyncInterval = Annotated[
 ]
 
 
-class Permissions(StrEnum):
-    """Source of access lists for documents of a connection."""
+class PermissionMode(StrEnum):
+    """Treatment of the content service's permissions."""
 
     IGNORE = "IGNORE"
     SOURCE = "SOURCE"
 
 
-Sharing = Annotated[
-    Permissions,
+Permissions = Annotated[
+    PermissionMode,
     Meta(
         description="IGNORE: access lists come from requests; without one, everyone with a key has access. "
         "SOURCE: access lists are read from the content service with each ingestion."
@@ -68,40 +69,41 @@ Sharing = Annotated[
 
 
 class CreateConnection(Struct, rename="camel", kw_only=True):
-    """A connection to create. The namespace must have the connector's app, or `config` must be sent."""
+    """A connection to create. Without `config`, the namespace must have an OAuth app of the connector."""
 
     namespace_id: NamespaceId
     name: Annotated[Name, Meta(description="The display name.")]
     connector: Annotated[ConnectorName, Meta(description="The content service.")]
     client_redirect_url: RedirectUrl | None = None
     sync_interval_minutes: SyncInterval | None = None
-    permissions: Sharing = Permissions.IGNORE
+    permissions: Permissions = PermissionMode.IGNORE
     config: NewConfig = None
 
 
 class UpdateConnection(Struct, rename="camel", kw_only=True):
-    """Changes to a connection; without changes a new authorization. Null removes a value."""
+    """Changes to a connection; a request without changes begins a new authorization. Null removes a value."""
 
     namespace_id: NamespaceId
     name: Annotated[Name | UnsetType, Meta(description="The display name.")] = UNSET
     client_redirect_url: RedirectUrl | UnsetType | None = UNSET
     sync_interval_minutes: SyncInterval | UnsetType | None = UNSET
-    permissions: Sharing | UnsetType = UNSET
+    permissions: Permissions | UnsetType = UNSET
     config: NewConfig = None
 
-    def to_values(self) -> ConnectionChange:
+    def to_change(self) -> ConnectionChange:
+        # An empty redirect URL changes nothing.
         return ConnectionChange(
             name=None if self.name is UNSET else self.name,
             client_redirect_url=None if self.client_redirect_url is UNSET else self.client_redirect_url or None,
-            redirect_sent=self.client_redirect_url not in {UNSET, ""},
+            changes_redirect=self.client_redirect_url not in {UNSET, ""},
             sync_minutes=None if self.sync_interval_minutes is UNSET else self.sync_interval_minutes,
-            sync_sent=self.sync_interval_minutes is not UNSET,
+            changes_sync=self.sync_interval_minutes is not UNSET,
             permissions=None if self.permissions is UNSET else self.permissions,
         )
 
 
-class Fate(StrEnum):
-    """Treatment of documents without another connection."""
+class RevokedDocumentsAction(StrEnum):
+    """Treatment of the documents that no other connection has."""
 
     KEEP = "KEEP"
     DELETE = "DELETE"
@@ -112,32 +114,32 @@ class RevokeConnection(Struct, rename="camel", kw_only=True):
 
     namespace_id: NamespaceId
     documents: Annotated[
-        Fate,
+        RevokedDocumentsAction,
         Meta(
             description="KEEP: documents stay searchable without a connection. DELETE: documents are removed. "
-            "Documents that another connection has too are kept with it."
+            "Documents of other connections are kept in both cases."
         ),
-    ] = Fate.KEEP
+    ] = RevokedDocumentsAction.KEEP
 
 
 class ConnectionsQuery(PaginationQuery, kw_only=True):
-    """Filter of connections, by default of all connectors."""
+    """Filter and page of connections, by default of all connectors."""
 
     namespace_id: NamespaceId
     connector: Annotated[ConnectorName | None, Meta(description="Only connections of this content service.")] = None
 
 
 class ConnectionQuery(Struct, rename="camel"):
-    """If the namespace is named, the connection must be in it."""
+    """The namespace that the connection must be in; absent for any namespace."""
 
     namespace_id: Annotated[str | None, Meta(description="The namespace's id.")] = None
 
 
 class ConnectionCredentials(Struct, rename="camel"):
-    """The tokens, masked."""
+    """The masked tokens."""
 
-    access_token: Annotated[Masked, Meta(description="The access token, masked.")]
-    refresh_token: Annotated[Masked | None, Meta(description="The refresh token, masked; null where there is none.")]
+    access_token: Annotated[MaskedToken, Meta(description="The access token, masked.")]
+    refresh_token: Annotated[MaskedToken | None, Meta(description="The refresh token, masked; null without one.")]
 
     @classmethod
     def from_tokens(cls, tokens: Tokens) -> ConnectionCredentials:
@@ -146,9 +148,9 @@ class ConnectionCredentials(Struct, rename="camel"):
 
 
 class ConnectionConfig(Struct, rename="camel", kw_only=True):
-    """Authorization of a connection. No credentials before the authorization, and none after the revocation."""
+    """Authorization of a connection."""
 
-    auth_type: Annotated[Literal["OAUTH2", "CONFIG"], Meta(description="The authorization.")] = "OAUTH2"
+    auth_type: Annotated[Literal["OAUTH2", "CONFIG"], Meta(description="CONFIG: by the sent `config` only.")] = "OAUTH2"
     credentials: Annotated[
         ConnectionCredentials | None,
         Meta(
@@ -161,9 +163,11 @@ class ConnectionConfig(Struct, rename="camel", kw_only=True):
 
     @classmethod
     def from_connection(cls, connection: connections.Connection) -> ConnectionConfig:
-        tokens, url = connection.tokens, connection.account or ""
+        tokens = connection.tokens
         if connection.has_config:
-            return cls(auth_type="OAUTH2" if tokens and tokens.by_person else "CONFIG", credentials=None, url=url)
+            # Some configs also need the authorization by a person.
+            is_oauth = tokens is not None and tokens.by_person
+            return cls(auth_type="OAUTH2" if is_oauth else "CONFIG", credentials=None, url=connection.account or "")
         return cls(credentials=ConnectionCredentials.from_tokens(tokens) if tokens else None)
 
 
@@ -190,18 +194,21 @@ class Connection(Struct, rename="camel", kw_only=True):
     created_at: Annotated[Timestamp, Meta(description="Time of creation.")]
     updated_at: Annotated[Timestamp, Meta(description="Time of the last change.")]
     permissions: Annotated[
-        Permissions | UnsetType,
+        PermissionMode | UnsetType,
         Meta(description="SOURCE if access lists are read from the content service; absent otherwise."),
     ] = UNSET
     next_sync_at: Annotated[
         Timestamp | UnsetType, Meta(description="Time of the next automatic ingestion; absent without a schedule.")
     ] = UNSET
-    health: Annotated[ResourceHealth | UnsetType, Meta(description="Outcomes of its job runs; only by GET.")] = UNSET
+    health: Annotated[
+        ResourceHealth | UnsetType, Meta(description="Outcomes of its job runs; only in GET responses.")
+    ] = UNSET
 
     @classmethod
     def from_connection(
         cls, connection: connections.Connection, health: ResourceHealth | UnsetType = UNSET
     ) -> Connection:
+        mode, next_sync = PermissionMode(connection.permissions), connection.next_sync()
         return cls(
             id=connection.id,
             name=connection.name,
@@ -216,19 +223,19 @@ class Connection(Struct, rename="camel", kw_only=True):
             organization=ObjectReference(connection.scope.organization),
             created_at=Timestamp.from_datetime(connection.created_at),
             updated_at=Timestamp.from_datetime(connection.updated_at),
-            permissions=UNSET if connection.permissions == Permissions.IGNORE else Permissions(connection.permissions),
-            next_sync_at=UNSET if (next_sync := connection.next_sync()) is None else Timestamp.from_datetime(next_sync),
+            permissions=UNSET if mode is PermissionMode.IGNORE else mode,
+            next_sync_at=UNSET if next_sync is None else Timestamp.from_datetime(next_sync),
             health=health,
         )
 
 
 class CreatedConnectionData(Struct, rename="camel"):
-    """The new connection, with the URL for its authorization within ten minutes."""
+    """The new connection with the URL of its authorization."""
 
     connection: ObjectReference
     authorization_url: Annotated[
         str | None,
-        Meta(description="URL at which a person authorizes the connection, for ten minutes; null with a `config`."),
+        Meta(description="URL where a person authorizes the connection within ten minutes; null with a `config`."),
     ]
 
 
@@ -239,36 +246,42 @@ class ConnectionDocuments(Struct):
     shared: Annotated[int, Meta(description="Documents that other connections have too.")]
 
 
-class ChosenEntry(Struct, rename="camel", kw_only=True):
-    """A file or folder by its id or path, or a type of files."""
+class SelectedEntry(Struct, rename="camel", kw_only=True):
+    """A file or folder by its id or path, or all files of a media type."""
 
     id: Annotated[str | UnsetType, Meta(description="The id at the content service.")] = UNSET
-    path: Annotated[str | UnsetType, Meta(description="The value from the request.")] = UNSET
-    mime_type: Annotated[str | UnsetType, Meta(description="The value from the request.")] = UNSET
+    path: Annotated[str | UnsetType, Meta(description="The path as requested.")] = UNSET
+    mime_type: Annotated[str | UnsetType, Meta(description="The media type as requested.")] = UNSET
 
 
-class Chosen(Struct):
-    """Selection of the newest ingestion: its `include`, `exclude` and `access` as requested."""
+class Selection(Struct):
+    """The `include`, `exclude` and `access` of the newest ingestion as requested."""
 
-    include: Annotated[list[ChosenEntry], Meta(description="Included entries; empty for the whole account.")]
-    exclude: Annotated[list[ChosenEntry], Meta(description="Excluded entries.")]
+    include: Annotated[list[SelectedEntry], Meta(description="Included entries; empty for the whole account.")]
+    exclude: Annotated[list[SelectedEntry], Meta(description="Excluded entries.")]
     access: Annotated[
         Access | UnsetType,
-        Meta(description="The access list of that ingestion. Absent without one or without documents:read."),
+        Meta(description="The access list of that ingestion; absent without one, and without documents:read."),
     ] = UNSET
 
     @classmethod
-    def from_newest(cls, newest: NewestRequest | None, *, shows_access: bool) -> Chosen | UnsetType:
-        access = newest.access if newest is not None and shows_access else None
-        if newest is None or not (newest.choice or access):
+    def from_newest(cls, newest: NewestRequest | None, *, shows_access: bool) -> Selection | UnsetType:
+        """Return the selection of the newest ingestion; UNSET without an ingestion or a restriction."""
+        if newest is None:
             return UNSET
-        take, leave = _chosen_entries(newest.choice.include), _chosen_entries(newest.choice.exclude)
-        return cls(take, leave, UNSET if access is None else Access.from_stored(access.dump()))
+        access = newest.access if shows_access else None
+        if not newest.choice and not access:
+            return UNSET
+        return cls(
+            include=_selected_entries(newest.choice.include),
+            exclude=_selected_entries(newest.choice.exclude),
+            access=UNSET if access is None else Access.from_stored(access.dump()),
+        )
 
 
-def _chosen_entries(entries: Iterable[Mapping[str, str]]) -> list[ChosenEntry]:
+def _selected_entries(entries: Iterable[Mapping[str, str]]) -> list[SelectedEntry]:
     return [
-        ChosenEntry(id=entry.get("id", UNSET), path=entry.get("path", UNSET), mime_type=entry.get("mimeType", UNSET))
+        SelectedEntry(id=entry.get("id", UNSET), path=entry.get("path", UNSET), mime_type=entry.get("mimeType", UNSET))
         for entry in entries
     ]
 
@@ -279,14 +292,14 @@ class ConnectionData(Struct):
     connection: Connection
     documents: ConnectionDocuments
     chosen: Annotated[
-        Chosen | UnsetType,
-        Meta(description="Selection of the newest ingestion; absent before it, and for a whole account without list."),
+        Selection | UnsetType,
+        Meta(description="Selection of the newest ingestion; absent without one, or if it had no restriction."),
     ] = UNSET
     push: Annotated[Push | UnsetType, Meta(description="The push of the connection; absent if it is off.")] = UNSET
 
 
 class RevokedDocuments(Struct):
-    """Treatment of the documents; `shared` ones stay with their other connections."""
+    """Numbers of documents by their treatment."""
 
     kept: Annotated[int, Meta(description="Documents that are kept without a connection.")]
     deleted: Annotated[int, Meta(description="Documents that are removed.")]
@@ -301,86 +314,22 @@ class RevokedConnectionData(Struct):
 
 
 class ConnectionsData(Listing, kw_only=True):
-    """Connections, newest first; all or one page."""
+    """Connections, newest first."""
 
     connections: list[Connection]
 
 
 class UpdatedConnectionData(Struct, rename="camel"):
-    """The connection, with the URL for its new authorization within ten minutes."""
+    """The connection with the URL of its new authorization."""
 
     authorization_url: Annotated[
-        str | None, Meta(description="URL at which a person authorizes the connection. It is valid for ten minutes.")
+        str | None, Meta(description="URL where a person authorizes the connection within ten minutes.")
     ]
     connection: Connection
 
 
-class BrowseConnection(Struct, rename="camel", kw_only=True):
-    """The folder to list; without `parentId` the top of the account."""
-
-    namespace_id: NamespaceId
-    parent_id: Annotated[str, Meta(min_length=1, max_length=500, description="The id of a listed entry.")] | None = None
-    cursor: Annotated[str | None, Meta(description="The `nextCursor` of the previous page of the same folder.")] = None
-
-
-class EntryKind(StrEnum):
-    """Kinds of entries in an account."""
-
-    FOLDER = "FOLDER"
-    FILE = "FILE"
-
-
-class BrowsedEntry(Struct, rename="camel", kw_only=True):
-    """A file or folder of an account, as the service lists it."""
-
-    id: Annotated[str, Meta(description="The id at the content service, for `include` and `exclude`.")]
-    name: Annotated[str, Meta(description="The display name.")]
-    path: Annotated[str, Meta(description="The path for `include` and `exclude`.")]
-    kind: Annotated[
-        EntryKind, Meta(description="The type of the entry. A page of Notion is a file that may have children.")
-    ]
-    mime_type: Annotated[str | None, Meta(description="The media type for `include` and `exclude`; null for folders.")]
-    size: Annotated[int | None, Meta(description="Size in bytes; null if unknown.")]
-    modified_at: Annotated[str | None, Meta(description="Time of the last change in ISO 8601; null if unknown.")]
-    has_children: Annotated[bool, Meta(description="Whether the entry may have children; true if unknown.")]
-    selected: Annotated[
-        bool,
-        Meta(
-            description="Whether the newest ingestion includes the entry; for a folder, everything in it except "
-            "excluded entries. False before the first ingestion."
-        ),
-    ]
-
-    @classmethod
-    def from_browsed(cls, browsed: SelectableEntry) -> BrowsedEntry:
-        entry = browsed.entry
-        return cls(
-            id=entry.id,
-            name=entry.name,
-            path=entry.path,
-            kind=EntryKind.FOLDER if entry.is_folder else EntryKind.FILE,
-            mime_type=browsed.media_type or None,
-            size=entry.size,
-            modified_at=entry.modified_at,
-            has_children=entry.has_children,
-            selected=browsed.selected,
-        )
-
-
-class BrowsedData(Struct, rename="camel"):
-    """A page of a folder, in the service's order."""
-
-    items: Annotated[list[BrowsedEntry], Meta(description="The direct children of the folder.")]
-    has_next_page: Annotated[bool, Meta(description="Whether another page follows.")]
-    next_cursor: NextCursor
-
-
-class BrowsedAnswer(DataAnswer[BrowsedData]):
-    """Entries of a folder."""
-
-
 class ConnectionCreatedAnswer(DataAnswer[CreatedConnectionData]):
-    """The connection is PENDING until it is authorized."""
+    """The new connection, PENDING before its authorization."""
 
 
 class ConnectionAnswer(DataAnswer[ConnectionData]):
@@ -388,7 +337,7 @@ class ConnectionAnswer(DataAnswer[ConnectionData]):
 
 
 class ConnectionRevokedAnswer(DataAnswer[RevokedConnectionData]):
-    """The connection is REVOKED."""
+    """The revoked connection and its documents."""
 
 
 class ConnectionsAnswer(DataAnswer[ConnectionsData]):
@@ -396,4 +345,4 @@ class ConnectionsAnswer(DataAnswer[ConnectionsData]):
 
 
 class ConnectionUpdatedAnswer(DataAnswer[UpdatedConnectionData]):
-    """The current connection."""
+    """The connection in its current state."""

@@ -16,8 +16,8 @@ from api.wire.common import DataAnswer, DeletionAnswered, NamespaceId, NextCurso
 from api.wire.document_parts import DocumentProperties, EmbeddingConfig, Providers
 from api.wire.filters import FilterConfig
 from api.wire.ingest import Metadata
-from retrieval.documents import facets
 from retrieval.documents.documents import DocumentRow, DocumentStats
+from retrieval.documents.facets import MAX_FACETS
 from retrieval.errors import ErrorCode
 from retrieval.failure_causes import CAUSE_NAMES, find_cause
 from retrieval.filters import DOCUMENT_TYPE_NAMES, SOURCE_NAMES, STATUS_NAMES
@@ -48,17 +48,17 @@ class IncludeConfig(Struct, rename="camel"):
 
 
 class FetchDocuments(Struct, rename="camel", kw_only=True):
-    """Filter of the documents to list. Without pagination up to 1000 documents and a cursor."""
+    """Filter of the documents to list, and the parts of the response."""
 
     namespace_id: NamespaceId
     filter_config: FilterConfig
-    pagination: Annotated[Pagination | None, Meta(description="The page. Default: 1000 documents.")] = None
+    pagination: Annotated[Pagination | None, Meta(description="The page. Default: the first 1000 documents.")] = None
     include_config: Annotated[IncludeConfig | None, Meta(description="Optional parts of the response.")] = None
     facets: (
         Annotated[
             list[str],
             Meta(
-                max_length=facets.MAX_FACETS,
+                max_length=MAX_FACETS,
                 description="Fields whose values are counted, named as in a condition.",
                 examples=[["metadata.topic", "document.language"]],
             ),
@@ -76,7 +76,7 @@ class MetadataOperators(Struct, rename={"set": "$set", "append": "$append", "rem
 
 
 class DocumentChange(Struct, rename={"operators": "$metadata"}):
-    """Changes to documents. `metadata` merges by key: other keys stay. `access` replaces the whole list."""
+    """Changes to documents. `metadata` changes the sent keys only; `access` replaces the whole list."""
 
     metadata: Metadata | None = None
     operators: MetadataOperators | None = None
@@ -87,7 +87,7 @@ class DocumentChange(Struct, rename={"operators": "$metadata"}):
 
 
 class UpdateDocuments(Struct, rename="camel", kw_only=True):
-    """Filter of the documents, and the changes. A filter without restrictions is refused."""
+    """Filter of the documents, which must have a restriction, and the changes."""
 
     namespace_id: NamespaceId
     filter_config: FilterConfig
@@ -95,23 +95,23 @@ class UpdateDocuments(Struct, rename="camel", kw_only=True):
 
 
 class DeleteDocuments(Struct, rename="camel", kw_only=True):
-    """Filter of the documents to delete. A filter without restrictions is refused."""
+    """Filter of the documents to delete, which must have a restriction."""
 
     namespace_id: NamespaceId
     filter_config: FilterConfig
 
 
 class NamespaceReference(Struct):
-    """The owning namespace."""
+    """Reference to a namespace."""
 
-    identifier: Annotated[str, Meta(description="The namespace's id, under its other name.")]
+    identifier: Annotated[str, Meta(description="The namespace's id.")]
 
 
-Hidden = Literal["DOCUMENT", "PASSAGES"]
+HiddenScope = Literal["DOCUMENT", "PASSAGES"]
 
 
 class Document(Struct, rename="camel", kw_only=True):
-    """An ingested unit."""
+    """An ingested document."""
 
     id: Annotated[str, Meta(description="The object's id.")]
     external_id: Annotated[
@@ -140,7 +140,7 @@ class Document(Struct, rename="camel", kw_only=True):
         str | None,
         Meta(
             extra_json_schema={"enum": [*CAUSE_NAMES, None]},
-            description="Cause of the failure: which remedy helps; null if the document has not failed.",
+            description="Cause of the failure, which determines the remedy; null if the document has not failed.",
         ),
     ]
     ingest_job: Annotated[ObjectReference, Meta(description="The ingestion job.")]
@@ -177,7 +177,7 @@ class Document(Struct, rename="camel", kw_only=True):
     ] = UNSET
     next_access: Annotated[
         Access | UnsetType,
-        Meta(description="The access list of the version in progress. Until then, both lists apply."),
+        Meta(description="The access list of the version in progress; until it is indexed, both lists apply."),
     ] = UNSET
     access_inherited: Annotated[
         bool | UnsetType,
@@ -185,27 +185,27 @@ class Document(Struct, rename="camel", kw_only=True):
     ] = UNSET
     access_status: Annotated[
         Literal["UNKNOWN"] | UnsetType,
-        Meta(description="UNKNOWN if permissions could not be read. No user sees the document."),
+        Meta(description="UNKNOWN if permissions could not be read, so that no user sees the document."),
     ] = UNSET
-    access_reason: Annotated[str | UnsetType, Meta(description="The reason and a remedy.")] = UNSET
+    access_reason: Annotated[str | UnsetType, Meta(description="The reason of `accessStatus`, and a remedy.")] = UNSET
     hidden: Annotated[
-        Hidden | UnsetType,
-        Meta(description="What is hidden from search; absent for nothing, and in requests on behalf of a user."),
+        HiddenScope | UnsetType,
+        Meta(description="Content hidden from search; absent if none is, and in requests on behalf of a user."),
     ] = UNSET
     raw_file_url: FileUrl | UnsetType | None = UNSET
     parsed_text_file_url: FileUrl | UnsetType | None = UNSET
 
-    def add_links(self, row: DocumentRow, include: IncludeConfig, signer: LinkSigner, bearer: LinkHolder) -> None:
-        """Add the requested links; null without the file."""
+    def add_links(self, row: DocumentRow, include: IncludeConfig, signer: LinkSigner, holder: LinkHolder) -> None:
+        """Add the requested links of the holder; the link to a missing file is null."""
         if include.raw_file_url:
-            self.raw_file_url = signer.make_link(row.id, FileKind.RAW, bearer) if row.raw_key else None
+            self.raw_file_url = signer.make_link(row.id, FileKind.RAW, holder) if row.raw_key else None
         if include.parsed_text_file_url:
-            self.parsed_text_file_url = signer.make_link(row.id, FileKind.PARSED, bearer) if row.parsed_key else None
+            self.parsed_text_file_url = signer.make_link(row.id, FileKind.PARSED, holder) if row.parsed_key else None
 
 
 @dataclass(frozen=True, slots=True)
 class DocumentPresenter:
-    """Presentation of documents: scope and providers repeat in every document."""
+    """Converter of rows of one namespace and tenant to documents of responses."""
 
     scope: Scope
     providers: Providers
@@ -215,19 +215,17 @@ class DocumentPresenter:
     @classmethod
     def from_namespace(cls, scope: Scope, namespace: NamespaceConfig, *, principal: str | None) -> DocumentPresenter:
         scraper = namespace.web_scraper
-        return cls(
-            scope,
-            Providers(
-                namespace.file_storage["type"],
-                namespace.vector_storage["provider"],
-                namespace.embedding_model["provider"],
-                scraper["provider"] if scraper else None,
-            ),
-            principal is None,
+        providers = Providers(
+            namespace.file_storage["type"],
+            namespace.vector_storage["provider"],
+            namespace.embedding_model["provider"],
+            scraper["provider"] if scraper else None,
         )
+        return cls(scope, providers, shows_access=principal is None)
 
     def present(self, row: DocumentRow) -> Document:
-        return Document(
+        """Convert a row, without links."""
+        document = Document(
             id=row.id,
             external_id=row.external_id,
             name=row.name,
@@ -252,51 +250,60 @@ class DocumentPresenter:
             created_at=Timestamp.from_datetime(row.created_at),
             updated_at=Timestamp.from_datetime(row.updated_at),
             last_synced_at=Timestamp.from_optional(row.synced_at),
-            access=Access.from_stored(row.access) if row.access is not None and self.shows_access else UNSET,
-            next_access=Access.from_stored(row.next_access)
-            if row.next_access is not None and self.shows_access
-            else UNSET,
-            access_inherited=True if row.inherits_access and self.shows_access else UNSET,
-            hidden=msgspec.convert(row.hidden, Hidden) if row.hidden and self.shows_access else UNSET,
-            access_status="UNKNOWN" if row.access_reason and self.shows_access else UNSET,
-            access_reason=row.access_reason if row.access_reason and self.shows_access else UNSET,
         )
+        if self.shows_access:
+            _add_access(document, row)
+        return document
+
+
+def _add_access(document: Document, row: DocumentRow) -> None:
+    """Set the fields that a user must not see."""
+    if row.access is not None:
+        document.access = Access.from_stored(row.access)
+    if row.next_access is not None:
+        document.next_access = Access.from_stored(row.next_access)
+    if row.inherits_access:
+        document.access_inherited = True
+    if row.access_reason:
+        document.access_status, document.access_reason = "UNKNOWN", row.access_reason
+    if row.hidden:
+        document.hidden = msgspec.convert(row.hidden, HiddenScope)
 
 
 class SourceCount(Struct, rename="camel", omit_defaults=True):
-    """Documents of a source."""
+    """Number of documents of one source."""
 
     source: Annotated[str, Meta(description="The source of the documents.")]
     total_count: Annotated[int, Meta(description="Number of documents.")]
     last_synced_at: Annotated[
         Timestamp | UnsetType,
-        Meta(description="Time of the last complete listing of its active connections; the earliest."),
+        Meta(description="Time of the last complete listing, the earliest of its active connections."),
     ] = UNSET
 
 
 class StatusCount(Struct, rename="camel"):
-    """Documents of a status."""
+    """Number of documents with one status."""
 
     status: Annotated[str, Meta(description="The status of the documents.")]
     total_count: Annotated[int, Meta(description="Number of documents.")]
 
 
 class SiteCount(Struct, rename="camel"):
-    """Web pages of one site: a host, with a port if present in the URLs."""
+    """Number of web pages of one site."""
 
     site: Annotated[str, Meta(description="The host, with its port if the URLs have one.")]
     total_count: Annotated[int, Meta(description="Number of documents.")]
 
 
 class FacetCount(Struct):
-    """A value of a field with its number of documents, for a field `row.<column>` of rows and records."""
+    """A value of a field with its number of documents; for a field `row.<column>`, of rows and records."""
 
     value: Annotated[str | float | bool, Meta(description="A value of the field.")]
-    count: Annotated[int, Meta(description="The number of occurrences.")]
+    count: Annotated[int, Meta(description="Number of documents, or of rows and records.")]
 
 
 class DocumentsData(Struct, rename="camel", kw_only=True, omit_defaults=True):
-    """A page of documents, newest first; requested statistics count all that match."""
+    """A page of documents, newest first, and requested statistics of all documents that match."""
 
     documents: list[Document] | UnsetType = UNSET
     items_returned: Annotated[int, Meta(description="Number of entries in this response.")]
@@ -316,19 +323,19 @@ class DocumentsData(Struct, rename="camel", kw_only=True, omit_defaults=True):
         dict[str, list[FacetCount]] | UnsetType, Meta(description="The most frequent values of the requested fields.")
     ] = UNSET
 
-    def add_statistics(self, stats: DocumentStats, include: IncludeConfig, synced: Mapping[str, datetime]) -> None:
-        """Add the requested statistics; `synced` has the time of the last complete listing by source."""
+    def add_statistics(self, stats: DocumentStats, include: IncludeConfig, sync_times: Mapping[str, datetime]) -> None:
+        """Add the requested statistics; `sync_times`: time of the last complete listing by source."""
         if include.stats_by_source:
-            times = {name: Timestamp.from_datetime(at) for name, at in synced.items()}
+            timestamps = {source: Timestamp.from_datetime(moment) for source, moment in sync_times.items()}
             self.stats_by_source = [
-                SourceCount(name, number, times.get(name, UNSET)) for name, number in stats.by_source.items()
+                SourceCount(source, count, timestamps.get(source, UNSET)) for source, count in stats.by_source.items()
             ]
         if include.stats_by_status:
-            self.stats_by_status = [StatusCount(name, number) for name, number in stats.by_status.items()]
+            self.stats_by_status = [StatusCount(status, count) for status, count in stats.by_status.items()]
 
 
 class UpdatedDocumentsData(Struct, rename="camel"):
-    """The documents as they are now."""
+    """The documents after the change."""
 
     documents: list[Document]
     items_updated: Annotated[int, Meta(description="Number of changed documents.")]
@@ -343,6 +350,6 @@ class DocumentsUpdatedAnswer(DataAnswer[UpdatedDocumentsData]):
 
 
 class DocumentsDeletedAnswer(DeletionAnswered[None], kw_only=True):
-    """The documents no longer appear in any response; the message has their number."""
+    """The documents were deleted; the message has their number."""
 
-    data: Annotated[None, Meta(description="The requested change.")] = None
+    data: Annotated[None, Meta(description="Always null.")] = None

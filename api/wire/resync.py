@@ -7,9 +7,10 @@ from typing import Annotated
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from api.wire.common import DataAnswer, NamespaceId
+from api.wire.dry_runs import EstimatedCost
 from api.wire.filters import FilterConfig
 from api.wire.ingest import OcrConfig
-from api.wire.runs import EstimatedCost, FilePassword
+from api.wire.runs import FilePassword
 from retrieval.documents.queries.counts import StoredSize
 from retrieval.jobs import resync
 from retrieval.jobs.resync import Resync

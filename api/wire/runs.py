@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Annotated, Any, Literal
 
-from msgspec import UNSET, Meta, Struct, UnsetType, convert, structs
+from msgspec import UNSET, Meta, Struct, UnsetType, convert
 
 from api.wire.common import DataAnswer, NamespaceId, NextCursor, ObjectReference, PageSize, Timestamp
+from api.wire.dry_runs import DryRunReport
 from api.wire.ingest import Chunking, JobRunDocument, OcrConfig
 from api.wire.push import Trigger
+from retrieval.jobs import runs
 from retrieval.jobs.control import RunSummary
 from retrieval.jobs.queueing import QueueEstimate
 from retrieval.jobs.run_outcome import Notice
@@ -17,6 +19,7 @@ from retrieval.jobs.runs import JobRun, RunDocument
 from retrieval.statuses import RunStatus
 
 StatusName = Literal["QUEUED", "PRE_PROCESSING", "PROCESSING", "COMPLETED"]
+RunOutcome = Literal["SUCCEEDED", "COMPLETED_WITH_FAILURES", "FAILED", "CANCELLED"]
 
 FailureCause = Literal[
     "NO_TEXT", "PASSWORD", "CONNECTION", "PAGE_MISSING", "ADDRESS", "NOT_ANSWERING", "UNREADABLE", "OTHER"
@@ -31,14 +34,14 @@ FilePassword = Annotated[
 
 
 class ListQuery(Struct, rename="camel"):
-    """Filters of job runs; `cursor` is the `nextCursor` of the previous page."""
+    """Filters, order and page of job runs."""
 
     namespace_id: NamespaceId
     status: Annotated[StatusName | None, Meta(description="Only job runs with this status.")] = None
     outcome: Annotated[RunOutcome | None, Meta(description="Only job runs with this outcome.")] = None
     source: Annotated[
         Annotated[str, Meta(max_length=40)] | None,
-        Meta(description="Only job runs of this source, dry runs of it included."),
+        Meta(description="Only job runs and dry runs of this source."),
     ] = None
     q: Annotated[
         Annotated[str, Meta(max_length=200)] | None,
@@ -59,7 +62,7 @@ class ListQuery(Struct, rename="camel"):
 
 
 class RunQuery(Struct, rename="camel"):
-    """Namespace of the job run, maximum number of documents, and wait for a new status."""
+    """Namespace of the job run, and options of the response."""
 
     namespace_id: NamespaceId
     document_limit: Annotated[
@@ -77,7 +80,7 @@ class RunQuery(Struct, rename="camel"):
 
 
 class RunRequest(Struct, rename="camel"):
-    """The namespace of the job run."""
+    """Namespace of the job run."""
 
     namespace_id: NamespaceId
 
@@ -94,19 +97,19 @@ class RetryRequest(Struct, rename="camel"):
     password: FilePassword = None
 
     def to_changes(self) -> dict[str, Any]:
-        """Return the changes to the job's configuration; raise INVALID_CHUNK_CONFIG."""
+        """Return the changes to the job's configuration; raise INVALID_CHUNK_CONFIG for a too large overlap."""
         changes: dict[str, Any] = {}
         if self.ocr_config is not None:
             changes["ocr"] = self.ocr_config.strategy.value
         if self.chunk_config is not None:
             self.chunk_config.check_overlap("chunkConfig")
-            size, overlap = self.chunk_config.chunk_size, self.chunk_config.chunk_overlap
-            changes |= {"chunkSize": size, "chunkOverlap": overlap}
+            changes["chunkSize"] = self.chunk_config.chunk_size
+            changes["chunkOverlap"] = self.chunk_config.chunk_overlap
         return changes
 
 
 class JobRunDocuments(Struct):
-    """Documents of a run by state."""
+    """Documents of a run by status."""
 
     queued: Annotated[list[JobRunDocument], Meta(description="Documents that wait.")]
     processing: Annotated[list[JobRunDocument], Meta(description="Documents that are processed.")]
@@ -120,12 +123,15 @@ class FailureCount(Struct):
 
     cause: Annotated[FailureCause, Meta(description="Cause of the failures; it determines the remedy.")]
     count: Annotated[int, Meta(description="Number of documents.")]
-    open: Annotated[int, Meta(description="Number of these that no later job run has taken, such as a retry.")]
+    open: Annotated[int, Meta(description="Number of these without a later job run, such as a retry.")]
+
+    @classmethod
+    def from_count(cls, count: runs.CauseCount) -> FailureCount:
+        return cls(convert(count.cause, FailureCause), count.documents, count.open)
 
 
 class RunProgress(Struct, rename="camel"):
-    """Number of documents by step. Skipped entries were listed but not ingested. Removed documents no longer exist at
-    the source; the removal of many requires confirmation."""
+    """Number of documents by step. The removal of many documents requires confirmation."""
 
     found: Annotated[int, Meta(description="Listed documents.")]
     fetched: Annotated[int, Meta(description="Fetched documents.")]
@@ -134,8 +140,8 @@ class RunProgress(Struct, rename="camel"):
     embedded: Annotated[int, Meta(description="Embedded documents.")]
     upserted: Annotated[int, Meta(description="Documents whose vectors are stored.")]
     failed: Annotated[int, Meta(description="Documents that failed.")]
-    indexed: Annotated[int, Meta(description="Documents that are searchable in the version of this run.")] = 0
-    unchanged: Annotated[int, Meta(description="Documents that were fetched and are as before.")] = 0
+    indexed: Annotated[int, Meta(description="Documents whose version of this run is searchable.")] = 0
+    unchanged: Annotated[int, Meta(description="Fetched documents whose content has not changed.")] = 0
     cancelled: Annotated[int, Meta(description="Cancelled documents.")] = 0
     open: Annotated[int, Meta(description="Documents that wait or are processed.")] = 0
     skipped: Annotated[int, Meta(description="Entries that were listed but not ingested.")] = 0
@@ -151,7 +157,7 @@ class RunNotice(Struct):
     count: Annotated[int, Meta(description="Number of affected objects; 0 if not applicable.")]
 
     @classmethod
-    def all_of(cls, notices: Sequence[Notice]) -> list[RunNotice]:
+    def from_notices(cls, notices: Sequence[Notice]) -> list[RunNotice]:
         return [cls(notice.reason, notice.count) for notice in notices]
 
 
@@ -161,8 +167,8 @@ PrefectUrl = Annotated[str | None, Meta(description="URL of the flow run in Pref
 QueuePosition = Annotated[
     int | None,
     Meta(
-        description="Position in the queue among the job runs of its source in this namespace and tenant, from 1 "
-        "to 10,001. Null if the run does not wait."
+        description="Position in the queue among the job runs of its source in this namespace and tenant, from 1; "
+        "10,001 for all later positions. Null if the run does not wait."
     ),
 ]
 EstimatedStart = Annotated[
@@ -172,64 +178,7 @@ EstimatedStart = Annotated[
 
 
 DryRunFlag = Annotated[bool, Meta(description="True for a dry run, which ingests nothing; absent otherwise.")]
-RunOutcome = Literal["SUCCEEDED", "COMPLETED_WITH_FAILURES", "FAILED", "CANCELLED"]
-Outcome = Annotated[RunOutcome | None, Meta(description="Result of the run; null before its end.")]
-
-
-class EstimatedCost(Struct):
-    """Cost of the embedding at the operator's prices."""
-
-    amount: Annotated[float, Meta(description="The amount in units of the currency.")]
-    currency: Annotated[str, Meta(description="Currency code (ISO 4217).")]
-
-
-class PlannedDocument(Struct, rename="camel"):
-    """A document to create, update or remove, or a failed one."""
-
-    name: Annotated[str, Meta(description="The name; of a page, its URL.")]
-    action: Annotated[Literal["CREATE", "UPDATE", "REMOVE", "FAILED"], Meta(description="What would happen to it.")]
-    error: Annotated[str | None, Meta(description="Reason of the failure; null if it does not fail.")] = None
-    linked_from: Annotated[
-        str | None, Meta(description="If a crawl could not fetch this page: the page with the link to it.")
-    ] = None
-
-
-class DryRunReport(Struct, rename="camel", kw_only=True):
-    """Effects of an ingestion on documents, and the cost. `sampled`: estimated from a sample."""
-
-    create: Annotated[int, Meta(description="Documents that would be new.")]
-    update: Annotated[int, Meta(description="Documents that would be replaced.")]
-    unchanged: Annotated[int, Meta(description="Documents that would stay unchanged.")]
-    remove: Annotated[
-        int, Meta(description="Documents that would be removed because they no longer exist at the source.")
-    ]
-    failed: Annotated[int, Meta(description="Documents that cannot be read.")]
-    pages: Annotated[int, Meta(description="Pages of the documents to create and update, where they have pages.")]
-    chunks: Annotated[int, Meta(description="Chunks of the documents to create and update.")]
-    tokens_to_embed: Annotated[int, Meta(description="Tokens that would be sent to the model, titles included.")]
-    embedding_calls: Annotated[int, Meta(description="Requests to the model; for a LOCAL model, batches.")]
-    estimated_seconds: Annotated[float, Meta(description="Estimated duration of the ingestion in seconds.")]
-    sampled: Annotated[bool, Meta(description="Whether the report is estimated from a sample of the documents.")]
-    pages_recognised: Annotated[int, Meta(description="Pages that need optical character recognition.")] = 0
-    pages_unread: Annotated[int, Meta(description="Pages that cannot be read and are left out.")] = 0
-    estimated_cost: Annotated[
-        EstimatedCost | UnsetType,
-        Meta(description="Estimated cost of the embedding; absent if the model has no price."),
-    ] = UNSET
-    model_choice: Annotated[
-        str | UnsetType, Meta(description="Model that would be chosen, and why; absent unless `auto` is still open.")
-    ] = UNSET
-    documents: Annotated[
-        list[PlannedDocument] | UnsetType,
-        Meta(description="At most 500 documents for each action; of a sample, only documents read. Absent in lists."),
-    ] = UNSET
-
-    @classmethod
-    def from_progress(cls, progress: Mapping[str, Any], *, lists_documents: bool = True) -> DryRunReport | None:
-        if not progress.get("report"):
-            return None
-        report = convert(progress["report"], cls)
-        return report if lists_documents else structs.replace(report, documents=UNSET)
+OutcomeOrNull = Annotated[RunOutcome | None, Meta(description="Result of the run; null before its end.")]
 
 
 class FlowRunState(Struct, rename="camel"):
@@ -251,7 +200,7 @@ class FlowRun(Struct, rename="camel"):
 
 
 class JobRunData(Struct, rename="camel"):
-    """A job run. It is COMPLETED once all its documents have ended, failed ones included; `outcome` is the result."""
+    """A job run. COMPLETED means that no document waits or is processed; `outcome` is the result."""
 
     id: Annotated[str, Meta(description="The object's id.")]
     name: Annotated[
@@ -262,7 +211,7 @@ class JobRunData(Struct, rename="camel"):
         ),
     ]
     status: Annotated[str, Meta(extra_json_schema={"enum": [*map(str, RunStatus)]}, description="The current status.")]
-    outcome: Outcome
+    outcome: OutcomeOrNull
     source: Annotated[str, Meta(description="The source of the content.")]
     connection: Annotated[ObjectReference | None, Meta(description="The connection; null without one.")]
     documents: Annotated[JobRunDocuments, Meta(description="The documents of the run by status.")]
@@ -271,7 +220,9 @@ class JobRunData(Struct, rename="camel"):
     queue_position: QueuePosition
     estimated_start: EstimatedStart
     progress: Annotated[RunProgress, Meta(description="Number of documents by step.")]
-    failures: Annotated[list[FailureCount], Meta(description="Number of failed documents by cause, most first.")]
+    failures: Annotated[
+        list[FailureCount], Meta(description="Number of failed documents by cause, the most frequent first.")
+    ]
     notices: Annotated[list[RunNotice], Meta(description="Notices about the run, such as why it is empty.")]
     timings: Timings
     prefect_url: PrefectUrl
@@ -319,11 +270,8 @@ class JobRunData(Struct, rename="camel"):
                 Timestamp.from_datetime(queue_estimate.start) if queue_estimate and queue_estimate.start else None
             ),
             progress=convert(run.progress, RunProgress),
-            failures=[
-                convert({"cause": cause, "count": count, "open": left}, FailureCount)
-                for cause, count, left in run.failures
-            ],
-            notices=RunNotice.all_of(run.notices),
+            failures=[FailureCount.from_count(count) for count in run.failures],
+            notices=RunNotice.from_notices(run.notices),
             timings=dict(run.timings),
             prefect_url=prefect_url,
             trigger="PUSH" if run.trigger else UNSET,
@@ -343,7 +291,7 @@ class JobRunSummary(Struct, rename="camel", kw_only=True):
     id: Annotated[str, Meta(description="The object's id.")]
     name: Annotated[str, Meta(description="Name of the run: a host, a file, a connection, or a number of documents.")]
     status: Annotated[StatusName, Meta(description="The current status.")]
-    outcome: Outcome
+    outcome: OutcomeOrNull
     source: Annotated[str, Meta(description="The source of the content.")]
     ingest_job: Annotated[ObjectReference, Meta(description="The ingestion job.")]
     created_at: Annotated[Timestamp, Meta(description="Time of creation.")]
@@ -374,7 +322,7 @@ class JobRunSummary(Struct, rename="camel", kw_only=True):
             started_at=Timestamp.from_optional(run.started_at),
             finished_at=Timestamp.from_optional(run.finished_at),
             progress=convert(run.progress, RunProgress),
-            notices=RunNotice.all_of(run.notices),
+            notices=RunNotice.from_notices(run.notices),
             timings=dict(run.timings),
             prefect_url=prefect_url,
             trigger="PUSH" if run.trigger else UNSET,

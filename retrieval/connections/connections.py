@@ -62,13 +62,13 @@ class Connection(ConnectionRow):
 
 @dataclass(frozen=True, slots=True)
 class ConnectionChange:
-    """Fields of a PATCH. `…_sent` distinguishes an explicit null from an absent field."""
+    """Changes to a connection; None keeps a value, or removes it with its `changes_…` flag."""
 
     name: str | None = None
     client_redirect_url: str | None = None
-    redirect_sent: bool = False
+    changes_redirect: bool = False
     sync_minutes: int | None = None
-    sync_sent: bool = False
+    changes_sync: bool = False
     permissions: str | None = None
 
 
@@ -156,12 +156,12 @@ async def change_connection(
         "id": connection_id,
         "name": change.name,
         "client_redirect_url": change.client_redirect_url,
-        "url_sent": change.redirect_sent,
+        "url_sent": change.changes_redirect,
         "permissions": change.permissions,
     }
     async with db.async_transaction() as connection:
         updated_id = await queries.update_connection(connection, scope, values)
-        if updated_id is not None and change.sync_sent:
+        if updated_id is not None and change.changes_sync:
             await schedules.set_interval(connection, connection_id, change.sync_minutes)
         if updated_id is not None and start is not None:
             await _begin_authorization(connection, ring, connection_id, start)

@@ -7,7 +7,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, LiteralString
+from typing import Any, LiteralString, NamedTuple
 
 from retrieval import ids, job_config, origin, principals
 from retrieval.database import partitions
@@ -60,6 +60,14 @@ class RunDocument:
     retried_in: str | None = None
 
 
+class CauseCount(NamedTuple):
+    """Number of failed documents with one cause; `open`: without a later job run."""
+
+    cause: str
+    documents: int
+    open: int
+
+
 @dataclass(frozen=True, slots=True)
 class JobRun:
     """Job run with its documents, each in one of five groups."""
@@ -83,8 +91,8 @@ class JobRun:
     trigger: str | None = None
     # `progress` contains the `report`.
     dry_run: bool = False
-    # Causes, numbers, and numbers without a later job run; most frequent first.
-    failures: list[tuple[str, int, int]] = field(default_factory=list)
+    # The most frequent cause first.
+    failures: list[CauseCount] = field(default_factory=list)
     queued: list[RunDocument] = field(default_factory=list)
     processing: list[RunDocument] = field(default_factory=list)
     completed: list[RunDocument] = field(default_factory=list)
@@ -350,7 +358,7 @@ def _job_run(row: _RunRow) -> JobRun:
         run_outcome.run_notices(row.source, row.outcome, row.progress, row.breaker, active_levers),
         trigger=row.trigger,
         dry_run=bool(row.tried),
-        failures=row.failures,
+        failures=[CauseCount(*values) for values in row.failures],
     )
     for document_id, status, *details in row.documents:
         group = "queued" if status in WAITING_STATUSES else _STATUS_FIELDS[status]

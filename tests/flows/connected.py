@@ -35,7 +35,7 @@ class ConnectedSpace(Configured):
 
     def schedule(self, connection: str = "") -> str:
         """Create the schedule of a connection's interval; return its id."""
-        change = connections.ConnectionChange(sync_minutes=60, sync_sent=True)
+        change = connections.ConnectionChange(sync_minutes=60, changes_sync=True)
         scope, name = self.scope, connection or self.connection
         return self.call(connections.change_connection(self.db, self.ring, scope, name, change, None)).schedule["id"]
 

@@ -36,7 +36,7 @@ class BoxIngestion(TypedDict):
 
 
 class BrowseConnection(TypedDict):
-    """The folder to list; without `parentId` the top of the account."""
+    """The folder to list; the top of the account without `parentId`."""
 
     namespaceId: str
     parentId: NotRequired[str | None]
@@ -90,7 +90,7 @@ class ConnectorApp(TypedDict):
 
 
 class CreateConnection(TypedDict):
-    """A connection to create. The namespace must have the connector's app, or `config` must be sent."""
+    """A connection to create. Without `config`, the namespace must have an OAuth app of the connector."""
 
     namespaceId: str
     name: str
@@ -242,7 +242,7 @@ class CreateWebhook(TypedDict):
 
 
 class DeleteDocuments(TypedDict):
-    """Filter of the documents to delete. A filter without restrictions is refused."""
+    """Filter of the documents to delete, which must have a restriction."""
 
     namespaceId: str
     filterConfig: FilterConfig
@@ -396,7 +396,7 @@ class Expand(TypedDict):
 
 
 class FetchDocuments(TypedDict):
-    """Filter of the documents to list. Without pagination up to 1000 documents and a cursor."""
+    """Filter of the documents to list, and the parts of the response."""
 
     namespaceId: str
     filterConfig: FilterConfig
@@ -959,7 +959,7 @@ class RotateWebhook(TypedDict):
 
 
 class RunRequest(TypedDict):
-    """The namespace of the job run."""
+    """Namespace of the job run."""
 
     namespaceId: str
 
@@ -1223,7 +1223,7 @@ class TurnPushOn(TypedDict):
 
 
 class UpdateConnection(TypedDict):
-    """Changes to a connection; without changes a new authorization. Null removes a value."""
+    """Changes to a connection; a request without changes begins a new authorization. Null removes a value."""
 
     namespaceId: str
     name: NotRequired[str]
@@ -1234,7 +1234,7 @@ class UpdateConnection(TypedDict):
 
 
 class UpdateDocuments(TypedDict):
-    """Filter of the documents, and the changes. A filter without restrictions is refused."""
+    """Filter of the documents, which must have a restriction, and the changes."""
 
     namespaceId: str
     filterConfig: FilterConfig

@@ -187,7 +187,7 @@ class BrowsedAnswer(Record):
 
 
 class BrowsedData(Record):
-    """A page of a folder, in the service's order."""
+    """A page of a folder's entries, in the content service's order."""
 
     items: list[BrowsedEntry]
     has_next_page: bool
@@ -197,7 +197,7 @@ class BrowsedData(Record):
 
 
 class BrowsedEntry(Record):
-    """A file or folder of an account, as the service lists it."""
+    """A file or folder of an account."""
 
     id: str
     name: str
@@ -236,25 +236,6 @@ class CalibrationBin(Record):
     probability: float
     answered: float
     _fields = frozenset(["answered", "from", "probability", "questions", "to"])
-
-
-class Chosen(Record):
-    """Selection of the newest ingestion: its `include`, `exclude` and `access` as requested."""
-
-    include: list[ChosenEntry]
-    exclude: list[ChosenEntry]
-    access: Access | None
-    _fields = frozenset(["access", "exclude", "include"])
-    _records: ClassVar[Mapping[str, str]] = {"include": "ChosenEntry", "exclude": "ChosenEntry", "access": "Access"}
-
-
-class ChosenEntry(Record):
-    """A file or folder by its id or path, or a type of files."""
-
-    id: str | None
-    path: str | None
-    mime_type: str | None
-    _fields = frozenset(["id", "mimeType", "path"])
 
 
 class Chunk(Record):
@@ -425,7 +406,7 @@ class ConnectionAnswer(Record):
 
 
 class ConnectionConfig(Record):
-    """Authorization of a connection. No credentials before the authorization, and none after the revocation."""
+    """Authorization of a connection."""
 
     auth_type: Literal["CONFIG", "OAUTH2"] | None
     credentials: ConnectionCredentials | None
@@ -435,7 +416,7 @@ class ConnectionConfig(Record):
 
 
 class ConnectionCreatedAnswer(Record):
-    """The connection is PENDING until it is authorized."""
+    """The new connection, PENDING before its authorization."""
 
     success: Literal[True]
     message: str
@@ -445,7 +426,7 @@ class ConnectionCreatedAnswer(Record):
 
 
 class ConnectionCredentials(Record):
-    """The tokens, masked."""
+    """The masked tokens."""
 
     access_token: str
     refresh_token: str | None
@@ -457,13 +438,13 @@ class ConnectionData(Record):
 
     connection: Connection
     documents: ConnectionDocuments
-    chosen: Chosen | None
+    chosen: Selection | None
     push: Push | None
     _fields = frozenset(["chosen", "connection", "documents", "push"])
     _records: ClassVar[Mapping[str, str]] = {
         "connection": "Connection",
         "documents": "ConnectionDocuments",
-        "chosen": "Chosen",
+        "chosen": "Selection",
         "push": "Push",
     }
 
@@ -477,7 +458,7 @@ class ConnectionDocuments(Record):
 
 
 class ConnectionRevokedAnswer(Record):
-    """The connection is REVOKED."""
+    """The revoked connection and its documents."""
 
     success: Literal[True]
     message: str
@@ -487,7 +468,7 @@ class ConnectionRevokedAnswer(Record):
 
 
 class ConnectionUpdatedAnswer(Record):
-    """The current connection."""
+    """The connection in its current state."""
 
     success: Literal[True]
     message: str
@@ -507,7 +488,7 @@ class ConnectionsAnswer(Record):
 
 
 class ConnectionsData(Record):
-    """Connections, newest first; all or one page."""
+    """Connections, newest first."""
 
     has_next_page: bool | None
     next_cursor: str | None
@@ -564,7 +545,7 @@ class CorrectedWord(Record):
 
 
 class CreatedConnectionData(Record):
-    """The new connection, with the URL for its authorization within ten minutes."""
+    """The new connection with the URL of its authorization."""
 
     connection: ObjectReference
     authorization_url: str | None
@@ -770,7 +751,7 @@ class DispatcherLoop(Record):
 
 
 class Document(Record):
-    """An ingested unit."""
+    """An ingested document."""
 
     id: str
     external_id: str
@@ -1010,7 +991,7 @@ class DocumentsAnswer(Record):
 
 
 class DocumentsData(Record):
-    """A page of documents, newest first; requested statistics count all that match."""
+    """A page of documents, newest first, and requested statistics of all documents that match."""
 
     documents: list[Document] | None
     items_returned: int
@@ -1042,7 +1023,7 @@ class DocumentsData(Record):
 
 
 class DocumentsDeletedAnswer(Record):
-    """The documents no longer appear in any response; the message has their number."""
+    """The documents were deleted; the message has their number."""
 
     success: Literal[True]
     message: str
@@ -1062,7 +1043,7 @@ class DocumentsUpdatedAnswer(Record):
 
 
 class DryRunReport(Record):
-    """Effects of an ingestion on documents, and the cost. `sampled`: estimated from a sample."""
+    """Effects of an ingestion on documents, and its cost."""
 
     create: int
     update: int
@@ -1324,7 +1305,7 @@ class Explanation(Record):
 
 
 class FacetCount(Record):
-    """A value of a field with its number of documents, for a field `row.<column>` of rows and records."""
+    """A value of a field with its number of documents; for a field `row.<column>`, of rows and records."""
 
     value: str | float | bool
     count: int
@@ -1624,7 +1605,7 @@ class JobRunAnswer(Record):
 
 
 class JobRunData(Record):
-    """A job run. It is COMPLETED once all its documents have ended, failed ones included; `outcome` is the result."""
+    """A job run. COMPLETED means that no document waits or is processed; `outcome` is the result."""
 
     id: str
     name: str
@@ -1699,7 +1680,7 @@ class JobRunDocument(Record):
 
 
 class JobRunDocuments(Record):
-    """Documents of a run by state."""
+    """Documents of a run by status."""
 
     queued: list[JobRunDocument]
     processing: list[JobRunDocument]
@@ -2085,7 +2066,7 @@ class NamespaceDeletedAnswer(Record):
 
 
 class NamespaceReference(Record):
-    """The owning namespace."""
+    """Reference to a namespace."""
 
     identifier: str
     _fields = frozenset(["identifier"])
@@ -2190,7 +2171,7 @@ class PassageShownAnswer(Record):
 
 
 class PlannedDocument(Record):
-    """A document to create, update or remove, or a failed one."""
+    """Effect of the ingestion on one document."""
 
     name: str
     action: Literal["CREATE", "FAILED", "REMOVE", "UPDATE"]
@@ -2575,7 +2556,7 @@ class RevokedConnectionData(Record):
 
 
 class RevokedDocuments(Record):
-    """Treatment of the documents; `shared` ones stay with their other connections."""
+    """Numbers of documents by their treatment."""
 
     kept: int
     deleted: int
@@ -2610,9 +2591,7 @@ class RunNotice(Record):
 
 
 class RunProgress(Record):
-    """Number of documents by step. Skipped entries were listed but not ingested. Removed documents no longer exist
-    at the source; the removal of many requires confirmation.
-    """
+    """Number of documents by step. The removal of many documents requires confirmation."""
 
     found: int
     fetched: int
@@ -2939,6 +2918,25 @@ class SecretData(Record):
     _records: ClassVar[Mapping[str, str]] = {"webhook": "Webhook"}
 
 
+class SelectedEntry(Record):
+    """A file or folder by its id or path, or all files of a media type."""
+
+    id: str | None
+    path: str | None
+    mime_type: str | None
+    _fields = frozenset(["id", "mimeType", "path"])
+
+
+class Selection(Record):
+    """The `include`, `exclude` and `access` of the newest ingestion as requested."""
+
+    include: list[SelectedEntry]
+    exclude: list[SelectedEntry]
+    access: Access | None
+    _fields = frozenset(["access", "exclude", "include"])
+    _records: ClassVar[Mapping[str, str]] = {"include": "SelectedEntry", "exclude": "SelectedEntry", "access": "Access"}
+
+
 class SettingResult(Record):
     """A setting with the results of a finished run; `compared` with `questionLimit`."""
 
@@ -2984,7 +2982,7 @@ class SettingResult(Record):
 
 
 class SiteCount(Record):
-    """Web pages of one site: a host, with a port if present in the URLs."""
+    """Number of web pages of one site."""
 
     site: str
     total_count: int
@@ -2992,7 +2990,7 @@ class SiteCount(Record):
 
 
 class SourceCount(Record):
-    """Documents of a source."""
+    """Number of documents of one source."""
 
     source: str
     total_count: int
@@ -3002,7 +3000,7 @@ class SourceCount(Record):
 
 
 class StatusCount(Record):
-    """Documents of a status."""
+    """Number of documents with one status."""
 
     status: str
     total_count: int
@@ -3084,7 +3082,7 @@ class Timestamp(Record):
 
 
 class UpdatedConnectionData(Record):
-    """The connection, with the URL for its new authorization within ten minutes."""
+    """The connection with the URL of its new authorization."""
 
     authorization_url: str | None
     connection: Connection
@@ -3093,7 +3091,7 @@ class UpdatedConnectionData(Record):
 
 
 class UpdatedDocumentsData(Record):
-    """The documents as they are now."""
+    """The documents after the change."""
 
     documents: list[Document]
     items_updated: int

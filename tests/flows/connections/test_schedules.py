@@ -37,7 +37,7 @@ def space(db, monkeypatch):
 
 def schedule_every(space, minutes):
     """The id of the schedule of the connection's interval."""
-    change = connections.ConnectionChange(sync_minutes=minutes, sync_sent=True)
+    change = connections.ConnectionChange(sync_minutes=minutes, changes_sync=True)
     changed = connections.change_connection(space.db, space.ring, space.scope, space.connection, change, None)
     return space.call(changed).schedule["id"]
 
