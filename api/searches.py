@@ -203,7 +203,7 @@ async def _search_once(
 
 async def explain_search(request: ApiRequest, data: WhyRequest) -> WhyData:
     """Explain the rank or absence of a document; raise DOCUMENTS_NOT_FOUND and the errors of a search."""
-    query, parts, services = data.to_values(), data.list_filter_parts(), request.services
+    query, services = data.to_values(), request.services
     (space,) = await open_spaces(request, NamespaceSelection(namespace_id=data.namespace_id, namespace_ids=None))
     by_meaning = query.semantic_weight > 0
 
@@ -215,7 +215,7 @@ async def explain_search(request: ApiRequest, data: WhyRequest) -> WhyData:
                 query,
                 document=data.document_id,
                 external_id=data.external_id,
-                parts=parts,
+                request_filters=data.list_request_filters(),
                 embedder=registry.make_embedder(space.config) if by_meaning else None,
                 vectors=registry.make_vector_store(space.config, services.db) if by_meaning else None,
                 language=services.settings.keyword_language,

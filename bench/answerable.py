@@ -22,7 +22,7 @@ from bench import quality
 from bench.harness import DATA_FOLDER, PROJECT_FOLDER, migrated_database, write_figures
 from retrieval.database import database
 from retrieval.evaluations.calibration import calibration_error, compute_auroc, refused_share
-from retrieval.search.answerability import SearchSide, choose_model, judge_probability
+from retrieval.search.answerability import SearchSide, choose_side, judge_probability
 
 FEATURE_NAMES: dict[SearchSide, tuple[str, ...]] = {
     "semantic": ("nearest", "lead"),
@@ -114,7 +114,7 @@ def measure_splits(db: Any, collection: quality.Collection, embedder: CachedMode
         collection.documents = [document for document in documents if document["id"] not in removed]
         shelf = quality.IndexedCollection(db, collection, embedder, tokenizer)
         features: dict[SearchSide, list[dict[str, float]]] = {
-            choose_model(*weights): [
+            choose_side(*weights): [
                 dict(shelf.run_search(question["text"], weights, quality.TOP_K).answerability.features or {})
                 for question in collection.questions
             ]

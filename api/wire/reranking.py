@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from msgspec import Meta, Struct
 
 from retrieval.errors import ErrorCode, ServiceError
-from retrieval.search.reranking import BUDGET_MS, DEFAULT_CANDIDATES, MAX_CANDIDATES, RerankRequest
+from retrieval.search.reranking import DEFAULT_BUDGET_MS, DEFAULT_CANDIDATES, MAX_CANDIDATES, RerankRequest
 
 
 class RerankOptions(Struct, rename="camel"):
@@ -16,7 +16,7 @@ class RerankOptions(Struct, rename="camel"):
     candidates: Annotated[int, Meta(ge=10, le=MAX_CANDIDATES, description="Number of results to rerank.")] = (
         DEFAULT_CANDIDATES
     )
-    budget_ms: Annotated[int, Meta(ge=50, le=10_000, description="Milliseconds.")] = BUDGET_MS
+    budget_ms: Annotated[int, Meta(ge=50, le=10_000, description="Milliseconds.")] = DEFAULT_BUDGET_MS
 
 
 Reranking = Annotated[

@@ -33,7 +33,7 @@ from retrieval import filters
 from retrieval.conditions.model import AllOf, Condition
 from retrieval.errors import ServiceError
 from retrieval.filters import DocumentFilter
-from retrieval.search.explain import FilterPart, SearchExplanation
+from retrieval.search.explain import RequestFilter, SearchExplanation
 from retrieval.search.search import Query
 
 MAX_QUERIES = 64
@@ -129,7 +129,7 @@ class WhyRequest(FilteredRequest, rename="camel", kw_only=True):
         both = {name: getattr(plain, name) for name in plain.__struct_fields__ if name != "search_type"}
         return HybridSearchRequest(**both, hybrid_config=self.hybrid_config).to_values()
 
-    def list_filter_parts(self) -> list[FilterPart]:
+    def list_request_filters(self) -> list[RequestFilter]:
         """Return the parts of the filter that can exclude a document, by path."""
         return [] if self.filter is None else list(_split_filter(self.filter))
 
@@ -212,7 +212,7 @@ _DOCUMENT_FIELDS = {
 }
 
 
-def _split_filter(search_filter: SearchFilter) -> Iterator[FilterPart]:
+def _split_filter(search_filter: SearchFilter) -> Iterator[RequestFilter]:
     metadata = filters.parse_metadata(search_filter.metadata, INVALID_REQUEST, path="filter.metadata")
     yield from _split_metadata(DocumentFilter(metadata=metadata), "filter.metadata")
     yield from _split_condition(
@@ -221,20 +221,20 @@ def _split_filter(search_filter: SearchFilter) -> Iterator[FilterPart]:
     documents = (search_filter.documents or FilterConfig()).to_values(INVALID_REQUEST, where="filter.documents")
     for name in fields(documents):
         if name.name in _DOCUMENT_FIELDS and (value := getattr(documents, name.name)) not in {(), None}:
-            yield FilterPart(f"filter.documents.{_DOCUMENT_FIELDS[name.name]}", DocumentFilter(**{name.name: value}))
+            yield RequestFilter(f"filter.documents.{_DOCUMENT_FIELDS[name.name]}", DocumentFilter(**{name.name: value}))
     yield from _split_metadata(documents, "filter.documents.metadata")
     yield from _split_condition(documents.where, "filter.documents.where")
 
 
-def _split_metadata(document_filter: DocumentFilter, path: str) -> Iterator[FilterPart]:
+def _split_metadata(document_filter: DocumentFilter, path: str) -> Iterator[RequestFilter]:
     for key, value in document_filter.metadata.items():
-        yield FilterPart(f"{path}.{key}", DocumentFilter(metadata={key: value}))
+        yield RequestFilter(f"{path}.{key}", DocumentFilter(metadata={key: value}))
 
 
-def _split_condition(condition: Condition | None, path: str) -> Iterator[FilterPart]:
+def _split_condition(condition: Condition | None, path: str) -> Iterator[RequestFilter]:
     """Yield a condition, or the operands of `all`."""
     if isinstance(condition, AllOf):
         for number, part in enumerate(condition.parts):
             yield from _split_condition(part, f"{path}.all[{number}]")
     elif condition is not None:
-        yield FilterPart(path, DocumentFilter(where=condition))
+        yield RequestFilter(path, DocumentFilter(where=condition))

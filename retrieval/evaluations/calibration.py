@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, LiteralString
 
 from retrieval.database.database import Database
-from retrieval.search.answerability import Answerability, Fit, apply_fit, choose_model
+from retrieval.search.answerability import Answerability, Fit, apply_fit, choose_side
 
 if TYPE_CHECKING:
     import numpy as np
@@ -70,17 +70,16 @@ def fit_evaluation(
     settings: Sequence[Mapping[str, Any]],
     answerabilities: Sequence[Sequence[Answerability]],
 ) -> dict[str, Any]:
-    """Return the fits by search model in the format of `partitions.answerability`; the first setting of a model
-    counts."""
+    """Return the fits by side in the format of `partitions.answerability`; the first setting of a side counts."""
     import numpy as np
 
     flags = np.array(answered, bool)
     fits: dict[str, Any] = {}
     for setting, estimates in zip(settings, answerabilities, strict=True):
-        model = choose_model(setting["semanticWeight"], setting["keywordWeight"])
-        if model not in fits and _can_fit(flags):
+        side = choose_side(setting["semanticWeight"], setting["keywordWeight"])
+        if side not in fits and _can_fit(flags):
             scale, offset = _fit_platt(flags, estimates)
-            fits[model] = {
+            fits[side] = {
                 "scale": scale,
                 "offset": offset,
                 "evaluation_id": evaluation_id,

@@ -1,8 +1,9 @@
-"""Estimate the probability that search results answer the query, by a logistic model per side.
+"""Estimate the probability that search results answer the query, by a logistic model for each `SearchSide`.
 
-nearest   semantic score of the nearest candidate
-lead      difference of `nearest` and the mean of the ten nearest
-share     best BM25 score as a share of the score of a chunk with all words of the query
+Features of the models:
+nearest   best semantic score
+lead      `nearest` minus the mean of the ten best semantic scores
+share     best BM25 score, divided by the BM25 score of a chunk with all words of the query
 """
 
 from __future__ import annotations
@@ -20,14 +21,15 @@ SearchSide = Literal["semantic", "keyword", "hybrid"]
 Verdict = Literal["likely", "unclear", "unlikely"]
 
 PUBLIC_BASIS: Final = "fitted on public sets"
-# Least probability of `likely` and of `unclear`.
-LIKELY_PROBABILITY: Final = 0.7
-UNCLEAR_PROBABILITY: Final = 0.3
+MIN_LIKELY_PROBABILITY: Final = 0.7
+MIN_UNCLEAR_PROBABILITY: Final = 0.3
+# Bound of log odds, to avoid an overflow.
+MAX_LOG_ODDS: Final = 30.0
 
 
 @dataclass(frozen=True, slots=True)
 class Fit:
-    """Scale and offset of the evidence, fitted by an evaluation."""
+    """Correction of the evidence by an evaluation of the partition: `scale` times evidence plus `offset`."""
 
     scale: float
     offset: float
@@ -41,13 +43,15 @@ class Fit:
 
 @dataclass(frozen=True, slots=True)
 class Answerability:
-    """Probability of an answer, with its basis, evidence (log odds) and features."""
+    """Probability of an answer, with its origin."""
 
     probability: float
+    # The data on which the probability is fitted, in words.
     basis: str
+    # Log odds of the public model; None without candidates.
     evidence: float | None = None
     features: Mapping[str, float] | None = None
-    # Share of held-out questions with this verdict that have an answer; None for a fit, whose probability is measured.
+    # Measured share of public held-out questions with this verdict that have an answer; None with a fit.
     answered_share: float | None = None
 
     @property
@@ -60,13 +64,13 @@ NO_MATCHES: Final = Answerability(0.0, "nothing matches")
 
 def judge_probability(probability: float) -> Verdict:
     """Return the verdict in words."""
-    if probability >= LIKELY_PROBABILITY:
+    if probability >= MIN_LIKELY_PROBABILITY:
         return "likely"
-    return "unclear" if probability >= UNCLEAR_PROBABILITY else "unlikely"
+    return "unclear" if probability >= MIN_UNCLEAR_PROBABILITY else "unlikely"
 
 
-def choose_model(semantic_weight: float, keyword_weight: float) -> SearchSide:
-    """Return the model for the weights of a search."""
+def choose_side(semantic_weight: float, keyword_weight: float) -> SearchSide:
+    """Return the side of a search by its weights."""
     if semantic_weight > 0:
         return "hybrid" if keyword_weight > 0 else "semantic"
     return "keyword"
@@ -75,7 +79,7 @@ def choose_model(semantic_weight: float, keyword_weight: float) -> SearchSide:
 def estimate_answerability(
     side: SearchSide, candidates: Sequence[Candidate], terms: QueryTerms, fit: Fit | None
 ) -> Answerability:
-    """Estimate answerability from visible candidates."""
+    """Estimate answerability from a search's candidates."""
     if not candidates:
         return NO_MATCHES
     features = measure_features(candidates[0], terms)
@@ -83,33 +87,36 @@ def estimate_answerability(
     probability = round(apply_fit(evidence, fit), 4)
     if fit is not None:
         return Answerability(probability, fit.basis, evidence, features)
-    share = ANSWERED_SHARES[side][judge_probability(probability)]
-    return Answerability(probability, PUBLIC_BASIS, evidence, features, share)
+    answered_share = ANSWERED_SHARES[side][judge_probability(probability)]
+    return Answerability(probability, PUBLIC_BASIS, evidence, features, answered_share)
 
 
 def measure_features(candidate: Candidate, terms: QueryTerms) -> dict[str, float]:
-    """Measure the features of a search from any candidate."""
-    # Features use visible chunks only, so hidden documents change nothing.
-    best = candidate.strongest / max(1 - candidate.strongest, 1e-9) * float(BM25_HALF_SCORE)
+    """Return the features of a search; each of its candidates has the same figures of all candidates."""
+    # Candidates are visible chunks, so documents hidden from the viewer do not influence the features.
+    # The keyword score is bm25 / (bm25 + BM25_HALF_SCORE).
+    best_bm25 = candidate.strongest / max(1 - candidate.strongest, 1e-9) * float(BM25_HALF_SCORE)
     return {
         "nearest": candidate.nearest,
         "lead": candidate.nearest - candidate.nearby,
-        "share": min(best / terms.max_score, 1.0) if terms.max_score > 0 else 0.0,
+        "share": min(best_bm25 / terms.max_score, 1.0) if terms.max_score > 0 else 0.0,
     }
 
 
 def weigh_evidence(side: SearchSide, features: Mapping[str, float]) -> float:
     """Return the log odds of the public model."""
-    return sum(weight * features.get(name, 1.0) for name, weight in SIDE_MODELS[side].items())
+    weights = SIDE_MODELS[side]
+    return sum(weights[name] * features[name] for name in weights if name != "constant") + weights["constant"]
 
 
 def apply_fit(evidence: float, fit: Fit | None) -> float:
-    """Return the probability under a fit, or under the public model."""
-    odds = evidence if fit is None else fit.scale * evidence + fit.offset
-    return 1 / (1 + math.exp(-max(min(odds, 30.0), -30.0)))
+    """Return the probability of the evidence, corrected by the fit if there is one."""
+    log_odds = evidence if fit is None else fit.scale * evidence + fit.offset
+    bounded = max(-MAX_LOG_ODDS, min(log_odds, MAX_LOG_ODDS))
+    return 1 / (1 + math.exp(-bounded))
 
 
-def load_fit(stored: Mapping[str, Any] | None, side: SearchSide) -> Fit | None:
-    """Return the partition's fit of a side, None without one."""
-    values = (stored or {}).get(side)
+def load_fit(stored_fits: Mapping[str, Any] | None, side: SearchSide) -> Fit | None:
+    """Load a side's fit from the partition's column; None without one."""
+    values = (stored_fits or {}).get(side)
     return None if values is None else Fit(**values)

@@ -1,4 +1,4 @@
-"""Rerank the best hits with a cross-encoder; failed or late rerankers leave the order unchanged."""
+"""Rerank the best hits with a cross-encoder; after a failure or timeout the search order remains."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import structlog
 
@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 log = structlog.get_logger()
 
 DEFAULT_CANDIDATES, MAX_CANDIDATES = 50, 200
-BUDGET_MS = 2000
+DEFAULT_BUDGET_MS = 2000
+# After this many consecutive failures, searches skip a reranker for `PAUSE_SECONDS` instead of waiting for it.
 MAX_FAILURES = 3
-# Seconds of rest for a reranker after three failures, so that searches do not wait.
 PAUSE_SECONDS = 10.0
 
 
@@ -35,40 +35,48 @@ class RerankRequest:
     """Number of hits to rerank, and budget in milliseconds."""
 
     candidates: int = DEFAULT_CANDIDATES
-    budget_ms: int = BUDGET_MS
+    budget_ms: int = DEFAULT_BUDGET_MS
 
     def widen_query(self, query: Query) -> Query:
-        """Return the query for reranking candidates, of any score."""
+        """Return a query that finds the hits to rerank; the threshold applies to their new scores."""
         return replace(query, top_k=min(max(self.candidates, query.top_k), MAX_CANDIDATES), threshold=0.0)
+
+
+class RerankResult(NamedTuple):
+    """Hits, best first; in the search order if the reranker failed."""
+
+    hits: list[Hit]
+    is_reranked: bool
 
 
 @dataclass(slots=True)
 class _FailureCount:
     failures: int = 0
-    until: float = 0.0
+    paused_until: float = 0.0
 
 
 @dataclass(slots=True)
 class CircuitBreakers:
     """Thread-safe failure counts of rerankers."""
 
-    _failures: dict[int, _FailureCount] = field(default_factory=dict)
+    # By `id` of the reranker.
+    _counts: dict[int, _FailureCount] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def is_paused(self, reranker: Reranker) -> bool:
         with self._lock:
-            health = self._failures.get(id(reranker))
-            return health is not None and time.monotonic() < health.until
+            count = self._counts.get(id(reranker))
+            return count is not None and time.monotonic() < count.paused_until
 
     def record_call(self, reranker: Reranker, *, succeeded: bool) -> None:
         with self._lock:
             if succeeded:
-                self._failures.pop(id(reranker), None)
+                self._counts.pop(id(reranker), None)
                 return
-            health = self._failures.setdefault(id(reranker), _FailureCount())
-            health.failures += 1
-            if health.failures >= MAX_FAILURES:
-                health.until = time.monotonic() + PAUSE_SECONDS
+            count = self._counts.setdefault(id(reranker), _FailureCount())
+            count.failures += 1
+            if count.failures >= MAX_FAILURES:
+                count.paused_until = time.monotonic() + PAUSE_SECONDS
 
 
 RERANKER_BREAKERS = CircuitBreakers()
@@ -76,33 +84,35 @@ RERANKER_BREAKERS = CircuitBreakers()
 
 async def rerank_within_budget(
     pool: Executor, open_reranker: Callable[[], Reranker], query: Query, hits: Sequence[Hit], rerank: RerankRequest
-) -> tuple[list[Hit], bool]:
-    """Rerank within the budget; False with the original order after a failure or timeout."""
+) -> RerankResult:
+    """Rerank within the budget of the request, in a thread of the pool."""
     if not hits:
-        return [], True
+        return RerankResult([], is_reranked=True)
     seconds = rerank.budget_ms / 1000
     loop = asyncio.get_running_loop()
-    reread: list[Hit] | None = None
+    reranked: list[Hit] | None = None
     try:
         async with asyncio.timeout(seconds):
-            reread = await loop.run_in_executor(pool, lambda: rerank_hits(open_reranker(), query, hits, seconds))
+            reranked = await loop.run_in_executor(pool, lambda: rerank_hits(open_reranker(), query, hits, seconds))
     except TimeoutError:
         log.warning("rerank.late", seconds=seconds)
     except StepError as error:
         log.warning("rerank.failed", error=str(error))
-    return (choose_hits(hits, query), False) if reread is None else (reread, True)
+    if reranked is None:
+        return RerankResult(choose_hits(hits, query), is_reranked=False)
+    return RerankResult(reranked, is_reranked=True)
 
 
 def rerank_hits(reranker: Reranker, query: Query, hits: Sequence[Hit], seconds: float) -> list[Hit] | None:
     """Return hits in the reranker's order; None if the reranker fails or is paused."""
     if RERANKER_BREAKERS.is_paused(reranker):
         return None
-    adding_reranker = reranker if isinstance(reranker, AdditiveReranker) else None
-    texts_read = hits[: adding_reranker.max_texts] if adding_reranker else hits
+    additive_reranker = reranker if isinstance(reranker, AdditiveReranker) else None
+    hits_to_score = hits[: additive_reranker.max_texts] if additive_reranker else hits
     try:
-        rerank_scores = reranker.rerank(query.text, [hit.content for hit in texts_read], seconds=seconds)
+        rerank_scores = reranker.rerank(query.text, [hit.content for hit in hits_to_score], seconds=seconds)
     except Skippable as error:
-        # One candidate is at fault; the reranker stays in use.
+        # The reranker refuses one of the texts, which is not its failure.
         log.warning("rerank.not_scored", error=str(error))
         return None
     except StepError as error:
@@ -110,27 +120,32 @@ def rerank_hits(reranker: Reranker, query: Query, hits: Sequence[Hit], seconds: 
         RERANKER_BREAKERS.record_call(reranker, succeeded=False)
         return None
     RERANKER_BREAKERS.record_call(reranker, succeeded=True)
-    scores = [*rerank_scores, *[min(rerank_scores)] * (len(hits) - len(texts_read))]
-    marked = [
+    # Hits beyond `max_texts` get the lowest score.
+    lowest_scores = [min(rerank_scores)] * (len(hits) - len(hits_to_score))
+    scores = [*rerank_scores, *lowest_scores]
+    rescored = [
         replace(hit, score=score, rerank_score=score, rank_before=rank)
         for rank, (hit, score) in enumerate(zip(hits, scores, strict=True), 1)
     ]
-    if adding_reranker:
-        marked = [_add_score(query, hit, adding_reranker.weight / (1 + adding_reranker.weight)) for hit in marked]
+    if additive_reranker:
+        # The weights of search score and rerank score are 1 to `weight`; together they are 1 here.
+        rerank_weight = additive_reranker.weight / (1 + additive_reranker.weight)
+        rescored = [_blend_scores(query, hit, rerank_weight) for hit in rescored]
     if query.shape.recency is not None:
-        marked = diversity.apply_recency(marked, query.shape.recency)
-    return choose_hits(marked, query, lead=adding_reranker is not None)
+        rescored = diversity.apply_recency(rescored, query.shape.recency)
+    return choose_hits(rescored, query, favors_documents=additive_reranker is not None)
 
 
-def _add_score(query: Query, hit: Hit, share: float) -> Hit:
-    """Add the search score, without recency, to the reranker's."""
+def _blend_scores(query: Query, hit: Hit, rerank_weight: float) -> Hit:
+    """Combine the search score, without recency, with the reranker's score."""
     search_score = query.semantic_weight * hit.semantic + query.keyword_weight * hit.keyword
-    return replace(hit, score=(1 - share) * search_score + share * hit.score, rerank_weight=share)
+    score = (1 - rerank_weight) * search_score + rerank_weight * hit.score
+    return replace(hit, score=score, rerank_weight=rerank_weight)
 
 
-def choose_hits(hits: Sequence[Hit], query: Query, *, lead: bool = True) -> list[Hit]:
-    """Choose `top_k` hits, best first; `lead` puts the best chunk of each good document first."""
-    ordered = sorted((hit for hit in hits if hit.score >= query.threshold), key=lambda hit: -hit.score)
-    if lead and query.shape.per_document is None:
-        ordered = diversity.lead_documents(ordered, lambda hit: (hit.document_id, hit.score))
-    return sorted(ordered[: query.top_k], key=lambda hit: -hit.score)
+def choose_hits(hits: Sequence[Hit], query: Query, *, favors_documents: bool = True) -> list[Hit]:
+    """Choose `top_k` hits, best first; with `favors_documents`, further chunks of a document displace no other one."""
+    candidates = sorted((hit for hit in hits if hit.score >= query.threshold), key=lambda hit: -hit.score)
+    if favors_documents and query.shape.per_document is None:
+        candidates = diversity.lead_documents(candidates, lambda hit: (hit.document_id, hit.score))
+    return sorted(candidates[: query.top_k], key=lambda hit: -hit.score)

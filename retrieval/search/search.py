@@ -29,7 +29,7 @@ from retrieval.search import queries, queries_filters, query_syntax, selectivity
 from retrieval.search.answerability import (
     NO_MATCHES,
     Answerability,
-    choose_model,
+    choose_side,
     estimate_answerability,
     load_fit,
 )
@@ -201,7 +201,7 @@ class _Search:
             # Stores with partial filters may propose no matching chunk.
             candidates = self._score([], self._match_all(selected, MAX_STORE_CANDIDATES), words, terms)
             picks = selector.pick(candidates)
-        side = choose_model(self.query.semantic_weight, self.query.keyword_weight)
+        side = choose_side(self.query.semantic_weight, self.query.keyword_weight)
         fit = load_fit(self.partition.answerability, side)
         answerability = estimate_answerability(side, candidates, terms, fit)
         with self.clock("hydrate_ms"):
