@@ -70,7 +70,7 @@ async def rebuild_documents(run: RunContext) -> bool | None:
     language = settings.load_settings().keyword_language
     passed = False
     while (target := await asyncio.to_thread(reembedding.read_target, db, ring, lease)) is not None:
-        next_config, job_run = target
+        next_config, job_run = target.config, target.job_run_id
         await asyncio.to_thread(queries.list_outdated, db, lease, job_run)
         windows = await asyncio.to_thread(reembedding.list_windows, db, lease, size=WINDOW_DOCUMENTS)
         progress = report.ProgressBar(run.namespace, sum(len(window.keys) for window in windows))

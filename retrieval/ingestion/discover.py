@@ -13,7 +13,6 @@ from retrieval.database.sessions import ThreadConnection
 from retrieval.documents.queries import deletion
 from retrieval.errors import Retryable
 from retrieval.ingestion import listed_content, within_quotas
-from retrieval.ingestion.listed_content import LISTED_VERSION
 from retrieval.ingestion.queries import listings
 from retrieval.ingestion.queries.listings import PendingListing
 from retrieval.jobs.queries import batches
@@ -41,7 +40,11 @@ def record_listing(
         if isinstance(pages, Generator):  # ends its threads now instead of at garbage collection
             stack.callback(pages.close)
         for page in pages:
-            contents = {} if run.picks else listed_content.store_content(db, lease, run.number, page.items, files)
+            contents = (
+                {}
+                if run.is_for_selection
+                else listed_content.store_content(db, lease, run.run_number, page.items, files)
+            )
             if not _record_page(db, lease, run, page, contents) or page.done or not should_continue():
                 return
     raise Retryable("The listing broke off before its end.")
@@ -92,10 +95,10 @@ def _page_values(
     contents = [{**_unfetched_columns(item), **fetched_contents.get(item.external_id, {})} for item in items]
     return {
         "run": run.job_run_id,
-        "number": run.number,
-        "only_new": run.picks,
+        "number": run.run_number,
+        "only_new": run.is_for_selection,
         "connection": run.request.connection_id,
-        "status": DocumentStatus.BACKLOG if run.picks else DocumentStatus.QUEUED,
+        "status": DocumentStatus.BACKLOG if run.is_for_selection else DocumentStatus.QUEUED,
         "document_type": DOCUMENT_TYPES[run.request.source],
         "external_ids": [item.external_id for item in items],
         **{column: [content[name] for content in contents] for name, column in _CONTENT_COLUMNS.items()},
@@ -122,7 +125,6 @@ _CONTENT_COLUMNS = {
 
 
 def _unfetched_columns(item: SourceItem) -> dict[str, Any]:
-    properties = {**item.properties, **({LISTED_VERSION: item.version} if item.version else {})}
     return {
         "document": ids.document_id(),
         "name": item.name,
@@ -131,5 +133,5 @@ def _unfetched_columns(item: SourceItem) -> dict[str, Any]:
         "raw_size": None,
         "raw_hash": None,
         "title": "",
-        "properties": json.dumps(properties),
+        "properties": json.dumps(listed_content.listed_properties(item)),
     }

@@ -261,7 +261,7 @@ class Estimator:
         item = self._item(external_id, raw.name, raw.media_type, raw_hash, record, title=title)
         if self._is_same(item, record, raw_hash):
             return _Read(external_id, item, record, None, folder, depth)
-        content = RawContent(raw.path, raw.name, raw.media_type, raw.path.stat().st_size, page=item.page)
+        content = RawContent(raw.path, raw.name, raw.media_type, raw.path.stat().st_size, page=item.scrape_options)
         try:
             parsed = self.tools.parser.parse(content, self.tools.ingestion.ocr)
         except StepError as error:
@@ -380,12 +380,12 @@ class Estimator:
             embedding={},
             fingerprint=None,
             metadata=None,
-            accepted=datetime.now(UTC),
+            accepted_at=datetime.now(UTC),
             chunk_size=config.chunk_size,
             chunk_overlap=config.chunk_overlap,
             ocr=config.ocr,
             modified_at=config.modified_at,
-            page=ScrapeOptions.of(dict(request.config)) if web else None,
+            scrape_options=ScrapeOptions.of(dict(request.config)) if web else None,
         )
 
 

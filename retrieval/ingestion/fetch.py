@@ -84,8 +84,8 @@ def fingerprint(item: Item, raw_hash: bytes, embedding: Mapping[str, Any]) -> by
     ]
     if item.modified_at is not None:
         parts.append({"modifiedAt": item.modified_at})
-    if item.page is not None:
-        parts.append([item.page.include, item.page.exclude])
+    if item.scrape_options is not None:
+        parts.append([item.scrape_options.include, item.scrape_options.exclude])
     return hashlib.sha256(json.dumps(parts).encode()).digest()
 
 

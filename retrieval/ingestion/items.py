@@ -16,7 +16,7 @@ from retrieval.statuses import Stage
 
 @dataclass(frozen=True, slots=True)
 class StoredItem:
-    """Columns of a document within a job run that the steps use unchanged."""
+    """Columns of a document within a job run, as stored."""
 
     generation: int
     name: str
@@ -28,33 +28,33 @@ class StoredItem:
     parsed_key: str | None
     title: str
     fingerprint: bytes | None
-    # Time of the request; later metadata changes by clients win.
-    accepted: datetime
+    # Time of the request. Later changes of metadata by clients have priority.
+    accepted_at: datetime
 
 
 @dataclass(frozen=True, slots=True)
 class Item(StoredItem):
-    """Document within a job run."""
+    """Document within a job run, with the options of its request."""
 
     key: DocumentKey
     pages: tuple[int, ...]
     properties: Mapping[str, Any]
     embedding: Mapping[str, Any]
-    # None keeps the stored metadata, so that a resync undoes no later change.
+    # None keeps the stored metadata, so that another ingestion by the same job does not undo later changes.
     metadata: Mapping[str, Any] | None
     chunk_size: int
     chunk_overlap: int
     ocr: OcrStrategy
-    # From the request.
+    # Of the content, as stated in the request.
     modified_at: str | None = None
-    # Only for web pages.
-    page: ScrapeOptions | None = None
+    # None for documents other than web pages.
+    scrape_options: ScrapeOptions | None = None
     # Sealed password of a protected file.
     password: bytes | None = None
 
     @property
     def characters(self) -> int:
-        """Return the characters of the parsed text, or the bytes of a sent text."""
+        """Return the characters of the parsed text; before it was parsed, the bytes of the raw file."""
         return int(self.properties.get("characterCount") or self.raw_size or 0)
 
     def file_key(self, scope: Scope, name: str) -> str:
@@ -67,16 +67,16 @@ class Item(StoredItem):
         return ids.vector_prefix(self.key.document_id, self.generation)
 
 
-# From this blame on, a document runs in a batch of one.
+# A document with at least this blame for crashes runs in a window of its own.
 ISOLATION_BLAME = 3
 
-# A step records results in this interval; the death of its process loses no more.
+# A step saves its results in this interval, so a crash loses the work of one interval.
 RECORD_INTERVAL_SECONDS = 1.0
 
-# Documents that pass the steps together: the window bounds the memory of a flow run.
+# Number of documents that pass the steps together. It bounds the memory of a flow run.
 WINDOW_DOCUMENTS = 64
 
-# Step and the stage required for it.
+# Stage of a document before each step.
 REQUIRED_STAGES = {
     "fetch": Stage.ACCEPTED,
     "parse": Stage.FETCHED,
@@ -85,9 +85,10 @@ REQUIRED_STAGES = {
     "upsert": Stage.EMBEDDED,
 }
 
-# Stages of documents that have not completed a step.
-STAGES_BEFORE_STEP = {step: list(REQUIRED_STAGES.values())[: index + 1] for index, step in enumerate(REQUIRED_STAGES)}
-# Step of a re-embedding instead of `upsert`.
+_STAGES = list(REQUIRED_STAGES.values())
+# Stages of documents that have not completed the step.
+STAGES_BEFORE_STEP = {step: _STAGES[: index + 1] for index, step in enumerate(REQUIRED_STAGES)}
+# Replaces `upsert` in a re-embedding.
 STAGES_BEFORE_STEP["shadow"] = STAGES_BEFORE_STEP["upsert"]
 
 

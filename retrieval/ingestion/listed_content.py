@@ -17,38 +17,50 @@ from retrieval.ports import FileStore, RawContent, SourceItem
 from retrieval.sources import CONNECTED_SOURCES
 
 READ_PIECE_BYTES = 256 * 1024
-# Version mark from the listing; an equal mark saves the fetch.
+# Property of a document: its version in the listing. A document with the same version is not fetched again.
 LISTED_VERSION = "listedVersion"
-# Version mark from the content.
+# Property of a document: its version in the response to the fetch.
 FETCHED_VERSION = "sourceVersion"
 
 
+class _TargetFile(NamedTuple):
+    document_id: str
+    key: str
+
+
 def store_content(
-    db: Database, lease: Lease, number: int, items: Sequence[SourceItem], files: FileStore | None
+    db: Database, lease: Lease, run_number: int, items: Sequence[SourceItem], files: FileStore | None
 ) -> dict[str, dict[str, Any]]:
-    """Store content delivered with items; return the columns to record by external id."""
+    """Store the content delivered with items; return the columns of `run_documents` by external id."""
     delivered = [item for item in items if item.content and not item.error and not item.deleted]
     if not delivered:
         return {}
     if files is None:
         raise Fatal("There is no file store for the content that was found.")
-    documents = _stored_versions(db, lease, [item.external_id for item in delivered])
-    keys = {}
+    stored_documents = _find_stored_documents(db, lease, [item.external_id for item in delivered])
+    targets: dict[str, _TargetFile] = {}
     for item in delivered:
-        document, version = documents.get(item.external_id) or (ids.document_id(), None)
-        if version and version == item.version and lease.source in CONNECTED_SOURCES:
-            continue  # the stored file serves again
-        keys[item.external_id] = (document, file_keys.document_key(lease.scope, document, number, file_keys.RAW_NAME))
-    _schedule_deletion(db, lease, [key for _, key in keys.values()])
+        stored = stored_documents.get(item.external_id)
+        if (
+            stored is not None
+            and stored.listed_version
+            and stored.listed_version == item.version
+            and lease.source in CONNECTED_SOURCES
+        ):
+            continue  # its stored file is used again
+        document_id = ids.document_id() if stored is None else stored.id
+        key = file_keys.document_key(lease.scope, document_id, run_number, file_keys.RAW_NAME)
+        targets[item.external_id] = _TargetFile(document_id, key)
+    _schedule_deletion(db, lease, [target.key for target in targets.values()])
     return {
-        item.external_id: _store_item(item, *keys[item.external_id], files)
+        item.external_id: _store_item(item, targets[item.external_id], files)
         for item in delivered
-        if item.external_id in keys
+        if item.external_id in targets
     }
 
 
 def keep_files(connection: ThreadConnection, job_run_id: str, keys: Sequence[str | None]) -> None:
-    """Remove files of recorded documents from garbage collection."""
+    """Cancel the scheduled deletion of files whose documents are recorded in the job run."""
     connection.execute(
         "delete from sweeps where kind = 'file' and file_key = any(%(keys)s) and exists ("
         "select from run_documents d where d.job_run_id = %(run)s and d.raw_key = file_key)",
@@ -59,8 +71,10 @@ def keep_files(connection: ThreadConnection, job_run_id: str, keys: Sequence[str
 def content_columns(
     raw: RawContent, key: str, size: int, digest: bytes, listing_properties: dict[str, Any]
 ) -> dict[str, Any]:
-    """Return the columns of a run's document with stored content. `listing_properties`: properties from the listing."""
-    properties = {**listing_properties, **raw.properties, **({FETCHED_VERSION: raw.version} if raw.version else {})}
+    """Return the columns of `run_documents` for stored content, with the properties of its item in the listing."""
+    properties = {**listing_properties, **raw.properties}
+    if raw.version:
+        properties[FETCHED_VERSION] = raw.version
     return {
         "raw_key": key,
         "raw_size": size,
@@ -73,28 +87,42 @@ def content_columns(
 
 
 def read_pieces(raw: RawContent, update_hash: Callable[[bytes], None]) -> Iterator[bytes]:
-    """Yield the content in pieces and hash them."""
+    """Yield the content in pieces, each after a call of `update_hash`."""
     with raw.path.open("rb") as file:
         while piece := file.read(READ_PIECE_BYTES):
             update_hash(piece)
             yield piece
 
 
-def _store_item(item: SourceItem, document: str, key: str, files: FileStore) -> dict[str, Any]:
+def _store_item(item: SourceItem, target: _TargetFile, files: FileStore) -> dict[str, Any]:
     raw, digest = item.content, hashlib.sha256()
     if raw is None:
-        raise ValueError("no content")
-    size = files.put(key, read_pieces(raw, digest.update))
-    properties = {**item.properties, **({LISTED_VERSION: item.version} if item.version else {})}
-    return {"document": document, **content_columns(raw, key, size, digest.digest(), properties)}
+        raise ValueError("The item has no content.")
+    size = files.put(target.key, read_pieces(raw, digest.update))
+    columns = content_columns(raw, target.key, size, digest.digest(), listed_properties(item))
+    return {"document": target.document_id, **columns}
 
 
-def _stored_versions(db: Database, lease: Lease, external_ids: list[str]) -> dict[str, tuple[str, str | None]]:
-    """Return document id and listed version (None without a stored file) by external id."""
+def listed_properties(item: SourceItem) -> dict[str, Any]:
+    """Return the properties of an item with its version in the listing."""
+    if not item.version:
+        return dict(item.properties)
+    return {**item.properties, LISTED_VERSION: item.version}
+
+
+class _StoredDocument(NamedTuple):
+    external_id: str
+    id: str
+    # None without a stored file.
+    listed_version: str | None
+
+
+def _find_stored_documents(db: Database, lease: Lease, external_ids: list[str]) -> dict[str, _StoredDocument]:
+    """Return the stored documents of the batch's source by external id."""
     documents = db.fetch(
-        _Document,
-        "select d.external_id, d.id, case when exists (select from run_documents e where e.document_id = d.id"
-        " and e.raw_key = d.raw_key and e.raw_hash is not null) then d.properties ->> 'listedVersion' end as version"
+        _StoredDocument,
+        "select d.external_id, d.id, case when exists (select from run_documents e where e.document_id = d.id and"
+        " e.raw_key = d.raw_key and e.raw_hash is not null) then d.properties ->> 'listedVersion' end as listed_version"
         " from documents d join partitions p on p.id = d.partition_id"
         " where p.namespace_id = %(namespace)s and p.tenant = %(tenant)s and d.source = %(source)s"
         " and d.external_id = any(%(ids)s) and d.deleted_at is null",
@@ -105,17 +133,12 @@ def _stored_versions(db: Database, lease: Lease, external_ids: list[str]) -> dic
             "ids": external_ids,
         },
     )
-    return {document.external_id: (document.id, document.version) for document in documents}
-
-
-class _Document(NamedTuple):
-    external_id: str
-    id: str
-    version: str | None
+    return {document.external_id: document for document in documents}
 
 
 def _schedule_deletion(db: Database, lease: Lease, keys: list[str]) -> None:
-    # Schedules deletion in case the worker dies before the page is saved.
+    """Schedule the deletion of files that are about to be stored."""
+    # `keep_files` cancels it with the page of the listing. Without that, the worker died before.
     db.execute(
         "insert into sweeps (partition_id, kind, file_key, due_at)"
         " select p.id, 'file', key, now() + interval '1 day' from partitions p, unnest(%(keys)s::text[]) key"

@@ -114,7 +114,9 @@ class _FileReader:
             path = Path(folder) / "raw"
             with self.files.open(raw_key) as stream, path.open("wb") as file:
                 shutil.copyfileobj(stream, file, 1 << 20)
-            raw = RawContent(path, item.name, item.media_type, path.stat().st_size, page=item.page, password=password)
+            raw = RawContent(
+                path, item.name, item.media_type, path.stat().st_size, page=item.scrape_options, password=password
+            )
             parsed = self.parser.parse(raw, item.ocr, self.should_continue)
             unpack.refuse_too_many(self.db, item, parsed.members)
             return parsed, unpack.store_members(item, parsed, self.lease.scope, self.files)

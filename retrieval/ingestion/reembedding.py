@@ -1,19 +1,19 @@
-"""Re-embedding of a namespace for another model or vector store: built next to the live index, then swapped.
+"""Re-embedding of a namespace for another model or vector store.
 
-PATCH ──begin──▶ pending ──refresh, shadow generations──▶ every document current? ──swap──▶ epoch + 1
-                    └── cancelled, or a document fails ──▶ drop: the sweep takes what was built
+PATCH ──begin──▶ pending ──build the next generation of every document──▶ swap──▶ epoch + 1
+                    └── cancelled, or a document fails ──▶ drop: garbage collection deletes the new vectors
 """
 
-# One job run holds all documents of the namespace; its number is the shadow's generation. Search and ingestion use the
-# old configuration until the swap. Changed documents are built again: `refresh` compares marks. The activation of an
-# ingestion for an older epoch fails (`ConfigChanged`) and embeds again.
+# One job run has all documents of the namespace, and its number is their next generation. Search and ingestion use the
+# current configuration until the swap. A document that is changed before the swap is built again, see `SOURCE_MARK` in
+# `queries/reembedding.py`. An ingestion that began in the epoch before fails with `ConfigChanged` and embeds again.
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from retrieval import ids, origin
 from retrieval.database import partitions
@@ -41,12 +41,26 @@ REEMBED_SOURCE = "REEMBED"
 
 @dataclass(frozen=True, slots=True)
 class ReembeddingWindow:
-    """Documents of one partition, and the lease for them."""
+    """Documents of one partition, and the lease with this partition."""
 
     lease: Lease
     keys: tuple[DocumentKey, ...]
     # A single document that may have crashed a process.
     is_suspect: bool = False
+
+
+class QueuedReembedding(NamedTuple):
+    """Stored namespace, and the job run of its re-embedding."""
+
+    namespace: NamespaceConfig
+    job_run_id: str
+
+
+class ReembeddingTarget(NamedTuple):
+    """Configuration to embed for, and the job run of the re-embedding."""
+
+    config: NamespaceConfig
+    job_run_id: str
 
 
 async def begin_reembedding(
@@ -55,8 +69,11 @@ async def begin_reembedding(
     current: NamespaceConfig,
     target: NamespaceConfig,
     gate: Mapping[str, Any] | None = None,
-) -> tuple[NamespaceConfig, str]:
-    """Store `current` and queue the embedding for `target`; return the stored namespace and the job run id."""
+) -> QueuedReembedding:
+    """Store `current`, which serves until the swap, and queue the embedding for `target`.
+
+    `gate`: condition of the swap, from the request. INVALID_NAMESPACE_CONFIG during another re-embedding.
+    """
     scope = Scope(current.organization_id, current.id)
     partition = await partitions.ensure_partition(db, scope)
     pending = {
@@ -89,37 +106,41 @@ async def begin_reembedding(
         if row is None:
             raise namespaces.concurrent_change()
         await queries.insert_run(connection, {**values, **origin.origin_params()})
-    return namespaces.open_namespace(keys, row), values["run"]
+    return QueuedReembedding(namespaces.open_namespace(keys, row), values["run"])
 
 
-def read_target(db: Database, keys: KeyRing, lease: Lease) -> tuple[NamespaceConfig, str] | None:
-    """Return the target configuration and the job run; None if cancelled, replaced or swapped."""
+def read_target(db: Database, keys: KeyRing, lease: Lease) -> ReembeddingTarget | None:
+    """Return the target of the batch; None if it was cancelled, replaced or swapped."""
     run = queries.find_pending(db, lease)
     if run is None:
         return None
     namespace = namespaces.load_namespace(db, keys, lease.scope.namespace)
-    return replace(open_sealed_config(keys, namespace, run.pending), epoch=namespace.epoch + 1), run.id
+    target = replace(open_sealed_config(keys, namespace, run.pending), epoch=namespace.epoch + 1)
+    return ReembeddingTarget(target, run.id)
 
 
 def list_windows(db: Database, lease: Lease, *, size: int) -> list[ReembeddingWindow]:
-    """Group unfinished documents in windows of one partition each; isolated documents come last."""
-    documents = queries.list_open_documents(db, lease)
+    """Group unfinished documents in windows of one partition and at most `size`; suspects are alone and last."""
     windows: list[ReembeddingWindow] = []
-    for document in documents:
+    for document in queries.list_open_documents(db, lease):
         key = DocumentKey(document.job_run_id, document.document_id)
         last = windows[-1] if windows else None
-        is_full = last is None or last.lease.partition != document.partition_id or len(last.keys) == size
-        if last is None or is_full or document.is_suspect:
+        if (
+            last is not None
+            and last.lease.partition == document.partition_id
+            and len(last.keys) < size
+            and not document.is_suspect
+        ):
+            windows[-1] = replace(last, keys=(*last.keys, key))
+        else:
             scope = replace(lease.scope, tenant=document.tenant)
             window_lease = replace(lease, partition=document.partition_id, scope=scope)
             windows.append(ReembeddingWindow(window_lease, (key,), is_suspect=document.is_suspect))
-        else:
-            windows[-1] = replace(last, keys=(*last.keys, key))
     return windows
 
 
 def drop_runs(db: Database, lease: Lease) -> None:
-    """End the batch's open runs; garbage collection deletes their shadows."""
+    """End the batch's open runs; garbage collection deletes their generations."""
     with db.transaction() as connection:
         batches.guard_lease(connection, lease)
         keys = batches.open_documents(connection, lease.batch_id)
@@ -129,7 +150,7 @@ def drop_runs(db: Database, lease: Lease) -> None:
 
 
 def other_stores(db: Database, keys: KeyRing, current: NamespaceConfig) -> list[NamespaceConfig]:
-    """Return the namespace with each other vector store that may contain its vectors: next and previous."""
+    """Return the previous and next configuration of the namespace if their vector store is another one."""
     sealed_configs = queries.find_configs(db, current.id)
     configs = [open_sealed_config(keys, current, config, name) for name, config in sealed_configs.items() if config]
     return [config for config in configs if store_identity(config) != store_identity(current)]

@@ -154,7 +154,7 @@ def _label_metadata(db: Database, items: Sequence[Item]) -> dict[str, LabelledDo
     for item in items:
         document = labelled.get(item.key.document_id)
         if document is not None:
-            merged = merge_changes(item.metadata, item.accepted, document.changes, document.metadata_at)
+            merged = merge_changes(item.metadata, item.accepted_at, document.changes, document.metadata_at)
             labelled[document.id] = document if merged is None else replace(document, metadata=merged)
     return labelled
 

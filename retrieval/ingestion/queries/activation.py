@@ -333,7 +333,7 @@ def _document_columns(items: Sequence[Item], previous: Mapping[str, _PreviousVer
         "names": [item.name for item in items],
         "metadata": [None if change is None else json.dumps(change[0]) for change in merged],
         "changes": [None if change is None else json.dumps(change[1]) for change in merged],
-        "accepted": [None if change is None else item.accepted for change, item in zip(merged, items, strict=True)],
+        "accepted": [None if change is None else item.accepted_at for change, item in zip(merged, items, strict=True)],
     }
 
 
@@ -342,5 +342,5 @@ def _merge_metadata(
 ) -> tuple[Mapping[str, Any], Sequence[Mapping[str, Any]]] | None:
     if previous is None:
         return None
-    metadata = merge_changes(item.metadata, item.accepted, previous.changes, previous.metadata_at)
-    return None if metadata is None else (metadata, later_changes(previous.changes, item.accepted))
+    metadata = merge_changes(item.metadata, item.accepted_at, previous.changes, previous.metadata_at)
+    return None if metadata is None else (metadata, later_changes(previous.changes, item.accepted_at))

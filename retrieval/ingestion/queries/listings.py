@@ -23,12 +23,13 @@ class PendingListing:
 
     job_run_id: str
     job_id: str
-    number: int
+    # Also the generation of its documents.
+    run_number: int
     request: DiscoveryRequest
 
     @property
-    def picks(self) -> bool:
-        """Return whether new documents wait in BACKLOG for a resync."""
+    def is_for_selection(self) -> bool:
+        """Return whether the run only lists items: new documents wait in BACKLOG until a person selects them."""
         return bool(self.request.config.get("pick"))
 
 
@@ -43,7 +44,7 @@ def pending_listings(db: Database, lease: Lease) -> list[PendingListing]:
         """,
         {"batch": lease.batch_id},
     )
-    return [_open_listing(lease, run) for run in runs]
+    return [_load_listing(lease, run) for run in runs]
 
 
 class _PendingListingRow(NamedTuple):
@@ -54,13 +55,14 @@ class _PendingListingRow(NamedTuple):
     config: dict[str, Any]
 
 
-def _open_listing(lease: Lease, run: _PendingListingRow) -> PendingListing:
+def _load_listing(lease: Lease, run: _PendingListingRow) -> PendingListing:
     config = JobConfig.load(run.config)
     request = DiscoveryRequest(lease.scope, run.source, config.request or {}, config.connection_id, run.id)
     return PendingListing(run.id, run.job_id, run.number, request)
 
 
 def begin_listing(connection: ThreadConnection, job_run_id: str) -> None:
+    """Set a QUEUED run to PRE_PROCESSING."""
     connection.execute(
         "update job_runs set status = 'PRE_PROCESSING', started_at = coalesce(started_at, now()),"
         " updated_at = now() where id = %(run)s and status = 'QUEUED'",
@@ -75,6 +77,7 @@ def find_cursor(db: Database, job_run_id: str) -> str | None:
 
 def save_cursor(connection: ThreadConnection, job_run_id: str, cursor: str | None) -> bool:
     """Save the cursor; False if the run was cancelled or has ended."""
+    # Progress clears the blame for earlier crashes.
     return bool(
         connection.execute(
             "update job_runs set discover_cursor = %(cursor)s, blame = 0 where id = %(run)s and not cancel_requested"
@@ -96,7 +99,8 @@ def end_listing(connection: ThreadConnection, job_run_id: str) -> None:
     )
 
 
-# Access list of the request and its time, as the number of the job's first run; a schedule has none.
+# Access list of a run's request, null for a scheduled run, and the request's position in time: the number of the first
+# run of its job.
 _REQUEST_ACCESS_QUERY: LiteralString = (
     "select (select min(o.number) from job_runs o where o.job_id = j.id) as number, case when not "
     + job_config.IS_SCHEDULED
@@ -114,7 +118,7 @@ _RECORD_ITEMS_STATEMENT: LiteralString = (
                              %(properties)s::jsonb[])
                       as w (id, external_id, name, media_type, position, raw_key, raw_size, raw_hash, title, properties)
     ),
-    found as (
+    recorded as (
         insert into documents (id, partition_id, job_id, job_run_id, source, external_id, document_type, name, status,
                                metadata, connection_id, access)
         select l.id, r.partition_id, r.job_id, r.id, r.source, l.external_id, %(document_type)s, l.name, %(status)s,
@@ -134,18 +138,18 @@ _RECORD_ITEMS_STATEMENT: LiteralString = (
     )
     insert into run_documents (job_run_id, document_id, position, generation, name, status, media_type, raw_key,
                                raw_size, raw_hash, title, properties, access)
-    select %(run)s, found.id, l.position + s.position, %(number)s, l.name, %(status)s, l.media_type, l.raw_key,
+    select %(run)s, recorded.id, l.position + earlier.count, %(number)s, l.name, %(status)s, l.media_type, l.raw_key,
            l.raw_size, l.raw_hash, l.title, l.properties,
            """
     + lists.new_version_access(
-        "case when asked.number > coalesce(found.access_after, 0) then asked.access end", "found"
+        "case when request.number > coalesce(recorded.access_after, 0) then request.access end", "recorded"
     )
     + """
-    from found join listed l using (external_id),
-         (select count(*)::int as position from run_documents where job_run_id = %(run)s) s,
+    from recorded join listed l using (external_id),
+         (select count(*)::int as count from run_documents where job_run_id = %(run)s) earlier,
          ("""
     + _REQUEST_ACCESS_QUERY
-    + """) asked
+    + """) request
     on conflict (job_run_id, document_id) do update
         set name = excluded.name, media_type = excluded.media_type, properties = excluded.properties,
             raw_key = excluded.raw_key, raw_size = excluded.raw_size, raw_hash = excluded.raw_hash,
@@ -155,23 +159,23 @@ _RECORD_ITEMS_STATEMENT: LiteralString = (
 )
 _RECORD_REFUSED_STATEMENT: LiteralString = """
     insert into run_documents (job_run_id, document_id, position, generation, name, status, stage, error, properties)
-    select %(run)s, w.id, s.position + w.position, %(number)s, w.name, 'FAILED', %(discover)s, w.error,
+    select %(run)s, w.id, earlier.count + w.position, %(number)s, w.name, 'FAILED', %(discover)s, w.error,
            jsonb_strip_nulls(jsonb_build_object('externalId', w.external_id, 'linkedFrom', w.linked_from))
     from unnest(%(refused)s::text[], %(refused_ids)s::text[], %(refused_names)s::text[], %(errors)s::text[],
                 %(linked_from)s::text[])
              with ordinality as w (id, external_id, name, error, linked_from, position),
-         (select count(*)::int as position from run_documents where job_run_id = %(run)s) s
+         (select count(*)::int as count from run_documents where job_run_id = %(run)s) earlier
 """
 
 
 def record_items(connection: ThreadConnection, values: Params) -> None:
-    """Record a page of a listing and its refused items, by column."""
+    """Record the items of a listing page, and refused items as FAILED; `values` has an array for each column."""
     connection.execute(_RECORD_ITEMS_STATEMENT, values)
     connection.execute(_RECORD_REFUSED_STATEMENT, values)
 
 
 def count_skipped(connection: Executor, job_run_id: str, skipped: Mapping[str, int]) -> None:
-    """Add the skipped pages of a listing, by reason."""
+    """Add the numbers of skipped entries by reason to the run's progress."""
     connection.execute(
         """
         update job_runs r

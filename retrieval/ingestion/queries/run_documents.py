@@ -32,7 +32,7 @@ _ITEMS_QUERY: LiteralString = (
     select d.job_run_id, d.document_id, d.generation, d.name, d.media_type, d.stage, d.raw_key, d.raw_hash, d.raw_size,
            d.parsed_key, d.title, d.pages, d.properties, d.embedding, d.fingerprint, j.config, r.source, r.password, """
     + job_config.ACCEPTED_AT
-    + """ as accepted,
+    + """ as accepted_at,
            d.made_from is not null or exists (
         select from run_documents e join job_runs before on before.id = e.job_run_id
         where e.document_id = d.document_id and e.status = 'SUCCESS' and before.job_id = r.job_id
@@ -309,12 +309,12 @@ class _ItemRow(StoredItem):
             embedding=self.embedding,
             fingerprint=self.fingerprint,
             metadata=None if self.ingested_before else _item_metadata(request.metadata, self.properties),
-            accepted=self.accepted,
+            accepted_at=self.accepted_at,
             chunk_size=request.chunk_size,
             chunk_overlap=request.chunk_overlap,
             ocr=request.ocr,
             modified_at=request.modified_at,
-            page=ScrapeOptions.of(config.request or {})
+            scrape_options=ScrapeOptions.of(config.request or {})
             if self.source in WEB_SOURCES and is_web_page(self.media_type)
             else None,
             password=self.password,
