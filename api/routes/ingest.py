@@ -238,7 +238,7 @@ async def ingest_files(request: ApiRequest, data: JSONBody[files_wire.IngestFile
             request_files = [_describe_file(file) for file in files]
             job = {"name": config.name or f"{len(files)} files", "files": request_files}
             return await accept_dry_run(request, scope, "files", source="LOCAL_FILE", ingestion=options, config=job)
-        receipt, _ = await runs.accept_files(services.db, scope, files, options, config.name)
+        receipt = await runs.accept_files(services.db, scope, files, options, config.name)
         await request.save_tenant()
     return wire.IngestAnswer.of_several(receipt, "files")
 

@@ -106,14 +106,14 @@ async def _accept_files(
 ) -> tuple[str, list[str]]:
     services, scope = request.services, request.scope_of(namespace_id)
     ingestion = wire.build_ingestion(files[0].chunking_strategy)
-    receipt, replaced = await runs.accept_files(services.db, scope, copies, ingestion)
-    for document_id, copy in zip(receipt.documents, copies, strict=True):
-        if document_id in replaced and copy.metadata:
+    receipt = await runs.accept_files(services.db, scope, copies, ingestion)
+    for document_id, copy in zip(receipt.document_ids, copies, strict=True):
+        if document_id in receipt.replaced_ids and copy.metadata:
             selection = DocumentFilter(document_ids=(document_id,))
             await documents.patch_metadata(services.db, scope, selection, copy.metadata, {}, {})
     await file_uploads.shorten_expiry(services.db, [copy.external_id for copy in copies])
     await request.save_tenant()
-    return receipt.job_run_id, list(receipt.documents)
+    return receipt.job_run_id, list(receipt.document_ids)
 
 
 async def copy_file(request: ApiRequest, namespace_id: FromPath[str], data: JSONBody[wire.AddFile]) -> list[NewFile]:

@@ -196,10 +196,10 @@ class IngestAnswer(Answer, kw_only=True):
 
     @classmethod
     def of_several(cls, receipt: RunReceipt, noun: str) -> IngestAnswer:
-        queued = [JobRunDocument(document, DocumentStatus.QUEUED, None) for document in receipt.documents]
+        queued = [JobRunDocument(document, DocumentStatus.QUEUED, None) for document in receipt.document_ids]
         message = f"Added {noun} ingestion request to the queue"
-        if receipt.replaces:
-            message += f"; documents that it replaces, which stay searchable until then: {receipt.replaces}"
+        if receipt.replaced_ids:
+            message += f"; documents that it replaces, which stay searchable until then: {len(receipt.replaced_ids)}"
         return cls(message=message, data=IngestData(receipt.job_run_id, queued))
 
 

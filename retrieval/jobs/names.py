@@ -22,7 +22,7 @@ _DESCRIPTION_SQL: LiteralString = f"""
 SEARCH_WORDS_QUERY: LiteralString = "(select " + _DESCRIPTION_SQL + ") named"
 # Columns of `RunDescription`, of job run `r`, job `j` and `queries.progress.COUNTED_DOCUMENTS`.
 DESCRIPTION_COLUMNS: LiteralString = f"""
-    r.source, {job_config.DRY_RUN_SOURCE} as tried, counted.whole, counted.hosts, {_DESCRIPTION_SQL}
+    r.source, {job_config.DRY_RUN_SOURCE} as tested_source, counted.whole, counted.hosts, {_DESCRIPTION_SQL}
 """
 
 
@@ -31,7 +31,7 @@ class RunDescription:
     """Parts of a job run's name: source, tested source, counts, name in the request, first document and account."""
 
     source: str
-    tried: str | None
+    tested_source: str | None
     whole: int
     hosts: int
     given: str | None
@@ -52,7 +52,7 @@ _QUERY_PATTERN = re.compile(r"[?#&][^\s?#&=]+=\S*")
 
 
 def run_name(run: RunDescription) -> str:
-    source, several = run.tried or run.source, run.whole > 1
+    source, several = run.tested_source or run.source, run.whole > 1
     if run.given:
         return plain_name(run.given)
     if source == "REEMBED":
@@ -60,7 +60,7 @@ def run_name(run: RunDescription) -> str:
     documents = counted_noun(run.whole, _DOCUMENT_NOUNS.get(run.source, "document"))
     if source in sources.CONNECTED_SOURCES:
         return plain_name(run.account or "") or documents
-    is_one = run.hosts == 1 or bool(run.tried)
+    is_one = run.hosts == 1 or bool(run.tested_source)
     if site := page_name(run.url) or (host_name(run.first) if is_one else ""):
         return site if source != "URLS_LIST" or not several else f"{counted_noun(run.whole, 'page')} of {site}"
     return documents if several or source in sources.WEB_SOURCES else plain_name(run.first or "")

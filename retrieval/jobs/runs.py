@@ -1,4 +1,4 @@
-"""Job runs of clients: accepted in one durable statement before the response, and read back."""
+"""Job runs: record requests in one durable statement before the response, and read a run."""
 
 from __future__ import annotations
 
@@ -17,19 +17,20 @@ from retrieval.job_config import Ingestion, JobConfig
 from retrieval.jobs import levers, names, run_outcome
 from retrieval.jobs.queries import acceptance, breakers
 from retrieval.jobs.queries import progress as run_progress
+from retrieval.jobs.queries.acceptance import AcceptedDocument
 from retrieval.jobs.run_outcome import Notice
 from retrieval.jobs.uploads import Upload
 from retrieval.namespaces import namespaces
 from retrieval.ports import Scope
 from retrieval.statuses import WAITING_STATUSES, DocumentStatus
 
-# The API notifies dispatchers of waiting job runs. A lost notice costs seconds, no job run.
+# Channel of notices about waiting job runs. After a lost notice, dispatchers find the run seconds later.
 JOB_RUNS_CHANNEL: LiteralString = "job_runs_waiting"
 
 
 @dataclass(frozen=True, slots=True)
 class DocumentReceipt:
-    """Receipt of a request for one document."""
+    """Receipt of a request for one document. `replaces`: whether a version of it is visible."""
 
     job_run_id: str
     document_id: str
@@ -38,11 +39,11 @@ class DocumentReceipt:
 
 @dataclass(frozen=True, slots=True)
 class RunReceipt:
-    """Receipt of a request for several documents. `replaces`: number with a visible version."""
+    """Receipt of a request for several documents. `replaced_ids`: documents with a visible version."""
 
     job_run_id: str
-    documents: tuple[str, ...] = ()
-    replaces: int = 0
+    document_ids: tuple[str, ...] = ()
+    replaced_ids: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,9 +53,9 @@ class RunDocument:
     id: str
     status: str
     error: str | None
-    # In this run.
+    # Name at the time of the run.
     name: str | None
-    # Page with the link, for a page that a crawl could not fetch.
+    # Page with a link to this page if a crawl could not fetch it.
     linked_from: str | None = None
     # Later job run of a failed document, such as a retry.
     retried_in: str | None = None
@@ -79,7 +80,7 @@ class JobRun:
     # Seconds by step.
     timings: Mapping[str, float]
     flow_run_id: str | None
-    # No worker has the run.
+    # Whether the run waits for a worker.
     waits: bool = False
     source: str = ""
     connection_id: str | None = None
@@ -87,9 +88,9 @@ class JobRun:
     name: str = ""
     outcome: str | None = None
     notices: list[Notice] = field(default_factory=list)
-    # PUSH for a run that a hint of a content service started.
+    # PUSH for a run started by a push of a content service.
     trigger: str | None = None
-    # `progress` contains the `report`.
+    # The report of a dry run is in `progress`.
     dry_run: bool = False
     # The most frequent cause first.
     failures: list[CauseCount] = field(default_factory=list)
@@ -109,9 +110,9 @@ async def accept_text(
     name: str | None = None,
     external_id: str | None = None,
 ) -> DocumentReceipt:
-    """Record a text to ingest, identified by external id, name or hash."""
+    """Record a text to ingest, identified by its external id, else by its name or hash."""
     digest = hashlib.sha256(text.encode()).digest()
-    return await _accept(
+    return await _accept_document(
         db,
         scope,
         ingestion,
@@ -135,8 +136,7 @@ async def accept_discovery(
     ingestion: Ingestion,
     connection_id: str | None = None,
 ) -> RunReceipt:
-    """Record a request whose documents the flow lists."""
-    # `config` is stored unchanged and must not contain a secret.
+    """Record a request to list and ingest the documents of a source. `config`: request body, without secrets."""
     values = {
         **partitions.scope_params(scope),
         "job": ids.job_id(),
@@ -178,7 +178,7 @@ async def accept_urls(
     rows = await acceptance.record_request(db, acceptance.URLS_STATEMENT, values)
     if not rows:
         raise namespaces.not_found()
-    return RunReceipt(run, tuple(row.id for row in rows), sum(row.replaces for row in rows))
+    return _run_receipt(run, rows)
 
 
 async def accept_file(
@@ -194,7 +194,7 @@ async def accept_file(
     external_id: str | None = None,
 ) -> DocumentReceipt:
     """Record a file that is complete in the file store."""
-    return await _accept(
+    return await _accept_document(
         db,
         scope,
         ingestion,
@@ -214,7 +214,7 @@ async def accept_file(
 
 @dataclass(frozen=True, slots=True)
 class NewFile:
-    """File of a request for several, complete in the file store."""
+    """File of a request for several files, complete in the file store."""
 
     external_id: str
     name: str
@@ -227,8 +227,8 @@ class NewFile:
 
 async def accept_files(
     db: Database, scope: Scope, files: Sequence[NewFile], ingestion: Ingestion, name: str | None = None
-) -> tuple[RunReceipt, list[str]]:
-    """Record several files as one job run; also return the ids of documents with a visible version."""
+) -> RunReceipt:
+    """Record several files as one job run."""
     run = ids.job_run_id()
     values: dict[str, Any] = {
         **partitions.scope_params(scope),
@@ -251,13 +251,16 @@ async def accept_files(
     rows = await acceptance.record_request(db, acceptance.FILES_STATEMENT, values)
     if not rows:
         raise namespaces.not_found()
-    replaced = [row.id for row in rows if row.replaces]
-    return RunReceipt(run, tuple(row.id for row in rows), len(replaced)), replaced
+    return _run_receipt(run, rows)
+
+
+def _run_receipt(job_run_id: str, rows: Sequence[AcceptedDocument]) -> RunReceipt:
+    return RunReceipt(job_run_id, tuple(row.id for row in rows), tuple(row.id for row in rows if row.replaces))
 
 
 async def read_run(db: Database, scope: Scope, job_run_id: str, *, max_documents: int | None = None) -> JobRun:
     """Return the job run with at most `max_documents` documents, failed and unfinished first."""
-    values = {**partitions.scope_params(scope), "run": job_run_id, "most": max_documents}
+    values = {**partitions.scope_params(scope), "run": job_run_id, "max_documents": max_documents}
     row = await db.async_fetch_one(_RunRow, _READ_RUN_QUERY, values, plan_once=True)
     if row is None:
         raise not_found()
@@ -289,7 +292,7 @@ _READ_RUN_QUERY: LiteralString = (
                   where m.job_run_id = r.id
                   order by m.status = 'FAILED' desc, (newest.job_run_id <> m.job_run_id) is true,
                            m.status = 'SUCCESS', m.position
-                  limit %(most)s::bigint) d) as documents,
+                  limit %(max_documents)s::bigint) d) as documents,
            """
     + run_progress.FAILURE_CAUSES_QUERY
     + """ as failures
@@ -329,44 +332,51 @@ class _RunRow(names.RunDescription):
     batch_id: str | None
     outcome: str | None
     trigger: str | None
+    # Values of `RunDocument` and `CauseCount`.
     documents: list[list[Any]]
-    failures: list[tuple[str, int, int]]
+    failures: list[list[Any]]
 
 
 def _job_run(row: _RunRow) -> JobRun:
-    active_levers: list[levers.Lever] = []
-    if row.outcome is None:
-        queue = row.queue if row.waits else ""
-        active_levers = [
-            lever
-            for lever in levers.load_levers(row.levers)
-            if (row.waits or lever.batch) and lever.blocks(source=row.source, queue=queue, batch=row.batch_id)
-        ]
+    blocking_levers = [] if row.outcome else _list_blocking_levers(row)
     run = JobRun(
-        row.id,
-        row.status,
-        row.created_at,
-        row.updated_at,
-        row.timings,
-        row.flow_run_id,
-        row.waits,
-        row.tried or row.source,
-        row.connection_id,
-        row.progress,
-        names.run_name(row),
-        row.outcome,
-        run_outcome.run_notices(row.source, row.outcome, row.progress, row.breaker, active_levers),
+        id=row.id,
+        status=row.status,
+        created_at=row.created_at,
+        updated_at=row.updated_at,
+        timings=row.timings,
+        flow_run_id=row.flow_run_id,
+        waits=row.waits,
+        source=row.tested_source or row.source,
+        connection_id=row.connection_id,
+        progress=row.progress,
+        name=names.run_name(row),
+        outcome=row.outcome,
+        notices=run_outcome.run_notices(row.source, row.outcome, row.progress, row.breaker, blocking_levers),
         trigger=row.trigger,
-        dry_run=bool(row.tried),
+        dry_run=row.tested_source is not None,
         failures=[CauseCount(*values) for values in row.failures],
     )
-    for document_id, status, *details in row.documents:
-        group = "queued" if status in WAITING_STATUSES else _STATUS_FIELDS[status]
-        getattr(run, group).append(RunDocument(document_id, status, *details))
+    for values in row.documents:
+        document = RunDocument(*values)
+        group = "queued" if document.status in WAITING_STATUSES else _STATUS_FIELDS[document.status]
+        getattr(run, group).append(document)
     return run
 
 
-async def _accept(db: Database, scope: Scope, ingestion: Ingestion, columns: dict[str, Any]) -> DocumentReceipt:
+def _list_blocking_levers(row: _RunRow) -> list[levers.Lever]:
+    """Return the levers that block a waiting run, or the batch of a running one."""
+    queue = row.queue if row.waits else ""
+    return [
+        lever
+        for lever in levers.load_levers(row.levers)
+        if (row.waits or lever.batch) and lever.blocks(source=row.source, queue=queue, batch=row.batch_id)
+    ]
+
+
+async def _accept_document(
+    db: Database, scope: Scope, ingestion: Ingestion, columns: dict[str, Any]
+) -> DocumentReceipt:
     run = ids.job_run_id()
     values = {
         "content": None,

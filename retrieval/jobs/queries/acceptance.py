@@ -1,4 +1,4 @@
-"""Statements that record an ingestion request in one atomic write before the response."""
+"""Statements that record an ingestion request before its response, each in one atomic write."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from retrieval.access.queries import lists
 from retrieval.database import partitions
 from retrieval.database.database import Database
 
+# Beginning of a statement: finds or creates the partition and inserts the job.
 _INSERT_JOB: LiteralString = (
     "with "
     + partitions.FIND_OR_MAKE
@@ -19,6 +20,7 @@ _INSERT_JOB: LiteralString = (
         on conflict (id) do nothing
     )"""
 )
+# Beginning of a statement: also inserts the job run.
 _INSERT_JOB_AND_RUN: LiteralString = (
     _INSERT_JOB
     + """,
@@ -30,7 +32,7 @@ _INSERT_JOB_AND_RUN: LiteralString = (
 """
 )
 
-# One text or file; no row for a missing namespace. An access list takes effect with the new version.
+# Job run of one text or file. The access list of a visible document changes with the new version.
 DOCUMENT_STATEMENT: LiteralString = (
     _INSERT_JOB_AND_RUN
     + """    document as (
@@ -46,7 +48,7 @@ DOCUMENT_STATEMENT: LiteralString = (
                       updated_at = now()
         returning id, job_run_id, active_generation > 0 as replaces, access, access_limit
     ),
-    member as (
+    run_document as (
         insert into run_documents
             (job_run_id, document_id, position, generation, name, media_type, raw_key, raw_size, raw_hash, access)
         select %(run)s, document.id, 0, run.number, %(name)s, %(media_type)s, %(raw_key)s, %(raw_size)s, %(raw_hash)s,
@@ -59,12 +61,12 @@ DOCUMENT_STATEMENT: LiteralString = (
         insert into inbox (job_run_id, document_id, content)
         select %(run)s, document.id, %(content)s from document where %(content)s::text is not null
     ),
-    kept as (delete from sweeps where id = %(sweep)s)
+    deletion_cancelled as (delete from sweeps where id = %(sweep)s)
     select id, replaces from document
 """
 )
 
-# The flow lists the documents.
+# Job run whose documents are listed later by its flow run.
 DISCOVERY_STATEMENT: LiteralString = (
     _INSERT_JOB
     + """
@@ -74,6 +76,7 @@ DISCOVERY_STATEMENT: LiteralString = (
 """
 )
 
+# Dry run, with a text to test if one was sent.
 DRY_RUN_STATEMENT: LiteralString = (
     _INSERT_JOB
     + """,
@@ -90,7 +93,8 @@ DRY_RUN_STATEMENT: LiteralString = (
 """
 )
 
-# Documents by URL, in the order of the request. Locks are taken in one order.
+# Job run of a list of URLs. Rows are returned in the order of the request, and locked in the order of URLs, so that
+# concurrent requests do not deadlock.
 URLS_STATEMENT: LiteralString = (
     _INSERT_JOB_AND_RUN
     + """    listed as (
@@ -108,7 +112,7 @@ URLS_STATEMENT: LiteralString = (
                       archive_id = null, inherits_access = false, updated_at = now()
         returning id, external_id, active_generation > 0 as replaces, access, access_limit
     ),
-    member as (
+    run_document as (
         insert into run_documents (job_run_id, document_id, position, generation, name, access)
         select %(run)s, document.id, listed.position - 1, run.number, listed.url,
                """
@@ -122,7 +126,7 @@ URLS_STATEMENT: LiteralString = (
 )
 
 
-# Files with distinct external ids, in the order of the request.
+# Job run of several files with distinct external ids. Order of rows and locks as for URLs.
 FILES_STATEMENT: LiteralString = (
     _INSERT_JOB_AND_RUN
     + """    listed as (
@@ -143,7 +147,7 @@ FILES_STATEMENT: LiteralString = (
                       updated_at = now()
         returning id, external_id, active_generation > 0 as replaces, access, access_limit
     ),
-    member as (
+    run_document as (
         insert into run_documents
             (job_run_id, document_id, position, generation, name, media_type, raw_key, raw_size, raw_hash, access)
         select %(run)s, document.id, listed.position - 1, run.number, listed.name, listed.media_type, listed.raw_key,
@@ -153,41 +157,43 @@ FILES_STATEMENT: LiteralString = (
     + """
         from document join listed using (external_id), run
     ),
-    kept as (delete from sweeps where id = any(%(sweeps)s))
+    deletions_cancelled as (delete from sweeps where id = any(%(sweeps)s))
     select document.id, document.replaces from document join listed using (external_id) order by listed.position
 """
 )
 
 
 class AcceptedDocument(NamedTuple):
-    """Document of a request. `replaces`: a visible version exists."""
+    """Document of a request. `replaces`: whether a version of it is visible."""
 
     id: str
     replaces: bool
 
 
+# A concurrent request may create the partition after the statement looked for it.
+_MAX_ATTEMPTS = 2
+
+
 async def record_request(db: Database, statement: LiteralString, values: dict[str, Any]) -> list[AcceptedDocument]:
-    """Record a request for documents; return a row per document, none for a missing namespace."""
-    for _ in range(_MAX_TRIES):
+    """Execute a statement for given documents; return its documents, none for a missing namespace."""
+    for _ in range(_MAX_ATTEMPTS):
         if rows := await db.async_fetch(AcceptedDocument, statement, values, plan_once=True):
             return rows
     return []
 
 
 async def record_run(db: Database, statement: LiteralString, values: dict[str, Any]) -> str | None:
-    """Record a request for a listing or dry run; return the job run's id, None for a missing namespace."""
-    for _ in range(_MAX_TRIES):
+    """Execute a statement for a listing or dry run; return the job run's id, None for a missing namespace."""
+    for _ in range(_MAX_ATTEMPTS):
         if job_run_id := await db.async_fetch_one(str, statement, values, plan_once=True):
             return job_run_id
     return None
 
 
-# The statement misses a scope that a concurrent transaction has just created.
-_MAX_TRIES = 2
-# Copies of jobs with a changed configuration.
+# Copies jobs by id, with changes to their configuration.
 COPY_JOBS_STATEMENT: LiteralString = (
     "insert into jobs (id, organization_id, partition_id, source, config)"
-    " select w.new, j.organization_id, j.partition_id, j.source, "
+    " select copied.new_id, j.organization_id, j.partition_id, j.source, "
     + job_config.CHANGED_CONFIG
-    + " from unnest(%(old)s::text[], %(new)s::text[]) w (old, new) join jobs j on j.id = w.old"
+    + " from unnest(%(old)s::text[], %(new)s::text[]) copied (old_id, new_id) join jobs j on j.id = copied.old_id"
 )

@@ -11,53 +11,57 @@ from retrieval.jobs.queries.batches import DocumentKey
 from retrieval.jobs.queries.retry import OPEN_DOCUMENTS_QUERY
 from retrieval.statuses import DocumentStatus
 
-EXPIRED_PAGE_SIZE: Final = 200
-# Per organization: a crawl may meet any number of hosts.
+RUNS_PER_TRANSACTION: Final = 200
+# Limit of an organization, since crawls may create a breaker for every host.
 MAX_STORED_BREAKERS: Final = 1000
 
 
 def expire_runs(db: Database) -> int:
-    """End job runs beyond their patience with the breaker's reason; return their number."""
-    expired = 0
+    """Fail job runs whose breaker was open for longer than its patience; return their number. Delete old breakers."""
+    expired_count = 0
     while True:
         with db.transaction() as connection:
-            rows = connection.fetch(_ExpiredRun, _EXPIRED_RUNS_QUERY, {"page": EXPIRED_PAGE_SIZE})
-            runs = {run.id: run for run in rows}  # one may wait for several
-            for run in runs.values():
+            rows = connection.fetch(_ExpiredRun, _EXPIRED_RUNS_QUERY, {"limit": RUNS_PER_TRANSACTION})
+            # A run has a row for each breaker that it waits for.
+            runs_by_id = {run.id: run for run in rows}
+            for run in runs_by_id.values():
                 _fail_run(connection, run)
-        expired += len(runs)
-        if len(rows) < EXPIRED_PAGE_SIZE:
+        expired_count += len(runs_by_id)
+        if len(rows) < RUNS_PER_TRANSACTION:
             break
     db.execute("delete from breakers where updated_at < now() - interval '1 day'")
     db.execute(
         "delete from breakers where key in (select key from (select key, row_number() over ("
-        "partition by organization_id order by updated_at desc) as place from breakers) b where place > %(kept)s)",
-        {"kept": MAX_STORED_BREAKERS},
+        "partition by organization_id order by updated_at desc) as place from breakers) b where place > %(limit)s)",
+        {"limit": MAX_STORED_BREAKERS},
     )
-    return expired
+    return expired_count
 
 
 class _ExpiredRun(NamedTuple):
     id: str
     to_discover: bool
-    name: str
-    reason: str
-    seconds: float
+    breaker_name: str
+    breaker_reason: str
+    open_seconds: float
 
 
 _EXPIRED_RUNS_QUERY: LiteralString = """
-    select r.id, r.to_discover, k.name, k.reason, extract(epoch from now() - k.opened_at)::float8 as seconds
+    select r.id, r.to_discover, k.name as breaker_name, k.reason as breaker_reason,
+           extract(epoch from now() - k.opened_at)::float8 as open_seconds
     from breakers k join job_runs r on r.waits_for = k.key
         or (r.partition_id = any(k.partitions) and r.source <> 'REEMBED')
     where k.opened_at < now() - make_interval(secs => k.patience) and r.batch_id is null and r.finished_at is null
       and r.created_at < now() - make_interval(secs => k.patience)
-    order by r.number limit %(page)s for update of r skip locked
+    order by r.number limit %(limit)s for update of r skip locked
 """
 
 
 def _fail_run(connection: ThreadConnection, run: _ExpiredRun) -> None:
-    minutes = max(1, round(run.seconds / 60))
-    error = f"{run.name} has not answered for {minutes} minutes: {run.reason} Retry when the cause is gone."
+    minutes = max(1, round(run.open_seconds / 60))
+    error = (
+        f"{run.breaker_name} has not answered for {minutes} minutes: {run.breaker_reason} Retry when the cause is gone."
+    )
     keys = connection.fetch(DocumentKey, OPEN_DOCUMENTS_QUERY, {"id": run.id})
     batches.close_documents(connection, dict.fromkeys(keys, error), status=DocumentStatus.FAILED)
     if run.to_discover:
