@@ -186,7 +186,7 @@ def _count_connection(trial: Trial, source: ConnectedSource, estimator: Estimato
                 waiting[item.external_id] = item
     dry_runs.begin_dry_run(estimator.tools.db, trial.lease, trial.job_run_id, status="PROCESSING")
     estimator.add_items(source, list(waiting.values()))
-    estimator.report.remove, held_count = source.leaving(request, list(departed))
+    estimator.report.remove, held_count = source.count_removals(request, list(departed))
     if estimator.report.remove:
         estimator.list_removed(list(departed))
     if held_count:

@@ -213,7 +213,7 @@ async def revoke_connection(
     scope = await _require_scope(request, data.namespace_id)
     await connections.find_connection(services.db, services.ring, scope, connection_id)
     await end_subscription(services, scope, connection_id)
-    revoked = await connections.revoke_connection(services.db, services.ring, scope, connection_id, keep=keep)
+    revoked = await connections.revoke_connection(services.db, services.ring, scope, connection_id, keep_documents=keep)
     if revoked.tokens is not None:
         await revoke_at_vendor(services, scope, revoked.connection.connector, revoked.tokens)
     if revoked.documents.own or revoked.documents.shared:

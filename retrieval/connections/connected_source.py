@@ -1,12 +1,13 @@
-"""Source over a connection: unfinished items of earlier runs, changed items and removed items.
+"""Source that lists and fetches the items of a connection.
 
-unfinished ──▶ changes of the service, page by page ──▶ departures ──▶ the connection's cursor moves
-(failed or         (each page's cursor is saved            (removed, or missing
- cancelled          with its items)                     from a whole listing)
+unfinished ──▶ listing ──▶ departures ──▶ the connection's cursor is saved
+unfinished: items that earlier runs failed or cancelled
+listing:    changes at the service, page by page; the cursor of each page is saved in the run
+departures: items that were removed, or are missing from a whole listing
 """
 
-# The connection's cursor moves with the last page only: the next run repeats an incomplete listing and recognizes
-# ingested items by their version.
+# The connection's cursor is saved with the last page only: after an incomplete listing, the next run lists everything
+# again, and does not fetch items with a known version.
 
 from __future__ import annotations
 
@@ -22,7 +23,7 @@ from typing import Final, Literal
 
 from retrieval.connections import queries_access, queries_sync, sanitize
 from retrieval.connections.endpoint_check import MAX_KNOWN_ITEMS, require_endpoint
-from retrieval.connections.queries_sync import UnfinishedItem
+from retrieval.connections.queries_sync import RemovalCounts, UnfinishedItem
 from retrieval.connections.tokens import ConnectionTokens
 from retrieval.database.database import Database
 from retrieval.database.rows import Executor
@@ -42,45 +43,52 @@ from retrieval.ports.sources import SelectiveConnector, SharedWorkspaceConnector
 from retrieval.security.secrets import KeyRing
 from retrieval.sync_filter import SyncFilter, SyncItem
 
-# Concurrent existence checks of items.
+# Concurrent requests about single items.
 CHECK_THREADS = 4
-# Between two saves and checks for cancellation.
+# Items checked for removal before a page is saved, and the run can be cancelled.
 CHECKS_PER_PAGE = 100
-# More consecutive pages without news are an endless listing.
-MAX_IDLE_PAGES = 1000
+# Consecutive pages with known items only, after which the listing counts as endless.
+MAX_REPEATED_PAGES = 1000
 UNREAD_PERMISSIONS_REASON: Final = "The permissions of this service are not read yet."
-# Counted in each listing, not a loss.
+# Reason of skipped entries in the run's progress.
 NOT_SELECTED_REASON = "not chosen by include and exclude"
 
 
 @dataclass(frozen=True, slots=True)
 class SourceCursor:
-    """Progress of a run's listing, with the service's cursor and the last listed items."""
+    """Progress of a run's listing; stored as JSON in the run."""
 
     step: Literal["unfinished", "listing", "departures"]
+    # Cursor of the service; None for its first page.
     at: str | None
+    # Whether the service listed all items.
     whole: bool = False
-    # Regular expression of the external ids that were listed in full, where not all were.
+    # Otherwise a regular expression of the external ids of which it listed all.
     whole_pattern: str = ""
     # The connection has another account, so a person must confirm removals.
     moved: bool = False
+    # External ids of the last listed items, to check that the service still answers for them.
     known_ids: Sequence[str] = ()
 
     @classmethod
-    def of(cls, cursor: str) -> SourceCursor:
+    def load(cls, cursor: str) -> SourceCursor:
         return cls(**json.loads(cursor))
 
     def __str__(self) -> str:
         return json.dumps(asdict(self))
 
-    def is_listed_whole(self, external_id: str) -> bool:
-        """Tell if an item that was not listed is missing."""
+    def must_list(self, external_id: str) -> bool:
+        """Check if the listing would have this item if it still existed."""
         return self.whole or bool(self.whole_pattern and re.fullmatch(self.whole_pattern, external_id))
 
-    def add_known(self, items: Iterable[SourceItem], removed: Collection[str]) -> Sequence[str]:
-        """Return the last MAX_KNOWN_ITEMS listed items, including the next page."""
-        ids = [*self.known_ids, *(item.external_id for item in items if not item.error)]
-        return [known_id for known_id in dict.fromkeys(ids) if known_id not in removed][-MAX_KNOWN_ITEMS:]
+
+def _keep_last_ids(ids: Iterable[str], removed_ids: Collection[str]) -> list[str]:
+    """Return the last `MAX_KNOWN_ITEMS` distinct ids without removed ones."""
+    return [known_id for known_id in dict.fromkeys(ids) if known_id not in removed_ids][-MAX_KNOWN_ITEMS:]
+
+
+def _listed_ids(items: Iterable[SourceItem]) -> list[str]:
+    return [item.external_id for item in items if not item.error]
 
 
 class ConnectedSource:
@@ -93,77 +101,63 @@ class ConnectedSource:
 
     def discover(self, request: DiscoveryRequest, cursor: str | None) -> Iterator[Page[SourceItem]]:
         """List the items page by page. Fatal with a reason for an unusable connection."""
-        tokens = self._tokens(request)
-        tokens.token()
-        if self._choice(request) and isinstance(self._connector, SelectiveConnector):
-            self._connector = self._connector.with_choice(self._choice(request))
+        tokens = self._open_tokens(request)
+        self._apply_selection(request)
         if not cursor:
             queries_sync.delete_stale_departures(self._db, request)
-        position = SourceCursor.of(cursor) if cursor else self._begin(request)
+        position = SourceCursor.load(cursor) if cursor else self._begin(request)
         if position.step == "unfinished":
-            yield from self._unfinished(request, position)
+            yield from self._list_unfinished(request, position)
             position = replace(position, step="listing")
         if position.step == "listing":
-            for page in self._listing(tokens, request, position):
+            for page in self._list_changes(tokens, request, position):
                 yield page
-                position = SourceCursor.of(page.cursor)
-        if position.step != "departures":
-            return
-        yield from self._departures(tokens, request, position)
+                position = SourceCursor.load(page.cursor)
+        if position.step == "departures":
+            yield from self._list_departures(tokens, request, position)
 
     def preview(self, request: DiscoveryRequest) -> Iterator[Page[SourceItem]]:
-        """List the changes and removals of the next listing; the `done` page lists missing items."""
-        tokens, choice = self._tokens(request), self._choice(request)
-        tokens.token()
-        if choice and isinstance(self._connector, SelectiveConnector):
-            self._connector = self._connector.with_choice(choice)
+        """List the changes of the next listing without saving anything; the `done` page has the missing items."""
+        tokens, selection = self._open_tokens(request), SyncFilter.of(request.config)
+        self._apply_selection(request)
         position, loops, seen_ids = self._begin(request), _LoopDetector(), set[str]()
-        last = SourceCursor("listing", None)
-        known_ids: Sequence[str] = ()
+        end_position = SourceCursor("departures", None)
+        known_ids: list[str] = []
         if position.step == "unfinished":
             rows = queries_sync.list_unfinished(self._db, request)
             yield Page([_unfinished_item(row) for row in rows], "", done=False)
         for page in self._connector.iter_changes(tokens, position.at):
             loops.check_page(page)
-            items = list({item.external_id: item for item in page.items}.values())
+            items = _last_entries(page.items)
             seen_ids.update(item.external_id for item in items)
-            last = SourceCursor("departures", None, whole=page.whole, whole_pattern=page.whole_pattern)
-            left_ids = {item.external_id for item in items if not _is_included(choice, item)}
-            known_ids = SourceCursor("listing", None, known_ids=known_ids).add_known(
-                (item for item in items if item.external_id not in left_ids), left_ids
-            )
-            removed_items = [
-                SourceItem(listed_item.external_id, listed_item.name, deleted=True)
-                for listed_item in items
-                if not _is_included(choice, listed_item)
+            end_position = replace(end_position, whole=page.whole, whole_pattern=page.whole_pattern)
+            included = [item for item in items if _is_included(selection, item)]
+            removed = [
+                SourceItem(item.external_id, item.name, deleted=True)
+                for item in items
+                if not _is_included(selection, item)
             ]
-            yield Page(
-                [
-                    *removed_items,
-                    *(sanitize.sanitize_item(item) for item in items if _is_included(choice, item)),
-                ],
-                "",
-                done=False,
-            )
-        missing = [
-            listed_item
-            for listed_item in queries_sync.list_present_ids(self._db, request)
-            if listed_item not in seen_ids and last.is_listed_whole(listed_item)
+            removed_ids = {item.external_id for item in removed}
+            known_ids = _keep_last_ids([*known_ids, *_listed_ids(included)], removed_ids)
+            yield Page([*removed, *(sanitize.sanitize_item(item) for item in included)], "", done=False)
+        missing_ids = [
+            external_id
+            for external_id in queries_sync.list_present_ids(self._db, request)
+            if external_id not in seen_ids and end_position.must_list(external_id)
         ]
-        with ThreadPoolExecutor(CHECK_THREADS, thread_name_prefix="gone") as pool:
-            are_gone = pool.map(lambda one: self._connector.is_deleted(tokens, one), missing)
-            lost = [listed_item for listed_item, is_gone in zip(missing, are_gone, strict=True) if is_gone]
-        if lost:
+        deleted_ids = self._find_deleted(tokens, missing_ids)
+        if deleted_ids:
             require_endpoint(known_ids, lambda known_id: self._connector.is_deleted(tokens, known_id))
-        yield Page([SourceItem(listed_item, listed_item, deleted=True) for listed_item in lost], "", done=True)
+        yield Page([SourceItem(deleted_id, deleted_id, deleted=True) for deleted_id in deleted_ids], "", done=True)
 
-    def leaving(self, request: DiscoveryRequest, departed: Sequence[str]) -> tuple[int, int]:
-        """Count the documents to remove and to hold for confirmation."""
+    def count_removals(self, request: DiscoveryRequest, departed_ids: Sequence[str]) -> RemovalCounts:
+        """Count the documents that the next listing would remove or hold."""
         moved = queries_sync.read_state(self._db, _connection_id(request)).moved
-        return queries_sync.count_leaving(self._db, request, departed, moved=moved)
+        return queries_sync.count_removals(self._db, request, departed_ids, moved=moved)
 
     def fetch(self, item: SourceItem, request: DiscoveryRequest, to: Path) -> RawContent | None:
-        tokens = self._tokens(request)
+        """Fetch an item and update its access list; None if its content has not changed."""
+        tokens = ConnectionTokens(self._db, self._ring, _connection_id(request), self._connector.authorizer)
         try:
             raw = self._connector.fetch(tokens, item, to)
         except ItemMissing:
@@ -181,75 +175,68 @@ class ConnectedSource:
         return sanitize.sanitize_content(raw, item.name)
 
     def _require_endpoint(self, request: DiscoveryRequest, item: SourceItem, is_missing: Callable[[str], bool]) -> None:
-        """Raise Fatal if other documents of the connection are missing as well as the fetched item."""
+        """Raise Fatal if other documents of the connection are missing too, not only the fetched item."""
         known_ids = queries_sync.list_ingested(self._db, request, excluded_id=item.external_id, limit=MAX_KNOWN_ITEMS)
         require_endpoint(known_ids, is_missing)
 
     def _begin(self, request: DiscoveryRequest) -> SourceCursor:
-        """Return the start of the listing; another selection lists everything."""
+        """Return the start of the listing."""
         state = queries_sync.read_state(self._db, _connection_id(request))
-        if request.config.get("pick"):
+        is_new_selection = state.chosen != SyncFilter.of(request.config).mark
+        if is_new_selection or _is_for_selection(request):
             return SourceCursor("listing", None, moved=state.moved)
-        if state.chosen != self._choice(request).mark:
-            return SourceCursor("listing", None, moved=state.moved)
-        # No feed reliably reports changes of sharing.
-        needs_all = state.shares and not isinstance(self._connector, SharedWorkspaceConnector)
-        at = None if needs_all or request.config.get(FULL_LISTING) else state.cursor
-        return SourceCursor("unfinished", at, moved=state.moved)
+        # Lists of changes do not reliably contain changes of permissions.
+        lists_all_for_access = state.shares and not isinstance(self._connector, SharedWorkspaceConnector)
+        lists_all = lists_all_for_access or bool(request.config.get(FULL_LISTING))
+        return SourceCursor("unfinished", None if lists_all else state.cursor, moved=state.moved)
 
-    def _choice(self, request: DiscoveryRequest) -> SyncFilter:
-        return SyncFilter.of(request.config)
-
-    def _unfinished(self, request: DiscoveryRequest, position: SourceCursor) -> Iterator[Page[SourceItem]]:
+    def _list_unfinished(self, request: DiscoveryRequest, position: SourceCursor) -> Iterator[Page[SourceItem]]:
         """List items that earlier runs did not finish."""
         while rows := queries_sync.list_unfinished(self._db, request):
             items = [_unfinished_item(row) for row in rows]
-            note = partial(
-                queries_sync.record_page, request=request, listed=[item.external_id for item in items], departed=[]
-            )
-            yield Page(items, str(position), done=False, save=note)
+            listed_ids = [item.external_id for item in items]
+            save_page = partial(queries_sync.record_page, request=request, listed=listed_ids, departed=[])
+            yield Page(items, str(position), done=False, save=save_page)
 
-    def _listing(
+    def _list_changes(
         self, tokens: ConnectionTokens, request: DiscoveryRequest, position: SourceCursor
     ) -> Iterator[Page[SourceItem]]:
-        loops, choice, picks = _LoopDetector(), self._choice(request), bool(request.config.get("pick"))
+        """List the selected items that changed at the service."""
+        loops, selection, removes_none = _LoopDetector(), SyncFilter.of(request.config), _is_for_selection(request)
         has_shares = queries_sync.read_state(self._db, _connection_id(request)).shares
         for page in self._connector.iter_changes(tokens, position.at):
             loops.check_page(page)
-            last_items = {
-                item.external_id: item for item in page.items
-            }.values()  # of one named twice the last word counts
-            chosen = [item for item in last_items if not item.deleted and _is_selected(choice, item)]
-            chosen_items = [sanitize.sanitize_item(item) for item in chosen]
-            removed_ids = [item.external_id for item in last_items if item.deleted or not _is_selected(choice, item)]
-            left_ids = [] if picks else removed_ids
-            step: Literal["listing", "departures"] = "departures" if page.done else "listing"
-            is_whole, known_ids = page.whole and not picks, position.add_known(chosen_items, removed_ids)
-            next_cursor = SourceCursor(
-                step,
+            entries = _last_entries(page.items)
+            items = [sanitize.sanitize_item(entry) for entry in entries if _is_included(selection, entry)]
+            removed_ids = [entry.external_id for entry in entries if not _is_included(selection, entry)]
+            listed_ids, fetchable_ids = [item.external_id for item in items], _listed_ids(items)
+            next_position = SourceCursor(
+                "departures" if page.done else "listing",
                 page.cursor,
-                whole=is_whole,
-                whole_pattern="" if picks else page.whole_pattern,
+                whole=page.whole and not removes_none,
+                whole_pattern="" if removes_none else page.whole_pattern,
                 moved=position.moved,
-                known_ids=known_ids,
+                known_ids=_keep_last_ids([*position.known_ids, *fetchable_ids], removed_ids),
             )
-            listed_ids = [item.external_id for item in chosen_items]
-            fetchable_ids = [item.external_id for item in chosen_items if not item.error]
-            note = partial(
-                queries_sync.record_page, request=request, listed=listed_ids, departed=left_ids, fetchable=fetchable_ids
+            save_page = partial(
+                queries_sync.record_page,
+                request=request,
+                listed=listed_ids,
+                departed=[] if removes_none else removed_ids,
+                fetchable=fetchable_ids,
             )
             if has_shares:
-                accesses = self._accesses(tokens, listed_ids, known_ids=[*listed_ids, *position.known_ids])
-                versions = self._certain(
-                    tokens, request, accesses, {item.external_id: item.version for item in chosen_items}
-                )
-                note = partial(_record_shared_page, note, request, accesses, versions)
+                accesses = self._read_accesses(tokens, listed_ids, known_ids=[*listed_ids, *position.known_ids])
+                listed_versions = {item.external_id: item.version for item in items}
+                versions = self._select_current(tokens, request, accesses, listed_versions)
+                save_page = partial(_record_page_with_access, save_page, request, accesses, versions)
             skipped = Counter(page.skipped)
-            skipped[NOT_SELECTED_REASON] += sum(not item.deleted for item in last_items) - len(chosen_items)
-            yield replace(page, items=chosen_items, cursor=str(next_cursor), done=False, skipped=+skipped, save=note)
-            position = next_cursor
+            skipped[NOT_SELECTED_REASON] += sum(not entry.deleted for entry in entries) - len(items)
+            # `+` drops counts of 0.
+            yield replace(page, items=items, cursor=str(next_position), done=False, skipped=+skipped, save=save_page)
+            position = next_position
 
-    def _accesses(
+    def _read_accesses(
         self, tokens: ConnectionTokens, external_ids: Sequence[str], *, known_ids: Sequence[str]
     ) -> dict[str, SourceAccess]:
         """Read access lists by external id. Fatal if the service reports all items and known ones as missing."""
@@ -264,100 +251,111 @@ class ConnectedSource:
             )
         return accesses
 
-    def _certain(
+    def _select_current(
         self,
         tokens: ConnectionTokens,
         request: DiscoveryRequest,
         accesses: Mapping[str, SourceAccess],
         versions: Mapping[str, str],
     ) -> Mapping[str, str]:
-        """Return the listed versions still current after their permissions were read."""
-        # A change in between may be the reason for sharing.
-        other_accesses = queries_access.list_uncertain(self._db, request, accesses, versions)
+        """Return the listed versions that are still current after their access lists were read."""
+        # A person may have changed an item before sharing it: the new access list must not apply to the old version.
+        changed_ids = queries_access.list_uncertain(self._db, request, accesses, versions)
         with ThreadPoolExecutor(CHECK_THREADS, thread_name_prefix="versions") as pool:
-            current_versions = dict(
-                zip(
-                    other_accesses,
-                    pool.map(partial(_read_version, self._connector, tokens), other_accesses),
-                    strict=True,
-                )
-            )
+            results = pool.map(partial(_read_version, self._connector, tokens), changed_ids)
+            current_versions = dict(zip(changed_ids, results, strict=True))
         return {
             external_id: version
             for external_id, version in versions.items()
             if current_versions.get(external_id, version) == version
         }
 
-    def _departures(
+    def _list_departures(
         self, tokens: ConnectionTokens, request: DiscoveryRequest, position: SourceCursor
     ) -> Iterator[Page[SourceItem]]:
-        """Check unlisted items at the service; the last page removes or holds documents."""
-        # A pick-only run removes nothing and leaves the cursor.
-        if request.config.get("pick"):
+        """Check unlisted items at the service, and their access lists; the last page removes or holds documents."""
+        if _is_for_selection(request):
+            # Without `save`: nothing is removed, and the connection's cursor stays.
             yield Page([], str(position), done=True)
             return
         has_shares = queries_sync.read_state(self._db, _connection_id(request)).shares
-        can_miss = position.whole or bool(position.whole_pattern)
-        missing = queries_sync.list_missing(self._db, request) if can_miss or has_shares else []
+        lists_whole = position.whole or bool(position.whole_pattern)
+        unlisted_ids = queries_sync.list_missing(self._db, request) if lists_whole or has_shares else []
         if not has_shares:
-            missing = [external_id for external_id in missing if position.is_listed_whole(external_id)]
-        is_checked = False
-        with ThreadPoolExecutor(CHECK_THREADS, thread_name_prefix="gone") as pool:
-            for start in range(0, len(missing), CHECKS_PER_PAGE):
-                part = missing[start : start + CHECKS_PER_PAGE]
-                asked_ids = [external_id for external_id in part if position.is_listed_whole(external_id)]
-                are_gone = pool.map(lambda one: self._connector.is_deleted(tokens, one), asked_ids)
-                departed_ids = [
-                    external_id for external_id, is_gone in zip(asked_ids, are_gone, strict=True) if is_gone
-                ]
-                if departed_ids and not is_checked:
-                    require_endpoint(position.known_ids, lambda known_id: self._connector.is_deleted(tokens, known_id))
-                    is_checked = True
-                noted = partial(queries_sync.record_page, request=request, listed=[], departed=departed_ids)
-                stays = [external_id for external_id in part if external_id not in departed_ids]
-                if has_shares:
-                    accesses = self._accesses(tokens, stays, known_ids=position.known_ids)
-                    versions = queries_access.read_visible_versions(self._db, request, stays)
-                    current_versions = self._certain(tokens, request, accesses, versions)
-                    noted = partial(_record_shared_page, noted, request, accesses, current_versions)
-                yield Page([], str(position), done=False, save=noted)
-        chosen = self._choice(request).mark
-        end = partial(
-            queries_sync.finish_listing, request=request, cursor=position.at, chosen=chosen, moved=position.moved
-        )
-        yield Page([], str(position), done=True, save=partial(_finish_listing, end, request))
+            unlisted_ids = [external_id for external_id in unlisted_ids if position.must_list(external_id)]
+        is_endpoint_checked = False
+        for start in range(0, len(unlisted_ids), CHECKS_PER_PAGE):
+            page_ids = unlisted_ids[start : start + CHECKS_PER_PAGE]
+            departed_ids = self._find_deleted(tokens, [page_id for page_id in page_ids if position.must_list(page_id)])
+            if departed_ids and not is_endpoint_checked:
+                require_endpoint(position.known_ids, lambda known_id: self._connector.is_deleted(tokens, known_id))
+                is_endpoint_checked = True
+            save_page = partial(queries_sync.record_page, request=request, listed=[], departed=departed_ids)
+            if has_shares:
+                present_ids = [external_id for external_id in page_ids if external_id not in departed_ids]
+                accesses = self._read_accesses(tokens, present_ids, known_ids=position.known_ids)
+                visible_versions = queries_access.read_visible_versions(self._db, request, present_ids)
+                versions = self._select_current(tokens, request, accesses, visible_versions)
+                save_page = partial(_record_page_with_access, save_page, request, accesses, versions)
+            yield Page([], str(position), done=False, save=save_page)
+        yield Page([], str(position), done=True, save=partial(_finish_listing, request, position))
 
-    def _tokens(self, request: DiscoveryRequest) -> ConnectionTokens:
-        return ConnectionTokens(self._db, self._ring, _connection_id(request), self._connector.authorizer)
+    def _find_deleted(self, tokens: ConnectionTokens, external_ids: Sequence[str]) -> list[str]:
+        """Return the items that no longer exist at the service."""
+        with ThreadPoolExecutor(CHECK_THREADS, thread_name_prefix="gone") as pool:
+            results = pool.map(partial(self._connector.is_deleted, tokens), external_ids)
+            return [external_id for external_id, is_deleted in zip(external_ids, results, strict=True) if is_deleted]
+
+    def _open_tokens(self, request: DiscoveryRequest) -> ConnectionTokens:
+        """Return the connection's tokens; raise Fatal if they are unusable."""
+        tokens = ConnectionTokens(self._db, self._ring, _connection_id(request), self._connector.authorizer)
+        tokens.token()
+        return tokens
+
+    def _apply_selection(self, request: DiscoveryRequest) -> None:
+        """Let the connector list only selected items, if it can."""
+        selection = SyncFilter.of(request.config)
+        if selection and isinstance(self._connector, SelectiveConnector):
+            self._connector = self._connector.with_choice(selection)
 
 
 class _LoopDetector:
-    """Detector of listings that repeat themselves."""
+    """Detector of endless listings."""
 
     def __init__(self) -> None:
         self._known_hashes: set[int] = set()
-        self._idle = 0
+        self._repeated_pages = 0
 
     def check_page(self, page: Page[SourceItem]) -> None:
-        """Raise Retryable after too many pages with known items."""
-        # Pages without items are the connector's concern.
-        fresh = {hash((item.external_id, item.version, item.deleted)) for item in page.items} - self._known_hashes
-        self._known_hashes |= fresh
-        self._idle = 0 if fresh else self._idle + bool(page.items)
-        if self._idle > MAX_IDLE_PAGES:
+        """Raise Retryable after `MAX_REPEATED_PAGES` consecutive pages without a new item."""
+        hashes = {hash((item.external_id, item.version, item.deleted)) for item in page.items}
+        if hashes - self._known_hashes:
+            self._repeated_pages = 0
+        elif page.items:  # connectors detect endless empty pages
+            self._repeated_pages += 1
+        self._known_hashes |= hashes
+        if self._repeated_pages > MAX_REPEATED_PAGES:
             raise Retryable("The service's listing repeats the same items and comes to no end.")
 
 
-def _is_included(choice: SyncFilter, item: SourceItem) -> bool:
-    return not item.deleted and _is_selected(choice, item)
+def _is_for_selection(request: DiscoveryRequest) -> bool:
+    """Check if the run only lists items for a person to select."""
+    return bool(request.config.get("pick"))
 
 
-def _is_selected(choice: SyncFilter, item: SourceItem) -> bool:
+def _last_entries(items: Iterable[SourceItem]) -> list[SourceItem]:
+    """Return the last entry of each item of a page."""
+    return list({item.external_id: item for item in items}.values())
+
+
+def _is_included(selection: SyncFilter, item: SourceItem) -> bool:
+    """Check that an item exists and is selected."""
     path = str(item.properties.get("path") or item.name)
-    return not choice or choice.takes(SyncItem(item.external_id, path, item.media_type, item.above))
+    is_selected = not selection or selection.takes(SyncItem(item.external_id, path, item.media_type, item.above))
+    return not item.deleted and is_selected
 
 
-def _record_shared_page(
+def _record_page_with_access(
     record: Callable[[Executor], None],
     request: DiscoveryRequest,
     accesses: Mapping[str, SourceAccess],
@@ -369,9 +367,10 @@ def _record_shared_page(
     queries_access.apply_access(connection, request, accesses, versions)
 
 
-def _finish_listing(finish: Callable[[Executor], None], request: DiscoveryRequest, connection: Executor) -> None:
-    """Record the last page: remove documents, hide held ones."""
-    finish(connection)
+def _finish_listing(request: DiscoveryRequest, position: SourceCursor, connection: Executor) -> None:
+    """Save the connection's cursor, remove departed documents, and hide those held for confirmation."""
+    mark = SyncFilter.of(request.config).mark
+    queries_sync.finish_listing(connection, request=request, cursor=position.at, chosen=mark, moved=position.moved)
     queries_access.hide_departed(connection, _connection_id(request))
 
 
@@ -382,7 +381,7 @@ def _connection_id(request: DiscoveryRequest) -> str:
 
 
 def read_access(connector: Connector, tokens: TokenSource, external_id: str) -> SourceAccess:
-    """Read an item's access list at its service; unreadable permissions become `unknown`."""
+    """Read an item's access list at its service; with the reason in `unknown` if it cannot be read."""
     if not isinstance(connector, PermissionConnector):
         return SourceAccess(unknown=UNREAD_PERMISSIONS_REASON)
     try:
@@ -392,7 +391,7 @@ def read_access(connector: Connector, tokens: TokenSource, external_id: str) -> 
 
 
 def _read_version(connector: Connector, tokens: TokenSource, external_id: str) -> str:
-    """Read the current version of an item at the service, or ""."""
+    """Read the current version of an item at the service; "" for connectors without permissions."""
     return connector.version(tokens, external_id) if isinstance(connector, PermissionConnector) else ""
 
 

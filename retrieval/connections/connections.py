@@ -1,4 +1,4 @@
-"""Connections: authorizations of content services. Only this module opens their tokens."""
+"""Connections to content services, and their authorization. Only this module seals and opens tokens."""
 
 from __future__ import annotations
 
@@ -32,27 +32,29 @@ from retrieval.sources import APP_CONFIGS, CREDENTIAL_SOURCES, MISSING_APP_MESSA
 from retrieval.statuses import ConnectionStatus
 
 REVOKED_BY_USER = "Revoked by the user."
+# Path of the connection's id in an ingestion request.
+INGEST_FIELD = "ingestConfig.config.connectionId"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Connection(ConnectionRow):
-    """Connection with opened tokens; never log it."""
+    """Connection with opened tokens, which must not be logged."""
 
     tokens: Tokens | None = field(repr=False)
 
     @property
     def has_config(self) -> bool:
-        """Check for credentials from a request, instead of an authorization by a person."""
-        # The account is then an address, also after the revocation; a person's is an id.
+        """Check if the connection was created with a `config`."""
+        # Its account is then an address, also after the revocation. Otherwise the account is an id at the service.
         return self.connector in CREDENTIAL_SOURCES or (self.account or "").startswith("https://")
 
     @property
     def sync_minutes(self) -> int | None:
-        """Return the interval of its schedule; None without a schedule or with a cron expression."""
+        """Return the interval of its schedule in minutes; None for a cron expression, and without a schedule."""
         return self.schedule["minutes"] if self.schedule else None
 
     def next_sync(self) -> datetime | None:
-        """Return the next due time; None without an active schedule and connection."""
+        """Return the next due time; None without a schedule, while it is paused, or for an inactive connection."""
         schedule = self.schedule
         if schedule is None or schedule["paused"] or self.status != ConnectionStatus.ACTIVE:
             return None
@@ -76,7 +78,7 @@ async def add_connection(
     db: Database,
     scope: Scope,
     ring: KeyRing,
-    start: AuthorizationStart | Tokens,
+    authorization: AuthorizationStart | Tokens,
     *,
     name: str,
     connector: str,
@@ -84,12 +86,13 @@ async def add_connection(
     sync_minutes: int | None = None,
     permissions: str = "IGNORE",
 ) -> str:
-    """Create a PENDING connection with its OAuth state, or an ACTIVE one with tokens; return its id."""
+    """Create a connection and return its id: PENDING with an authorization to begin, ACTIVE with tokens."""
     partition = await partitions.ensure_partition(db, scope)
     if partition is None:
         raise not_found()
     connection_id = ids.connection_id()
-    tokens = start.tokens if isinstance(start, AuthorizationStart) else None
+    # The config's tokens are stored before the authorization, so that an expired link is renewed without the config.
+    tokens = authorization.config_tokens if isinstance(authorization, AuthorizationStart) else None
     values = {
         "id": connection_id,
         "partition_id": partition,
@@ -97,42 +100,42 @@ async def add_connection(
         "connector": connector,
         "client_redirect_url": client_redirect_url,
         "permissions": permissions,
-        # A link that ends unused can be renewed without the config.
         "credentials": None if tokens is None else seal_tokens(ring, connection_id, tokens),
         "account": tokens and tokens.account,
     }
     async with db.async_transaction() as connection:
         await queries.insert_connection(connection, values)
         await schedules.set_interval(connection, connection_id, sync_minutes)
-        await _begin_authorization(connection, ring, connection_id, start)
+        await _store_authorization(connection, ring, connection_id, authorization)
     return connection_id
 
 
 async def list_page(
-    db: Database, ring: KeyRing, scope: Scope, connector: str | None, part: PageRequest | None = None
+    db: Database, ring: KeyRing, scope: Scope, connector: str | None, page: PageRequest | None = None
 ) -> Page[Connection]:
-    """List a page of the scope's connections, newest first, optionally of one `connector`."""
-    rows = await queries.list_connections(db, scope, connector, part)
-    return pagination.cut_page([_open_row(ring, row) for row in rows], part)
+    """List a page of the scope's connections, newest first, of one connector or all."""
+    rows = await queries.list_connections(db, scope, connector, page)
+    return pagination.cut_page([_open_row(ring, row) for row in rows], page)
 
 
 async def read_health(db: Database, connections: Sequence[Connection]) -> dict[str, Health]:
-    """Return the health of connections by id, with the reason of their status."""
-    health = await queries.read_health(db, [connection.id for connection in connections])
+    """Return the health of connections by id; the reason of the status precedes that of the last failed run."""
+    health_by_id = await queries.read_health(db, [connection.id for connection in connections])
     for connection in connections:
-        reason = health[connection.id].reason
+        health = health_by_id[connection.id]
+        reason = health.reason
         if connection.status == ConnectionStatus.FAILED:
             reason = connection.status_reason or "The authorization failed."
         elif connection.status == ConnectionStatus.ACTIVE:
             reason = connection.status_reason or reason
-        health[connection.id] = replace(health[connection.id], reason=reason, next_attempt_at=connection.next_sync())
-    return health
+        health_by_id[connection.id] = replace(health, reason=reason, next_attempt_at=connection.next_sync())
+    return health_by_id
 
 
 async def get_connection(
     db: Database, ring: KeyRing, organization: str, tenant: str, connection_id: str, *, namespace: str | None
 ) -> Connection:
-    """Return a connection. CONNECTION_NOT_FOUND if missing, foreign or of another `namespace`."""
+    """Return a connection of any namespace or the given one; raise CONNECTION_NOT_FOUND."""
     row = await queries.get_connection(db, organization, tenant, connection_id, namespace)
     if row is None:
         raise connection_not_found()
@@ -140,6 +143,7 @@ async def get_connection(
 
 
 async def find_connection(db: Database, ring: KeyRing, scope: Scope, connection_id: str) -> Connection:
+    """Return a connection of the scope; raise CONNECTION_NOT_FOUND."""
     return await get_connection(db, ring, scope.organization, scope.tenant, connection_id, namespace=scope.namespace)
 
 
@@ -149,9 +153,9 @@ async def change_connection(
     scope: Scope,
     connection_id: str,
     change: ConnectionChange,
-    start: AuthorizationStart | Tokens | None,
+    authorization: AuthorizationStart | Tokens | None,
 ) -> Connection:
-    """Update the connection and begin a new authorization, if any. INVALID_REQUEST for a REVOKED connection."""
+    """Change a connection, and its authorization if one is given; raise INVALID_REQUEST for a REVOKED connection."""
     values = {
         "id": connection_id,
         "name": change.name,
@@ -163,66 +167,68 @@ async def change_connection(
         updated_id = await queries.update_connection(connection, scope, values)
         if updated_id is not None and change.changes_sync:
             await schedules.set_interval(connection, connection_id, change.sync_minutes)
-        if updated_id is not None and start is not None:
-            await _begin_authorization(connection, ring, connection_id, start)
+        if updated_id is not None and authorization is not None:
+            await _store_authorization(connection, ring, connection_id, authorization)
     changed = await find_connection(db, ring, scope, connection_id)
     if updated_id is None:
         raise revoked_error()
     return changed
 
 
-async def _begin_authorization(
-    connection: AsyncExecutor, ring: KeyRing, connection_id: str, start: AuthorizationStart | Tokens
+async def _store_authorization(
+    connection: AsyncExecutor, ring: KeyRing, connection_id: str, authorization: AuthorizationStart | Tokens
 ) -> None:
-    if isinstance(start, AuthorizationStart):
-        await queries.insert_state(connection, start.to_params(connection_id))
+    """Store the OAuth state of an authorization to begin, or the tokens, which set the connection to ACTIVE."""
+    if isinstance(authorization, AuthorizationStart):
+        await queries.insert_state(connection, authorization.to_params(connection_id))
     else:
-        sealed = seal_tokens(ring, connection_id, start)
-        await queries.grant_connection(connection, connection_id, sealed, start.account)
+        sealed = seal_tokens(ring, connection_id, authorization)
+        await queries.grant_connection(connection, connection_id, sealed, authorization.account)
 
 
 @dataclass(frozen=True, slots=True)
 class RevokedConnection:
-    """Revoked connection with its former tokens, for the vendor, and the number of its documents."""
+    """Revoked connection, and the number of its documents."""
 
     connection: Connection
+    # Former tokens, to revoke them at the vendor too; None if the connection was already revoked.
     tokens: Tokens | None = field(repr=False)
     documents: ConnectionDocumentCount
 
 
 async def revoke_connection(
-    db: Database, ring: KeyRing, scope: Scope, connection_id: str, *, keep: bool = True
+    db: Database, ring: KeyRing, scope: Scope, connection_id: str, *, keep_documents: bool = True
 ) -> RevokedConnection:
-    """Revoke for good, wipe tokens and open states; idempotent. `keep`: keep documents without another connection."""
+    """Revoke a connection finally, and delete its tokens and OAuth states; no effect on a revoked connection."""
+    # `keep_documents` is about documents that no other connection has.
     async with db.async_transaction() as connection:
         row = await queries.revoke_connection(connection, scope, connection_id, REVOKED_BY_USER)
         if row is not None:
             documents = await connection_documents.count_connection_documents(connection, connection_id)
-            await queries.enqueue_release(connection, row.partition_id, connection_id, keep=keep)
+            await queries.enqueue_release(connection, row.partition_id, connection_id, keep_documents=keep_documents)
     if row is None:
-        return RevokedConnection(
-            await find_connection(db, ring, scope, connection_id), None, ConnectionDocumentCount(0, 0)
-        )
+        revoked_before = await find_connection(db, ring, scope, connection_id)
+        return RevokedConnection(revoked_before, None, ConnectionDocumentCount(0, 0))
     tokens = open_tokens(ring, connection_id, row.former_credentials, row.former_account)
     return RevokedConnection(_open_row(ring, row), tokens, documents)
 
 
 async def require_active(db: Database, scope: Scope, connection_id: str, connector: str) -> None:
-    """Require an ACTIVE connection: CONNECTION_NOT_FOUND or INVALID_INGEST_CONFIG otherwise."""
+    """Raise CONNECTION_NOT_FOUND, or INVALID_INGEST_CONFIG for another connector or an inactive connection."""
     row = await queries.get_connection(db, scope.organization, scope.tenant, connection_id, scope.namespace)
-    field = "ingestConfig.config.connectionId"
     if row is None:
-        raise connection_not_found(field)
+        raise connection_not_found(INGEST_FIELD)
     if row.connector != connector:
         raise _unusable_error(
-            f"{field} names a connection of another connector: use one of {connector}.", "other_connector"
+            f"{INGEST_FIELD} names a connection of another connector: use one of {connector}.", "other_connector"
         )
     if row.status != ConnectionStatus.ACTIVE:
-        raise _unusable_error(f"{field} names a connection that is not ACTIVE: authorize it first.", "not_active")
+        message = f"{INGEST_FIELD} names a connection that is not ACTIVE: authorize it first."
+        raise _unusable_error(message, "not_active")
 
 
 def get_app(namespace: NamespaceConfig, connector: str) -> Config:
-    """Return the namespace's app for a connector. INVALID_REQUEST without an app."""
+    """Return the namespace's OAuth app for a connector; raise INVALID_REQUEST without an app."""
     config = namespace.connectors.get(APP_CONFIGS[connector])
     if not config:
         raise ServiceError(
@@ -235,14 +241,17 @@ def get_app(namespace: NamespaceConfig, connector: str) -> Config:
 
 
 def get_usable_app(namespace: NamespaceConfig, connector: str, settings: Settings) -> Config:
-    """Return the connector's app with secrets, empty where none is needed. INVALID_NAMESPACE_CONFIG for secrets of
-    another address."""
-    area = APP_CONFIGS.get(connector, "")
-    if connector in CREDENTIAL_SOURCES or (connector in ORGANIZATION_SOURCES and not namespace.connectors.get(area)):
+    """Return the connector's OAuth app with secrets; empty for a connector that needs none.
+
+    INVALID_NAMESPACE_CONFIG if the operator has moved the service to another address since the secrets were sent.
+    """
+    app_name = APP_CONFIGS.get(connector, "")
+    is_app_optional = connector in ORGANIZATION_SOURCES and not namespace.connectors.get(app_name)
+    if connector in CREDENTIAL_SOURCES or is_app_optional:
         return {}
-    config = get_app(namespace, connector)
-    destinations.require_unmoved(settings, APP_CONFIGS[connector], config, namespace.sent_to)
-    return config
+    app = get_app(namespace, connector)
+    destinations.require_unmoved(settings, app_name, app, namespace.sent_to)
+    return app
 
 
 def _open_row(ring: KeyRing, row: ConnectionRow) -> Connection:
@@ -251,24 +260,24 @@ def _open_row(ring: KeyRing, row: ConnectionRow) -> Connection:
 
 
 def seal_tokens(ring: KeyRing, connection_id: str, tokens: Tokens) -> bytes:
-    """Encrypt tokens for this connection's row."""
-    expires = tokens.expires_at and tokens.expires_at.isoformat()
+    """Encrypt tokens for the row of a connection."""
     content = {
         "accessToken": tokens.access_token,
         "refreshToken": tokens.refresh_token,
-        "expiresAt": expires,
+        "expiresAt": tokens.expires_at and tokens.expires_at.isoformat(),
         "byPerson": tokens.by_person,
     }
     return ring.seal(json.dumps(content).encode(), row=row_name(connection_id))
 
 
 def open_tokens(ring: KeyRing, connection_id: str, sealed: bytes | None, account: str | None) -> Tokens | None:
+    """Decrypt the tokens of a connection's row."""
     if sealed is None:
         return None
     content: dict[str, Any] = json.loads(ring.open(sealed, row=row_name(connection_id)))
-    expires = content["expiresAt"] and datetime.fromisoformat(content["expiresAt"])
+    expires_at = content["expiresAt"] and datetime.fromisoformat(content["expiresAt"])
     by_person = content.get("byPerson", False)
-    return Tokens(content["accessToken"], content["refreshToken"], expires, account, by_person)
+    return Tokens(content["accessToken"], content["refreshToken"], expires_at, account, by_person)
 
 
 def connection_not_found(field: str = "connectionId") -> ServiceError:
@@ -282,32 +291,31 @@ def revoked_error() -> ServiceError:
 
 
 def _unusable_error(message: str, reason: str) -> ServiceError:
-    return ServiceError(
-        ErrorCode.INVALID_INGEST_CONFIG, message, field="ingestConfig.config.connectionId", reason=reason
-    )
+    return ServiceError(ErrorCode.INVALID_INGEST_CONFIG, message, field=INGEST_FIELD, reason=reason)
 
 
 def row_name(connection_id: str) -> str:
-    """Return the sealing name of a connection's tokens."""
+    """Return the name that binds the encrypted tokens to their row."""
     return f"connections/{connection_id}/credentials"
 
 
 @dataclass(frozen=True, slots=True)
 class AuthorizationStart:
-    """Authorization to begin; the URL contains the state, the row only its hash."""
+    """Authorization by a person that begins with the opening of `url`."""
 
+    # With the state, of which only the hash is stored.
     url: str = field(repr=False)
     connector: str
-    hash: bytes
-    # PKCE verifier and access token, sealed.
+    state_hash: bytes
+    # Sealed PKCE verifier, and access token of a config.
     verifier: bytes | None = field(repr=False)
-    # Tokens of a config before the authorization.
-    tokens: Tokens | None = field(default=None, repr=False)
+    # Tokens of a config that also needs an authorization by a person.
+    config_tokens: Tokens | None = field(default=None, repr=False)
 
     def to_params(self, connection_id: str) -> dict[str, Any]:
         """Return the parameters of `queries.insert_state`."""
         return {
-            "hash": self.hash,
+            "hash": self.state_hash,
             "connection_id": connection_id,
             "connector": self.connector,
             "verifier": self.verifier,
@@ -316,29 +324,31 @@ class AuthorizationStart:
 
 @dataclass(frozen=True, slots=True)
 class ConsumedState:
-    """Authorization of a consumed state."""
+    """Connection whose authorization a consumed state belongs to."""
 
     connection_id: str
     scope: Scope
     client_redirect_url: str | None
+    # Of PKCE; None without.
     verifier: str | None = field(repr=False)
-    # Of a connection with a config.
+    # Of the config; "" without one.
     access_token: str = field(default="", repr=False)
 
 
 def begin_authorization(
-    ring: KeyRing, connector: str, authorizer: Authorizer, redirect_uri: str, tokens: Tokens | None = None
+    ring: KeyRing, connector: str, authorizer: Authorizer, redirect_uri: str, config_tokens: Tokens | None = None
 ) -> AuthorizationStart:
-    """Create a state, with PKCE if the service supports it (RFC 7636, S256); `tokens`: of a config."""
+    """Create a state and the URL to open, with PKCE (RFC 7636, S256) if the service supports it."""
     state = secrets.token_urlsafe(32)
     digest = _hash_state(state)
     verifier = secrets.token_urlsafe(48) if authorizer.pkce else None
     url = authorizer.authorize_url(
-        redirect_uri=redirect_uri, state=state, challenge=None if verifier is None else _challenge(verifier)
+        redirect_uri=redirect_uri, state=state, challenge=None if verifier is None else _pkce_challenge(verifier)
     )
-    kept = f"{verifier or ''}\n{tokens.access_token}" if tokens else verifier
-    sealed = None if kept is None else ring.seal(kept.encode(), row=state_row_name(digest))
-    return AuthorizationStart(url, connector, digest, sealed, tokens)
+    # A line for the verifier, and a second one for the access token of a config.
+    secret_lines = f"{verifier or ''}\n{config_tokens.access_token}" if config_tokens else verifier
+    sealed = None if secret_lines is None else ring.seal(secret_lines.encode(), row=state_row_name(digest))
+    return AuthorizationStart(url, connector, digest, sealed, config_tokens)
 
 
 async def take_state(db: Database, ring: KeyRing, state: str, connector: str) -> ConsumedState | None:
@@ -347,20 +357,19 @@ async def take_state(db: Database, ring: KeyRing, state: str, connector: str) ->
     row = await queries.take_state(db, digest, connector)
     if row is None:
         return None
-    kept = "" if row.verifier is None else ring.open(row.verifier, row=state_row_name(digest)).decode()
-    verifier, _, access_token = kept.partition("\n")
-    return ConsumedState(row.id, row.scope, row.client_redirect_url, verifier or None, access_token)
+    secret_lines = "" if row.verifier is None else ring.open(row.verifier, row=state_row_name(digest)).decode()
+    verifier, _, access_token = secret_lines.partition("\n")
+    return ConsumedState(row.connection_id, row.scope, row.client_redirect_url, verifier or None, access_token)
 
 
 def _hash_state(state: str) -> bytes:
     return hashlib.sha256(state.encode("utf-8", "surrogatepass")).digest()
 
 
-def _challenge(verifier: str) -> str:
+def _pkce_challenge(verifier: str) -> str:
     return base64.urlsafe_b64encode(hashlib.sha256(verifier.encode()).digest()).rstrip(b"=").decode()
 
 
 def state_row_name(digest: bytes) -> str:
-    """Return the sealing name of a state's verifier."""
-    # The state itself is stored only as a hash.
+    """Return the name that binds an encrypted verifier to the row of its state."""
     return f"oauth_states/{digest.hex()}/verifier"

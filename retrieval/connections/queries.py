@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from itertools import chain
 from typing import Any
 
 from sqlalchemy import Boolean, Text, bindparam, case, delete, func, insert, null, select, true, update
@@ -34,7 +35,7 @@ STATE_LIFETIME_MINUTES = 10
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConnectionRow:
-    """Connection with sealed tokens, account of the service and first schedule."""
+    """Connection with sealed tokens, and the schedule shown for it."""
 
     id: str
     organization_id: str
@@ -45,9 +46,11 @@ class ConnectionRow:
     status: str
     status_reason: str | None
     client_redirect_url: str | None
+    # Keys id, minutes, cron, timeZone and paused; None without a schedule.
     schedule: dict[str, Any] | None
     permissions: str
     credentials: bytes | None = field(repr=False)
+    # Account at the service, or the address of a config.
     account: str | None
     created_at: datetime
     updated_at: datetime
@@ -68,7 +71,7 @@ class RevokedRow(ConnectionRow):
 
 @dataclass(frozen=True, slots=True)
 class Credentials:
-    """Sealed tokens of a connection."""
+    """Connection with its sealed tokens."""
 
     id: str
     connector: str
@@ -79,9 +82,9 @@ class Credentials:
 
 @dataclass(frozen=True, slots=True)
 class StateRow:
-    """Connection of a consumed OAuth state, with the sealed PKCE verifier."""
+    """Consumed OAuth state with its connection and the sealed PKCE verifier."""
 
-    id: str
+    connection_id: str
     client_redirect_url: str | None
     verifier: bytes | None = field(repr=False)
     organization_id: str
@@ -93,82 +96,88 @@ class StateRow:
         return Scope(self.organization_id, self.namespace_id, self.tenant)
 
 
-_table: Any = schema.Connection
+_connection: Any = schema.Connection
 _state: Any = schema.OAuthState
 _push: Any = schema.Push
 _partition: Any = schema.Partition
 _namespace: Any = schema.Namespace
 _schedule: Any = schema.Schedule
+_schedule_keys = {
+    "id": _schedule.id,
+    "minutes": _schedule.minutes,
+    "cron": _schedule.cron,
+    "timeZone": _schedule.time_zone,
+    "paused": _schedule.paused,
+}
+# The oldest schedule with an interval, else the oldest with a cron expression.
 _first_schedule = (
-    select(
-        func.jsonb_build_object(
-            *("id", _schedule.id, "minutes", _schedule.minutes, "cron", _schedule.cron),
-            *("timeZone", _schedule.time_zone, "paused", _schedule.paused),
-        )
+    select(func.jsonb_build_object(*chain.from_iterable(_schedule_keys.items())))
+    .where(
+        _schedule.partition_id == _connection.partition_id, _schedule.config["connectionId"].astext == _connection.id
     )
-    .where(_schedule.partition_id == _table.partition_id, _schedule.config["connectionId"].astext == _table.id)
     .order_by(_schedule.minutes.is_(None), _schedule.created_at, _schedule.id)
     .limit(1)
-    .correlate(_table)
+    .correlate(_connection)
     .scalar_subquery()
 )
 _columns = columns_of(
-    _table,
+    _connection,
     ConnectionRow,
     organization_id=_namespace.organization_id,
     namespace_id=_partition.namespace_id,
     tenant=_partition.tenant,
     schedule=_first_schedule,
 )
-_is_connection = equals(_table.id)
-_is_active = _table.status == "ACTIVE"
-_is_kept = _table.status != "REVOKED"
+_is_connection = equals(_connection.id)
+_is_active = _connection.status == "ACTIVE"
+_is_not_revoked = _connection.status != "REVOKED"
 _reason = bindparam("reason", type_=Text)
 _INSERT_CONNECTION = compile_statement(
-    insert(_table).values(
+    insert(_connection).values(
         **parameters("id", "partition_id", "name", "connector", "client_redirect_url", "permissions"),
         **parameters("credentials", "account"),
     )
 )
 _LIST_CONNECTIONS = compile_page(
-    select(*_columns).where(in_scope(_table.partition_id), equals_if_given(_table.connector)), _table
+    select(*_columns).where(in_scope(_connection.partition_id), equals_if_given(_connection.connector)), _connection
 )
 _GET_CONNECTION = compile_statement(
-    select(*_columns).where(_is_connection, in_scope(_table.partition_id, any_namespace=True))
+    select(*_columns).where(_is_connection, in_scope(_connection.partition_id, any_namespace=True))
 )
 _UPDATE_CONNECTION = compile_statement(
-    update(_table)
-    .where(_is_connection, _is_kept, in_scope(_table.partition_id))
+    update(_connection)
+    .where(_is_connection, _is_not_revoked, in_scope(_connection.partition_id))
     .values(
-        name=func.coalesce(bindparam("name"), _table.name),
+        name=func.coalesce(bindparam("name"), _connection.name),
         client_redirect_url=case(
-            (bindparam("url_sent", type_=Boolean), bindparam("client_redirect_url")), else_=_table.client_redirect_url
+            (bindparam("url_sent", type_=Boolean), bindparam("client_redirect_url")),
+            else_=_connection.client_redirect_url,
         ),
-        permissions=func.coalesce(bindparam("permissions"), _table.permissions),
+        permissions=func.coalesce(bindparam("permissions"), _connection.permissions),
         updated_at=func.now(),
     )
-    .returning(_table.id)
+    .returning(_connection.id)
 )
-_before = (
-    select(_table.id, _table.credentials, _table.account)
-    .where(_is_connection, _is_kept, in_scope(_table.partition_id))
-    .with_for_update(of=_table)
-    .cte("before")
+_before_revocation = (
+    select(_connection.id, _connection.credentials, _connection.account)
+    .where(_is_connection, _is_not_revoked, in_scope(_connection.partition_id))
+    .with_for_update(of=_connection)
+    .cte("before_revocation")
 )
 _REVOKE_CONNECTION = compile_statement(
-    update(_table)
-    .where(_table.id == _before.c.id, in_live_namespace(_table.partition_id))
+    update(_connection)
+    .where(_connection.id == _before_revocation.c.id, in_live_namespace(_connection.partition_id))
     .values(
         status="REVOKED", status_reason=_reason, credentials=null(), client_redirect_url=null(), updated_at=func.now()
     )
     .returning(
         *_columns,
-        _table.partition_id,
-        _before.c.credentials.label("former_credentials"),
-        _before.c.account.label("former_account"),
+        _connection.partition_id,
+        _before_revocation.c.credentials.label("former_credentials"),
+        _before_revocation.c.account.label("former_account"),
     )
-    .add_cte(delete(_state).where(_state.connection_id == _before.c.id).cte("states"))
-    .add_cte(delete(_push).where(_push.connection_id == _before.c.id).cte("pushes"))
+    .add_cte(delete(_state).where(_state.connection_id == _before_revocation.c.id).cte("states"))
+    .add_cte(delete(_push).where(_push.connection_id == _before_revocation.c.id).cte("pushes"))
 )
 _ENQUEUE_RELEASE = compile_statement(
     insert(schema.Sweep).values(
@@ -176,46 +185,54 @@ _ENQUEUE_RELEASE = compile_statement(
     )
 )
 _account = bindparam("account", type_=Text)
+# The cursor of another account is useless; this one makes the next listing hold removals for confirmation.
 _account_changed = func.jsonb_build_object("accountChanged", true())
 _GRANT_CONNECTION = compile_statement(
-    update(_table)
-    .where(_is_connection, _is_kept)
+    update(_connection)
+    .where(_is_connection, _is_not_revoked)
     .values(
         status="ACTIVE",
         status_reason=null(),
         credentials=bindparam("credentials"),
-        cursor=case((_table.account != _account, _account_changed), else_=_table.cursor),
-        account=func.coalesce(_account, _table.account),
+        cursor=case((_connection.account != _account, _account_changed), else_=_connection.cursor),
+        account=func.coalesce(_account, _connection.account),
         updated_at=func.now(),
     )
-    .returning(_table.status)
+    .returning(_connection.status)
 )
+# After a refused authorization, an ACTIVE connection keeps its former tokens.
 _REFUSE_CONNECTION = compile_statement(
-    update(_table)
-    .where(_is_connection, _is_kept)
+    update(_connection)
+    .where(_is_connection, _is_not_revoked)
     .values(status=case((_is_active, "ACTIVE"), else_="FAILED"), status_reason=_reason, updated_at=func.now())
-    .returning(_table.status)
+    .returning(_connection.status)
 )
-_credentials = select(*columns_of(_table, Credentials))
+_credentials = select(*columns_of(_connection, Credentials))
 _GET_CREDENTIALS = compile_statement(_credentials.where(_is_connection))
 _LOCK_CREDENTIALS = compile_statement(_credentials.where(_is_connection).with_for_update())
-_had = _credentials.where(equals(_table.partition_id), _table.credentials.is_not(None)).with_for_update().cte("had")
+_wiped = (
+    _credentials.where(equals(_connection.partition_id), _connection.credentials.is_not(None))
+    .with_for_update()
+    .cte("wiped")
+)
 _WIPE_CONNECTIONS = compile_statement(
-    select(_had).add_cte(
-        update(_table)
-        .where(_table.id == _had.c.id)
+    select(_wiped).add_cte(
+        update(_connection)
+        .where(_connection.id == _wiped.c.id)
         .values(status="REVOKED", status_reason="The namespace was deleted.", credentials=null(), updated_at=func.now())
-        .cte("wiped")
+        .cte("revoked")
     )
 )
 _STORE_CREDENTIALS = compile_statement(
-    update(_table)
-    .where(_is_connection, equals(_table.credentials, "previous"), is_any_of(_table.status, "ACTIVE", "FAILED"))
+    update(_connection)
+    .where(
+        _is_connection, equals(_connection.credentials, "previous"), is_any_of(_connection.status, "ACTIVE", "FAILED")
+    )
     .values(status="ACTIVE", status_reason=null(), **parameters("credentials"))
 )
-_update_active = update(_table).where(_is_connection, _is_active)
+_update_active = update(_connection).where(_is_connection, _is_active)
 _EXPLAIN_CONNECTION = compile_statement(
-    _update_active.where(_table.status_reason.is_distinct_from(_reason)).values(
+    _update_active.where(_connection.status_reason.is_distinct_from(_reason)).values(
         status_reason=_reason, updated_at=func.now()
     )
 )
@@ -223,7 +240,7 @@ _FAIL_CONNECTION = compile_statement(
     _update_active.values(status="FAILED", status_reason=_reason, updated_at=func.now())
 )
 _WITHDRAW_REASON = compile_statement(
-    _update_active.where(func.starts_with(_table.status_reason, bindparam("prefix"))).values(
+    _update_active.where(func.starts_with(_connection.status_reason, bindparam("prefix"))).values(
         status_reason=null(), updated_at=func.now()
     )
 )
@@ -237,14 +254,16 @@ _INSERT_STATE = compile_statement(
 )
 _TAKE_STATE = compile_statement(
     update(_state)
-    .where(
-        *(equals(_state.hash), equals(_state.connector), _state.used_at.is_(None), _state.expires_at > func.now()),
-        *(_table.id == _state.connection_id, _is_kept, in_live_namespace(_table.partition_id)),
-    )
+    .where(equals(_state.hash), equals(_state.connector), _state.used_at.is_(None), _state.expires_at > func.now())
+    .where(_connection.id == _state.connection_id, _is_not_revoked, in_live_namespace(_connection.partition_id))
     .values(used_at=func.now())
     .returning(
-        *(_table.id, _table.client_redirect_url, _state.verifier),
-        *(_partition.namespace_id, _namespace.organization_id, _partition.tenant),
+        _connection.id.label("connection_id"),
+        _connection.client_redirect_url,
+        _state.verifier,
+        _partition.namespace_id,
+        _namespace.organization_id,
+        _partition.tenant,
     )
 )
 
@@ -254,9 +273,9 @@ async def insert_connection(db: AsyncExecutor, values: Params) -> None:
 
 
 async def list_connections(
-    db: AsyncExecutor, scope: Scope, connector: str | None, part: PageRequest | None
+    db: AsyncExecutor, scope: Scope, connector: str | None, page: PageRequest | None
 ) -> list[ConnectionRow]:
-    values = {**partitions.scope_params(scope), "connector": connector, **pagination.page_params(part)}
+    values = {**partitions.scope_params(scope), "connector": connector, **pagination.page_params(page)}
     return await db.async_fetch(ConnectionRow, _LIST_CONNECTIONS, values)
 
 
@@ -288,6 +307,7 @@ class _HealthRow:
 
 
 async def update_connection(db: AsyncExecutor, scope: Scope, values: Params) -> str | None:
+    """Change a connection and return its id; None if it is missing or REVOKED."""
     return await db.async_fetch_one(str, _UPDATE_CONNECTION, {**partitions.scope_params(scope), **values})
 
 
@@ -297,26 +317,27 @@ async def revoke_connection(db: AsyncExecutor, scope: Scope, connection_id: str,
     return await db.async_fetch_one(RevokedRow, _REVOKE_CONNECTION, values)
 
 
-async def enqueue_release(db: AsyncExecutor, partition: int, connection_id: str, *, keep: bool) -> None:
-    """Schedule the release of a revoked connection's documents."""
-    values = {"partition_id": partition, "kind": RELEASE_SWEEP_KINDS[keep], "document_id": connection_id}
+async def enqueue_release(db: AsyncExecutor, partition: int, connection_id: str, *, keep_documents: bool) -> None:
+    """Let garbage collection detach or delete the documents of a revoked connection."""
+    values = {"partition_id": partition, "kind": RELEASE_SWEEP_KINDS[keep_documents], "document_id": connection_id}
     await db.async_execute(_ENQUEUE_RELEASE, values)
 
 
 async def grant_connection(
     db: AsyncExecutor, connection_id: str, credentials: bytes, account: str | None
 ) -> str | None:
-    """Store new tokens and return the status; another account is recorded in the cursor."""
+    """Store new tokens, set the connection to ACTIVE and return the status; None if it is REVOKED."""
     values = {"id": connection_id, "credentials": credentials, "account": account}
     return await db.async_fetch_one(str, _GRANT_CONNECTION, values)
 
 
 async def refuse_connection(db: AsyncExecutor, connection_id: str, reason: str) -> str | None:
+    """Store the reason of a refused authorization and return the status; None if the connection is REVOKED."""
     return await db.async_fetch_one(str, _REFUSE_CONNECTION, {"id": connection_id, "reason": reason})
 
 
 def wipe_connections(db: Executor, partition: int) -> list[Credentials]:
-    """Revoke all connections of a deleted scope; return their former tokens."""
+    """Revoke all connections of a deleted partition; return those that had tokens, with the tokens."""
     return db.fetch(Credentials, _WIPE_CONNECTIONS, {"partition_id": partition})
 
 
@@ -329,16 +350,17 @@ def lock_credentials(db: Executor, connection_id: str) -> Credentials | None:
 
 
 def store_credentials(db: Executor, connection_id: str, credentials: bytes, previous: bytes) -> None:
-    """Store refreshed tokens unless the connection was authorized anew; withdraw a refusal of the old tokens."""
+    """Replace the `previous` tokens by refreshed ones and set the connection to ACTIVE; no effect on other tokens."""
     db.execute(_STORE_CREDENTIALS, {"id": connection_id, "previous": previous, "credentials": credentials})
 
 
 def explain_connection(db: Executor, connection_id: str, reason: str) -> None:
-    """Set the reason of a connection that stays ACTIVE."""
+    """Set the status reason of an ACTIVE connection, without a change of its status."""
     db.execute(_EXPLAIN_CONNECTION, {"id": connection_id, "reason": reason})
 
 
 def fail_connection(db: Executor, connection_id: str, reason: str) -> None:
+    """Set an ACTIVE connection to FAILED."""
     db.execute(_FAIL_CONNECTION, {"id": connection_id, "reason": reason})
 
 
@@ -348,6 +370,7 @@ async def insert_state(db: AsyncExecutor, values: Params) -> None:
 
 
 async def take_state(db: AsyncExecutor, digest: bytes, connector: str) -> StateRow | None:
+    """Consume the state with this hash; None if unknown, used, expired or of another connector."""
     return await db.async_fetch_one(StateRow, _TAKE_STATE, {"hash": digest, "connector": connector})
 
 
@@ -363,5 +386,5 @@ async def get_newest_config(db: AsyncExecutor, connection_id: str) -> Mapping[st
 
 
 def withdraw_reason(db: Executor, connection_id: str, prefix: str) -> None:
-    """Delete the reason with this prefix from an ACTIVE connection."""
+    """Delete the status reason of an ACTIVE connection if it has this prefix."""
     db.execute(_WITHDRAW_REASON, {"id": connection_id, "prefix": prefix})

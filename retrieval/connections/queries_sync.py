@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, LiteralString, TypeVar
+from typing import Any, LiteralString, NamedTuple, TypeVar
 
 from sqlalchemy import Boolean, bindparam, delete, false, func, or_, select, true, update
 
@@ -165,10 +165,17 @@ def list_ingested(db: Database, request: DiscoveryRequest, *, excluded_id: str, 
     return db.fetch(str, statement, {**discovery_params(request), "but": excluded_id, "limit": limit})
 
 
-def count_leaving(
+class RemovalCounts(NamedTuple):
+    """Numbers of documents to remove, and to hold until a person confirms their removal."""
+
+    removed: int
+    held: int
+
+
+def count_removals(
     db: Database, request: DiscoveryRequest, departed_ids: Sequence[str], *, moved: bool
-) -> tuple[int, int]:
-    """Count the documents that `finish_listing` would remove, and would hold for a person."""
+) -> RemovalCounts:
+    """Count the documents that `finish_listing` would remove or hold."""
     values = {**discovery_params(request), "departed": list(departed_ids)}
     are_shared = db.fetch(
         bool,
@@ -179,8 +186,8 @@ def count_leaving(
         values,
     )
     if _needs_confirmation(db, request, len(are_shared), moved=moved):
-        return 0, len(are_shared)
-    return are_shared.count(False), 0
+        return RemovalCounts(removed=0, held=len(are_shared))
+    return RemovalCounts(removed=are_shared.count(False), held=0)
 
 
 def _fetch_compared(

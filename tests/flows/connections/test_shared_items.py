@@ -88,7 +88,9 @@ class Shared:
 
     def revoke(self, connection, *, keep=True):
         space = self.space
-        revoked = space.call(connections.revoke_connection(space.db, space.ring, space.scope, connection, keep=keep))
+        revoked = space.call(
+            connections.revoke_connection(space.db, space.ring, space.scope, connection, keep_documents=keep)
+        )
         connection_documents.release_documents(space.db, connection, keep=keep, seconds=10)
         return revoked.documents
 
