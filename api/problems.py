@@ -116,7 +116,7 @@ async def list_namespace_problems(request: ApiRequest, scope: Scope) -> list[Pro
         Problem(
             severity="failing",
             kind="SCHEDULE",
-            cause=f"The schedule of {row.about or row.source} fails: {row.health.reason}",
+            cause=f"The schedule of {row.subject or row.source} fails: {row.health.reason}",
             since=Timestamp.from_optional(row.health.failures_since),
             object_id=row.id,
         )

@@ -109,7 +109,7 @@ class Schedule(Struct, rename="camel", kw_only=True):
         return cls(
             id=row.id,
             source=row.source,
-            about=row.about,
+            about=row.subject,
             connection_id=row.connection_id,
             namespace=NamespaceReference(row.namespace_id),
             tenant_id=row.tenant or None,

@@ -72,7 +72,7 @@ async def _reconcile_schedule(
     timing, schedule = pair
     try:
         change, paused = await deadline.wait_for(_apply_timing(client, deployment, name, timing, schedule))
-        is_settled = timing is None or not (timing.pending or paused != timing.paused)
+        is_settled = timing is None or not (timing.pause_pending or paused != timing.paused)
         if settle_pause is not None and not is_settled:
             await settle_pause(name, paused)
     except Exception as error:
@@ -104,7 +104,7 @@ async def _apply_timing(
         )
         await client.create_deployment_schedules(deployment, [new_schedule])
         return "made", not is_active
-    is_active = not timing.paused if timing.pending else schedule.active
+    is_active = not timing.paused if timing.pause_pending else schedule.active
     if _schedule_key(schedule.schedule) == _schedule_key(prefect_schedule) and (
         schedule.parameters,
         schedule.active,

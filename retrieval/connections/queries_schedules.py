@@ -38,24 +38,28 @@ from retrieval.ports import Scope
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScheduleRow:
-    """Schedule with its newest job run. `about`: start address, first page or connection."""
+    """Schedule with its newest job run."""
 
     id: str
     namespace_id: str
     tenant: str
     source: str
     connection_id: str | None
-    about: str | None
+    # Start address, first URL of a list, or name of the connection.
+    subject: str | None
     minutes: int | None
     cron: str | None
     time_zone: str
     paused: bool
+    # Not paused, and its connection is ACTIVE.
     is_active: bool
+    # Why no job run started at the last due time; None after a start.
     reason: str | None
     run_id: str | None
     run_status: str | None
     run_outcome: str | None
     run_at: datetime | None
+    # Due times since the newest job run that failed to start one.
     refusals: int
     refused_since: datetime | None
     run_health: dict[str, Any]
@@ -64,7 +68,7 @@ class ScheduleRow:
 
     @property
     def health(self) -> Health:
-        """Return the health of its job runs and of due times without a run."""
+        """Return the health of its job runs and of due times that failed to start one."""
         health = Health.load(self.run_health).with_refusals(self.refusals, self.refused_since, self.reason)
         if not self.paused and not self.is_active:
             return replace(health, reason="The connection is not ACTIVE.")
@@ -76,10 +80,11 @@ _SCHEDULES_JOIN: LiteralString = (
     " and (%(namespace)s::text is null or p.namespace_id = %(namespace)s)"
     " join namespaces n on n.id = p.namespace_id and n.deleted_at is null and n.organization_id = %(organization)s "
 )
+# Selects `ScheduleRow`; further conditions are appended.
 _SELECT_SCHEDULES: LiteralString = (
     "select s.id, p.namespace_id, p.tenant, s.source, " + job_config.connection_id_sql("s") + " as connection_id,"
-    " coalesce(s.config -> 'request' ->> 'url', s.urls[1], c.name) as about, s.minutes, s.cron, s.time_zone, s.paused,"
-    " not s.paused and coalesce(c.status, 'ACTIVE') = 'ACTIVE' as is_active, s.reason,"
+    " coalesce(s.config -> 'request' ->> 'url', s.urls[1], c.name) as subject, s.minutes, s.cron, s.time_zone,"
+    " s.paused, not s.paused and coalesce(c.status, 'ACTIVE') = 'ACTIVE' as is_active, s.reason,"
     " newest.run_id, newest.run_status, newest.run_outcome, newest.run_at, s.created_at, s.updated_at, s.refusals,"
     " s.refused_since, "
     + run_health.select_health("r.job_id = s.job_id")
@@ -96,30 +101,32 @@ _SELECT_SCHEDULES: LiteralString = (
 
 
 class RepeatedRequest(NamedTuple):
-    """Request of a job run. `urls`: the pages of a URL list."""
+    """Request of a job run, to be repeated by a schedule."""
 
     partition_id: int
     source: str
     config: dict[str, Any]
     created_at: datetime
+    # Empty for sources other than URL lists.
     urls: list[str]
 
 
 @dataclass(frozen=True, slots=True)
 class ScheduleTiming:
-    """Timing of a schedule, for Prefect."""
+    """Timing of a schedule as stored."""
 
     id: str
     minutes: int | None
     cron: str | None
     time_zone: str
     paused: bool
+    # `paused` was not yet forwarded to Prefect.
     pause_pending: bool
 
 
 @dataclass(frozen=True, slots=True)
 class ScheduleToRun:
-    """Due schedule with its scope. `counted`: the organization has, or had, quotas."""
+    """Due schedule with its scope and connection."""
 
     id: str
     job_id: str
@@ -131,6 +138,7 @@ class ScheduleToRun:
     organization_id: str
     namespace_id: str
     tenant: str
+    # Whether usage of the organization is counted, for quotas.
     counted: bool
 
     @property
@@ -138,51 +146,52 @@ class ScheduleToRun:
         return Scope(self.organization_id, self.namespace_id, self.tenant)
 
 
-_table: Any = schema.Schedule
+_schedule: Any = schema.Schedule
 _connection: Any = schema.Connection
 _partition: Any = schema.Partition
 _namespace: Any = schema.Namespace
 _organization: Any = schema.Organization
 _run: Any = schema.JobRun
-_is_schedule = equals(_table.id)
-_is_of_connection = _connection.id == _table.config["connectionId"].astext
+_is_schedule = equals(_schedule.id)
+_is_of_connection = _connection.id == _schedule.config["connectionId"].astext
 _INSERT_SCHEDULE = compile_statement(
-    insert(_table).values(
+    insert(_schedule).values(
         **parameters("id", "partition_id", "job_id", "source", "config", "urls", "minutes", "cron", "time_zone")
     )
 )
-_timed = bindparam("timed", type_=Boolean)
+_changes_timing = bindparam("changes_timing", type_=Boolean)
 _paused = bindparam("paused", type_=Boolean)
 _UPDATE_SCHEDULE = compile_statement(
-    update(_table)
-    .where(_is_schedule, in_scope(_table.partition_id, any_namespace=True))
+    update(_schedule)
+    .where(_is_schedule, in_scope(_schedule.partition_id, any_namespace=True))
     .values(
-        minutes=case((_timed, bindparam("minutes")), else_=_table.minutes),
-        cron=case((_timed, bindparam("cron")), else_=_table.cron),
-        time_zone=func.coalesce(bindparam("time_zone"), _table.time_zone),
-        pause_pending=or_(_table.pause_pending, _paused.is_not(None)),
-        paused=func.coalesce(_paused, _table.paused),
+        minutes=case((_changes_timing, bindparam("minutes")), else_=_schedule.minutes),
+        cron=case((_changes_timing, bindparam("cron")), else_=_schedule.cron),
+        time_zone=func.coalesce(bindparam("time_zone"), _schedule.time_zone),
+        pause_pending=or_(_schedule.pause_pending, _paused.is_not(None)),
+        paused=func.coalesce(_paused, _schedule.paused),
         updated_at=func.now(),
     )
-    .returning(_table.id)
+    .returning(_schedule.id)
 )
 _DELETE_SCHEDULE = compile_statement(
-    delete(_table).where(_is_schedule, in_scope(_table.partition_id, any_namespace=True)).returning(_table.id)
+    delete(_schedule).where(_is_schedule, in_scope(_schedule.partition_id, any_namespace=True)).returning(_schedule.id)
 )
 _LIST_ACTIVE = compile_statement(
-    select(*columns_of(_table, ScheduleTiming))
-    .select_from(outerjoin(_table, _connection, _is_of_connection))
-    .where(in_live_namespace(_table.partition_id), func.coalesce(_connection.status, "ACTIVE") == "ACTIVE")
+    select(*columns_of(_schedule, ScheduleTiming))
+    .select_from(outerjoin(_schedule, _connection, _is_of_connection))
+    .where(in_live_namespace(_schedule.partition_id), func.coalesce(_connection.status, "ACTIVE") == "ACTIVE")
 )
+# No effect on a pending request for the other state.
 _SETTLE_PAUSE = compile_statement(
-    update(_table)
-    .where(_is_schedule, or_(not_(_table.pause_pending), _table.paused == _paused))
+    update(_schedule)
+    .where(_is_schedule, or_(not_(_schedule.pause_pending), _schedule.paused == _paused))
     .values(paused=_paused, pause_pending=false())
 )
 _GET_SCHEDULE_TO_RUN = compile_statement(
     select(
         *columns_of(
-            _table,
+            _schedule,
             ScheduleToRun,
             connection_id=_connection.id,
             connection_status=_connection.status,
@@ -192,36 +201,40 @@ _GET_SCHEDULE_TO_RUN = compile_statement(
             counted=_organization.counted,
         )
     )
-    .select_from(outerjoin(_table, _connection, _is_of_connection))
-    .where(_is_schedule, in_live_namespace(_table.partition_id), _organization.id == _namespace.organization_id)
+    .select_from(outerjoin(_schedule, _connection, _is_of_connection))
+    .where(_is_schedule, in_live_namespace(_schedule.partition_id), _organization.id == _namespace.organization_id)
 )
-_LOCK_SCHEDULE = compile_statement(select(_table.job_id).where(_is_schedule).with_for_update())
+_LOCK_SCHEDULE = compile_statement(select(_schedule.job_id).where(_is_schedule).with_for_update())
 _HAS_OPEN_RUN = compile_statement(
     select(exists(select(_run.id).where(equals(_run.job_id), _run.finished_at.is_(None))))
 )
 _reason = bindparam("reason", type_=Text)
 _refused = bindparam("refused", type_=Boolean)
-_EXPLAIN_SCHEDULE = compile_statement(
-    update(_table)
-    .where(_is_schedule, or_(_refused, _table.reason.is_distinct_from(_reason)))
+# A refusal is counted each time; another reason is stored if it is new. No reason means that a job run has started, which
+# ends the count.
+_RECORD_REASON = compile_statement(
+    update(_schedule)
+    .where(_is_schedule, or_(_refused, _schedule.reason.is_distinct_from(_reason)))
     .values(
         reason=_reason,
-        refusals=case((_refused, _table.refusals + 1), (_reason.is_(None), 0), else_=_table.refusals),
+        refusals=case((_refused, _schedule.refusals + 1), (_reason.is_(None), 0), else_=_schedule.refusals),
         refused_since=case(
-            (_refused, func.coalesce(_table.refused_since, func.now())), (_reason.is_not(None), _table.refused_since)
+            (_refused, func.coalesce(_schedule.refused_since, func.now())),
+            (_reason.is_not(None), _schedule.refused_since),
         ),
     )
 )
-_TAKE_JOB = compile_statement(update(_table).where(_is_schedule, equals(_run.id, "run")).values(job_id=_run.job_id))
-_address = func.coalesce(_table.config["request"]["url"].astext, _table.urls[1])
+_ADOPT_JOB = compile_statement(update(_schedule).where(_is_schedule, equals(_run.id, "run")).values(job_id=_run.job_id))
+_start_address = func.coalesce(_schedule.config["request"]["url"].astext, _schedule.urls[1])
 _READ_NAME = compile_statement(
-    select(func.coalesce(_connection.name, func.split_part(_address, "?", 1)))
-    .select_from(outerjoin(_table, _connection, _is_of_connection))
+    select(func.coalesce(_connection.name, func.split_part(_start_address, "?", 1)))
+    .select_from(outerjoin(_schedule, _connection, _is_of_connection))
     .where(_is_schedule)
 )
 
 
 async def get_repeated_request(db: AsyncExecutor, scope: Scope, job_run_id: str) -> RepeatedRequest | None:
+    """Return the request of a job run; None if the run is not in the scope."""
     return await db.async_fetch_one(
         RepeatedRequest,
         f"select r.partition_id, r.source, {job_config.STORED_CONFIG} as config, j.created_at, coalesce((select"
@@ -240,7 +253,10 @@ async def insert_schedule(db: AsyncExecutor, values: Params) -> None:
 
 
 async def set_interval(db: AsyncExecutor, values: Params) -> None:
-    """Give a connection one schedule with an interval, none for null; cron schedules stay."""
+    """Set the interval of a connection's schedule, or delete the schedule for null; cron schedules stay.
+
+    The schedule is created if missing; further schedules with intervals are deleted.
+    """
     await db.async_execute(
         f"""
         with intervals as (
@@ -264,12 +280,13 @@ async def set_interval(db: AsyncExecutor, values: Params) -> None:
 
 
 async def list_rows(
-    db: AsyncExecutor, organization: str, tenant: str, namespace: str | None, part: PageRequest | None
+    db: AsyncExecutor, organization: str, tenant: str, namespace: str | None, page: PageRequest | None
 ) -> list[ScheduleRow]:
+    """List schedules, newest first, with one more than the page."""
     return await db.async_fetch(
         ScheduleRow,
         _SELECT_SCHEDULES + pagination.order_desc("s"),
-        {"organization": organization, "tenant": tenant, "namespace": namespace, **pagination.page_params(part)},
+        {"organization": organization, "tenant": tenant, "namespace": namespace, **pagination.page_params(page)},
     )
 
 
@@ -280,7 +297,7 @@ async def get_row(db: AsyncExecutor, scope: Scope, schedule_id: str) -> Schedule
 
 
 async def update_schedule(db: AsyncExecutor, scope: Scope, values: Params) -> str | None:
-    """Change a schedule; the dispatcher forwards a pause to Prefect."""
+    """Change a schedule and return its id, None if missing; the dispatcher forwards a pause to Prefect."""
     return await db.async_fetch_one(str, _UPDATE_SCHEDULE, {**partitions.scope_params(scope), **values})
 
 
@@ -290,6 +307,7 @@ async def delete_schedule(db: AsyncExecutor, scope: Scope, schedule_id: str) -> 
 
 
 def list_active(db: Database) -> list[ScheduleTiming]:
+    """List the schedules without those of inactive connections."""
     return db.fetch(ScheduleTiming, _LIST_ACTIVE, {})
 
 
@@ -302,32 +320,32 @@ def get_schedule_to_run(db: Executor, schedule_id: str) -> ScheduleToRun | None:
     return db.fetch_one(ScheduleToRun, _GET_SCHEDULE_TO_RUN, {"id": schedule_id})
 
 
-def lock_schedule(db: Executor, schedule_id: str) -> bool:
+def lock_and_check_busy(db: Executor, schedule_id: str) -> bool:
     """Lock a schedule until the transaction ends; return whether a run of its job is unfinished."""
     job_id = db.fetch_one(str, _LOCK_SCHEDULE, {"id": schedule_id})
     return bool(db.fetch_one(bool, _HAS_OPEN_RUN, {"job_id": job_id}))
 
 
-def explain_schedule(db: Executor, schedule_id: str, reason: str | None, *, refused: bool = False) -> None:
-    """Store the reason of a due time without a job run; `refused` counts a failure."""
-    db.execute(_EXPLAIN_SCHEDULE, {"id": schedule_id, "reason": reason, "refused": refused})
+def record_reason(db: Executor, schedule_id: str, reason: str | None, *, refused: bool = False) -> None:
+    """Store why a due time started no job run, None if it did; `refused` counts it as a failure."""
+    db.execute(_RECORD_REASON, {"id": schedule_id, "reason": reason, "refused": refused})
 
 
-def take_job(db: Executor, schedule_id: str, job_run_id: str) -> None:
-    """Set the schedule's job to that of its newest run."""
-    # Runs of a connection have a separate job.
-    db.execute(_TAKE_JOB, {"id": schedule_id, "run": job_run_id})
+def adopt_job(db: Executor, schedule_id: str, job_run_id: str) -> None:
+    """Make the job of a run the schedule's job."""
+    # `insert_scheduled_run` may take the job of another request for the connection.
+    db.execute(_ADOPT_JOB, {"id": schedule_id, "run": job_run_id})
 
 
-def keep_live(db: Executor, scope: Scope, urls: Sequence[str]) -> list[str]:
-    """Return the undeleted pages, in order."""
-    # A schedule restores no deleted page.
+def list_undeleted(db: Executor, scope: Scope, urls: Sequence[str]) -> list[str]:
+    """Return the URLs whose documents were not deleted, in order."""
+    # A schedule must not restore deleted pages.
     return db.fetch(
         str,
-        "select w.url from unnest(%(urls)s::text[]) with ordinality as w (url, position)"
+        "select listed.url from unnest(%(urls)s::text[]) with ordinality as listed (url, position)"
         " join partitions p on p.tenant = %(tenant)s and p.namespace_id = %(namespace)s"
-        " join documents d on d.partition_id = p.id and d.source = 'URLS_LIST' and d.external_id = w.url"
-        " and d.deleted_at is null order by w.position",
+        " join documents d on d.partition_id = p.id and d.source = 'URLS_LIST' and d.external_id = listed.url"
+        " and d.deleted_at is null order by listed.position",
         {**partitions.scope_params(scope), "urls": list(urls)},
     )
 
@@ -338,8 +356,9 @@ def read_name(db: Database, schedule_id: str) -> str | None:
 
 
 def insert_scheduled_run(db: Executor, values: Params) -> str | None:
-    """Insert the next job run of a schedule and return its id; None while another run is unfinished."""
-    # One job per schedule, with the options of the newest request of the application, else of a user.
+    """Insert a job run for the connection of a schedule and return its id; None while another run is unfinished."""
+    # The run repeats the newest request for the connection: in the same job if that is a schedule's, else in a new job
+    # with the same options. Without any request, `config` is used.
     return db.fetch_one(
         str,
         f"""
@@ -355,24 +374,24 @@ def insert_scheduled_run(db: Executor, values: Params) -> str | None:
               and not {job_config.IS_PICKER_LISTING}
             order by j.created_at desc limit 1
         ),
-        free as (
+        idle_connection as (
             select c.* from connection c where not exists (
                 select from job_runs r join jobs j on j.id = r.job_id
                 where r.partition_id = c.partition_id and r.source = c.connector and r.finished_at is null
                   and {job_config.connection_id_sql()} = c.id
             )
         ),
-        made as (
+        new_job as (
             insert into jobs (id, organization_id, partition_id, source, config)
-            select %(job)s, f.organization_id, f.partition_id, f.connector,
+            select %(job)s, c.organization_id, c.partition_id, c.connector,
                    coalesce((select {job_config.REPEATED_CONFIG} from newest j), %(config)s::jsonb)
-            from free f where not exists (select from newest j where {job_config.IS_SCHEDULED})
+            from idle_connection c where not exists (select from newest j where {job_config.IS_SCHEDULED})
             returning id
         )
         insert into job_runs (id, job_id, partition_id, source, to_discover, trigger)
-        select %(run)s, coalesce((select id from made), (select id from newest)), f.partition_id, f.connector, true,
+        select %(run)s, coalesce((select id from new_job), (select id from newest)), c.partition_id, c.connector, true,
                %(trigger)s
-        from free f returning id
+        from idle_connection c returning id
         """,
         values,
     )

@@ -1,4 +1,4 @@
-"""Schedules of repeated ingestion, executed by Prefect: due times and the next job run."""
+"""Schedules of repeated ingestion: due times, changes, and the job run of a due time. Prefect executes them."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import zlib
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
+from typing import NamedTuple
 from zoneinfo import ZoneInfo, available_timezones
 
 from cronsim import CronSim, CronSimError
@@ -32,26 +33,35 @@ from retrieval.statuses import ConnectionStatus
 
 @dataclass(frozen=True, slots=True)
 class ScheduledRun:
-    """Result of a scheduled ingestion: job run id, or the reason. `refused`: failed to start, not merely waiting."""
+    """Result of a due time: a job run, or the reason why there is none."""
 
     job_run_id: str | None
     reason: str = ""
+    # Whether that is a failure. Otherwise another run is unfinished.
     refused: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """Due times: an interval or a cron expression. `pending`: Prefect has not received the pause state."""
+    """Due times of a schedule: an interval or a cron expression."""
 
     minutes: int | None = None
     cron: str | None = None
     time_zone: str = "UTC"
     paused: bool = False
-    pending: bool = False
+    # `paused` was not yet forwarded to Prefect.
+    pause_pending: bool = False
+
+
+class InvalidField(NamedTuple):
+    """Field of a request with the reason why its value is invalid."""
+
+    field: str
+    reason: str
 
 
 def list_timings(db: Database) -> dict[str, Timing]:
-    """Return the timings of schedules by id, without those of inactive connections."""
+    """Return the timings by id of schedules without those of inactive connections."""
     return {
         schedule.id: Timing(
             schedule.minutes, schedule.cron, schedule.time_zone, schedule.paused, schedule.pause_pending
@@ -61,18 +71,19 @@ def list_timings(db: Database) -> dict[str, Timing]:
 
 
 async def set_interval(db: AsyncExecutor, connection_id: str, minutes: int | None) -> None:
-    """Give a connection the schedule of `syncIntervalMinutes`; null removes it."""
+    """Set the interval of a connection's schedule (`syncIntervalMinutes`), or delete the schedule for null."""
     config = JobConfig(request={}, connection_id=connection_id, scheduled=True).dump()
     values = {"id": ids.schedule_id(), "job": ids.job_id(), "config": config}
     await queries_schedules.set_interval(db, {**values, "connection": connection_id, "minutes": minutes})
 
 
+# Earlier than any schedule.
 _ANCHOR_EPOCH = datetime(2024, 1, 1, tzinfo=UTC)
 
 
 def anchor_time(schedule_id: str, minutes: int) -> datetime:
-    """Return a past due time of the schedule; due times are whole intervals apart."""
-    # Derived from the id: the next due time needs no scheduler, and schedules spread over the interval.
+    """Return a past due time of the schedule; all others are whole intervals later."""
+    # It depends on the id only, so schedules with the same interval are not due at the same time.
     return _ANCHOR_EPOCH + timedelta(seconds=zlib.crc32(schedule_id.encode()) % (minutes * 60))
 
 
@@ -83,16 +94,18 @@ def next_due(schedule_id: str, timing: Timing, moment: datetime | None = None) -
         anchor, interval = anchor_time(schedule_id, timing.minutes), timedelta(minutes=timing.minutes)
         return anchor + ((start - anchor) // interval + 1) * interval
     zone = ZoneInfo(timing.time_zone)
-    walls = CronSim(timing.cron or "", start.astimezone(zone).replace(tzinfo=None))
-    return next(due for wall in walls if (due := _at_wall_time(wall, zone)) > start)
+    local_times = CronSim(timing.cron or "", start.astimezone(zone).replace(tzinfo=None))
+    due_times = (_to_utc(local_time, zone) for local_time in local_times)
+    return next(due for due in due_times if due > start)
 
 
-def _at_wall_time(wall: datetime, zone: ZoneInfo) -> datetime:
-    # As Prefect's scheduler: the first of two moments, an hour earlier for a missing one.
-    due = wall.replace(tzinfo=zone).astimezone(UTC)
-    if due.astimezone(zone).replace(tzinfo=None, fold=0) == wall:
-        return due
-    return wall.replace(tzinfo=zone, fold=1).astimezone(UTC)
+def _to_utc(local_time: datetime, zone: ZoneInfo) -> datetime:
+    """Convert a local time as Prefect's scheduler does."""
+    # The clock shows some times twice, and the first one counts. Others it skips, and their offset after the change
+    # counts.
+    moment = local_time.replace(tzinfo=zone).astimezone(UTC)
+    is_skipped = moment.astimezone(zone).replace(tzinfo=None, fold=0) != local_time
+    return local_time.replace(tzinfo=zone, fold=1).astimezone(UTC) if is_skipped else moment
 
 
 def settle_pause(db: Database, schedule_id: str, *, paused: bool) -> None:
@@ -100,19 +113,20 @@ def settle_pause(db: Database, schedule_id: str, *, paused: bool) -> None:
     queries_schedules.settle_pause(db, schedule_id, paused=paused)
 
 
-def check_timing(timing: Timing) -> tuple[str, str] | None:
-    """Return the invalid field and the reason; None for a valid timing."""
-    if (timing.minutes is None) == (timing.cron is None):
-        return "cron", "or intervalMinutes must be sent, and not both"
+def check_timing(timing: Timing) -> InvalidField | None:
+    """Return the first invalid field; None for a valid timing."""
+    has_one_rule = (timing.minutes is None) != (timing.cron is None)
+    if not has_one_rule:
+        return InvalidField("cron", "or intervalMinutes must be sent, and not both")
     if timing.time_zone not in _time_zones():
-        return "timeZone", "must be the name of a time zone, such as Europe/Berlin"
+        return InvalidField("timeZone", "must be the name of a time zone, such as Europe/Berlin")
     if timing.cron is not None:
         if len(timing.cron.split()) != 5:
-            return "cron", "must have five fields: minute, hour, day of the month, month, day of the week"
+            return InvalidField("cron", "must have five fields: minute, hour, day of the month, month, day of the week")
         try:
             next_due("", timing)
         except (CronSimError, StopIteration):
-            return "cron", "is not a cron expression that comes due"
+            return InvalidField("cron", "is not a cron expression that comes due")
     return None
 
 
@@ -122,7 +136,10 @@ def _time_zones() -> frozenset[str]:
 
 
 async def create_schedule(db: Database, scope: Scope, job_run_id: str, timing: Timing) -> ScheduleRow:
-    """Repeat the request of a job run. INGEST_JOB_RUN_NOT_FOUND; INVALID_REQUEST for sent content."""
+    """Create a schedule that repeats the request of a job run.
+
+    Raises INGEST_JOB_RUN_NOT_FOUND, and INVALID_REQUEST for a request with content, such as a file.
+    """
     repeated = await queries_schedules.get_repeated_request(db, scope, job_run_id)
     if repeated is None:
         raise runs.not_found()
@@ -130,8 +147,9 @@ async def create_schedule(db: Database, scope: Scope, job_run_id: str, timing: T
         message = f"A job run of the source {repeated.source} cannot be repeated: its content came with the request."
         raise ServiceError(ErrorCode.INVALID_REQUEST, message, field="ingestJobRunId", reason="not_repeatable")
     job = JobConfig.load(repeated.config)
-    repeated_request = {key: value for key, value in (job.request or {}).items() if key != FULL_LISTING}
-    request = job.request and repeated_request
+    request = job.request
+    if request:
+        request = {key: value for key, value in request.items() if key != FULL_LISTING}
     job = replace(job, request=request, scheduled=True, accepted_at=job.accepted_at or repeated.created_at)
     schedule_id = ids.schedule_id()
     values: Params = {
@@ -150,15 +168,15 @@ async def create_schedule(db: Database, scope: Scope, job_run_id: str, timing: T
 
 
 async def list_page(
-    db: Database, organization: str, tenant: str, namespace: str | None, part: PageRequest | None
+    db: Database, organization: str, tenant: str, namespace: str | None, page: PageRequest | None
 ) -> Page[ScheduleRow]:
     """List a page of schedules, newest first, of one namespace or all."""
-    rows = await queries_schedules.list_rows(db, organization, tenant, namespace, part)
-    return pagination.cut_page(rows, part)
+    rows = await queries_schedules.list_rows(db, organization, tenant, namespace, page)
+    return pagination.cut_page(rows, page)
 
 
 async def get_schedule(db: Database, scope: Scope, schedule_id: str) -> ScheduleRow:
-    """Return a schedule. NOT_FOUND if missing in the scope."""
+    """Return a schedule of the scope; raise NOT_FOUND."""
     row = await queries_schedules.get_row(db, scope, schedule_id)
     if row is None:
         raise ServiceError(ErrorCode.NOT_FOUND, "There is no such schedule.", field="scheduleId")
@@ -168,12 +186,12 @@ async def get_schedule(db: Database, scope: Scope, schedule_id: str) -> Schedule
 async def change_schedule(
     db: Database, scope: Scope, schedule_id: str, timing: Timing | None, time_zone: str | None, *, paused: bool | None
 ) -> ScheduleRow:
-    """Change timing, time zone or pause; None keeps a value."""
+    """Change interval or cron expression, time zone, or pause; None keeps a value."""
     values: Params = {
         "id": schedule_id,
-        "timed": timing is not None,
-        "minutes": timing and timing.minutes,
-        "cron": timing and timing.cron,
+        "changes_timing": timing is not None,
+        "minutes": None if timing is None else timing.minutes,
+        "cron": None if timing is None else timing.cron,
         "time_zone": time_zone,
         "paused": paused,
     }
@@ -195,8 +213,8 @@ REFUSED_PREFIX = "Its schedule was refused: "
 
 
 def repeat_ingestion(db: Database, schedule_id: str) -> ScheduledRun:
-    """Record the next job run of a schedule, unless another is unfinished, and store the reason otherwise."""
-    # A run beyond a quota is refused like a request; the connection shows the reason until the next accepted run.
+    """Record the job run of a due time, or the reason why there is none."""
+    # No run starts while another is unfinished, or beyond a quota. The connection shows the refusal until the next run.
     schedule = None
     try:
         with db.transaction() as connection:
@@ -205,10 +223,10 @@ def repeat_ingestion(db: Database, schedule_id: str) -> ScheduledRun:
                 return ScheduledRun(None, "The schedule was deleted.")
             scheduled_run = _record_within_quotas(connection, schedule)
             reason = scheduled_run.reason or None
-            queries_schedules.explain_schedule(connection, schedule_id, reason, refused=scheduled_run.refused)
+            queries_schedules.record_reason(connection, schedule_id, reason, refused=scheduled_run.refused)
     except ServiceError as error:
         scheduled_run = ScheduledRun(None, REFUSED_PREFIX + error.message, refused=True)
-        queries_schedules.explain_schedule(db, schedule_id, scheduled_run.reason, refused=True)
+        queries_schedules.record_reason(db, schedule_id, scheduled_run.reason, refused=True)
         if schedule is not None and schedule.connection_id is not None:
             queries.explain_connection(db, schedule.connection_id, scheduled_run.reason)
     if scheduled_run.job_run_id is not None:
@@ -217,17 +235,23 @@ def repeat_ingestion(db: Database, schedule_id: str) -> ScheduledRun:
 
 
 def _record_within_quotas(connection: ThreadConnection, schedule: ScheduleToRun) -> ScheduledRun:
-    """Insert the job run. QUOTA_EXCEEDED undoes the transaction."""
-    usage = quotas.lock_usage(connection, schedule.organization_id, schedule.tenant) if schedule.counted else None
-    record_run = _record_run if schedule.connection_id is None else _record_run_of_connection
-    scheduled_run = record_run(connection, schedule)
-    if usage is not None and scheduled_run.job_run_id is not None:
-        quotas.check_usage(usage, quotas.read_usage(connection, schedule.organization_id, schedule.tenant))
+    """Insert the job run, and raise QUOTA_EXCEEDED if usage is then above a quota."""
+    usage_before = None
+    if schedule.counted:
+        usage_before = quotas.lock_usage(connection, schedule.organization_id, schedule.tenant)
+    if schedule.connection_id is None:
+        scheduled_run = _record_run(connection, schedule)
+    else:
+        scheduled_run = _record_run_of_connection(connection, schedule)
+    if usage_before is not None and scheduled_run.job_run_id is not None:
+        usage = quotas.read_usage(connection, schedule.organization_id, schedule.tenant)
+        quotas.check_usage(usage_before, usage)
     return scheduled_run
 
 
 def _record_run(connection: ThreadConnection, schedule: ScheduleToRun) -> ScheduledRun:
-    if queries_schedules.lock_schedule(connection, schedule.id):
+    """Insert a job run of the schedule's own job."""
+    if queries_schedules.lock_and_check_busy(connection, schedule.id):
         return ScheduledRun(None, BUSY_REASON)
     run_id = ids.job_run_id()
     values: Params = {
@@ -241,21 +265,22 @@ def _record_run(connection: ThreadConnection, schedule: ScheduleToRun) -> Schedu
     if schedule.urls is None:
         connection.execute(acceptance.DISCOVERY_STATEMENT, values)
         return ScheduledRun(run_id)
-    pages = queries_schedules.keep_live(connection, schedule.scope, schedule.urls)
-    if not pages:
+    urls = queries_schedules.list_undeleted(connection, schedule.scope, schedule.urls)
+    if not urls:
         return ScheduledRun(None, "All pages of this list were deleted.", refused=True)
     values |= {
         "document_type": DOCUMENT_TYPES[schedule.source],
         "metadata": None,
         "access": principals.stored_access(None),
-        "documents": [ids.document_id() for _ in pages],
-        "urls": pages,
+        "documents": [ids.document_id() for _ in urls],
+        "urls": urls,
     }
     connection.execute(acceptance.URLS_STATEMENT, values)
     return ScheduledRun(run_id)
 
 
 def _record_run_of_connection(connection: ThreadConnection, schedule: ScheduleToRun) -> ScheduledRun:
+    """Insert a job run of the schedule's connection."""
     if schedule.connection_status != ConnectionStatus.ACTIVE:
         return ScheduledRun(None, NOT_ACTIVE_REASON, refused=True)
     values: Params = {
@@ -268,6 +293,6 @@ def _record_run_of_connection(connection: ThreadConnection, schedule: ScheduleTo
     run_id = queries_schedules.insert_scheduled_run(connection, values)
     if run_id is None:
         return ScheduledRun(None, "A job run of this connection is under way.")
-    queries_schedules.take_job(connection, schedule.id, run_id)
+    queries_schedules.adopt_job(connection, schedule.id, run_id)
     queries.withdraw_reason(connection, values["connection"], REFUSED_PREFIX)
     return ScheduledRun(run_id)

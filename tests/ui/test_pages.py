@@ -125,7 +125,7 @@ def test_webhooks_and_schedules_that_fail_need_attention(app, org):
     assert " fails: " not in links(app(org.api_key, "overview", namespace=empty))
     failure = {"webhook": hook["webhook"]["id"], "gone": False, "failed": False, "reason": "The endpoint answered 500."}
     queries.mark_failing(org.db, failure)
-    queries_schedules.explain_schedule(org.db, schedule["id"], "The quota is reached.", refused=True)
+    queries_schedules.record_reason(org.db, schedule["id"], "The quota is reached.", refused=True)
     view = links(app(org.api_key, "overview", namespace=empty)).replace("\\", "")
     assert "The webhook https://93.184.216.34/hook fails: The endpoint answered 500." in view
     assert "The schedule of https://docs.example.com/ fails: The quota is reached." in view
