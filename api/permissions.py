@@ -1,4 +1,4 @@
-"""Permissions: the scope of each operation, and its limits for keys bound to a namespace or tenant."""
+"""Permissions: the scope of each operation, and the limits of keys bound to a namespace or tenant."""
 # The routes, the OpenAPI document, the docs and a generated test use this table; an operation without a row fails at
 # start.
 

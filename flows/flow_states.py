@@ -83,7 +83,7 @@ async def claim_batch(batch_id: str, attempt: int, *, retries_documents: bool = 
 
 
 async def _claim_dispatched(db: Database, batch_id: str, attempt: int, *, seconds: float) -> Lease | None:
-    """Claim the batch; wait while a killed process of this flow run holds its lease."""
+    """Claim the batch; wait for the lease of a killed process of this flow run."""
     deadline = time.monotonic() + seconds
     while (lease := batches.claim_lease(db, batch_id, attempt, seconds=seconds)) is None:
         is_dispatched_here = leases.is_dispatched_to(db, batch_id, attempt, str(_flow_run_id()))
@@ -133,7 +133,7 @@ def _unknown_batch_state(batch_id: str) -> State[None]:
 
 
 def away_state(error: Exception) -> State[None]:
-    """Return the state of a run that lost the database or Prefect."""
+    """Return the state of a run after the loss of the database or Prefect."""
     message = f"The database or Prefect did not answer ({type(error).__name__}); the batch is taken up again."
     return Failed(name=AWAY_STATE, message=message)
 

@@ -85,7 +85,7 @@ class Work:
             raise Fatal("The namespace was deleted.") from error
 
     def narrow_to(self, keys: Sequence[DocumentKey]) -> Work:
-        """Return a copy whose window has only these documents of it."""
+        """Return a copy for some documents of the window."""
         narrowed = copy.copy(self)
         narrowed.window = keys
         if len(keys) < len(self.window):

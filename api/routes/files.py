@@ -65,7 +65,7 @@ async def create_file(request: ApiRequest) -> files.File | bytes:
 
 @_operation("GET", "/v1/files")
 async def list_files(request: ApiRequest, params: NamedDependency[files.FileList]) -> files.FilePage:
-    """List uploaded files. The newest first by default; the documents of a vector store are in its own list."""
+    """List uploaded files. The newest first by default; each vector store has a list of documents."""
     if params.after and not file_uploads.is_upload_id(params.after):
         raise wire.unknown_entry("after")
     rows = await file_uploads.list_uploads(
@@ -102,7 +102,7 @@ async def _store_upload(request: ApiRequest, form: Form, purpose: str | None, li
 
 
 def _take_pieces(pieces: Iterator[bytes]) -> list[bytes]:
-    """Take the next pieces of a blocking iterator; empty at its end."""
+    """Take the next pieces of a blocking iterator; empty at the end."""
     return list(islice(pieces, _PIECES_PER_CALL))
 
 

@@ -134,7 +134,7 @@ class ActivityAnswer(DataAnswer[ActivityData]):
 
 
 class Breaker(Struct, rename="camel"):
-    """Vendor or site to which requests are paused because they failed."""
+    """Vendor or site with paused requests after failures."""
 
     name: Annotated[str, Meta(description="The vendor or site.")]
     reason: Annotated[str, Meta(description="Error of the last request.")]
@@ -156,7 +156,7 @@ class Breaker(Struct, rename="camel"):
 
 
 class Batch(Struct, rename="camel", kw_only=True):
-    """Job runs of one source that a worker processes together."""
+    """Job runs of one source in process at the same worker."""
 
     ingest_job_run_id: Annotated[str, Meta(description="The first of the job runs.")]
     namespace_id: Annotated[str, Meta(description="The namespace's id.")]

@@ -137,7 +137,7 @@ class DeletionStore(Struct, rename="camel"):
 
 
 class Deletion(Struct, rename="camel"):
-    """Receipt of a deletion: the removed objects, and the stores that were then checked for them."""
+    """Receipt of a deletion: the removed objects, and the stores with the time of their check."""
 
     id: Annotated[str, Meta(description="The object's id.")]
     status: Annotated[

@@ -40,7 +40,7 @@ class Timestamp(Struct, rename="camel"):
 
 
 class ObjectReference(Struct):
-    """Reference to another object by its id."""
+    """Reference to another object by id."""
 
     id: Annotated[str, Meta(description="The object's id.")]
 

@@ -103,7 +103,7 @@ class UpdateConnection(Struct, rename="camel", kw_only=True):
 
 
 class RevokedDocumentsAction(StrEnum):
-    """Treatment of the documents that no other connection has."""
+    """Treatment of documents without another connection."""
 
     KEEP = "KEEP"
     DELETE = "DELETE"
@@ -130,7 +130,7 @@ class ConnectionsQuery(PaginationQuery, kw_only=True):
 
 
 class ConnectionQuery(Struct, rename="camel"):
-    """The namespace that the connection must be in; absent for any namespace."""
+    """The namespace of the connection; absent for any namespace."""
 
     namespace_id: Annotated[str | None, Meta(description="The namespace's id.")] = None
 
@@ -230,7 +230,7 @@ class Connection(Struct, rename="camel", kw_only=True):
 
 
 class CreatedConnectionData(Struct, rename="camel"):
-    """The new connection with the URL of its authorization."""
+    """The new connection with an authorization URL."""
 
     connection: ObjectReference
     authorization_url: Annotated[
@@ -247,7 +247,7 @@ class ConnectionDocuments(Struct):
 
 
 class SelectedEntry(Struct, rename="camel", kw_only=True):
-    """A file or folder by its id or path, or all files of a media type."""
+    """A file or folder by id or path, or all files of a media type."""
 
     id: Annotated[str | UnsetType, Meta(description="The id at the content service.")] = UNSET
     path: Annotated[str | UnsetType, Meta(description="The path as requested.")] = UNSET
@@ -320,7 +320,7 @@ class ConnectionsData(Listing, kw_only=True):
 
 
 class UpdatedConnectionData(Struct, rename="camel"):
-    """The connection with the URL of its new authorization."""
+    """The connection with a new authorization URL."""
 
     authorization_url: Annotated[
         str | None, Meta(description="URL where a person authorizes the connection within ten minutes.")
@@ -329,7 +329,7 @@ class UpdatedConnectionData(Struct, rename="camel"):
 
 
 class ConnectionCreatedAnswer(DataAnswer[CreatedConnectionData]):
-    """The new connection, PENDING before its authorization."""
+    """The new connection, PENDING before the authorization."""
 
 
 class ConnectionAnswer(DataAnswer[ConnectionData]):
@@ -345,4 +345,4 @@ class ConnectionsAnswer(DataAnswer[ConnectionsData]):
 
 
 class ConnectionUpdatedAnswer(DataAnswer[UpdatedConnectionData]):
-    """The connection in its current state."""
+    """The current state of the connection."""

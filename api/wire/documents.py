@@ -87,7 +87,7 @@ class DocumentChange(Struct, rename={"operators": "$metadata"}):
 
 
 class UpdateDocuments(Struct, rename="camel", kw_only=True):
-    """Filter of the documents, which must have a restriction, and the changes."""
+    """Filter of the documents, with at least one restriction, and the changes."""
 
     namespace_id: NamespaceId
     filter_config: FilterConfig
@@ -95,7 +95,7 @@ class UpdateDocuments(Struct, rename="camel", kw_only=True):
 
 
 class DeleteDocuments(Struct, rename="camel", kw_only=True):
-    """Filter of the documents to delete, which must have a restriction."""
+    """Filter of the documents to delete, with at least one restriction."""
 
     namespace_id: NamespaceId
     filter_config: FilterConfig
@@ -257,7 +257,7 @@ class DocumentPresenter:
 
 
 def _add_access(document: Document, row: DocumentRow) -> None:
-    """Set the fields that a user must not see."""
+    """Set the fields about access lists and hidden content."""
     if row.access is not None:
         document.access = Access.from_stored(row.access)
     if row.next_access is not None:
@@ -296,14 +296,14 @@ class SiteCount(Struct, rename="camel"):
 
 
 class FacetCount(Struct):
-    """A value of a field with its number of documents; for a field `row.<column>`, of rows and records."""
+    """A value of a field with the number of documents; for a field `row.<column>`, of rows and records."""
 
     value: Annotated[str | float | bool, Meta(description="A value of the field.")]
     count: Annotated[int, Meta(description="Number of documents, or of rows and records.")]
 
 
 class DocumentsData(Struct, rename="camel", kw_only=True, omit_defaults=True):
-    """A page of documents, newest first, and requested statistics of all documents that match."""
+    """A page of documents, newest first, and requested statistics of all matching documents."""
 
     documents: list[Document] | UnsetType = UNSET
     items_returned: Annotated[int, Meta(description="Number of entries in this response.")]

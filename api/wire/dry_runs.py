@@ -27,7 +27,7 @@ class PlannedDocument(Struct, rename="camel"):
 
 
 class DryRunReport(Struct, rename="camel", kw_only=True):
-    """Effects of an ingestion on documents, and its cost."""
+    """Effects of an ingestion on documents, and the cost."""
 
     create: Annotated[int, Meta(description="Documents that would be new.")]
     update: Annotated[int, Meta(description="Documents that would be replaced.")]

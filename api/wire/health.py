@@ -11,7 +11,7 @@ from retrieval.jobs import run_health
 
 
 class ResourceHealth(Struct, rename="camel", kw_only=True):
-    """Health of a webhook, schedule or connection by the outcomes of its deliveries or job runs."""
+    """Health of a webhook, schedule or connection by outcomes of deliveries or job runs."""
 
     state: Annotated[
         Literal["HEALTHY", "FAILING", "UNKNOWN"],

@@ -28,7 +28,7 @@ ProblemKind = Literal[
 
 
 class ProblemsQuery(Struct, rename="camel"):
-    """The namespace to examine; without it, the response has the installation's problems only."""
+    """The namespace to examine; absent for the problems of the installation only."""
 
     namespace_id: NamespaceId | None = None
 

@@ -38,7 +38,7 @@ class CreateWebhook(Struct, rename="camel"):
 
 
 class UpdateWebhook(Struct, rename="camel"):
-    """Changes to a webhook; an absent field keeps its value."""
+    """Changes to a webhook; absent fields do not change."""
 
     url: Annotated[Url | UnsetType, Meta(description="The new URL.")] = UNSET
     events: Annotated[
@@ -67,7 +67,7 @@ class RotateWebhook(Struct, rename="camel"):
 
 
 class Webhook(Struct, rename="camel", kw_only=True):
-    """An endpoint that is notified of events."""
+    """An endpoint for events."""
 
     id: Annotated[str, Meta(description="The object's id.")]
     url: Annotated[str, Meta(description="URL of the endpoint.")]
@@ -119,7 +119,7 @@ class WebhookData(Struct):
 
 
 class WebhookAnswer(DataAnswer[WebhookData]):
-    """The webhook in its current state."""
+    """The current state of the webhook."""
 
 
 class SecretData(Struct):
@@ -200,4 +200,4 @@ class DeliveryData(Struct):
 
 
 class DeliveryAnswer(DataAnswer[DeliveryData]):
-    """The new delivery, which is being sent."""
+    """The new delivery, already in progress."""

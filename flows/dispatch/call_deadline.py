@@ -21,7 +21,7 @@ FAST_SHARE: Final = 0.25
 
 
 class CallDeadline:
-    """Deadline that doubles after a timeout and halves after `FAST_ANSWER_COUNT` fast answers."""
+    """Deadline, doubled by a timeout and halved by `FAST_ANSWER_COUNT` fast answers."""
 
     def __init__(self) -> None:
         self.seconds = MIN_DEADLINE_SECONDS

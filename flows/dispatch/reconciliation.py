@@ -51,7 +51,7 @@ LIVE_STATES = frozenset({"SCHEDULED", "PENDING", "RUNNING", "PAUSED", "CANCELLIN
 # In these, a process claims the batch within seconds; without a claim for a lease's duration, it has died.
 CLAIMABLE_STATES = frozenset({"PENDING", "RUNNING", "CANCELLING"})
 ENDED_STATES = frozenset({"COMPLETED", "FAILED"})
-# Blame added to the documents in progress. Documents with much blame run alone, and finally fail.
+# Blame added to the documents in progress. Documents with much blame run in separate windows, and finally fail.
 LOSS_WEIGHTS = {
     Action.RESTART: 0,
     Action.LOST: crash_isolation.LOSS_BLAME,

@@ -1,4 +1,4 @@
-"""Source that lists and fetches the items of a connection.
+"""Source of the items of a connection.
 
 unfinished ──▶ listing ──▶ departures ──▶ the connection's cursor is saved
 unfinished: items that earlier runs failed or cancelled
@@ -151,7 +151,7 @@ class ConnectedSource:
         yield Page([SourceItem(deleted_id, deleted_id, deleted=True) for deleted_id in deleted_ids], "", done=True)
 
     def count_removals(self, request: DiscoveryRequest, departed_ids: Sequence[str]) -> RemovalCounts:
-        """Count the documents that the next listing would remove or hold."""
+        """Count the documents to be removed or held by the next listing."""
         moved = queries_sync.read_state(self._db, _connection_id(request)).moved
         return queries_sync.count_removals(self._db, request, departed_ids, moved=moved)
 
@@ -258,7 +258,7 @@ class ConnectedSource:
         accesses: Mapping[str, SourceAccess],
         versions: Mapping[str, str],
     ) -> Mapping[str, str]:
-        """Return the listed versions that are still current after their access lists were read."""
+        """Return the listed versions of items unchanged since the listing."""
         # A person may have changed an item before sharing it: the new access list must not apply to the old version.
         changed_ids = queries_access.list_uncertain(self._db, request, accesses, versions)
         with ThreadPoolExecutor(CHECK_THREADS, thread_name_prefix="versions") as pool:
@@ -301,7 +301,7 @@ class ConnectedSource:
         yield Page([], str(position), done=True, save=partial(_finish_listing, request, position))
 
     def _find_deleted(self, tokens: ConnectionTokens, external_ids: Sequence[str]) -> list[str]:
-        """Return the items that no longer exist at the service."""
+        """Return the items deleted at the service."""
         with ThreadPoolExecutor(CHECK_THREADS, thread_name_prefix="gone") as pool:
             results = pool.map(partial(self._connector.is_deleted, tokens), external_ids)
             return [external_id for external_id, is_deleted in zip(external_ids, results, strict=True) if is_deleted]

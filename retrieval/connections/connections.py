@@ -38,7 +38,7 @@ INGEST_FIELD = "ingestConfig.config.connectionId"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Connection(ConnectionRow):
-    """Connection with opened tokens, which must not be logged."""
+    """Connection with opened tokens; never log them."""
 
     tokens: Tokens | None = field(repr=False)
 
@@ -50,7 +50,7 @@ class Connection(ConnectionRow):
 
     @property
     def sync_minutes(self) -> int | None:
-        """Return the interval of its schedule in minutes; None for a cron expression, and without a schedule."""
+        """Return the interval of the schedule in minutes; None for a cron expression, and without a schedule."""
         return self.schedule["minutes"] if self.schedule else None
 
     def next_sync(self) -> datetime | None:
@@ -64,7 +64,7 @@ class Connection(ConnectionRow):
 
 @dataclass(frozen=True, slots=True)
 class ConnectionChange:
-    """Changes to a connection; None keeps a value, or removes it with its `changes_…` flag."""
+    """Changes to a connection; None keeps a value, or with a `changes_…` flag removes the value."""
 
     name: str | None = None
     client_redirect_url: str | None = None
@@ -86,7 +86,7 @@ async def add_connection(
     sync_minutes: int | None = None,
     permissions: str = "IGNORE",
 ) -> str:
-    """Create a connection and return its id: PENDING with an authorization to begin, ACTIVE with tokens."""
+    """Create a connection, PENDING with an authorization to begin or ACTIVE with tokens; return the id."""
     partition = await partitions.ensure_partition(db, scope)
     if partition is None:
         raise not_found()
@@ -241,7 +241,7 @@ def get_app(namespace: NamespaceConfig, connector: str) -> Config:
 
 
 def get_usable_app(namespace: NamespaceConfig, connector: str, settings: Settings) -> Config:
-    """Return the connector's OAuth app with secrets; empty for a connector that needs none.
+    """Return the connector's OAuth app with secrets; empty for connectors without an app.
 
     INVALID_NAMESPACE_CONFIG if the operator has moved the service to another address since the secrets were sent.
     """
@@ -295,7 +295,7 @@ def _unusable_error(message: str, reason: str) -> ServiceError:
 
 
 def row_name(connection_id: str) -> str:
-    """Return the name that binds the encrypted tokens to their row."""
+    """Return the sealing name of the tokens, bound to their row."""
     return f"connections/{connection_id}/credentials"
 
 
@@ -324,7 +324,7 @@ class AuthorizationStart:
 
 @dataclass(frozen=True, slots=True)
 class ConsumedState:
-    """Connection whose authorization a consumed state belongs to."""
+    """Connection to authorize, by a consumed state."""
 
     connection_id: str
     scope: Scope
@@ -371,5 +371,5 @@ def _pkce_challenge(verifier: str) -> str:
 
 
 def state_row_name(digest: bytes) -> str:
-    """Return the name that binds an encrypted verifier to the row of its state."""
+    """Return the sealing name of the verifier, bound to the row of the state."""
     return f"oauth_states/{digest.hex()}/verifier"

@@ -35,7 +35,7 @@ STATE_LIFETIME_MINUTES = 10
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConnectionRow:
-    """Connection with sealed tokens, and the schedule shown for it."""
+    """Connection with sealed tokens and one schedule."""
 
     id: str
     organization_id: str
@@ -71,7 +71,7 @@ class RevokedRow(ConnectionRow):
 
 @dataclass(frozen=True, slots=True)
 class Credentials:
-    """Connection with its sealed tokens."""
+    """Connection with sealed tokens."""
 
     id: str
     connector: str
@@ -82,7 +82,7 @@ class Credentials:
 
 @dataclass(frozen=True, slots=True)
 class StateRow:
-    """Consumed OAuth state with its connection and the sealed PKCE verifier."""
+    """Consumed OAuth state with the connection and the sealed PKCE verifier."""
 
     connection_id: str
     client_redirect_url: str | None
@@ -307,7 +307,7 @@ class _HealthRow:
 
 
 async def update_connection(db: AsyncExecutor, scope: Scope, values: Params) -> str | None:
-    """Change a connection and return its id; None if it is missing or REVOKED."""
+    """Change a connection and return the id; None if missing or REVOKED."""
     return await db.async_fetch_one(str, _UPDATE_CONNECTION, {**partitions.scope_params(scope), **values})
 
 
@@ -326,7 +326,7 @@ async def enqueue_release(db: AsyncExecutor, partition: int, connection_id: str,
 async def grant_connection(
     db: AsyncExecutor, connection_id: str, credentials: bytes, account: str | None
 ) -> str | None:
-    """Store new tokens, set the connection to ACTIVE and return the status; None if it is REVOKED."""
+    """Store new tokens, set the connection to ACTIVE and return the status; None if REVOKED."""
     values = {"id": connection_id, "credentials": credentials, "account": account}
     return await db.async_fetch_one(str, _GRANT_CONNECTION, values)
 
@@ -337,7 +337,7 @@ async def refuse_connection(db: AsyncExecutor, connection_id: str, reason: str) 
 
 
 def wipe_connections(db: Executor, partition: int) -> list[Credentials]:
-    """Revoke all connections of a deleted partition; return those that had tokens, with the tokens."""
+    """Revoke all connections of a deleted partition; return the connections with tokens."""
     return db.fetch(Credentials, _WIPE_CONNECTIONS, {"partition_id": partition})
 
 
@@ -386,5 +386,5 @@ async def get_newest_config(db: AsyncExecutor, connection_id: str) -> Mapping[st
 
 
 def withdraw_reason(db: Executor, connection_id: str, prefix: str) -> None:
-    """Delete the status reason of an ACTIVE connection if it has this prefix."""
+    """Delete a status reason with this prefix from an ACTIVE connection."""
     db.execute(_WITHDRAW_REASON, {"id": connection_id, "prefix": prefix})

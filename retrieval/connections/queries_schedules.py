@@ -38,7 +38,7 @@ from retrieval.ports import Scope
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScheduleRow:
-    """Schedule with its newest job run."""
+    """Schedule with the newest job run."""
 
     id: str
     namespace_id: str
@@ -126,7 +126,7 @@ class ScheduleTiming:
 
 @dataclass(frozen=True, slots=True)
 class ScheduleToRun:
-    """Due schedule with its scope and connection."""
+    """Due schedule with scope and connection."""
 
     id: str
     job_id: str
@@ -210,8 +210,8 @@ _HAS_OPEN_RUN = compile_statement(
 )
 _reason = bindparam("reason", type_=Text)
 _refused = bindparam("refused", type_=Boolean)
-# A refusal is counted each time; another reason is stored if it is new. No reason means that a job run has started, which
-# ends the count.
+# A refusal is counted each time; another reason is stored if it is new. A null reason means that a job run has started,
+# which ends the count.
 _RECORD_REASON = compile_statement(
     update(_schedule)
     .where(_is_schedule, or_(_refused, _schedule.reason.is_distinct_from(_reason)))
@@ -297,7 +297,7 @@ async def get_row(db: AsyncExecutor, scope: Scope, schedule_id: str) -> Schedule
 
 
 async def update_schedule(db: AsyncExecutor, scope: Scope, values: Params) -> str | None:
-    """Change a schedule and return its id, None if missing; the dispatcher forwards a pause to Prefect."""
+    """Change a schedule and return the id, None if missing; the dispatcher forwards a pause to Prefect."""
     return await db.async_fetch_one(str, _UPDATE_SCHEDULE, {**partitions.scope_params(scope), **values})
 
 
@@ -307,7 +307,7 @@ async def delete_schedule(db: AsyncExecutor, scope: Scope, schedule_id: str) -> 
 
 
 def list_active(db: Database) -> list[ScheduleTiming]:
-    """List the schedules without those of inactive connections."""
+    """List the schedules, except of inactive connections."""
     return db.fetch(ScheduleTiming, _LIST_ACTIVE, {})
 
 
@@ -327,7 +327,7 @@ def lock_and_check_busy(db: Executor, schedule_id: str) -> bool:
 
 
 def record_reason(db: Executor, schedule_id: str, reason: str | None, *, refused: bool = False) -> None:
-    """Store why a due time started no job run, None if it did; `refused` counts it as a failure."""
+    """Store the reason of a due time without a job run, None after a start; `refused` counts a failure."""
     db.execute(_RECORD_REASON, {"id": schedule_id, "reason": reason, "refused": refused})
 
 
@@ -338,7 +338,7 @@ def adopt_job(db: Executor, schedule_id: str, job_run_id: str) -> None:
 
 
 def list_undeleted(db: Executor, scope: Scope, urls: Sequence[str]) -> list[str]:
-    """Return the URLs whose documents were not deleted, in order."""
+    """Return the URLs with undeleted documents, in order."""
     # A schedule must not restore deleted pages.
     return db.fetch(
         str,
@@ -356,7 +356,7 @@ def read_name(db: Database, schedule_id: str) -> str | None:
 
 
 def insert_scheduled_run(db: Executor, values: Params) -> str | None:
-    """Insert a job run for the connection of a schedule and return its id; None while another run is unfinished."""
+    """Insert a job run for the connection of a schedule and return the id; None while another run is unfinished."""
     # The run repeats the newest request for the connection: in the same job if that is a schedule's, else in a new job
     # with the same options. Without any request, `config` is used.
     return db.fetch_one(

@@ -175,7 +175,7 @@ class RemovalCounts(NamedTuple):
 def count_removals(
     db: Database, request: DiscoveryRequest, departed_ids: Sequence[str], *, moved: bool
 ) -> RemovalCounts:
-    """Count the documents that `finish_listing` would remove or hold."""
+    """Count the documents to be removed or held by `finish_listing`."""
     values = {**discovery_params(request), "departed": list(departed_ids)}
     are_shared = db.fetch(
         bool,

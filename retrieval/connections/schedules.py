@@ -54,14 +54,14 @@ class Timing:
 
 
 class InvalidField(NamedTuple):
-    """Field of a request with the reason why its value is invalid."""
+    """Invalid field of a request, with the reason."""
 
     field: str
     reason: str
 
 
 def list_timings(db: Database) -> dict[str, Timing]:
-    """Return the timings by id of schedules without those of inactive connections."""
+    """Return the timings of schedules by id, except of inactive connections."""
     return {
         schedule.id: Timing(
             schedule.minutes, schedule.cron, schedule.time_zone, schedule.paused, schedule.pause_pending
@@ -136,7 +136,7 @@ def _time_zones() -> frozenset[str]:
 
 
 async def create_schedule(db: Database, scope: Scope, job_run_id: str, timing: Timing) -> ScheduleRow:
-    """Create a schedule that repeats the request of a job run.
+    """Create a schedule for the request of a job run.
 
     Raises INGEST_JOB_RUN_NOT_FOUND, and INVALID_REQUEST for a request with content, such as a file.
     """

@@ -60,7 +60,7 @@ def store_content(
 
 
 def keep_files(connection: ThreadConnection, job_run_id: str, keys: Sequence[str | None]) -> None:
-    """Cancel the scheduled deletion of files whose documents are recorded in the job run."""
+    """Cancel the scheduled deletion of files of documents recorded in the job run."""
     connection.execute(
         "delete from sweeps where kind = 'file' and file_key = any(%(keys)s) and exists ("
         "select from run_documents d where d.job_run_id = %(run)s and d.raw_key = file_key)",
@@ -71,7 +71,7 @@ def keep_files(connection: ThreadConnection, job_run_id: str, keys: Sequence[str
 def content_columns(
     raw: RawContent, key: str, size: int, digest: bytes, listing_properties: dict[str, Any]
 ) -> dict[str, Any]:
-    """Return the columns of `run_documents` for stored content, with the properties of its item in the listing."""
+    """Return the columns of `run_documents` for stored content, with the properties from the listing."""
     properties = {**listing_properties, **raw.properties}
     if raw.version:
         properties[FETCHED_VERSION] = raw.version
@@ -104,7 +104,7 @@ def _store_item(item: SourceItem, target: _TargetFile, files: FileStore) -> dict
 
 
 def listed_properties(item: SourceItem) -> dict[str, Any]:
-    """Return the properties of an item with its version in the listing."""
+    """Return the properties of a listed item, including the version."""
     if not item.version:
         return dict(item.properties)
     return {**item.properties, LISTED_VERSION: item.version}
@@ -137,7 +137,7 @@ def _find_stored_documents(db: Database, lease: Lease, external_ids: list[str]) 
 
 
 def _schedule_deletion(db: Database, lease: Lease, keys: list[str]) -> None:
-    """Schedule the deletion of files that are about to be stored."""
+    """Schedule the deletion of files to be stored."""
     # `keep_files` cancels it with the page of the listing. Without that, the worker died before.
     db.execute(
         "insert into sweeps (partition_id, kind, file_key, due_at)"

@@ -110,7 +110,7 @@ async def begin_reembedding(
 
 
 def read_target(db: Database, keys: KeyRing, lease: Lease) -> ReembeddingTarget | None:
-    """Return the target of the batch; None if it was cancelled, replaced or swapped."""
+    """Return the target of the batch; None if cancelled, replaced or swapped."""
     run = queries.find_pending(db, lease)
     if run is None:
         return None
@@ -120,7 +120,7 @@ def read_target(db: Database, keys: KeyRing, lease: Lease) -> ReembeddingTarget 
 
 
 def list_windows(db: Database, lease: Lease, *, size: int) -> list[ReembeddingWindow]:
-    """Group unfinished documents in windows of one partition and at most `size`; suspects are alone and last."""
+    """Group unfinished documents in windows of one partition and at most `size`; suspects come last, one per window."""
     windows: list[ReembeddingWindow] = []
     for document in queries.list_open_documents(db, lease):
         key = DocumentKey(document.job_run_id, document.document_id)
@@ -150,7 +150,7 @@ def drop_runs(db: Database, lease: Lease) -> None:
 
 
 def other_stores(db: Database, keys: KeyRing, current: NamespaceConfig) -> list[NamespaceConfig]:
-    """Return the previous and next configuration of the namespace if their vector store is another one."""
+    """Return the previous and next configuration of the namespace with another vector store."""
     sealed_configs = queries.find_configs(db, current.id)
     configs = [open_sealed_config(keys, current, config, name) for name, config in sealed_configs.items() if config]
     return [config for config in configs if store_identity(config) != store_identity(current)]

@@ -68,7 +68,7 @@ class Circuit:
                 log.warning("breaker.open", batch_id=self._batch_id, name=self._target.name, reason=reason)
 
     def record_success(self) -> None:
-        """Record a response of any status; it closes the breaker."""
+        """Record a response of any status and close the breaker."""
         self._answered_at = time.monotonic()
         if not self._state.failures:
             return

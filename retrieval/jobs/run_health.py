@@ -21,7 +21,7 @@ _COUNTED_STATUSES: LiteralString = (
 
 @dataclass(frozen=True, slots=True)
 class Health:
-    """Health of a webhook, schedule or connection by its newest outcomes."""
+    """Health of a webhook, schedule or connection by the newest outcomes."""
 
     last_outcome: str | None = None
     last_success_at: datetime | None = None

@@ -110,7 +110,7 @@ async def accept_text(
     name: str | None = None,
     external_id: str | None = None,
 ) -> DocumentReceipt:
-    """Record a text to ingest, identified by its external id, else by its name or hash."""
+    """Record a text to ingest, identified by external id, else by name or hash."""
     digest = hashlib.sha256(text.encode()).digest()
     return await _accept_document(
         db,

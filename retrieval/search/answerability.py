@@ -43,7 +43,7 @@ class Fit:
 
 @dataclass(frozen=True, slots=True)
 class Answerability:
-    """Probability of an answer, with its origin."""
+    """Probability of an answer, with the origin."""
 
     probability: float
     # The data on which the probability is fitted, in words.

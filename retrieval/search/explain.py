@@ -150,7 +150,7 @@ def _find_rank(hits: Sequence[Hit], document: str) -> int | None:
 
 
 def _find_same_text(hits: Sequence[Hit], document: str) -> list[Reason]:
-    """Return the reason of a document whose text is that of a result; empty for other documents."""
+    """Return the reason of a document with the text of a result; empty for other documents."""
     for rank, hit in enumerate(hits, 1):
         if any(copy.document_id == document for copy in hit.copies):
             return [Reason("RANK", f"{hit.name} has the same text, takes the place {rank}, and names this document.")]

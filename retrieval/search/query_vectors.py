@@ -19,7 +19,7 @@ MAX_BATCH_QUERIES = 16
 
 @dataclass(eq=False, slots=True)
 class _PendingQuery:
-    """Query that waits for its vector or error."""
+    """Query without a vector or error yet."""
 
     text: str
     # Embedded in a call of its own, after the refusal of a batch.

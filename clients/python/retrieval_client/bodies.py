@@ -242,7 +242,7 @@ class CreateWebhook(TypedDict):
 
 
 class DeleteDocuments(TypedDict):
-    """Filter of the documents to delete, which must have a restriction."""
+    """Filter of the documents to delete, with at least one restriction."""
 
     namespaceId: str
     filterConfig: FilterConfig
@@ -1234,7 +1234,7 @@ class UpdateConnection(TypedDict):
 
 
 class UpdateDocuments(TypedDict):
-    """Filter of the documents, which must have a restriction, and the changes."""
+    """Filter of the documents, with at least one restriction, and the changes."""
 
     namespaceId: str
     filterConfig: FilterConfig
@@ -1301,7 +1301,7 @@ class UpdateTenant(TypedDict):
 
 
 class UpdateWebhook(TypedDict):
-    """Changes to a webhook; an absent field keeps its value."""
+    """Changes to a webhook; absent fields do not change."""
 
     url: NotRequired[str]
     events: NotRequired[

@@ -130,7 +130,7 @@ class AuditEntry(Record):
 
 
 class Batch(Record):
-    """Job runs of one source that a worker processes together."""
+    """Job runs of one source in process at the same worker."""
 
     ingest_job_run_id: str
     namespace_id: str
@@ -164,7 +164,7 @@ class Batch(Record):
 
 
 class Breaker(Record):
-    """Vendor or site to which requests are paused because they failed."""
+    """Vendor or site with paused requests after failures."""
 
     name: str
     reason: str
@@ -416,7 +416,7 @@ class ConnectionConfig(Record):
 
 
 class ConnectionCreatedAnswer(Record):
-    """The new connection, PENDING before its authorization."""
+    """The new connection, PENDING before the authorization."""
 
     success: Literal[True]
     message: str
@@ -468,7 +468,7 @@ class ConnectionRevokedAnswer(Record):
 
 
 class ConnectionUpdatedAnswer(Record):
-    """The connection in its current state."""
+    """The current state of the connection."""
 
     success: Literal[True]
     message: str
@@ -545,7 +545,7 @@ class CorrectedWord(Record):
 
 
 class CreatedConnectionData(Record):
-    """The new connection with the URL of its authorization."""
+    """The new connection with an authorization URL."""
 
     connection: ObjectReference
     authorization_url: str | None
@@ -581,7 +581,7 @@ class DeletedNamespace(Record):
 
 
 class Deletion(Record):
-    """Receipt of a deletion: the removed objects, and the stores that were then checked for them."""
+    """Receipt of a deletion: the removed objects, and the stores with the time of their check."""
 
     id: str
     status: Literal["CONFIRMED", "FAILED", "PENDING"]
@@ -695,7 +695,7 @@ class Delivery(Record):
 
 
 class DeliveryAnswer(Record):
-    """The new delivery, which is being sent."""
+    """The new delivery, already in progress."""
 
     success: Literal[True]
     message: str
@@ -991,7 +991,7 @@ class DocumentsAnswer(Record):
 
 
 class DocumentsData(Record):
-    """A page of documents, newest first, and requested statistics of all documents that match."""
+    """A page of documents, newest first, and requested statistics of all matching documents."""
 
     documents: list[Document] | None
     items_returned: int
@@ -1043,7 +1043,7 @@ class DocumentsUpdatedAnswer(Record):
 
 
 class DryRunReport(Record):
-    """Effects of an ingestion on documents, and its cost."""
+    """Effects of an ingestion on documents, and the cost."""
 
     create: int
     update: int
@@ -1305,7 +1305,7 @@ class Explanation(Record):
 
 
 class FacetCount(Record):
-    """A value of a field with its number of documents; for a field `row.<column>`, of rows and records."""
+    """A value of a field with the number of documents; for a field `row.<column>`, of rows and records."""
 
     value: str | float | bool
     count: int
@@ -2094,7 +2094,7 @@ class NamespacesData(Record):
 
 
 class ObjectReference(Record):
-    """Reference to another object by its id."""
+    """Reference to another object by id."""
 
     id: str
     _fields = frozenset(["id"])
@@ -2451,7 +2451,7 @@ class RerankOptions(Record):
 
 
 class ResourceHealth(Record):
-    """Health of a webhook, schedule or connection by the outcomes of its deliveries or job runs."""
+    """Health of a webhook, schedule or connection by outcomes of deliveries or job runs."""
 
     state: Literal["FAILING", "HEALTHY", "UNKNOWN"]
     last_outcome: str | None
@@ -2919,7 +2919,7 @@ class SecretData(Record):
 
 
 class SelectedEntry(Record):
-    """A file or folder by its id or path, or all files of a media type."""
+    """A file or folder by id or path, or all files of a media type."""
 
     id: str | None
     path: str | None
@@ -3082,7 +3082,7 @@ class Timestamp(Record):
 
 
 class UpdatedConnectionData(Record):
-    """The connection with the URL of its new authorization."""
+    """The connection with a new authorization URL."""
 
     authorization_url: str | None
     connection: Connection
@@ -3273,7 +3273,7 @@ class WebScraperView(Record):
 
 
 class Webhook(Record):
-    """An endpoint that is notified of events."""
+    """An endpoint for events."""
 
     id: str
     url: str
@@ -3327,7 +3327,7 @@ class Webhook(Record):
 
 
 class WebhookAnswer(Record):
-    """The webhook in its current state."""
+    """The current state of the webhook."""
 
     success: Literal[True]
     message: str

@@ -38,7 +38,7 @@ _NO_CHUNK: Final[Range] = (0, 0)
 
 @dataclass(frozen=True, slots=True)
 class PreviousChunk:
-    """Chunk of the previous version. `shared`: number of its first characters that are also in the chunk before."""
+    """Chunk of the previous version. `shared`: number of first characters also in the chunk before."""
 
     text: str
     shared: int
@@ -58,7 +58,7 @@ class _ChunkMatch:
 
 @dataclass(frozen=True, slots=True)
 class _PlannedChunk:
-    """Range of a chunk and of the chunk before it. `is_kept`: a chunk of the previous version."""
+    """Ranges of a chunk and its predecessor. `is_kept`: a chunk of the previous version."""
 
     chunk: Range
     previous: Range
@@ -218,7 +218,7 @@ def _match_chunk(cutter: Cutter, chunk: PreviousChunk, start: int) -> _ChunkMatc
 
 
 def _word_starts(cutter: Cutter) -> Iterator[int]:
-    """Yield the first position of each token after its leading blanks."""
+    """Yield the position of each token after leading blanks."""
     text, word_start = cutter.text, -1
     for token_start in cutter.units.starts:
         if token_start <= word_start:

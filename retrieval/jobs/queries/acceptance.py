@@ -1,4 +1,4 @@
-"""Statements that record an ingestion request before its response, each in one atomic write."""
+"""Statements to record an ingestion request before the response, each in one atomic write."""
 
 from __future__ import annotations
 
@@ -175,7 +175,7 @@ _MAX_ATTEMPTS = 2
 
 
 async def record_request(db: Database, statement: LiteralString, values: dict[str, Any]) -> list[AcceptedDocument]:
-    """Execute a statement for given documents; return its documents, none for a missing namespace."""
+    """Execute a statement for given documents; return the documents, none for a missing namespace."""
     for _ in range(_MAX_ATTEMPTS):
         if rows := await db.async_fetch(AcceptedDocument, statement, values, plan_once=True):
             return rows

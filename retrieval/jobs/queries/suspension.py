@@ -21,7 +21,7 @@ from retrieval.statuses import DocumentStatus
 
 @dataclass(frozen=True, slots=True)
 class SuspendedBatch:
-    """Batch with a suspended flow run, and the number of job runs that wait for its resumption."""
+    """Batch with a suspended flow run, and the number of waiting job runs."""
 
     id: str
     flow_run_id: str
