@@ -264,7 +264,7 @@ class Health(Struct):
 
 
 class Readiness(Struct):
-    """Readiness of the service. `reason` has a sentence for each cause; a service with `warnings` is ready."""
+    """Readiness of the service. `reason` has a sentence for each cause; `warnings` do not change the status."""
 
     status: Annotated[Literal["ready", "unavailable"], Meta(description="Whether requests can be served.")]
     reason: Annotated[str | None, Meta(description="Why requests cannot be served; null if they can.")] = None

@@ -350,9 +350,10 @@ def _last_entries(items: Iterable[SourceItem]) -> list[SourceItem]:
 
 def _is_included(selection: SyncFilter, item: SourceItem) -> bool:
     """Check that an item exists and is selected."""
+    if item.deleted:
+        return False
     path = str(item.properties.get("path") or item.name)
-    is_selected = not selection or selection.takes(SyncItem(item.external_id, path, item.media_type, item.above))
-    return not item.deleted and is_selected
+    return not selection or selection.takes(SyncItem(item.external_id, path, item.media_type, item.above))
 
 
 def _record_page_with_access(

@@ -174,9 +174,9 @@ def _list_exclusions(
     ]
     if query.document_filter is not None and not queries.matches_filter(db, row.id, query.document_filter):
         reasons += [
-            Reason("FILTER", f"{part.path} leaves it out.")
-            for part in request_filters
-            if not queries.matches_filter(db, row.id, part.document_filter)
+            Reason("FILTER", f"{request_filter.path} leaves it out.")
+            for request_filter in request_filters
+            if not queries.matches_filter(db, row.id, request_filter.document_filter)
         ]
     return reasons
 

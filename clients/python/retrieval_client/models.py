@@ -2404,7 +2404,7 @@ class Quotas(Record):
 
 
 class Readiness(Record):
-    """Readiness of the service. `reason` has a sentence for each cause; a service with `warnings` is ready."""
+    """Readiness of the service. `reason` has a sentence for each cause; `warnings` do not change the status."""
 
     status: Literal["ready", "unavailable"]
     reason: str | None
