@@ -38,7 +38,7 @@ class Action(StrEnum):
     RESUME = auto()
     # The worker was stopped and released the lease: the same flow run continues.
     CONTINUE = auto()
-    # As before, but Prefect no longer has the flow run: a new one starts.
+    # The worker was stopped, and Prefect no longer has the flow run: a new one starts.
     RESTART = auto()
     # A new flow run starts because the worker is gone or did not renew its lease.
     LOST = auto()
@@ -68,7 +68,7 @@ PERSON_EVENTS = {
 SERVICE_STATE_NAMES = frozenset({AWAY_STATE, REFUSED_STATE, SUPERSEDED_STATE})
 # Prefect's own workers may have to pull an image before the flow run starts.
 START_TIMEOUT = timedelta(minutes=10)
-# A dispatched flow run may appear in Prefect with this delay; then it counts as lost.
+# A dispatched flow run still unknown to Prefect after this time counts as lost.
 UNKNOWN_RUN_SECONDS = 10.0
 # Beginning of the message of a flow run that Prefect's engine set to Failed.
 ENGINE_FAILURE_PREFIX = "Flow run encountered an exception"
@@ -114,8 +114,8 @@ def _decide_by_process(batch: OpenBatch, state: FlowRunState, current_time: date
 
 def _is_set_by_hand(batch: OpenBatch, state: FlowRunState, *, is_held: bool) -> bool:
     """Check if a person set the final state of an open batch."""
-    # A failing flow ends its lease before its state, and a completed flow closes its batch. A live lease or an open
-    # batch therefore shows a person's state.
+    # A flow ends its lease before it fails, and closes its batch before it completes. A person has therefore set FAILED
+    # with a live lease, and COMPLETED with an open batch.
     if batch.claimed:
         return is_held or (state.type == "COMPLETED" and not batch.released)
     return not state.message.startswith(ENGINE_FAILURE_PREFIX)

@@ -59,7 +59,7 @@ class ScheduleRow:
     run_status: str | None
     run_outcome: str | None
     run_at: datetime | None
-    # Due times since the newest job run that failed to start one.
+    # Number of due times after the newest job run at which no run could start.
     refusals: int
     refused_since: datetime | None
     run_health: dict[str, Any]

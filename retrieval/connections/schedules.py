@@ -37,7 +37,7 @@ class ScheduledRun:
 
     job_run_id: str | None
     reason: str = ""
-    # Whether that is a failure. Otherwise another run is unfinished.
+    # Whether the due time counts as a failure.
     refused: bool = False
 
 
@@ -101,8 +101,7 @@ def next_due(schedule_id: str, timing: Timing, moment: datetime | None = None) -
 
 def _to_utc(local_time: datetime, zone: ZoneInfo) -> datetime:
     """Convert a local time as Prefect's scheduler does."""
-    # The clock shows some times twice, and the first one counts. Others it skips, and their offset after the change
-    # counts.
+    # Of a time shown twice by the clock, the first moment counts. A skipped time has the offset after the change.
     moment = local_time.replace(tzinfo=zone).astimezone(UTC)
     is_skipped = moment.astimezone(zone).replace(tzinfo=None, fold=0) != local_time
     return local_time.replace(tzinfo=zone, fold=1).astimezone(UTC) if is_skipped else moment

@@ -138,7 +138,7 @@ def _find_stored_documents(db: Database, lease: Lease, external_ids: list[str]) 
 
 def _schedule_deletion(db: Database, lease: Lease, keys: list[str]) -> None:
     """Schedule the deletion of files to be stored."""
-    # `keep_files` cancels it with the page of the listing. Without that, the worker died before.
+    # `keep_files` cancels it when the page is saved. If the worker dies before, the files are deleted.
     db.execute(
         "insert into sweeps (partition_id, kind, file_key, due_at)"
         " select p.id, 'file', key, now() + interval '1 day' from partitions p, unnest(%(keys)s::text[]) key"

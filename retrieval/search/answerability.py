@@ -92,7 +92,8 @@ def estimate_answerability(
 
 
 def measure_features(candidate: Candidate, terms: QueryTerms) -> dict[str, float]:
-    """Return the features of a search; each of its candidates has the same figures of all candidates."""
+    """Return the features of a search from any of the candidates."""
+    # `nearest`, `nearby` and `strongest` are the same in all candidates of a search.
     # Candidates are visible chunks, so documents hidden from the viewer do not influence the features.
     # The keyword score is bm25 / (bm25 + BM25_HALF_SCORE).
     best_bm25 = candidate.strongest / max(1 - candidate.strongest, 1e-9) * float(BM25_HALF_SCORE)

@@ -12,7 +12,7 @@ from retrieval.keywords import analyzer, joined_forms, queries, queries_word_for
 from retrieval.keywords.bm25_scorer import Ranking
 
 CHUNKS_PER_READ: Final = 2_000
-# More chunks with the words of a phrase are reduced to the best by BM25 before their texts are read.
+# Of more chunks with the words of a phrase, only the best by BM25 are read.
 MAX_READ_CHUNKS: Final = 20_000
 _WORD_PATTERN: Final = re.compile(r"\w+")
 
@@ -49,7 +49,7 @@ class PhraseIndex:
         return any(analyzer.has_only_stop_words(text, name) for name in self.configurations)
 
     def _list_with_terms(self, text: str) -> list[int]:
-        """List the chunks with every word of a text by one of the configurations."""
+        """List the chunks with every word of a text, stemmed by any single configuration."""
         # Text in scripts without spaces is indexed as pairs of characters.
         all_terms = analyzer.analyze_query(text, "simple").terms
         character_pairs = {term for term in all_terms if analyzer.UNSPACED_SCRIPTS.search(term)}
@@ -63,7 +63,7 @@ class PhraseIndex:
         return list(dict.fromkeys(chunk_ids))
 
     def _list_with_all_terms(self, words: str, terms: Sequence[str]) -> list[int]:
-        """List the chunks with all words, stemmed by one of the configurations, and all terms."""
+        """List the chunks with all words, stemmed by any single configuration, and all terms."""
         words_by_configuration = {name: stem_variants.respell_endings(words, name) for name in self.configurations}
         return queries_word_forms.list_chunks_with_all_terms(self.db, self.partition_id, words_by_configuration, terms)
 

@@ -97,7 +97,7 @@ def _wait_for_vector(embedder: Embedder, queue: _QueryQueue, text: str) -> array
 
 
 def _take_batch(embedder: Embedder, waiting: list[_PendingQuery]) -> list[_PendingQuery]:
-    """Remove the next batch from the waiting queries: one single query, or others up to the batch size."""
+    """Remove the next batch from the waiting queries: one marked single, or others up to the batch size."""
     first = waiting[0]
     if first.is_single:
         batch = [first]
