@@ -19,7 +19,10 @@ class PlannedDocument(Struct, rename="camel"):
     """Effect of the ingestion on one document."""
 
     name: Annotated[str, Meta(description="The name of the document, or the URL of the page.")]
-    action: Annotated[Literal["CREATE", "UPDATE", "REMOVE", "FAILED"], Meta(description="The effect.")]
+    action: Annotated[
+        Literal["CREATE", "UPDATE", "REMOVE", "FAILED"],
+        Meta(description="Whether it would be created, updated or removed, or fails."),
+    ]
     error: Annotated[str | None, Meta(description="Reason of the failure; null if it does not fail.")] = None
     linked_from: Annotated[
         str | None, Meta(description="A page with a link to this page if a crawl could not fetch it; null otherwise.")
@@ -50,10 +53,7 @@ class DryRunReport(Struct, rename="camel", kw_only=True):
     ] = UNSET
     model_choice: Annotated[
         str | UnsetType,
-        Meta(
-            description="Model that would be chosen, and the reason; only if the namespace's model is `auto`, and not "
-            "chosen yet."
-        ),
+        Meta(description="Model that would be chosen for `auto`, and the reason; absent for a namespace with a model."),
     ] = UNSET
     documents: Annotated[
         list[PlannedDocument] | UnsetType,
