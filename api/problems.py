@@ -93,10 +93,10 @@ def _list_dispatch_problems(settings: Settings, queue: OrganizationQueue, restar
 
 async def list_namespace_problems(request: ApiRequest, scope: Scope) -> list[Problem]:
     """List the problems of a namespace that the key may read, most severe first."""
-    db, scopes, part = request.services.db, request.caller.scopes, PageRequest(MAX_EXAMINED, None)
+    db, scopes, page_request = request.services.db, request.caller.scopes, PageRequest(MAX_EXAMINED, None)
     listed: list[Problem] = []
     if "connections:read" in scopes:
-        page = await connections.list_page(db, request.services.ring, scope, None, part)
+        page = await connections.list_page(db, request.services.ring, scope, None, page_request)
         health = await connections.read_health(db, page.items)
         for connection in page.items:
             state, is_failed = health[connection.id], connection.status == ConnectionStatus.FAILED
@@ -111,7 +111,7 @@ async def list_namespace_problems(request: ApiRequest, scope: Scope) -> list[Pro
                         object_id=connection.id,
                     )
                 )
-    rows = (await schedules.list_page(db, scope.organization, scope.tenant, scope.namespace, part)).items
+    rows = (await schedules.list_page(db, scope.organization, scope.tenant, scope.namespace, page_request)).items
     listed += [
         Problem(
             severity="failing",
@@ -126,7 +126,7 @@ async def list_namespace_problems(request: ApiRequest, scope: Scope) -> list[Pro
     ]
     if "documents:read" in scopes:
         listed += await _list_document_problems(request, scope)
-    return sort_problems([*listed, *await _list_failing_webhooks(request, part)])
+    return sort_problems([*listed, *await _list_failing_webhooks(request, page_request)])
 
 
 async def _list_document_problems(request: ApiRequest, scope: Scope) -> list[Problem]:
@@ -162,7 +162,7 @@ async def _list_document_problems(request: ApiRequest, scope: Scope) -> list[Pro
     return [problem for problem in (*problems, hidden) if problem.count]
 
 
-async def _list_failing_webhooks(request: ApiRequest, part: PageRequest) -> list[Problem]:
+async def _list_failing_webhooks(request: ApiRequest, page_request: PageRequest) -> list[Problem]:
     caller = request.caller
     if "webhooks:read" not in caller.scopes or caller.tenant is not None:
         return []
@@ -175,7 +175,7 @@ async def _list_failing_webhooks(request: ApiRequest, part: PageRequest) -> list
             since=Timestamp.from_optional(hook.failures_since),
             object_id=hook.id,
         )
-        for hook in (await endpoints.list_webhooks(request.services.db, webhook_scope, part)).items
+        for hook in (await endpoints.list_webhooks(request.services.db, webhook_scope, page_request)).items
         if hook.status == "ACTIVE" and hook.health.state == "FAILING"
     ]
 

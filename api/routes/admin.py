@@ -43,10 +43,10 @@ _operation = partial(operation, tag="Administration", tenant=TenantUse.IGNORED, 
 @_operation("GET", "/v1/keys")
 async def list_keys(request: ApiRequest, params: NamedDependency[PaginationQuery]) -> wire.KeysAnswer:
     """List API keys. Newest first, revoked keys included. The keys themselves are not stored."""
-    part = await request.read_page(params.to_page())
-    page = await api_keys.list_key_page(request.services.db, request.caller.organization, part)
+    page_request = await request.read_page(params.to_page())
+    page = await api_keys.list_key_page(request.services.db, request.caller.organization, page_request)
     data = wire.KeysData(keys=[wire.Key.from_key(key) for key in page.items]).set_page(
-        part, await request.write_cursor(page.cursor)
+        page_request, await request.write_cursor(page.cursor)
     )
     return wire.KeysAnswer(message="API keys fetched successfully", data=data)
 
@@ -120,10 +120,10 @@ async def revoke_key(request: ApiRequest, key_id: FromPath[str]) -> wire.KeyAnsw
 @_operation("GET", "/v1/tenants")
 async def list_tenants(request: ApiRequest, params: NamedDependency[PaginationQuery]) -> wire.TenantsAnswer:
     """List tenants. Oldest first."""
-    part = await request.read_page(params.to_page())
-    page = await tenants.list_tenant_page(request.services.db, request.caller.organization, part)
+    page_request = await request.read_page(params.to_page())
+    page = await tenants.list_tenant_page(request.services.db, request.caller.organization, page_request)
     data = wire.TenantsData(tenants=[wire.Tenant.from_tenant(tenant) for tenant in page.items]).set_page(
-        part, await request.write_cursor(page.cursor)
+        page_request, await request.write_cursor(page.cursor)
     )
     return wire.TenantsAnswer(message="Tenants fetched successfully", data=data)
 
@@ -282,8 +282,8 @@ async def list_audit_entries(request: ApiRequest, params: NamedDependency[AuditQ
     50 per page. An entry must match all filters.
     """
     db, organization, audit_filter = request.services.db, request.caller.organization, params.to_filter()
-    part = PageRequest(params.page_size or PAGE_SIZE, await request.read_cursor(params.cursor))
-    page = await audit.list_entries(db, organization, part, audit_filter, oldest_first=params.sort == "oldest")
+    page_request = PageRequest(params.page_size or PAGE_SIZE, await request.read_cursor(params.cursor))
+    page = await audit.list_entries(db, organization, page_request, audit_filter, oldest_first=params.sort == "oldest")
     total = await audit.count_entries(db, organization, audit_filter)
     entries = [AuditEntry.from_entry(entry) for entry in page.items]
     cursor = await request.write_cursor(page.cursor)

@@ -118,15 +118,15 @@ async def list_connections(
     """List connections. Newest first. With `pageSize` the list is paginated."""
     services, scope = request.services, request.scope_of(params.namespace_id)
     await namespaces.require_namespace(services.db, scope.organization, scope.namespace)
-    part = await request.read_page(params.to_page(), scope.namespace)
-    page = await connections.list_page(services.db, services.ring, scope, params.connector, part)
+    page_request = await request.read_page(params.to_page(), scope.namespace)
+    page = await connections.list_page(services.db, services.ring, scope, params.connector, page_request)
     health = await connections.read_health(services.db, page.items)
     items = [
         wire.Connection.from_connection(connection, ResourceHealth.from_health(health[connection.id]))
         for connection in page.items
     ]
     data = wire.ConnectionsData(connections=items).set_page(
-        part, await request.write_cursor(page.cursor, scope.namespace)
+        page_request, await request.write_cursor(page.cursor, scope.namespace)
     )
     return wire.ConnectionsAnswer(message="Connections fetched successfully", data=data)
 

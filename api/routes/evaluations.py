@@ -48,11 +48,11 @@ async def list_evaluations(
     """List evaluations. Newest first. With `pageSize` the list is paginated."""
     db, scope = request.services.db, request.scope_of(params.namespace_id)
     await namespaces.require_namespace(db, scope.organization, scope.namespace)
-    part = await request.read_page(params.to_page(), scope.namespace)
-    page = await evaluations.list_evaluations(db, scope, part)
+    page_request = await request.read_page(params.to_page(), scope.namespace)
+    page = await evaluations.list_evaluations(db, scope, page_request)
     data = wire.EvaluationsData(
         evaluations=[wire.Evaluation.from_evaluation(evaluation) for evaluation in page.items]
-    ).set_page(part, await request.write_cursor(page.cursor, scope.namespace))
+    ).set_page(page_request, await request.write_cursor(page.cursor, scope.namespace))
     return wire.EvaluationsAnswer(message="Evaluations fetched successfully", data=data)
 
 
@@ -105,12 +105,12 @@ async def list_questions(
     50 per page by default. With `query`, only questions with exactly this query.
     """
     scope = request.scope_of(params.namespace_id)
-    part = await request.read_page(params.to_page() or PageRequest(), scope.namespace) or PageRequest()
+    page_request = await request.read_page(params.to_page() or PageRequest(), scope.namespace) or PageRequest()
     evaluation = evaluation_id
-    page = await evaluations.list_questions(request.services.db, scope, evaluation, part, params.query)
+    page = await evaluations.list_questions(request.services.db, scope, evaluation, page_request, params.query)
     data = wire.QuestionsData(
         questions=msgspec.convert(page.items, list[wire.Question], from_attributes=True)
-    ).set_page(part, await request.write_cursor(page.cursor, scope.namespace))
+    ).set_page(page_request, await request.write_cursor(page.cursor, scope.namespace))
     return wire.QuestionsAnswer(message="Questions fetched successfully", data=data)
 
 
@@ -154,10 +154,10 @@ async def list_runs(
 ) -> wire.RunsAnswer:
     """List runs. Newest first, without their questions."""
     scope = request.scope_of(params.namespace_id)
-    part = await request.read_page(params.to_page(), scope.namespace)
-    page = await runs.list_runs(request.services.db, scope, evaluation_id, part)
+    page_request = await request.read_page(params.to_page(), scope.namespace)
+    page = await runs.list_runs(request.services.db, scope, evaluation_id, page_request)
     data = wire.RunsData(runs=[wire.EvaluationRun.from_run(run, whole=False) for run in page.items]).set_page(
-        part, await request.write_cursor(page.cursor, scope.namespace)
+        page_request, await request.write_cursor(page.cursor, scope.namespace)
     )
     return wire.RunsAnswer(message="Runs fetched successfully", data=data)
 

@@ -58,15 +58,15 @@ async def list_hidden_passages(
 ) -> wire.HiddenPassagesAnswer:
     """List hidden passages. Those of the newest document first, with the reason of each."""
     scope = request.scope_of(params.namespace_id)
-    part = await request.read_page(params.to_page(), scope.namespace)
-    page = await hidden_passages.list_hidden(request.services.db, scope, part)
+    page_request = await request.read_page(params.to_page(), scope.namespace)
+    page = await hidden_passages.list_hidden(request.services.db, scope, page_request)
     passages = [
         wire.HiddenPassage.from_passage(passage)
         for document in page.items
         for passage in hidden_passages.entries_of(document)
     ]
     data = wire.HiddenPassagesData(hidden_passages=passages).set_page(
-        part, await request.write_cursor(page.cursor, scope.namespace)
+        page_request, await request.write_cursor(page.cursor, scope.namespace)
     )
     return wire.HiddenPassagesAnswer(message="Hidden passages fetched successfully", data=data)
 

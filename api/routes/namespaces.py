@@ -158,12 +158,12 @@ async def list_namespaces(request: ApiRequest, params: NamedDependency[wire.Name
     """List namespaces. Newest first. With `pageSize` the list is paginated."""
     services, caller = request.services, request.caller
     listing = params.to_listing(caller.namespace, caller.bound_tenant, may_count=request.principal is None)
-    part = await request.read_page(params.to_page(), listing.order)
-    page = await namespaces.list_namespaces(services.db, services.ring, caller.organization, part, listing)
+    page_request = await request.read_page(params.to_page(), listing.order)
+    page = await namespaces.list_namespaces(services.db, services.ring, caller.organization, page_request, listing)
     answers = [_present_namespace(request, namespace).add_usage(namespace) for namespace in page.items]
-    total = await queries.count_namespaces(services.db, caller.organization, listing) if part else UNSET
+    total = await queries.count_namespaces(services.db, caller.organization, listing) if page_request else UNSET
     cursor = await request.write_cursor(page.cursor, listing.order)
-    data = wire.NamespacesData(namespaces=answers).set_page(part, cursor, total)
+    data = wire.NamespacesData(namespaces=answers).set_page(page_request, cursor, total)
     return wire.NamespacesAnswer(message="Namespaces fetched successfully", data=data)
 
 

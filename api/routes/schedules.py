@@ -55,10 +55,10 @@ async def list_schedules(request: ApiRequest, params: NamedDependency[wire.Sched
     if params.namespace_id is not None:
         await _require_scope(request, params.namespace_id)
     namespace = params.namespace_id or caller.namespace
-    part = await request.read_page(params.to_page(), namespace or "")
-    page = await schedules.list_page(db, caller.organization, request.tenant, namespace, part)
+    page_request = await request.read_page(params.to_page(), namespace or "")
+    page = await schedules.list_page(db, caller.organization, request.tenant, namespace, page_request)
     data = wire.SchedulesData(schedules=[wire.Schedule.from_row(row) for row in page.items]).set_page(
-        part, await request.write_cursor(page.cursor, namespace or "")
+        page_request, await request.write_cursor(page.cursor, namespace or "")
     )
     return wire.SchedulesAnswer(message="Schedules fetched successfully", data=data)
 

@@ -71,10 +71,10 @@ async def create_webhook(
 @_operation("GET", "/v1/webhooks")
 async def list_webhooks(request: ApiRequest, params: NamedDependency[PaginationQuery]) -> wire.WebhooksAnswer:
     """List webhooks. Newest first. With X-Tenant-ID only webhooks of the tenant."""
-    part = await request.read_page(params.to_page())
-    page = await endpoints.list_webhooks(request.services.db, _key_scope(request), part)
+    page_request = await request.read_page(params.to_page())
+    page = await endpoints.list_webhooks(request.services.db, _key_scope(request), page_request)
     data = wire.WebhooksData(webhooks=[wire.Webhook.from_webhook(endpoint) for endpoint in page.items]).set_page(
-        part, await request.write_cursor(page.cursor)
+        page_request, await request.write_cursor(page.cursor)
     )
     return wire.WebhooksAnswer(message="Webhooks fetched successfully", data=data)
 
@@ -155,13 +155,13 @@ async def list_deliveries(
     request: ApiRequest, webhook_id: FromPath[str], params: NamedDependency[wire.DeliveriesQuery]
 ) -> wire.DeliveriesAnswer:
     """List deliveries. Newest first, 50 per page by default."""
-    part = params.to_page()
-    requested = await request.read_page(part) or part
+    page_request = params.to_page()
+    requested = await request.read_page(page_request) or page_request
     page = await deliveries.list_deliveries(
         request.services.db, _key_scope(request), webhook_id, requested, status=params.status
     )
     data = wire.DeliveriesData(deliveries=[wire.Delivery.from_delivery(delivery) for delivery in page.items]).set_page(
-        part, await request.write_cursor(page.cursor)
+        page_request, await request.write_cursor(page.cursor)
     )
     return wire.DeliveriesAnswer(message="Deliveries fetched successfully", data=data)
 

@@ -28,7 +28,7 @@ class QueueEstimate:
 
 async def find_position(db: Database, job_run_id: str) -> QueueEstimate | None:
     """Return the job run's position; None if it does not wait."""
-    values = {"run": job_run_id, "most": MAX_COUNTED_RUNS, "sampled": SAMPLED_BATCHES, "recent": SAMPLE_AGE_SECONDS}
+    values = {"run": job_run_id, "max_runs": MAX_COUNTED_RUNS, "sampled": SAMPLED_BATCHES, "recent": SAMPLE_AGE_SECONDS}
     queue = await db.async_fetch_one(QueueState, _QUEUE_STATE_QUERY, values)
     return None if queue is None else QueueEstimate(queue.ahead + 1, estimate_start(queue))
 
@@ -72,7 +72,7 @@ _QUEUE_STATE_QUERY: LiteralString = """
     select now() as read_at, mine.since, (
                select max(k.open_until) from breakers k
                where k.key = mine.waits_for or (mine.partition_id = any(k.partitions) and mine.source <> 'REEMBED')
-           ) as next_probe_at, least(%(most)s, before.runs + waiting.runs) as ahead,
+           ) as next_probe_at, least(%(max_runs)s, before.runs + waiting.runs) as ahead,
            (select extract(epoch from avg(started_at - created_at))::float8 from newest) as wait,
            (select sum(size) / greatest(1, extract(epoch from now() - min(started_at)))::float8 from newest n
             where n.partition_id = mine.partition_id and n.source = mine.source) as pace
@@ -81,14 +81,14 @@ _QUEUE_STATE_QUERY: LiteralString = """
         select count(*) as runs from (
             select from leaving l join job_runs a on a.batch_id = l.id
             where l.partition_id = mine.partition_id and l.source = mine.source and a.finished_at is null
-              and a.number < mine.number limit %(most)s
+              and a.number < mine.number limit %(max_runs)s
         ) found
     ) before
     cross join lateral (
         select count(*) as runs from (
             select from job_runs a
             where mine.batch_id is null and a.partition_id = mine.partition_id and a.source = mine.source
-              and a.batch_id is null and a.finished_at is null and a.number < mine.number limit %(most)s
+              and a.batch_id is null and a.finished_at is null and a.number < mine.number limit %(max_runs)s
         ) found
     ) waiting
 """

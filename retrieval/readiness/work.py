@@ -100,7 +100,7 @@ _LIST_BREAKERS: LiteralString = (
            (select coalesce(sum(w.job_runs), 0)::int from waits w
             where w.waits_for = k.key or (w.partition_id = any(k.partitions) and not w.leads_away)) as job_runs
     from breakers k where k.organization_id = %(organization)s and k.open_until > now() and k.opened_at is not null
-    order by k.opened_at limit %(most)s
+    order by k.opened_at limit %(max_rows)s
 """
 )
 _LIST_BATCHES: LiteralString = """
@@ -115,13 +115,13 @@ _LIST_BATCHES: LiteralString = """
     ) runs
     where n.organization_id = %(organization)s and n.deleted_at is null
       and b.finished_at is null and b.dispatched_at is not null and runs.count > 0
-    order by b.created_at limit %(most)s
+    order by b.created_at limit %(max_rows)s
 """
 
 
 async def read_queue(db: Database, organization: str) -> OrganizationQueue:
     """Read the current queue of an organization."""
-    values: dict[str, Any] = {"organization": organization, "most": MAX_QUEUE_ROWS, "worker": LISTENER_NAME}
+    values: dict[str, Any] = {"organization": organization, "max_rows": MAX_QUEUE_ROWS, "worker": LISTENER_NAME}
     queue = (await db.async_fetch(OrganizationQueue, _COUNT_QUEUE, values))[0]
     return replace(
         queue,

@@ -52,15 +52,15 @@ def match_chunks(
             join chunks c on c.document_id = d.id and c.generation = d.active_generation
             where d.partition_id = %(partition)s and d.deleted_at is null and {condition}
               and {document_filter.has_row_sql("c", "d")}
-            limit %(most)s::bigint + 1
+            limit %(max_chunks)s::bigint + 1
         ),
-        few as (select count(*) <= %(most)s as are from matches)
+        few as (select count(*) <= %(max_chunks)s as are from matches)
         select case when are then array(select id from matches) end as chunks, array(
             select m.id from matches m join embeddings e on e.partition_id = %(partition)s and e.key = m.embedding_key
             where are and %(size)s::int is not null order by {COSINE_DISTANCE}, m.id limit %(nearest)s
         ) as nearest from few
     """
-    params |= {"partition": partition_id, "most": max_chunks, "nearest": nearest, **vector_params(values)}
+    params |= {"partition": partition_id, "max_chunks": max_chunks, "nearest": nearest, **vector_params(values)}
     scoped = scope_statement(statement, params, viewer)
     matching = db.fetch_one(MatchRow, scoped.text, dict(scoped.params))
     return None if matching is None or matching.chunks is None else Matches(matching.chunks, matching.nearest)

@@ -43,8 +43,9 @@ async def list_searches(db: Database, scope: Scope, days: int) -> list[WeakSearc
         "select w.query, w.searches, w.best_score, w.probability, w.last_at from weak_searches w"
         " join partitions p on p.id = w.partition_id join namespaces n on n.id = p.namespace_id"
         " where n.id = %(namespace)s and n.organization_id = %(organization)s and p.tenant = %(tenant)s"
-        " and w.last_at > now() - %(days)s * interval '1 day' order by w.searches desc, w.last_at desc limit %(most)s",
-        {**partitions.scope_params(scope), "days": days, "most": MAX_LISTED_SEARCHES},
+        " and w.last_at > now() - %(days)s * interval '1 day'"
+        " order by w.searches desc, w.last_at desc limit %(max_searches)s",
+        {**partitions.scope_params(scope), "days": days, "max_searches": MAX_LISTED_SEARCHES},
     )
 
 

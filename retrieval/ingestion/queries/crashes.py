@@ -90,10 +90,10 @@ def blame_together(connection: ThreadConnection, batch_id: str, weight: int, max
     return bool(
         connection.execute(
             """
-            update run_documents d set blame = least(d.blame + %(weight)s, %(most)s) from job_runs r
-            where r.id = d.job_run_id and r.batch_id = %(id)s and d.status = 'PROCESSING' and d.blame < %(most)s
+            update run_documents d set blame = least(d.blame + %(weight)s, %(max_blame)s) from job_runs r
+            where r.id = d.job_run_id and r.batch_id = %(id)s and d.status = 'PROCESSING' and d.blame < %(max_blame)s
             """,
-            {"id": batch_id, "weight": weight, "most": max_blame},
+            {"id": batch_id, "weight": weight, "max_blame": max_blame},
         ).rowcount
     )
 

@@ -88,7 +88,7 @@ def record_failure(db: Database, target: BreakerTarget, batch_id: str, *, second
         "seconds": seconds,
         "reason": reason,
         "failures": MAX_CONSECUTIVE_FAILURES,
-        "most": MAX_FAILURE_SECONDS,
+        "max_seconds": MAX_FAILURE_SECONDS,
         "first": FIRST_OPEN_SECONDS,
         "longest": MAX_OPEN_SECONDS,
     }
@@ -109,7 +109,7 @@ _OPEN_BREAKER_STATEMENT: LiteralString = """
     set opened_at = coalesce(opened_at, now()), opens = opens + 1, probe = null,
         open_until = now() + make_interval(secs => least(%(longest)s, %(first)s * 2 ^ least(opens, 20)))
     where key = %(key)s and (probe = %(batch)s or (
-        (open_until is null or open_until <= now()) and (failures >= %(failures)s or lost >= %(most)s)))
+        (open_until is null or open_until <= now()) and (failures >= %(failures)s or lost >= %(max_seconds)s)))
     returning failures, extract(epoch from open_until - now())::float8 as closed_in
 """
 
