@@ -291,7 +291,7 @@ def list_parser_warnings() -> list[str]:
 
 
 def make_page_renderer() -> PageRenderer:
-    return cast("PageRenderer", importlib.import_module("connectors.parsers.parser").page_drawer())
+    return cast("PageRenderer", importlib.import_module("connectors.parsers.page_renderer").page_renderer())
 
 
 @lru_cache(maxsize=1)

@@ -51,13 +51,14 @@ class Process:
                 os.kill(self.pid, number)
 
 
-def end_with_parent(number: int) -> Callable[[], None]:
-    """Return a function to run before exec, so that the kernel signals the child when the supervisor dies."""
+def make_parent_death_hook(signal_number: int) -> Callable[[], None]:
+    """Return a `preexec_fn` by which the kernel sends the child this signal when its parent dies."""
     parent = os.getpid()
 
     def set_death_signal() -> None:
         if _libc is not None:
-            _libc.prctl(_PR_SET_PDEATHSIG, number)
+            _libc.prctl(_PR_SET_PDEATHSIG, signal_number)
+            # The parent died before the call.
             if os.getppid() != parent:
                 os._exit(1)
 
@@ -181,12 +182,13 @@ def _find_owner(data: Path) -> tuple[int, int] | None:
 
 
 def _list_accounts(home: Path) -> list[tuple[int, int]]:
-    """Return candidate owners: the parent folder's owner, postgres, nobody."""
+    """Return user and group ids of candidate owners, without root: the parent folder's owner, postgres, nobody."""
     accounts = pwd.getpwall()
-    around = home.parent.stat().st_uid
-    chosen = [a for a in accounts if a.pw_uid == around != 0]
-    chosen += [a for name in ("postgres", "nobody") for a in accounts if a.pw_name == name]
-    return [(account.pw_uid, account.pw_gid) for account in chosen]
+    parent_owner = home.parent.stat().st_uid
+    candidates = [account for account in accounts if account.pw_uid == parent_owner and parent_owner != 0]
+    for name in ("postgres", "nobody"):
+        candidates += [account for account in accounts if account.pw_name == name]
+    return [(account.pw_uid, account.pw_gid) for account in candidates]
 
 
 def _closed_folder(path: Path, uid: int) -> Path | None:

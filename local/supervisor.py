@@ -259,7 +259,7 @@ class Supervisor:
                 start_new_session=True,
                 **role.identity.process_options,
                 # Safe here: this program has one thread, and its children do nothing else before exec.
-                preexec_fn=processes.end_with_parent(role.stop_signal),  # noqa: PLW1509
+                preexec_fn=processes.make_parent_death_hook(role.stop_signal),  # noqa: PLW1509
             )
         started = Process.from_pid(child.process.pid)
         record.pid, record.started = child.process.pid, started.started if started else None

@@ -1,4 +1,4 @@
-"""Parser and page renderer of this process: files are read in limited child processes."""
+"""Parser of this process: files are read in limited child processes."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import atexit
 import copy
 import os
 import shutil
-import struct
 from collections.abc import Callable, Iterable
 from functools import lru_cache
 from pathlib import Path
@@ -16,70 +15,12 @@ import structlog
 
 from connectors.parsers import detect, messages, verdicts
 from connectors.parsers.formats import texts
-from connectors.parsers.messages import Draw, Page, Reply, Task, Unpack
+from connectors.parsers.messages import Page, Reply, Task, Unpack
 from connectors.parsers.ocr import TextRecognition
-from connectors.parsers.pdf import images
 from connectors.parsers.pool import ChildPool, Limits, never_interrupt
 from retrieval import settings
 from retrieval.errors import Retryable, Skippable
-from retrieval.ports import ExternalParser, Member, OcrStrategy, PageMark, Parsed, RawContent
-
-_PNG_HEADER = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR"
-# Pages drawn by one process at once.
-MAX_CONCURRENT_DRAWINGS = 2
-
-
-class PdfRenderer:
-    """`PageRenderer` in limited child processes."""
-
-    def __init__(self, pool: ChildPool, seconds: float) -> None:
-        self.pool = pool
-        self._seconds = seconds
-
-    def draw(self, file: Path, page: int, mark: PageMark) -> bytes:
-        """Return the page as a PNG of at most 2000 pixels a side. Skippable, with the cause, on failure."""
-        request = Draw(page, mark.text, mark.start, mark.end)
-        task = Task(
-            path=str(file),
-            name=file.name,
-            media_type="application/pdf",
-            ocr=False,
-            cpu_seconds=self._seconds,
-            expanded_bytes=0,
-            draw=request,
-        )
-        reply = self.pool.run(task)
-        if reply.again:
-            raise Retryable(reply.again)
-        if reply.refusal:
-            raise Skippable(reply.refusal)
-        return _check_picture(reply.picture)
-
-
-def _check_picture(picture: bytes) -> bytes:
-    """Return the picture. Skippable if oversized: the file may have taken over the child."""
-    if picture[:16] != _PNG_HEADER or max(struct.unpack_from(">II", picture, 16)) > images.MAX_PAGE_SIDE + 1:
-        raise Skippable("The page cannot be drawn.")
-    return picture
-
-
-@lru_cache(maxsize=1)
-def page_drawer() -> PdfRenderer:
-    """Return the renderer of this process, within the limits of the settings."""
-    config = settings.load_settings()
-    pool = ChildPool(
-        MAX_CONCURRENT_DRAWINGS, Limits(config.page_seconds, config.parse_memory_bytes, clock_factor=1)
-    )  # somebody waits
-    atexit.register(pool.close)
-    os.register_at_fork(after_in_child=lambda: _forget_drawers(pool))
-    return PdfRenderer(pool, config.page_seconds)
-
-
-def _forget_drawers(pool: ChildPool) -> None:
-    """Leave the children to the parent process, after a fork."""
-    pool.forget()
-    page_drawer.cache_clear()
-
+from retrieval.ports import ExternalParser, Member, OcrStrategy, Parsed, RawContent
 
 log = structlog.get_logger(__name__)
 # Plain text up to this size is decoded in this process: no library reads it, and a child costs more.

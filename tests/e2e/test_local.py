@@ -190,7 +190,8 @@ import subprocess, sys, time
 from pathlib import Path
 from local import postgres, processes
 cluster = postgres.prepare(Path({str(home)!r}))
-child = subprocess.Popen(postgres.build_command(cluster), preexec_fn=processes.end_with_parent({int(signal.SIGINT)}))
+end_child = processes.make_parent_death_hook({int(signal.SIGINT)})
+child = subprocess.Popen(postgres.build_command(cluster), preexec_fn=end_child)
 while not postgres.is_ready(cluster):
     time.sleep(0.05)
 print("ready", flush=True)

@@ -26,14 +26,14 @@ def show_bulk_actions(person: session.Person, namespace: str, config: Json, data
         return
     total, number = count_documents(data), len(selected)
     with st.container(border=True):
-        words = {SELECTED: f"{number:,} selected"} if selected else {}
-        words |= {MATCHING: f"All {total:,} that match"} if config else {}
+        labels = {SELECTED: f"{number:,} selected"} if selected else {}
+        labels |= {MATCHING: f"All {total:,} that match"} if config else {}
         with st.container(horizontal=True, vertical_alignment="center"):
             chosen = st.segmented_control(
                 "Scope",
-                list(words),
-                default=next(iter(words)),
-                format_func=words.__getitem__,
+                list(labels),
+                default=next(iter(labels)),
+                format_func=labels.__getitem__,
                 required=True,
                 label_visibility="collapsed",
             )

@@ -84,8 +84,8 @@ def show_filters(person: session.Person, namespace: str, totals: Json, text: str
     }
     by_status = {entry["status"]: entry["totalCount"] for entry in totals["statsByStatus"]}
     by_source = {entry["source"]: entry["totalCount"] for entry in totals["statsBySource"]}
-    words = {status: STATUS_LABELS[status][0] for status in DOCUMENT_STATUSES}
-    states = _choose_values("status", "Status", by_status, words)
+    status_titles = {status: STATUS_LABELS[status][0] for status in DOCUMENT_STATUSES}
+    states = _choose_values("status", "Status", by_status, status_titles)
     kinds = _choose_values("kind", "Kind", by_kind, document_kinds.TITLES)
     titles = {name: source_title(name) for name in (*by_source, *offered_sources())}
     sources = _choose_values("source", "Source", by_source, titles)
@@ -151,10 +151,10 @@ def _choose_one(name: str, label: str, titles: Mapping[str, str]) -> str | None:
     if not options:
         return None
     is_long = len(options) > MAX_PILLS
-    words = options if is_long else {value: escape_markdown(title) for value, title in options.items()}
+    labels = options if is_long else {value: escape_markdown(title) for value, title in options.items()}
     look: Json = {"placeholder": f"All {label.lower()}s"} if is_long else {"wrap": True}
     widget: Any = st.selectbox if is_long else st.pills
-    chosen: str | None = _bind_field(widget, name, label, default=None, options=words, **look)
+    chosen: str | None = _bind_field(widget, name, label, default=None, options=labels, **look)
     return chosen
 
 

@@ -174,8 +174,8 @@ def _choose_provider(
     first: Json = (
         {"index": choices.index(current)} if widget is st.selectbox else {"default": current, "required": True}
     )
-    words = {provider: CHOICE_LABELS.get(f"{area}.{provider}", provider) for provider in choices}
-    chosen = widget(label, choices, format_func=words.__getitem__, **first, **options)
+    labels = {provider: CHOICE_LABELS.get(f"{area}.{provider}", provider) for provider in choices}
+    chosen = widget(label, choices, format_func=labels.__getitem__, **first, **options)
     return {} if chosen == NO_PROVIDER else {name: chosen}
 
 
@@ -185,9 +185,9 @@ def _choose_model(provider: str, stored: Json) -> str:
     if not models:
         return str(st.text_input("Model", value=stored_name or "", help="The model's name at the server."))
     options = list(dict.fromkeys([*models, *([stored_name] if stored_name else [])]))
-    words = {name: CHOICE_LABELS.get(f"{MODEL_AREA}.{name}", name) for name in options}
+    labels = {name: CHOICE_LABELS.get(f"{MODEL_AREA}.{name}", name) for name in options}
     index = options.index(stored_name) if stored_name else 0
-    return str(st.selectbox("Model", options, index=index, format_func=words.__getitem__))
+    return str(st.selectbox("Model", options, index=index, format_func=labels.__getitem__))
 
 
 def _show_area(
@@ -236,7 +236,7 @@ def _show_language(stored: Json) -> Json:
         index=options.index(language or ""),
         format_func=lambda language: language.capitalize() or "Each document's own",
         key=f"{_field_prefix(stored)}.keywordLanguage",
-        help="Its rules reduce the words of all documents to stems.",
+        help="Its rules reduce the labels of all documents to stems.",
     )
     return {} if (chosen or None) == language else {"keywordLanguage": chosen or None}
 

@@ -147,12 +147,13 @@ def count_found(progress: Json) -> int:
 
 def describe_counts(progress: Json) -> str:
     """Describe what the run found as Markdown, as a sum."""
-    parts = {label: progress[name] for name, label in COUNT_LABELS.items() if progress[name]}
-    words = [
-        f":red[{count:,} {label}]" if label == "failed" else f"{count:,} {label}" for label, count in parts.items()
+    counts_by_label = {label: progress[name] for name, label in COUNT_LABELS.items() if progress[name]}
+    counts = [
+        f":red[{count:,} {label}]" if label == "failed" else f"{count:,} {label}"
+        for label, count in counts_by_label.items()
     ]
     found = f"**Found {count_found(progress):,}**"
-    return f"{found} = {' + '.join(words)}" if words else found
+    return f"{found} = {' + '.join(counts)}" if counts else found
 
 
 FINAL_STATES = ("COMPLETED", "FAILED", "CANCELLED", "CRASHED")

@@ -11,7 +11,7 @@ import streamlit as st
 from ui import session
 from ui.client import Json
 from ui.parts import document_filters, url_state
-from ui.parts.search_request import MAX_TOP_K, RERANK_LABELS, UNIT_LABELS
+from ui.parts.search_request import CONTEXT_UNIT_LABELS, MAX_TOP_K, RERANK_LABELS
 
 # Newest documents, for metadata keys.
 SAMPLE_DOCUMENTS = 40
@@ -32,7 +32,7 @@ def show_filters(person: session.Person, namespace: str) -> tuple[Json, Json] | 
     return None if metadata is None or condition is None else (metadata, condition)
 
 
-# In the page's address.
+# Names in the page's address; links of users have them.
 OPTION_PARAMETERS = ("weight", "top", "least", "unit", "tokens", "per", "halflife", "recency", "rerank", "with")
 MAX_OTHER_NAMESPACES = 9
 _bind_field = partial(url_state.bind_field, prefix="options")
@@ -49,18 +49,20 @@ def show_options(person: session.Person, namespace: str) -> Json:
             st.slider, "weight", "Semantic weight of a hybrid search", 0.0, 1.0, default=0.5, step=0.05
         )
         first_column, second_column, third_column = st.columns(3)
-        top = _bind_field(first_column.number_input, "top", "Top K", 1, MAX_TOP_K, default=10)
+        top_k = _bind_field(first_column.number_input, "top", "Top K", 1, MAX_TOP_K, default=10)
         about = "Expansion: what surrounds each result in its document, as `context` of the answer."
-        unit = _bind_field(first_column.selectbox, "unit", "Context of a result", options=UNIT_LABELS, help=about)
-        size: Json = {"default": 512, "disabled": not unit}
-        tokens = _bind_field(first_column.number_input, "tokens", "Tokens of a context", 1, 8000, **size)
+        context: Json = {"options": CONTEXT_UNIT_LABELS, "help": about}
+        context_unit = _bind_field(first_column.selectbox, "unit", "Context of a result", **context)
+        size: Json = {"default": 512, "disabled": not context_unit}
+        context_tokens = _bind_field(first_column.number_input, "tokens", "Tokens of a context", 1, 8000, **size)
         about = "0: the age of documents does not count. Else the score's part for recency halves every so many days."
-        label, days = "Recency: half-life in days", 100_000.0
-        half_life = _bind_field(second_column.number_input, "halflife", label, 0.0, days, default=0.0, help=about)
+        days: Json = {"min_value": 0.0, "max_value": 100_000.0, "default": 0.0, "help": about}
+        half_life = _bind_field(second_column.number_input, "halflife", "Recency: half-life in days", **days)
         share: Json = {"default": 0.2, "step": 0.05, "disabled": not half_life}
         recency = _bind_field(second_column.slider, "recency", "Recency weight", 0.0, 1.0, **share)
         about = "At most; 0 for no limit. Others take the place of those that are left out."
-        per = _bind_field(third_column.number_input, "per", "Results per document", 0, 100, default=0, help=about)
+        limit: Json = {"min_value": 0, "max_value": 100, "default": 0, "help": about}
+        per_document = _bind_field(third_column.number_input, "per", "Results per document", **limit)
         about = "The service's own model compares the words of the best 20 results in their contexts."
         if has_reranker is False:
             about += " This namespace has no reranker of its own; give it one under Namespaces."
@@ -75,18 +77,18 @@ def show_options(person: session.Person, namespace: str) -> Json:
             disabled=not names,
             help="They need the same embedding model. Results are merged by score.",
         )
-        least = _bind_field(st.slider, "least", "Minimum score", 0.0, 1.0, default=0.0, step=0.05)
+        min_score = _bind_field(st.slider, "least", "Minimum score", 0.0, 1.0, default=0.0, step=0.05)
     return {
         "weight": weight,
-        "top": top,
-        "unit": unit,
-        "tokens": tokens,
+        "top_k": top_k,
+        "context_unit": context_unit,
+        "context_tokens": context_tokens,
         "half_life": half_life,
         "recency": recency,
-        "per_document": per,
+        "per_document": per_document,
         "rerank": "" if rerank == "on" and has_reranker is False else rerank,
         "other_namespaces": tuple(other_namespaces),
-        "least": least,
+        "min_score": min_score,
     }
 
 

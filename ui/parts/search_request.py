@@ -10,24 +10,24 @@ from ui.client import Json
 MODE_LABELS = {"semantic": "Semantic", "hybrid": "Hybrid", "keyword": "Keyword"}
 # Three columns show up to 150 rows.
 MAX_TOP_K = 50
-UNIT_LABELS = {"": "The chunk only", "SECTION": "Its section", "PAGE": "Its page", "DOCUMENT": "Its document"}
+CONTEXT_UNIT_LABELS = {"": "The chunk only", "SECTION": "Its section", "PAGE": "Its page", "DOCUMENT": "Its document"}
 RERANK_LABELS = {"": "As the namespace says", "on": "On", "local": "By the service's own model", "off": "Off"}
 
 
 @dataclass(frozen=True, slots=True)
 class SearchRequest:
-    """Search with options; `least` is the minimum score."""
+    """Search with options; `weight`: semantic share of a hybrid search; `per_document`: results, 0 for all."""
 
     namespace: str
     query: str
     modes: tuple[str, ...]
     weight: float
-    top: int
-    least: float
+    top_k: int
+    min_score: float
     metadata: Json
     condition: Json
-    unit: str = ""
-    tokens: int = 512
+    context_unit: str = ""
+    context_tokens: int = 512
     per_document: int = 0
     half_life: float = 0.0
     recency: float = 0.2
@@ -38,16 +38,16 @@ class SearchRequest:
     @property
     def filter(self) -> Json | None:
         """Return the API's filter; None without any."""
-        parts = {"metadata": self.metadata, "where": self.condition}
-        return {name: part for name, part in parts.items() if part} or None
+        fields = {"metadata": self.metadata, "where": self.condition}
+        return {name: value for name, value in fields.items() if value} or None
 
 
 def build_request(request: SearchRequest, mode: str) -> tuple[str, Json]:
     body = _build_common(request, mode)
     if request.other_namespaces:
         body["namespaceIds"] = [body.pop("namespaceId"), *request.other_namespaces]
-    if request.unit:
-        body["expand"] = {"unit": request.unit, "maxTokens": request.tokens}
+    if request.context_unit:
+        body["expand"] = {"unit": request.context_unit, "maxTokens": request.context_tokens}
     if request.rerank == "local":
         body["rerankConfig"] = {"provider": "LOCAL"}
     elif request.rerank:
@@ -63,8 +63,8 @@ def _build_common(request: SearchRequest, mode: str) -> Json:
     body: Json = {
         "namespaceId": request.namespace,
         "query": request.query,
-        "topK": request.top,
-        "scoreThreshold": request.least,
+        "topK": request.top_k,
+        "scoreThreshold": request.min_score,
     }
     if request.filter:
         body["filter"] = request.filter
@@ -73,8 +73,8 @@ def _build_common(request: SearchRequest, mode: str) -> Json:
     if request.half_life > 0:
         body["recency"] = {"halfLifeDays": request.half_life, "weight": request.recency}
     if mode != "semantic":
-        semantic = 0.0 if mode == "keyword" else round(request.weight, 6)
-        body["hybridConfig"] = {"semanticWeight": semantic, "keywordWeight": round(1 - semantic, 6)}
+        weight = 0.0 if mode == "keyword" else round(request.weight, 6)
+        body["hybridConfig"] = {"semanticWeight": weight, "keywordWeight": round(1 - weight, 6)}
     return body
 
 

@@ -199,9 +199,9 @@ def main() -> None:
 
 def _choose_source() -> str:
     names = sorted(offered_sources(), key=lambda name: name != "LOCAL_FILE")
-    words = {name: "Files" if name == "LOCAL_FILE" else source_title(name) for name in names}
+    titles = {name: "Files" if name == "LOCAL_FILE" else source_title(name) for name in names}
     previous = session.read_parameter("source") or names[0]
-    choice: Json = {"default": names[0], "options": words, "required": True}
+    choice: Json = {"default": names[0], "options": titles, "required": True}
     chosen = url_state.bind_field(st.pills, "source", "Source", prefix="add", reset_parameter="connection", **choice)
     if chosen != previous:
         added.forget_previews()

@@ -126,8 +126,8 @@ def _show_namespace(person: session.Person, space: Json) -> None:
     widgets.link_back("All namespaces", "new", "open")
     frame.show_outcome()
     st.header(escape_markdown(space["name"]))
-    words = {"createdAt": "Created", "updatedAt": "changed"}
-    times = [f"{word} {time_ago(space[name])}" for name, word in words.items() if name in space]
+    verbs = {"createdAt": "Created", "updatedAt": "changed"}
+    times = [f"{verb} {time_ago(space[name])}" for name, verb in verbs.items() if name in space]
     st.caption(" · ".join(times))
     configuration, edit_tab, delete_tab = st.tabs(["Configuration", "Edit", "Delete"])
     with configuration:

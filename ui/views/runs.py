@@ -78,13 +78,13 @@ def _show_filters() -> tuple[bool, str]:
     field = partial(url_state.bind_field, prefix="runs")
     name, source, sort, live = st.columns([3, 2, 2, 1], vertical_alignment="bottom")
     field(name.text_input, "q", "Search", placeholder="Name, URL, account or id", max_chars=200)
-    words = {ALL_SOURCES: "all sources"} | {kind: offered.title for kind, offered in offered_sources().items()}
-    field(source.selectbox, "source", "Source", default=ALL_SOURCES, options=words)
+    labels = {ALL_SOURCES: "all sources"} | {kind: offered.title for kind, offered in offered_sources().items()}
+    field(source.selectbox, "source", "Source", default=ALL_SOURCES, options=labels)
     with sort:
         order = url_state.choose_order(ORDER_LABELS)
     is_live = live.toggle("Live", value=True, help="Refresh every two seconds, or ten while you search.")
-    words = {state: status_word(state) if state in STATUS_LABELS else state.capitalize() for state in STATUS_CHOICES}
-    field(st.pills, "status", "Status", default=ALL_SOURCES, options=words)
+    labels = {state: status_word(state) if state in STATUS_LABELS else state.capitalize() for state in STATUS_CHOICES}
+    field(st.pills, "status", "Status", default=ALL_SOURCES, options=labels)
     return bool(is_live), order
 
 

@@ -46,13 +46,13 @@ def main() -> None:
 
 
 def _suggest_changes(request: SearchRequest) -> str:
-    """Suggest which set options to loosen without results."""
-    limits = {
-        "lower the minimum score": request.least,
+    """Return a sentence that advises changes of the search's options after an empty result."""
+    values = {
+        "lower the minimum score": request.min_score,
         "take the filter away": request.filter,
         "stop seeing as another person": request.viewer,
     }
-    if advice := " or ".join(words for words, value in limits.items() if value):
+    if advice := " or ".join(change for change, value in values.items() if value):
         return f"{advice[0].upper()}{advice[1:]}."
     return "See under Documents whether this namespace has searchable documents, or ask in other words."
 

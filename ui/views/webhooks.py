@@ -111,8 +111,8 @@ def _show_webhook(person: session.Person, hook: Json) -> None:
 
 def _show_deliveries(person: session.Person, hook: str) -> None:
     left_column, right_column = st.columns([2, 1], vertical_alignment="bottom")
-    words = {"": "Any"} | {state: status_word(STATUS_ALIASES.get(state, state)) for state in DELIVERY_STATUSES}
-    choice: Json = {"options": words, "prefix": "webhook", "reset_parameter": "sent"}
+    labels = {"": "Any"} | {state: status_word(STATUS_ALIASES.get(state, state)) for state in DELIVERY_STATUSES}
+    choice: Json = {"options": labels, "prefix": "webhook", "reset_parameter": "sent"}
     status = url_state.bind_field(left_column.selectbox, "deliveries", "Status", **choice)
     if person.may("webhooks:write") and right_column.button("Send a test", icon=":material/send:", width="stretch"):
         _post_action(person, f"/v1/webhooks/{hook}/test", "A test event is being sent.")

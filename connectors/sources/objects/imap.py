@@ -45,11 +45,11 @@ _UID: Final = re.compile(rb"\bUID (\d+)")
 
 
 class Session(imaplib.IMAP4):
-    """Connection by the guard; `most`: remaining bytes of a command's answers."""
+    """Connection through the guard; `bytes_left`: bytes that the current command may still answer."""
 
     def __init__(self, guard: Guard, scheme: str, host: str, port: int) -> None:
         self._guard, self._tls = guard, scheme == "imaps"
-        self.most = responses.MAX_BODY_BYTES
+        self.bytes_left = responses.MAX_BODY_BYTES
         super().__init__(host, port, SOCKET_TIMEOUT_SECONDS)
 
     def open(self, host: str = "", port: int = 0, timeout: float | None = None) -> None:
@@ -77,7 +77,7 @@ class Session(imaplib.IMAP4):
 
     def ask(self, name: str, *arguments: str) -> list[Any]:
         """Send a command and return the data. LookupError for NO, imaplib's errors for failures."""
-        self.most = responses.MAX_BODY_BYTES
+        self.bytes_left = responses.MAX_BODY_BYTES
         kind = "FETCH" if name == "UID" else name
         self.response(kind)
         status, data = self.uid(*arguments) if name == "UID" else getattr(self, name.lower())(*arguments)
@@ -86,8 +86,8 @@ class Session(imaplib.IMAP4):
         return cast("list[Any]", data)
 
     def _count(self, size: int) -> None:
-        self.most -= size
-        if self.most < 0:
+        self.bytes_left -= size
+        if self.bytes_left < 0:
             raise self.abort("The answer has no end.")
 
 

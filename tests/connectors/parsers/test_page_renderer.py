@@ -11,7 +11,7 @@ import pytest
 from PIL import Image
 from reportlab.pdfgen.canvas import Canvas
 
-from connectors.parsers.parser import PdfRenderer
+from connectors.parsers.page_renderer import PdfRenderer
 from connectors.parsers.pdf import images
 from connectors.parsers.pool import ChildPool, Limits
 from retrieval.errors import Skippable
