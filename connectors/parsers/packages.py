@@ -160,7 +160,7 @@ def _manifest_type(archive: zipfile.ZipFile) -> str:
     data = re.sub(rb"<!DOCTYPE[^>]*>", b"", archive.read(_MANIFEST_PATH), count=1)
     try:
         entries = list(xml.parse_xml(data))
-    except xml.BROKEN:
+    except xml.PARSE_ERRORS:
         return ""
     # OpenOffice.org 1 has another namespace.
     attributes = ({key.rpartition("}")[2]: value for key, value in entry.items()} for entry in entries)

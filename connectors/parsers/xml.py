@@ -1,4 +1,4 @@
-"""Parse XML members of packages without declared entities or access outside of the package."""
+"""Parse XML members of packages. Declared entities and external references are refused."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ class EntitiesRefused(Exception):
     """The XML declares entities."""
 
 
-BROKEN = (
+# Errors of a damaged package or member.
+PARSE_ERRORS = (
     zipfile.BadZipFile,
     OSError,
     KeyError,
@@ -31,12 +32,15 @@ BROKEN = (
 )
 
 
-def parse_parts(source: str, parser: etree.XMLParser) -> Any:
-    """Return the root, or an element `text` around several roots, such as those of a part of a book."""
+def parse_fragments(source: str, parser: etree.XMLParser) -> Any:
+    """Return the root of XML; for several roots, as of a book's chapters, an element `text` around them."""
     root = etree.fromstring(source.encode(), parser)
-    # With `recover`, the parser drops what follows the first root.
-    has_rest = any(entry.type == etree.ErrorTypes.ERR_DOCUMENT_END for entry in parser.error_log)
-    return etree.fromstring(f"<text>{source}</text>".encode(), parser) if has_rest and "<!" not in source else root
+    # With `recover`, the parser drops content after the first root, and logs the error.
+    is_cut = any(entry.type == etree.ErrorTypes.ERR_DOCUMENT_END for entry in parser.error_log)
+    has_declaration = "<!" in source
+    if not is_cut or has_declaration:
+        return root
+    return etree.fromstring(f"<text>{source}</text>".encode(), parser)
 
 
 def is_too_deep(error: BaseException | None) -> bool:
@@ -53,7 +57,7 @@ _ENTITY_MARKS = tuple("<!ENTITY".encode(codec) for codec in ("utf-8", "utf-16-le
 
 
 def parse_xml(data: bytes) -> Element:
-    """Parse XML without declared entities and return its root; otherwise raise one of `BROKEN`."""
+    """Parse XML without declared entities and return its root; otherwise raise one of `PARSE_ERRORS`."""
     if any(mark in data for mark in _ENTITY_MARKS):
         raise EntitiesRefused
     return fromstring(data)  # noqa: S314
@@ -64,7 +68,7 @@ def read_root(archive: zipfile.ZipFile, name: str) -> Element:
 
 
 def open_package(path: Path) -> zipfile.ZipFile:
-    """Open a ZIP; members named with backslashes, by programs of Windows, get slashes."""
+    """Open a ZIP; backslashes in member names, as of Windows programs, become slashes."""
     archive = zipfile.ZipFile(path)
     if any("\\" in name for name in archive.NameToInfo):
         for entry in archive.filelist:
@@ -74,9 +78,13 @@ def open_package(path: Path) -> zipfile.ZipFile:
 
 
 def iterate_elements(stream: IO[bytes], *tags: str, starts: bool = False) -> Iterator[tuple[str, Any]]:
-    """Yield elements of these tags at their end, and with `starts` at their start; pass each to `free_element`."""
+    """Yield event and element of these tags at their ends, with `starts` also at their starts.
+
+    Pass each element to `free_element` after use. EntitiesRefused for declared entities.
+    """
     events = ("start", "end") if starts else ("end",)
     parser = etree.iterparse(stream, events, tag=tags, resolve_entities=False, no_network=True, huge_tree=True)
+    # The first element follows all declarations of the document.
     for event, element in parser:
         declarations = element.getroottree().docinfo.internalDTD
         if declarations is not None and declarations.entities():
@@ -93,7 +101,7 @@ def free_element(element: Any) -> None:
         del element.getparent()[0]
 
 
-class About(TypedDict, total=False):
+class PackageProperties(TypedDict, total=False):
     """Properties of a document, named as in `Document`."""
 
     title: str
@@ -103,14 +111,15 @@ class About(TypedDict, total=False):
     language: str
 
 
-def read_about(archive: zipfile.ZipFile, name: str) -> About:
-    """Read document properties from a member of a package; {} for a damaged one, as office programs do."""
+def read_properties(archive: zipfile.ZipFile, name: str) -> PackageProperties:
+    """Read document properties from a member of a package; {} for a damaged member."""
     try:
         root = read_root(archive, name)
-    except BROKEN:
+    except PARSE_ERRORS:
         return {}
-    texts = {part.tag.rpartition("}")[2]: "".join(part.itertext()) for part in root.iter() if not len(part)}
-    return About(
+    leaves = (element for element in root.iter() if not len(element))
+    texts = {leaf.tag.rpartition("}")[2]: "".join(leaf.itertext()) for leaf in leaves}
+    return PackageProperties(
         title=texts.get("title", ""),
         author=texts.get("initial-creator") or texts.get("creator", ""),
         created_at=texts.get("created") or texts.get("creation-date", ""),
@@ -123,8 +132,8 @@ _REFERENCE_PATTERN: Final = re.compile(r"<!\[CDATA\[.*?\]\]>|<!--.*?-->|&([A-Za-
 _DECLARED_ENTITY: Final = re.compile(r"<!ENTITY\s+([\w.-]{1,80})\s")
 
 
-def name_characters(source: str) -> str:
-    """Replace references without a declaration: of HTML, such as `&nbsp;` in DocBook, else by their name."""
+def resolve_html_entities(source: str) -> str:
+    """Replace undeclared entities by the characters of HTML, as `&nbsp;` in DocBook; escape unknown ones."""
     declared = {*_DECLARED_ENTITY.findall(source), "amp", "lt", "gt", "quot", "apos"}
 
     def replace_reference(match: re.Match[str]) -> str:

@@ -56,13 +56,13 @@ def show_options(person: session.Person, namespace: str) -> Json:
         size: Json = {"default": 512, "disabled": not context_unit}
         context_tokens = _bind_field(first_column.number_input, "tokens", "Tokens of a context", 1, 8000, **size)
         about = "0: the age of documents does not count. Else the score's part for recency halves every so many days."
-        days: Json = {"min_value": 0.0, "max_value": 100_000.0, "default": 0.0, "help": about}
-        half_life = _bind_field(second_column.number_input, "halflife", "Recency: half-life in days", **days)
+        label, max_days = "Recency: half-life in days", 100_000.0
+        half_life = _bind_field(second_column.number_input, "halflife", label, 0.0, max_days, default=0.0, help=about)
         share: Json = {"default": 0.2, "step": 0.05, "disabled": not half_life}
         recency = _bind_field(second_column.slider, "recency", "Recency weight", 0.0, 1.0, **share)
         about = "At most; 0 for no limit. Others take the place of those that are left out."
-        limit: Json = {"min_value": 0, "max_value": 100, "default": 0, "help": about}
-        per_document = _bind_field(third_column.number_input, "per", "Results per document", **limit)
+        limit: Json = {"default": 0, "help": about}
+        per_document = _bind_field(third_column.number_input, "per", "Results per document", 0, 100, **limit)
         about = "The service's own model compares the words of the best 20 results in their contexts."
         if has_reranker is False:
             about += " This namespace has no reranker of its own; give it one under Namespaces."

@@ -95,8 +95,8 @@ def read_docx(kind: Kind, path: Path, _task: Task) -> Document:
             )
             name = main if main in package.names else "word/document.xml"
             text = "\n\n".join(_Writer(package, name).blocks())
-            about = xml.read_about(archive, "docProps/core.xml")
-    except xml.BROKEN as error:
+            about = xml.read_properties(archive, "docProps/core.xml")
+    except xml.PARSE_ERRORS as error:
         raise document.damaged_file(kind) from error
     return Document(f"{strip_invisible(text)}\n", **about)
 

@@ -30,8 +30,8 @@ def read_epub(kind: Kind, path: Path, _task: Task) -> Document:
             container = xml.read_root(archive, "META-INF/container.xml")
             package = next(node.get("full-path", "") for node in container.iter() if node.tag.endswith("}rootfile"))
             text = "\n\n".join(filter(None, _read_chapters(archive, package)))
-            about = xml.read_about(archive, package)
-    except (*xml.BROKEN, StopIteration) as error:
+            about = xml.read_properties(archive, package)
+    except (*xml.PARSE_ERRORS, StopIteration) as error:
         raise document.damaged_file(kind) from error
     return replace(Document(text, **about), modified_at="")
 
@@ -50,6 +50,6 @@ def _read_chapters(archive: zipfile.ZipFile, package: str) -> Iterator[str]:
         path = next((path for path in places if path in names), "")
         try:
             data = archive.read(path) if path else b""
-        except xml.BROKEN:
+        except xml.PARSE_ERRORS:
             continue  # reported as damaged
         yield html_text.page_body(_SELF_CLOSED_ELEMENT.sub(r"<\1\2></\1>", decoding.decode_text(data, "", markup=True)))

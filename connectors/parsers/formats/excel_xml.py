@@ -49,7 +49,7 @@ _UNCALCULATED_PATTERN: Final = re.compile(rb"<c\b([^<>]*)><f\b[^<>]*(?:/>|>[^<]*
 
 
 def read_sheets(archive: zipfile.ZipFile) -> list[Sheet]:
-    """Return the sheets of a workbook, hidden sheets too. Raises one of `xml.BROKEN` if damaged."""
+    """Return the sheets of a workbook, hidden sheets too. Raises one of `xml.PARSE_ERRORS` if damaged."""
     package = Package(archive)
     workbook = dict(package.relations("").values()).get("officeDocument", "xl/workbook.xml")
     root, relations = package.require(workbook), package.relations(workbook)

@@ -50,7 +50,7 @@ def read_xml(kind: Kind, path: Path, task: Task) -> Document:
         remove_pis=True,
     )  # fmt: skip
     try:
-        root = xml.parse_parts(_DECLARATION_PATTERN.sub("", xml.name_characters(source)), parser)
+        root = xml.parse_fragments(_DECLARATION_PATTERN.sub("", xml.resolve_html_entities(source)), parser)
     except etree.XMLSyntaxError as error:
         raise document.damaged_file(kind) from error
     # With `recover`, the parser keeps the part before such an error and drops the rest.

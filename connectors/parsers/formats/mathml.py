@@ -73,7 +73,7 @@ def _embedded_formula(archive: zipfile.ZipFile, frame: Element) -> str:
             return xml_formula_line(formula)
         name = f"{part.get(_LINK_ATTRIBUTE, '').removeprefix('./').rstrip('/')}/content.xml"
         if name in archive.namelist() and b"math" in (data := archive.read(name))[:_FORMULA_HEAD_BYTES]:
-            with suppress(*xml.BROKEN):
+            with suppress(*xml.PARSE_ERRORS):
                 return xml_formula_line(xml.parse_xml(data))
     return ""
 

@@ -123,14 +123,14 @@ class Package:
         self._relations: dict[str, Relations] = {}
 
     def require(self, name: str) -> Element:
-        """Return the root of a member; raises one of `xml.BROKEN` if unreadable."""
+        """Return the root of a member; raises one of `xml.PARSE_ERRORS` if unreadable."""
         data = self._archive.read(self._spellings.get(name.lower(), name))
         return xml.parse_xml(_STRICT_NS.sub(rb"http://schemas.openxmlformats.org/\1/2006/\2", data))
 
     def root(self, name: str) -> Element | None:
         try:
             return self.require(name)
-        except xml.BROKEN:
+        except xml.PARSE_ERRORS:
             return None
 
     def relations(self, name: str) -> Relations:

@@ -67,8 +67,8 @@ def read_document(kind: Kind, path: Path, _task: Task) -> Document:
                 return Document("")  # a template of styles only
             reader = _Reader(archive, styled=kind is detect.ODT)
             parts = [reader.text()] if kind is detect.ODT else reader.slides()
-            about = xml.read_about(archive, "meta.xml")
-    except xml.BROKEN as error:
+            about = xml.read_properties(archive, "meta.xml")
+    except xml.PARSE_ERRORS as error:
         raise document.damaged_file(kind) from error
     about["language"] = about.get("language", "").partition("-")[0]
     if kind is detect.ODT:
@@ -289,7 +289,7 @@ class _Reader:
         name = f"{node.get(_LINK_ATTRIBUTE, '').removeprefix('./').rstrip('/')}/content.xml"
         try:
             root = xml.read_root(self._archive, name)
-        except xml.BROKEN:
+        except xml.PARSE_ERRORS:
             return  # a file of its own kind
         if (chart := next(root.iter(f"{_CHART_NS}chart"), None)) is not None:
             title = chart.find(f"{_CHART_NS}title")

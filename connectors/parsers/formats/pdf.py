@@ -1,4 +1,4 @@
-"""PDF reader: Markdown by geometry, verified against PDFium's text, in windows of pages with a quality each."""
+"""PDF reader: Markdown from positions of texts, verified against PDFium's text, with a quality per page."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _MAX_MIXED_QUALITY = 0.9
 
 
 def read_document(path: Path, task: Task) -> Reply:
-    """Read a window of pages from `task.first` on. Skippable if unreadable."""
+    """Read at most WINDOW_PAGES pages after the first `task.first`. Skippable if unreadable."""
     import pypdfium2
 
     try:
@@ -48,15 +48,12 @@ def read_document(path: Path, task: Task) -> Reply:
             raise detect.locked_file("The PDF") from error
         raise Skippable(_PROTECTED_PDF if "security" in str(error).lower() else _DAMAGED_PDF) from error
     pages_markdown = markdown.convert_pages(path, first, last, layers)
-    texts = [
-        _page_text(pages_markdown[number].text if number in pages_markdown else "", page)
-        for number, page in layers.items()
-    ]
-    text, starts = "".join(texts), _page_starts(texts)
+    texts = [_page_text(pages_markdown.get(number), page) for number, page in layers.items()]
+    text = "".join(texts)
     return Reply(
         text=text,
         title=clean_name(metadata.get("Title", "")) or detect.first_heading(text),
-        pages=starts,
+        pages=_page_starts(texts),
         properties=_document_properties(path, count, metadata, text),
         ocr_pages=tuple(number for number, page in layers.items() if page.needs_ocr),
         count=count,
@@ -80,21 +77,24 @@ def _page_quality(page: TextLayer, page_markdown: PageMarkdown | None) -> PageQu
     if not page.text or quality.unread:
         return quality
     if page_markdown is None:
-        limit, reason = _MAX_UNORDERED_QUALITY, trust.NOT_LAID_OUT
+        limit, reason = _MAX_UNORDERED_QUALITY, trust.NO_LAYOUT
     elif page_markdown.direction_count > 1:
-        limit, reason = _MAX_MIXED_QUALITY, trust.SEVERAL_WAYS
+        limit, reason = _MAX_MIXED_QUALITY, trust.SEVERAL_DIRECTIONS
     else:
         return quality
     return PageQuality(quality.page, min(quality.quality, limit), (*quality.reasons, reason))
 
 
-def _page_text(page_markdown: str, page: TextLayer) -> str:
-    """Return the text of a page with trailing space, or "" if its letters are unreliable."""
-    text = layer.verified_page(page_markdown, page) if not page.quality.unread else ""
+def _page_text(page_markdown: PageMarkdown | None, page: TextLayer) -> str:
+    """Return the text of a page with a blank line after it; "" for a page with unreliable letters."""
+    if page.quality.unread:
+        return ""
+    text = layer.verified_page(page_markdown.text if page_markdown else "", page)
     return f"{text}\n\n" if text.strip() else ""
 
 
 def _page_starts(texts: Iterable[str]) -> tuple[int, ...]:
+    """Return the offset of each page in the joined text."""
     starts, length = [], 0
     for text in texts:
         starts.append(length)
@@ -106,14 +106,18 @@ _DATE_PATTERN = re.compile(r"D:(\d{4})(\d\d)?(\d\d)?(\d\d)?(\d\d)?(\d\d)?(Z|[+-]
 
 
 def _document_properties(path: Path, count: int, metadata: dict[str, str], text: str) -> dict[str, str | int]:
-    properties: dict[str, str | int] = {"mimeType": detect.PDF.media_type, "fileSize": path.stat().st_size}
+    file_properties: dict[str, str | int] = {
+        "mimeType": detect.PDF.media_type,
+        "fileSize": path.stat().st_size,
+        "pageCount": count,
+    }
     texts = {
         "language": trust.detect_language(text),
         "author": clean_name(metadata.get("Author", "")),
         "createdAt": _parse_date(metadata.get("CreationDate", "")),
         "modifiedAt": _parse_date(metadata.get("ModDate", "")),
     }
-    return properties | {"pageCount": count} | {name: value for name, value in texts.items() if value}
+    return {**file_properties, **{name: value for name, value in texts.items() if value}}
 
 
 def _parse_date(stamp: str) -> str:

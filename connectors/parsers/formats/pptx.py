@@ -42,8 +42,8 @@ def read_document(kind: Kind, path: Path, _task: Task) -> Document:
                 raise KeyError(_MAIN_PART)
             shared = _SharedParts(package)
             slides = [_slide_text(shared, name, number) for number, name in enumerate(_slide_parts(package), 1)]
-            about = xml.read_about(archive, "docProps/core.xml")
-    except xml.BROKEN as error:
+            about = xml.read_properties(archive, "docProps/core.xml")
+    except xml.PARSE_ERRORS as error:
         raise document.damaged_file(kind) from error
     text, pages = "", []
     for slide in slides:

@@ -248,7 +248,7 @@ def _inspect_container(kind: Kind, path: Path, task: Task) -> Kind:
             if packed is not detect.ZIP:
                 _refuse_bomb(archive.infolist(), task.expanded_bytes)
             return packed
-    except xml.BROKEN as error:
+    except xml.PARSE_ERRORS as error:
         raise document.damaged_file(detect.kind_by_name(task.name, task.media_type) or detect.ZIP) from error
 
 

@@ -61,7 +61,7 @@ _MAX_ROWS, _MAX_COLUMNS = 1_048_576, 16_384
 
 
 def open_document_sheets(archive: zipfile.ZipFile) -> list[Sheet]:
-    """Return the sheets of a workbook, hidden sheets too. Raises one of `xml.BROKEN` if damaged."""
+    """Return the sheets of a workbook, hidden sheets too. Raises one of `xml.PARSE_ERRORS` if damaged."""
     content = archive.read("content.xml")
     return _sheets_by_pattern(content.decode("utf-8", "replace")) or _sheets_by_parser(archive, content)
 
@@ -210,7 +210,7 @@ def _chart_markdown(archive: zipfile.ZipFile, link: str) -> Iterator[str]:
     name = f"{link.removeprefix('./').rstrip('/')}/content.xml"
     try:
         root = xml.read_root(archive, name)
-    except xml.BROKEN:
+    except xml.PARSE_ERRORS:
         return
     if next(root.iter(f"{_CHART_NS}chart"), None) is None:
         return
@@ -247,16 +247,16 @@ def read_document(kind: Kind, path: Path, task: Task) -> Document:
             return _sheets_document(_read_xls(path))
         with xml.open_package(path) as archive:
             if kind is detect.ODS:
-                return _sheets_document(open_document_sheets(archive), xml.read_about(archive, "meta.xml"))
-            about = xml.read_about(archive, "docProps/core.xml")
+                return _sheets_document(open_document_sheets(archive), xml.read_properties(archive, "meta.xml"))
+            about = xml.read_properties(archive, "docProps/core.xml")
             if "xl/workbook.bin" in archive.namelist():
                 return _sheets_document(excel_binary.read_sheets(archive), about)
             return _sheets_document(excel_xml.read_sheets(archive), about)
-    except (*xml.BROKEN, LookupError, ArithmeticError, struct.error) as error:
+    except (*xml.PARSE_ERRORS, LookupError, ArithmeticError, struct.error) as error:
         raise document.damaged_file(kind) from error
 
 
-def _sheets_document(sheets: Sequence[Sheet], about: xml.About | None = None) -> Document:
+def _sheets_document(sheets: Sequence[Sheet], about: xml.PackageProperties | None = None) -> Document:
     uncalculated = sum(sheet.uncalculated for sheet in sheets)
     warnings = (_UNCALCULATED_NOTICE.format(uncalculated),) if uncalculated else ()
     return Document(strip_invisible(sheets_to_markdown(sheets)), **(about or {}), warnings=warnings)

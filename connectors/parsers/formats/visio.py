@@ -32,8 +32,8 @@ def read_document(kind: Kind, path: Path, _task: Task) -> Document:
             masters = _read_masters(package)
             texts = [_PageReader(package.require(part), masters).text(title) for title, part in _list_pages(package)]
             comments = _read_comments(package)
-            about = xml.read_about(archive, "docProps/core.xml")
-    except xml.BROKEN as error:
+            about = xml.read_properties(archive, "docProps/core.xml")
+    except xml.PARSE_ERRORS as error:
         raise document.damaged_file(kind) from error
     text, starts = "", []
     for page in texts:

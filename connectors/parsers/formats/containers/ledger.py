@@ -1,4 +1,4 @@
-"""Ledger of a container's parts: each becomes a file, a reported failure or a line of the notice."""
+"""Ledger of a container's parts: each part becomes a file, a reported failure or a name in the notice."""
 
 from __future__ import annotations
 
@@ -53,12 +53,12 @@ class Part:
     content: Callable[[], Iterable[bytes]] | None = None
     # Cause of a failure, for the user.
     error: str = ""
-    # Kind of a part that is no document, in the plural, such as "pictures within the text".
+    # Plural kind of an unread part, such as "pictures within the text".
     notice: str = ""
 
 
 class Ledger:
-    """Ledger of one container. Writes files to the folder of `bounds`, within its limits."""
+    """Ledger of one container: writes its parts to the folder of `bounds`, within the limits of `bounds`."""
 
     def __init__(self, bounds: Unpack) -> None:
         self._bounds = bounds
@@ -69,13 +69,14 @@ class Ledger:
         self.notices: dict[str, list[str]] = {}
 
     def add_parts(self, parts: Iterable[Part]) -> None:
-        """Account for every part. Skippable beyond the limits."""
+        """Write, report or note every part. Skippable beyond the limits."""
         # A container damaged halfway keeps its readable parts and reports the rest.
         part_iterator = iter(parts)
         while True:
             try:
                 part = next(part_iterator, None)
             except DAMAGE_ERRORS:
+                # The error ends the iteration.
                 part = Part("other parts", error=f"Not all parts of the file could be listed. {DAMAGED_PART}")
                 part_iterator = iter(())
             if part is None:
@@ -85,7 +86,7 @@ class Ledger:
         self._require_complete()
 
     def notice(self) -> str:
-        """Return sentences on the parts that are no documents, or ""."""
+        """Return sentences with the names of unread parts; "" without any."""
         return " ".join(_format_notice(kind, names) for kind, names in self.notices.items())
 
     def _add_part(self, part: Part) -> None:
@@ -121,25 +122,28 @@ class Ledger:
 
     def _require_complete(self) -> None:
         """Raise RuntimeError if a part is neither written, reported nor noted."""
-        noted = sum(map(len, self.notices.values()))
-        if self.part_count != len(self.members) + noted:
-            raise RuntimeError(f"{self.part_count} parts found, {len(self.members)} taken or reported, {noted} noted")
+        noted_count = sum(map(len, self.notices.values()))
+        if self.part_count != len(self.members) + noted_count:
+            raise RuntimeError(
+                f"{self.part_count} parts found, {len(self.members)} taken or reported, {noted_count} noted"
+            )
 
     def _unique_path(self, path: str) -> str:
         stem, ending = str(PurePosixPath(path).with_suffix("")), PurePosixPath(path).suffix
-        number, chosen = 1, path
-        while chosen in self._paths:
+        number, unique_path = 1, path
+        while unique_path in self._paths:
             number += 1
-            chosen = f"{stem} ({number}){ending}"
-        self._paths.add(chosen)
-        return chosen
+            unique_path = f"{stem} ({number}){ending}"
+        self._paths.add(unique_path)
+        return unique_path
 
 
 class _UnreadablePart(ValueError):
-    """The container failed during reading, not the disk."""
+    """The container is damaged; in contrast to an error of the worker's disk."""
 
 
 def _translate_damage(pieces: Iterable[bytes]) -> Iterator[bytes]:
+    """Yield the pieces; raise _UnreadablePart for errors of the container."""
     try:
         yield from pieces
     except DAMAGE_ERRORS as error:
@@ -170,58 +174,57 @@ def read_pieces(file: IO[bytes]) -> Iterator[bytes]:
 
 
 def list_members(name: str, members: Iterable[Packed]) -> str:
-    """Return a list of the members, as the text of a container without text."""
+    """Return the text of a container without text: a list of its readable members."""
     lines = [f"- {member.path}" for member in members if not member.reason]
     return "\n".join([f"# Files in {detect.one_line(name)}", "", *lines, ""])
 
 
 def _format_notice(kind: str, names: list[str]) -> str:
-    listing = ", ".join(names[:_MAX_NOTICE_NAMES]) + (
-        f" and {len(names) - _MAX_NOTICE_NAMES:,} more" if len(names) > _MAX_NOTICE_NAMES else ""
-    )
+    listing = ", ".join(names[:_MAX_NOTICE_NAMES])
+    if len(names) > _MAX_NOTICE_NAMES:
+        listing += f" and {len(names) - _MAX_NOTICE_NAMES:,} more"
     return f"Not read: {kind} ({len(names):,}): {listing}."
 
 
 _SYSTEM_FILES = re.compile(r"(?:^|/)(?:__MACOSX/|\.DS_Store$|Thumbs\.db$|desktop\.ini$|\._[^/]*$)")
 _UNSAFE_PATH = re.compile("[\0-\x1f\x7f\u202a-\u202e\u2066-\u2069]|^[A-Za-z]:|^/|(?:^|/)\\.\\.(?:/|$)")
-# Flags of an entry.
-_UTF8_FLAG, _LOCKED_FLAG = 0x800, 1
+# Flags of a ZIP entry: name in UTF-8, and encrypted content.
+_UTF8_FLAG, _ENCRYPTED_FLAG = 0x800, 1
 # Compression method of entries with WinZip's AES encryption.
 _AES_METHOD = 99
-# Undeclared encodings of names, by country.
+# Encodings of names that archives of DOS and Windows do not declare.
 _DOS_ENCODINGS = ("cp932", "gb18030", "cp949", "cp950", "cp866", "cp1251")
-# Encodings of passwords: the format names none.
+# Encodings to try for a password: the ZIP format does not declare one.
 _PASSWORD_ENCODINGS = ("utf-8", "cp437", "cp850", "cp1252")
-# Members tried with each encoding of the password.
+# Encrypted members to try with each encoding of the password.
 _MAX_TRIED_MEMBERS = 20
 
 
-def unpack_zip(path: Path, account: Ledger, password: str = "") -> None:
-    """Account for every file of the archive. Skippable if damaged, locked, empty or too large."""
+def unpack_zip(path: Path, ledger: Ledger, password: str = "") -> None:
+    """Add every file of the archive to the ledger. Skippable if damaged, locked, empty or too large."""
     try:
         with zipfile.ZipFile(path) as archive:
-            locked = [entry for entry in archive.infolist() if entry.flag_bits & _LOCKED_FLAG]
+            locked = [entry for entry in archive.infolist() if entry.flag_bits & _ENCRYPTED_FLAG]
             if password and locked:
                 archive.setpassword(_encode_password(archive, locked[:_MAX_TRIED_MEMBERS], password))
-            account.add_parts(_zip_parts(archive))
+            ledger.add_parts(_zip_parts(archive))
     except DAMAGE_ERRORS as error:
         raise Skippable(
             "The ZIP archive is damaged or packed in a way that cannot be read. "
             "Pack it again with an ordinary program and upload that."
         ) from error
-    reasons = {member.reason for member in account.members}
-    if locked and reasons and "" not in reasons:
-        raise (
-            Skippable(detect.NOT_OPENED)
-            if detect.NOT_OPENED in reasons
-            else detect.locked_file("The ZIP archive", password)
-        )
-    if not account.members:
+    reasons = {member.reason for member in ledger.members}
+    has_readable_member = "" in reasons
+    if locked and reasons and not has_readable_member:
+        if detect.NOT_OPENED in reasons:
+            raise Skippable(detect.NOT_OPENED)
+        raise detect.locked_file("The ZIP archive", password)
+    if not ledger.members:
         raise Skippable(f"The ZIP archive holds no files. Kinds that are taken: {detect.ACCEPTED_LABELS}.")
 
 
 def member_content(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> Callable[[], Iterable[bytes]]:
-    """Return a function that yields the entry in pieces."""
+    """Return a function that reads the entry in pieces, for `Part.content`."""
 
     def read() -> Iterator[bytes]:
         with archive.open(entry) as file:
@@ -231,31 +234,30 @@ def member_content(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> Callable
 
 
 def _zip_parts(archive: zipfile.ZipFile) -> Iterator[Part]:
-    """Yield the files without folders and files of operating systems."""
-    documents = packages.packages_in_folders(entry.filename for entry in archive.infolist())
-    yield from (Part(folder, error=reason) for folder, reason in documents.items())
+    """Yield the archive's files, without folders and files of operating systems."""
+    reasons_by_folder = packages.packages_in_folders(entry.filename for entry in archive.infolist())
+    yield from (Part(folder, error=reason) for folder, reason in reasons_by_folder.items())
     for entry in archive.infolist():
         name = _decode_name(entry).replace("\\", "/")
-        if (
-            entry.is_dir()
-            or _SYSTEM_FILES.search(name)
-            or any(entry.filename.startswith(f"{root}/") for root in documents)
-        ):
+        is_in_package = any(entry.filename.startswith(f"{folder}/") for folder in reasons_by_folder)
+        if entry.is_dir() or is_in_package or _SYSTEM_FILES.search(name):
             continue
-        if _UNSAFE_PATH.search(getattr(entry, "orig_filename", name).replace("\\", "/")) or _UNSAFE_PATH.search(name):
-            why = "Its path leads out of the archive or holds characters no path has: it was not read."
-            yield Part(name, error=why)
+        # `zipfile` cuts the name at a zero byte.
+        full_name = getattr(entry, "orig_filename", name).replace("\\", "/")
+        if _UNSAFE_PATH.search(full_name) or _UNSAFE_PATH.search(name):
+            reason = "Its path leads out of the archive or holds characters no path has: it was not read."
+            yield Part(name, error=reason)
         elif stat.S_ISLNK(entry.external_attr >> 16):
             yield Part(name, error="It is a link, not a file: it was not followed. Pack the file itself.")
-        elif why := _lock_reason(archive, entry):
-            yield Part(name, error=why)
+        elif reason := _lock_reason(archive, entry):
+            yield Part(name, error=reason)
         else:
             yield Part(name, content=member_content(archive, entry))
 
 
 def _lock_reason(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, password: bytes | None = None) -> str:
-    """Return the cause of a locked entry; "" if it opens with the password, or the archive's."""
-    if not entry.flag_bits & _LOCKED_FLAG:
+    """Return why an entry stays locked; "" if it opens with `password`, by default the archive's."""
+    if not entry.flag_bits & _ENCRYPTED_FLAG:
         return ""
     if entry.compress_type == _AES_METHOD:
         return detect.NOT_OPENED
@@ -265,15 +267,20 @@ def _lock_reason(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, password: byt
         return detect.NOT_OPENED
     except RuntimeError:  # no password, or another one
         return LOCKED_PART
-    except DAMAGE_ERRORS:  # as its reader says
+    except DAMAGE_ERRORS:  # reported when the entry is read
         return ""
     return ""
 
 
 def _encode_password(archive: zipfile.ZipFile, locked: Iterable[zipfile.ZipInfo], password: str) -> bytes:
-    """Return the password in the encoding for most members, UTF-8 by default."""
-    encoded = dict.fromkeys(password.encode(name, "replace") for name in _PASSWORD_ENCODINGS)
-    return max(encoded, key=lambda word: sum(not _lock_reason(archive, entry, word) for entry in locked))
+    """Return the password in the encoding that opens most members, by default UTF-8."""
+
+    def count_opened(encoded_password: bytes) -> int:
+        return sum(not _lock_reason(archive, entry, encoded_password) for entry in locked)
+
+    # Without repetitions; `max` returns the first of equal ones.
+    candidates = dict.fromkeys(password.encode(name, "replace") for name in _PASSWORD_ENCODINGS)
+    return max(candidates, key=count_opened)
 
 
 def _decode_name(member: zipfile.ZipInfo) -> str:
@@ -288,6 +295,7 @@ def _decode_name(member: zipfile.ZipInfo) -> str:
         return data.decode("utf-8")
     except UnicodeDecodeError:
         stem = data.rpartition(b".")[0] or data
-        is_foreign = 2 * sum(byte > 127 for byte in stem) >= len(stem)  # a few letters do not suffice for a guess
-        name = guessing.guess_encoding(data) if is_foreign else None
-    return data.decode(name, "replace") if name in _DOS_ENCODINGS else member.filename
+        # A few letters do not suffice for a guess.
+        is_foreign = 2 * sum(byte > 127 for byte in stem) >= len(stem)
+        encoding = guessing.guess_encoding(data) if is_foreign else None
+    return data.decode(encoding, "replace") if encoding in _DOS_ENCODINGS else member.filename

@@ -291,7 +291,7 @@ def _embedded_targets(archive: zipfile.ZipFile, name: str) -> Iterator[str]:
     """Return the members related to a member as embedded."""
     try:
         relations = xml.read_root(archive, name)
-    except xml.BROKEN + DAMAGE_ERRORS:
+    except xml.PARSE_ERRORS + DAMAGE_ERRORS:
         return  # reported as damaged
     folder = posixpath.dirname(posixpath.dirname(name))
     for relation in relations:
@@ -313,7 +313,7 @@ def _open_document_parts(archive: zipfile.ZipFile) -> Iterator[Part]:
     entries = {entry.filename: entry for entry in archive.infolist()}
     try:
         manifest = xml.read_root(archive, "META-INF/manifest.xml")
-    except xml.BROKEN + DAMAGE_ERRORS:
+    except xml.PARSE_ERRORS + DAMAGE_ERRORS:
         yield from (
             Part(name, error=_MANIFEST_DAMAGED) for name in entries if re.fullmatch(r"Object \d+/content\.xml", name)
         )
@@ -353,7 +353,7 @@ def _book_parts(archive: zipfile.ZipFile) -> Iterator[Part]:
     for name in sorted(name for name in names if name.endswith(".opf")):
         try:
             package = xml.read_root(archive, name)
-        except xml.BROKEN + DAMAGE_ERRORS:
+        except xml.PARSE_ERRORS + DAMAGE_ERRORS:
             continue  # reported as damaged
         folder = posixpath.dirname(name)
         for item in package.iter():
@@ -377,7 +377,7 @@ def _book_parts(archive: zipfile.ZipFile) -> Iterator[Part]:
 def _protected_members(archive: zipfile.ZipFile) -> set[str]:
     try:
         encryption: Element = xml.read_root(archive, "META-INF/encryption.xml")
-    except xml.BROKEN + DAMAGE_ERRORS:
+    except xml.PARSE_ERRORS + DAMAGE_ERRORS:
         return set()
     return {unquote(node.get("URI", "")) for node in encryption.iter() if node.tag.endswith("}CipherReference")}
 
