@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from connectors.parsers.document import tidy_markdown
-from connectors.parsers.pdf import grid, listings, panels, ruled_tables, running_text, sideways
+from connectors.parsers.pdf import column_order, grid, listings, panels, ruled_tables, running_text, sideways
 from connectors.parsers.pdf.layer import TextLayer
 from connectors.parsers.pdf.missing_text import solid_text
 from connectors.parsers.pdf.placed_text import Line, PlacedText, Range
@@ -61,7 +61,10 @@ def convert_pages(path: Path, first: int, last: int, layers: Mapping[int, TextLa
     for page in pages:
         layer = layers[page.page_num]
         blocks, table_ids, last_table = ruled_tables.place_tables(
-            running_text.correct_blocks(page, font), page, layer.rules, last_table
+            column_order.order_columns(running_text.correct_blocks(page, font), page.width),
+            page,
+            layer.rules,
+            last_table,
         )
         converted[page.page_num] = _convert_page(page, blocks, table_ids, layer.sideways, font, monospaced)
     return converted

@@ -6,6 +6,7 @@ import io
 from typing import Any
 
 import pytest
+from reportlab.lib.styles import ParagraphStyle
 from reportlab.pdfgen.canvas import Canvas
 from reportlab.platypus import Paragraph, SimpleDocTemplate, Table
 
@@ -169,3 +170,38 @@ def test_a_frame_around_paragraphs_is_no_table(read: Read) -> None:
     words = "The owner of the harbour keeps the right to close the basin at any time. " * 12
     text = read("a.pdf", build([(Paragraph(words), Paragraph(words)), (Paragraph(words), "")], GRID)).text
     assert "The owner of the harbour keeps the right to close" in " ".join(text.split())
+
+
+def test_columns_with_headings_at_other_heights_are_read_one_after_another(read: Read) -> None:
+    words = "The pilot meets each ship at the outer mole and leads it to the berth of its kind. " * 3
+
+    def draw(canvas: Canvas) -> None:
+        canvas.setFont("Helvetica-Bold", 16)
+        canvas.drawString(36, 780, "Harbour report")
+        canvas.setFont("Helvetica", 10)
+        canvas.drawString(
+            36,
+            755,
+            "All that the harbour did in the year, of all berths and quays, for all who use it or live next to it now.",
+        )
+        for column, top in ((0, 720), (1, 728)):
+            for part in range(3):
+                y = top - 110 * part
+                canvas.setFont("Helvetica-Bold", 13)
+                canvas.drawString(36 + 280 * column, y, f"Part {3 * column + part + 1}")
+                paragraph = Paragraph(words, ParagraphStyle("prose", fontName="Helvetica", fontSize=10, leading=12))
+                height = paragraph.wrap(250, 200)[1]
+                paragraph.drawOn(canvas, 36 + 280 * column, y - 14 - height)
+        canvas.setFont("Helvetica-Bold", 13)
+        canvas.drawString(36, 360, "Prices")
+        canvas.setFont("Helvetica", 10)
+        canvas.drawString(
+            36,
+            340,
+            "Each berth costs the same in summer and in winter, by the day or by the week, as all the owners agreed.",
+        )
+
+    headings = [line for line in read("a.pdf", drawn(draw)).text.split("\n") if line.startswith("#")]
+    assert [heading.lstrip("# ") for heading in headings] == [
+        "Harbour report", *(f"Part {number}" for number in range(1, 7)), "Prices"
+    ]  # fmt: skip
