@@ -34,35 +34,39 @@ _MIN_ALIGNED_SHARE = 0.35
 
 def read_panels(page: ParsedPage, font: RunningFont) -> str:
     """Return the text of a page of panels; "" for another page."""
-    items = [item for item in page.text_items if item.text.strip()]
-    if len(items) < _MIN_PAGE_ITEMS or any(item.rotation % 360 > _MAX_UPRIGHT_DEGREES for item in items):
+    is_prose = sum([item.width > page.width / 2 for item in page.text_items]) > _MAX_CROSSING_SHARE * len(
+        page.text_items
+    )
+    if is_prose or len(page.text_items) < _MIN_PAGE_ITEMS:
         return ""
+    items = [item for item in page.text_items if item.text.strip()]
     for edges in _candidate_edges(items, page.width):
         panels = [_group_lines(items, left, right) for left, right in pairwise([*edges, page.width + 1])]
-        if _are_panels(panels, font):
+        if _are_panels(panels, font) and not any(item.rotation % 360 > _MAX_UPRIGHT_DEGREES for item in items):
             return "\n\n".join(text for panel in panels if (text := "\n".join(_write_lines(panel, font)).strip()))
     return ""
 
 
 def _candidate_edges(items: Sequence[TextItem], width: float) -> Iterator[list[float]]:
     """Yield the left edges of panels: parts of a folded page, or of a distance that most lines begin at."""
+    spans = [(item.x, item.x + item.width) for item in items]
     for count in range(_MAX_PANELS, 2, -1):
         edges = [width * number / count for number in range(count)]
-        if _are_clear(edges[1:], items) and _have_one_indent(edges, items, width):
+        if _are_clear(edges[1:], spans) and _have_one_indent(edges, items, width):
             yield edges
-    starts = Counter(round(item.x) for item in items)
+    starts = Counter([round(left) for left, _ in spans])
     usual = sorted(start for start, number in starts.items() if number >= _MIN_EDGE_ITEMS)
     for start in usual[1:]:
         pitch = start - usual[0]
         edges = [start + pitch * number - _SAME_EDGE for number in range(_MAX_PANELS)]
         edges = [edge for edge in edges if edge < width - pitch / 2]
-        if pitch >= _MIN_PANEL_WIDTH * width and _are_clear(edges, items) and _begin_at(edges[1:], usual, items):
+        if pitch >= _MIN_PANEL_WIDTH * width and _are_clear(edges, spans) and _begin_at(edges[1:], usual, items):
             yield [0.0, *edges]
 
 
-def _are_clear(edges: Sequence[float], items: Sequence[TextItem]) -> bool:
-    limit = _MAX_CROSSING_SHARE * len(items)
-    return all(sum(item.x < edge < item.x + item.width for item in items) <= limit for edge in edges)
+def _are_clear(edges: Sequence[float], spans: Sequence[tuple[float, float]]) -> bool:
+    limit = _MAX_CROSSING_SHARE * len(spans)
+    return all(sum(left < edge < right for left, right in spans) <= limit for edge in edges)
 
 
 def _have_one_indent(edges: Sequence[float], items: Sequence[TextItem], width: float) -> bool:
