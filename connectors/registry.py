@@ -141,7 +141,7 @@ def use_embedding_process(address: str | None) -> None:
     """Use the embedding process at this socket; None runs the local model in this process."""
     from connectors.embedders import embedding_process
 
-    embedding_process.use_process(address)
+    embedding_process.set_process_address(address)
 
 
 def import_local() -> None:

@@ -24,36 +24,38 @@ if TYPE_CHECKING:
 
     from retrieval.ports import Embeddings, TextKind
 
-    # `match`: the first text is a query; the answer has scores of the others.
+    # For "match" the first text is a query, and the answer has the scores of the other texts.
     Operation = TextKind | Literal["match"]
     Embed = Callable[[str, Sequence[str], Operation], Embeddings]
 
-# Seconds for which a process waits for a socket that is not there yet, as after a restart.
+# Wait for the socket while the process starts.
 CONNECT_SECONDS: Final = 30.0
-_ERRORS: Final = (EOFError, OSError, multiprocessing.AuthenticationError)
+_CONNECTION_ERRORS: Final = (EOFError, OSError, multiprocessing.AuthenticationError)
 
-# Socket of the embedding process; None if this process runs the model.
+# Socket of the process that runs the model; None if this process runs it.
 _address: str | None = None
 
 
-def use_process(address: str | None) -> None:
-    """Use the process at this socket; None runs the model in this process."""
+def set_process_address(address: str | None) -> None:
+    """Set the socket of the process that runs the model; None for this process."""
     global _address  # noqa: PLW0603
     _address = address
 
 
-def is_used() -> bool:
+def has_process_address() -> bool:
+    """Check for a model that runs in another process."""
     return _address is not None
 
 
 def request_vectors(model: str, texts: Sequence[str], operation: Operation) -> Embeddings:
-    """Return vectors or scores from the embedding process. Retryable while unavailable."""
+    """Return vectors, or scores for "match", from the embedding process. Retryable while it is unavailable."""
     try:
         with _connect() as connection:
             connection.send((model, list(texts), operation))
             answer: Embeddings | tuple[bool, str] = connection.recv()
-    except _ERRORS as error:
+    except _CONNECTION_ERRORS as error:
         raise Retryable("The process that runs the local model ended or was restarted.") from error
+    # An error of the model, see `_answer_request`.
     if isinstance(answer, tuple):
         is_fatal, message = answer
         raise Fatal(message) if is_fatal else Retryable(message)
@@ -72,19 +74,19 @@ def _connect() -> Connection[Any, Any]:
 
 
 def serve_vectors(address: str, embed: Embed) -> None:
-    """Answer requests, one thread for each connection, until the worker ends."""
-    threading.Thread(target=_follow_worker, name="follow-worker", daemon=True).start()
+    """Answer requests at a socket by `embed`, one thread per connection, until the worker ends."""
+    threading.Thread(target=_end_with_worker, name="end-with-worker", daemon=True).start()
     Path(address).unlink(missing_ok=True)
     listener = Listener(address, family="AF_UNIX", backlog=64, authkey=bytes(multiprocessing.current_process().authkey))
     while True:
         try:
             connection = listener.accept()
-        except _ERRORS:
+        except _CONNECTION_ERRORS:
             continue
-        threading.Thread(target=_answer, args=(connection, embed), daemon=True).start()
+        threading.Thread(target=_answer_request, args=(connection, embed), daemon=True).start()
 
 
-def _answer(connection: Connection[Any, Any], embed: Embed) -> None:
+def _answer_request(connection: Connection[Any, Any], embed: Embed) -> None:
     with connection:
         try:
             model, texts, operation = connection.recv()
@@ -93,11 +95,11 @@ def _answer(connection: Connection[Any, Any], embed: Embed) -> None:
             except (Fatal, Retryable) as error:
                 answer = isinstance(error, Fatal), str(error)
             connection.send(answer)
-        except _ERRORS:
+        except _CONNECTION_ERRORS:
             return
 
 
-def _follow_worker() -> None:
+def _end_with_worker() -> None:
     worker = multiprocessing.parent_process()
     if worker is not None:
         worker.join()
@@ -105,10 +107,13 @@ def _follow_worker() -> None:
 
 
 class EmbeddingProcess:
-    """Start, restart and end the process of the local model."""
+    """Context in which the process of the local model runs.
 
-    def __init__(self, forks: ForkServerContext, serve: Callable[[str], None]) -> None:
-        self._forks, self._serve = forks, serve
+    `serve`: main function of the process, with the address of its socket.
+    """
+
+    def __init__(self, context: ForkServerContext, serve: Callable[[str], None]) -> None:
+        self._context, self._serve = context, serve
 
     def __enter__(self) -> Self:
         self._folder = tempfile.mkdtemp(prefix="embed-")
@@ -128,6 +133,7 @@ class EmbeddingProcess:
         self._process.join()
 
     def address(self) -> str:
+        # Paths of sockets have at most 107 characters.
         return str(Path(self._folder) / "s")
 
     def keep_alive(self) -> None:
@@ -137,5 +143,5 @@ class EmbeddingProcess:
             self._start()
 
     def _start(self) -> None:
-        self._process = self._forks.Process(target=self._serve, args=(self.address(),), name="embedding", daemon=True)
+        self._process = self._context.Process(target=self._serve, args=(self.address(),), name="embedding", daemon=True)
         self._process.start()

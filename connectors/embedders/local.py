@@ -129,7 +129,7 @@ class _Transformer(ABC):
         vectors = np.zeros((len(texts), self.dimensions), np.float32)
         if not texts:
             return vectors
-        if embedding_process.is_used():
+        if embedding_process.has_process_address():
             return embedding_process.request_vectors(self.model, texts, kind)
         ids = self._ids([well_formed(text) for text in texts], kind)
         runtime = self.runtime()
@@ -196,7 +196,7 @@ class MiniLM(_Transformer):
 
     def match(self, query: str, texts: Sequence[str], *, seconds: float = math.inf) -> list[float]:
         """Score texts by late interaction with the query. Retryable after `seconds`, except by `embedding_process`."""
-        if embedding_process.is_used():
+        if embedding_process.has_process_address():
             scores: list[float] = embedding_process.request_vectors(self.model, [query, *texts], "match").tolist()
             return scores
         ids = self._ids([well_formed(text) for text in (query, *texts)], "query")

@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 URL_FIELD: Final = "embeddingModelConfig.url"
 OPERATION_PATH: Final = "/embeddings"
 MAX_REFUSAL_CHARACTERS: Final = 2000
-# The SDK adds headers of the environment (OPENAI_ORG_ID, OPENAI_CUSTOM_HEADERS) and of the machine.
-SENT_HEADERS: Final = frozenset(
+# Headers to send. The SDK adds others of the environment (OPENAI_ORG_ID, OPENAI_CUSTOM_HEADERS) and the machine.
+ALLOWED_HEADERS: Final = frozenset(
     {
         "accept",
         "accept-encoding",
@@ -57,23 +57,27 @@ def open_vendor_api(
         max_bytes=MAX_RESPONSE_BYTES,
     )
     model = config["model"]
-    server = ServerLimits(settings.home, provider, base, model)
-    api = EmbeddingsApi(title, client, server, urls=[base + OPERATION_PATH], key=config["apiKey"], model=model)
-    return api, server, client
+    limits = ServerLimits(settings.home, provider, base, model)
+    api = EmbeddingsApi(title, client, limits, urls=[base + OPERATION_PATH], key=config["apiKey"], model=model)
+    return api, limits, client
 
 
-class NoSuchPath(Fatal):
+class PathNotFound(Fatal):
     """The path or the model does not exist on the server."""
 
 
 class EmbeddingsApi:
-    """Client of a model on a server; `urls` are tried until one answers other than 404. Thread-safe."""
+    """Client of a model on a server. Thread-safe.
+
+    `urls`: candidates for the operation; the first that does not answer 404 is used. `limits`: encoding and path that
+    former requests have learned.
+    """
 
     def __init__(
         self,
         title: str,
         client: httpx.Client,
-        server: ServerLimits,
+        limits: ServerLimits,
         *,
         urls: Sequence[str],
         key: str | None,
@@ -83,32 +87,32 @@ class EmbeddingsApi:
         import openai
 
         sessions.quiet_loggers("openai")
-        client.event_hooks = {"request": [partial(_keep_own_headers, key=key)]}
-        # Without a key, the SDK would take that of the environment; `_keep_own_headers` removes the placeholder.
-        # The raw response: parsing into the SDK's models takes longer than the request, and checks nothing.
+        client.event_hooks = {"request": [partial(_replace_sdk_headers, key=key)]}
+        # Without a key, the SDK would take that of the environment; `_replace_sdk_headers` removes the placeholder.
+        # Raw responses, because parsing into the SDK's models takes longer than the request, and checks nothing.
         self._operations = {
             url: openai.OpenAI(
                 api_key=key or "none", base_url=url.removesuffix(OPERATION_PATH), http_client=client, max_retries=0
             ).embeddings.with_raw_response
             for url in urls
         }
-        self._title, self._server, self._key = title, server, key
+        self._title, self._limits, self._key = title, limits, key
         self._fields = {"model": model, **({} if dimensions is None else {"dimensions": dimensions})}
 
     def embed(self, texts: Sequence[str], kind: TextKind) -> tuple[list[Any], int]:
-        """Send one request, in base64 if supported; return the vectors and the tokens counted by the server."""
-        encoded = self._server.learned.base64
-        if encoded is not None:
+        """Send one request; return the vectors, and the server's count of tokens."""
+        supports_base64 = self._limits.learned.base64
+        if supports_base64 is not None:
             try:
-                return self.send(texts, REQUEST_SECONDS[kind], encoded=encoded)
+                return self.send(texts, REQUEST_SECONDS[kind], encoded=supports_base64)
             except TextsRefused as refusal:
                 if len(texts) > 1 or refusal.is_size:
                     raise
-        # First request, or another server at the address.
+        # The first request, or the server at the address was replaced.
         return self._choose_encoding(texts, REQUEST_SECONDS[kind])
 
     def _choose_encoding(self, texts: Sequence[str], seconds: float) -> tuple[list[Any], int]:
-        """Send in base64, then without. TextsRefused if the server refuses both."""
+        """Send in base64, else as numbers, and remember which. TextsRefused if the server refuses both."""
         for encoded in (True, False):
             try:
                 response = self.send(texts, seconds, encoded=encoded)
@@ -117,9 +121,9 @@ class EmbeddingsApi:
                     raise
                 refusal = error
                 continue
-            self._server.learn(base64=encoded)
+            self._limits.learn(base64=encoded)
             return response
-        # A request of only the first text distinguishes the encoding from the number of texts.
+        # Both are refused: a request of one text shows whether the number of texts is the cause.
         if len(texts) > 1:
             try:
                 self._choose_encoding(texts[:1], seconds)
@@ -136,27 +140,28 @@ class EmbeddingsApi:
         encoded: bool = False,
         extra_fields: Mapping[str, Any] | None = None,
     ) -> tuple[list[Any], int]:
-        """Send one request, in base64 if `encoded`; return the vectors and the tokens counted by the server."""
+        """Send one request, for base64 if `encoded`; return the vectors, and the server's count of tokens."""
         fields = {**self._fields, "input": list(texts), "encoding_format": "base64" if encoded else "float"}
-        path = self._server.learned.path
-        urls = [url for url in self._operations if httpx.URL(url).path == path] or list(self._operations)
+        learned_path = self._limits.learned.path
+        learned_urls = [url for url in self._operations if httpx.URL(url).path == learned_path]
+        urls = learned_urls or list(self._operations)
         for url in urls:
             try:
                 answer = self._create(url, seconds, {**fields, "extra_body": extra_fields})
-            except NoSuchPath:
+            except PathNotFound:
                 if url == urls[-1]:
                     raise
                 continue
             if len(urls) > 1:
-                self._server.learn(path=httpx.URL(url).path)
+                self._limits.learn(path=httpx.URL(url).path)
             break
-        return self._read_vectors(answer), _counted_tokens(answer)
+        return self._read_vectors(answer), _read_token_count(answer)
 
     def _create(self, url: str, seconds: float, fields: Mapping[str, Any]) -> Any:
         import openai
 
         try:
-            with translate_failures(self._title, seconds), limit_time(seconds), _cause_of_failure():
+            with translate_failures(self._title, seconds), limit_time(seconds), _unwrap_connection_errors():
                 response = self._operations[url].create(**fields, timeout=seconds)
         except BlockedAddress as error:
             raise Fatal(str(error), field=URL_FIELD) from error
@@ -165,36 +170,38 @@ class EmbeddingsApi:
         try:
             return json.loads(response.content)
         except (ValueError, RecursionError) as error:
-            raise self._unreadable(None) from error
+            raise self._invalid_answer(None) from error
 
     def _refusal(self, response: httpx.Response) -> Exception:
-        words = response.text[:MAX_REFUSAL_CHARACTERS]
-        refusal = classify_refusal(self._title, response.status_code, words, response.headers, key=self._key or "")
+        """Return the error for a status other than 200."""
+        text = response.text[:MAX_REFUSAL_CHARACTERS]
+        refusal = classify_refusal(self._title, response.status_code, text, response.headers, key=self._key or "")
         if response.status_code in {404, 405} and isinstance(refusal, Fatal):
-            return NoSuchPath(str(refusal), field=refusal.field)
+            return PathNotFound(str(refusal), field=refusal.field)
         return refusal
 
     def _read_vectors(self, answer: Any) -> list[Any]:
         """Return the vectors in order of index. TransientError for an invalid answer."""
         try:
             entries = sorted(answer["data"], key=lambda entry: entry["index"])
-            is_whole = [entry["index"] for entry in entries] == list(range(len(entries)))
-            vectors = [_numbers(entry["embedding"]) for entry in entries]
+            is_complete = [entry["index"] for entry in entries] == list(range(len(entries)))
+            vectors = [_decode_vector(entry["embedding"]) for entry in entries]
         except (TypeError, KeyError, ValueError) as error:
-            raise self._unreadable(answer) from error
-        if not is_whole:
+            raise self._invalid_answer(answer) from error
+        if not is_complete:
             raise TransientError(f"{self._title}'s answer left out some of the vectors.")
         return vectors
 
-    def _unreadable(self, answer: Any) -> TransientError:
+    def _invalid_answer(self, answer: Any) -> TransientError:
+        """Return the error for an answer other than vectors, with the vendor's message if it has one."""
         # Gateways answer 200 with an error in the body.
         message = read_vendor_message(answer, self._key or "")
         return TransientError(f"{self._title}'s answer was no list of vectors.", vendor_message=message)
 
 
 @contextmanager
-def _cause_of_failure() -> Iterator[None]:
-    """Raise the wrapped error of httpx or of the fetch guard."""
+def _unwrap_connection_errors() -> Iterator[None]:
+    """Raise the error of httpx or the fetch guard that the SDK's APIConnectionError wraps."""
     import openai
 
     try:
@@ -203,23 +210,23 @@ def _cause_of_failure() -> Iterator[None]:
         raise (error.__cause__ or error) from None
 
 
-def _keep_own_headers(request: httpx.Request, *, key: str | None) -> None:
-    """Remove the SDK's headers, and authorize by `key`."""
-    for name in set(request.headers) - SENT_HEADERS:
+def _replace_sdk_headers(request: httpx.Request, *, key: str | None) -> None:
+    """Remove headers that the SDK adds, and authorize by `key`, None for a server without keys."""
+    for name in set(request.headers) - ALLOWED_HEADERS:
         del request.headers[name]
     request.headers.pop("Authorization", None)
     if key:
         request.headers["Authorization"] = f"Bearer {key}"
 
 
-def _counted_tokens(answer: Any) -> int:
+def _read_token_count(answer: Any) -> int:
     usage = answer.get("usage")
     counted = usage.get("total_tokens") if isinstance(usage, dict) else None
     return counted if isinstance(counted, int) else 0
 
 
-def _numbers(embedding: Any) -> Any:
-    """Decode base64 or a list; servers send either."""
+def _decode_vector(embedding: Any) -> Any:
+    """Return a vector from base64 or a list; servers choose regardless of the request."""
     if isinstance(embedding, list):
         return embedding
     import numpy as np

@@ -39,84 +39,93 @@ _EXPIRED_STATUSES: Final = frozenset({400, 404, 410})
 
 @dataclass(frozen=True, slots=True)
 class ChangesCursor:
-    """Stored position of a listing: next page, kind and start of the full listing, marks of folders."""
+    """Stored position of a listing."""
 
-    # Names of fields are keys of stored cursors. `begun` is a time in seconds, `again` requests a full listing.
+    # Names of fields are keys of stored cursors.
+    # Path of the next page.
     at: str
+    # A full listing is under way, not one of changes.
     whole: bool = True
+    # Start of the last full listing, Unix time.
     begun: int = 0
+    # A full listing has to follow.
     again: bool = False
+    # Checksum of path and name by folder id.
     folders: Mapping[str, int] = field(default_factory=dict)
 
     @classmethod
     def parse(cls, cursor: str | None, drive: Drive) -> ChangesCursor:
-        """Parse a cursor; an invalid or old one restarts the listing."""
+        """Parse a cursor; without a valid one, or a week after a full listing, begin a full listing."""
         position = cls.new(drive.feed)
         with suppress(ValueError, TypeError):
             position = cls(**json.loads(cursor or "null"))
         is_incremental = not position.whole and not position.again
-        return (
-            cls.new(drive.feed) if is_incremental and time.time() - position.begun > FULL_LISTING_SECONDS else position
-        )
+        is_due = time.time() - position.begun > FULL_LISTING_SECONDS
+        return cls.new(drive.feed) if is_incremental and is_due else position
 
     @classmethod
     def new(cls, at: str) -> ChangesCursor:
+        """Return the start of a full listing at a path."""
         return cls(at, begun=int(time.time()))
 
     def __str__(self) -> str:
         fields = asdict(self)
-        return json.dumps(fields if self.folders else {key: value for key, value in fields.items() if key != "folders"})
+        if not self.folders:
+            del fields["folders"]
+        return json.dumps(fields)
 
     def with_folders(self, page_items: Sequence[Item]) -> ChangesCursor:
-        """Return the cursor with marks of a page's folders."""
-        # A changed mark means a moved or renamed folder.
-        marks = {
+        """Return the cursor with a page's folders; a moved or renamed one requests a full listing."""
+        page_marks = {
             item["id"]: zlib.crc32(location.encode())
             for item in page_items
             if (location := items.parent_and_name(item))
         }
-        full = len(self.folders) >= MAX_FOLDER_MARKS
-        moved = any(self.folders.get(folder_id, None if full else mark) != mark for folder_id, mark in marks.items())
-        folder_marks = {
-            **{folder_id: mark for folder_id, mark in self.folders.items() if folder_id not in marks},
-            **marks,
-        }
-        newest = dict(list(folder_marks.items())[-MAX_FOLDER_MARKS:])
-        return replace(self, folders=newest, again=self.again or (moved and not self.whole))
+        # A full cursor has forgotten folders: an unknown one may have moved.
+        is_full = len(self.folders) >= MAX_FOLDER_MARKS
+        has_moved = any(
+            is_full if folder_id not in self.folders else self.folders[folder_id] != mark
+            for folder_id, mark in page_marks.items()
+        )
+        other_marks = {folder_id: mark for folder_id, mark in self.folders.items() if folder_id not in page_marks}
+        newest_marks = list({**other_marks, **page_marks}.items())[-MAX_FOLDER_MARKS:]
+        return replace(self, folders=dict(newest_marks), again=self.again or (has_moved and not self.whole))
 
 
 @dataclass(slots=True)
 class EndlessFeedGuard:
-    """Guard against a feed of repeated pages, known items or restarts. Retryable."""
+    """Guard against a feed without end. Retryable for a repeated page, and after too many idle pages or restarts."""
 
     title: str
-    pages: set[str] = field(default_factory=set)
-    marks: set[int] = field(default_factory=set)
-    idle: int = 0
+    page_paths: set[str] = field(default_factory=set)
+    # Of ids and versions.
+    item_hashes: set[int] = field(default_factory=set)
+    idle_pages: int = 0
     restarts: int = 0
 
-    def check_page(self, address: str, page_items: Sequence[Item]) -> None:
-        fresh = {hash((item["id"], str(item.get("eTag")))) for item in page_items} - self.marks
-        self.marks |= fresh
-        self.idle = 0 if fresh else self.idle + 1
-        if address in self.pages or self.idle > MAX_IDLE_PAGES:
+    def check_page(self, path: str, page_items: Sequence[Item]) -> None:
+        page_hashes = {hash((item["id"], str(item.get("eTag")))) for item in page_items}
+        new_hashes = page_hashes - self.item_hashes
+        self.item_hashes |= new_hashes
+        self.idle_pages = 0 if new_hashes else self.idle_pages + 1
+        if path in self.page_paths or self.idle_pages > MAX_IDLE_PAGES:
             raise Retryable(f"{self.title}'s listing goes round in circles: it names the same page again and again.")
-        self.pages.add(address)
+        self.page_paths.add(path)
 
     def count_restart(self) -> None:
         self.restarts += 1
         if self.restarts > MAX_RESTARTS:
             raise Retryable(f"{self.title} starts its listing over and over, and comes to no end.")
-        self.pages.clear()
-        self.marks.clear()
+        self.page_paths.clear()
+        self.item_hashes.clear()
 
 
 class Unlisted(Fatal):
     """Graph refuses to list the drive (4xx)."""
 
 
-# Owning drive and id in it, by item id.
-Homes = MutableMapping[str, tuple[Drive, str]]
+# A shared item has a home: the drive that owns it, and its id there. By item id in the listed drive.
+HomesByItem = MutableMapping[str, tuple[Drive, str]]
 
 
 def list_changes(
@@ -125,12 +134,15 @@ def list_changes(
     drive: Drive,
     cursor: str | None,
     choice: SyncFilter | None = None,
-    homes: Homes | None = None,
+    homes: HomesByItem | None = None,
 ) -> Iterator[Page[SourceItem]]:
-    """Yield the feed's pages from the cursor; `homes` receives the newest page. Unlisted for a refused drive."""
+    """Yield the feed's pages from the cursor. Unlisted for a refused drive.
+
+    `homes` receives the homes of the items on the page last yielded.
+    """
     choice = choice or SyncFilter()
     position, guard = ChangesCursor.parse(cursor, drive), EndlessFeedGuard(graph.title)
-    folders = Folders(lambda folder: _item(graph, tokens, drive, folder))
+    folders = Folders(lambda folder: _read_item(graph, tokens, drive, folder))
     while True:
         answer = graph.get(tokens, position.at)
         if _is_expired(answer, position, drive):
@@ -171,20 +183,20 @@ def _make_page(raw_items: Sequence[Item], folders: Folders, *, include_ancestors
 def _advance(
     graph: Graph, drive: Drive, cursor: ChangesCursor, answer: GraphResponse, raw_items: Sequence[Item]
 ) -> tuple[ChangesCursor, bool]:
-    """Return the next position, and True after the last page."""
-    is_uncertain = not cursor.whole and any(
-        items.is_deleted(item) and items.may_hold_others(item) for item in raw_items
-    )
-    cursor = replace(cursor, again=cursor.again or is_uncertain)
+    """Return the next position, and whether the listing is done."""
+    # The feed need not name the items in a deleted folder.
+    has_deleted_folder = any(items.is_deleted(item) and items.may_hold_others(item) for item in raw_items)
+    cursor = replace(cursor, again=cursor.again or (has_deleted_folder and not cursor.whole))
     if next_link := answer.body.get("@odata.nextLink"):
         return replace(cursor, at=graph.path(next_link)), False
-    latest = graph.path(answer.body.get("@odata.deltaLink"))
+    delta_path = graph.path(answer.body.get("@odata.deltaLink"))
     if cursor.again:
         return replace(ChangesCursor.new(drive.feed), folders=cursor.folders), False
-    return replace(cursor, at=latest, whole=False), True
+    return replace(cursor, at=delta_path, whole=False), True
 
 
 def _is_expired(answer: GraphResponse, cursor: ChangesCursor, drive: Drive) -> bool:
+    # At the start of the feed, 400 and 404 are refusals of the drive.
     return answer.status == 410 or (answer.status in _EXPIRED_STATUSES and cursor.at != drive.feed)
 
 
@@ -201,19 +213,20 @@ def _read_items(graph: Graph, answer: GraphResponse) -> list[Item]:
 
 
 def find_home(graph: Graph, tokens: TokenSource, drive: Drive, item_id: str) -> tuple[Drive, str]:
-    """Request the owning drive of an item, and the id in it."""
-    item = _item(graph, tokens, drive, item_id)
+    """Request the drive that owns an item, and its id there; the listed drive and id if unreadable."""
+    item = _read_item(graph, tokens, drive, item_id)
     return drive.home({**item, "id": item_id}) if item else (drive, item_id)
 
 
-def _item(graph: Graph, tokens: TokenSource, drive: Drive, item_id: str) -> dict[str, Any] | None:
+def _read_item(graph: Graph, tokens: TokenSource, drive: Drive, item_id: str) -> dict[str, Any] | None:
+    """Return the metadata of an item; None if unreadable."""
     answer = graph.get(tokens, drive.item_path(item_id))
     return dict(answer.body) if answer.status == 200 else None
 
 
 def current_version(graph: Graph, tokens: TokenSource, drive: Drive, item_id: str) -> str:
     """Return the current version of an item; "" if unreadable."""
-    item = _item(graph, tokens, drive, item_id)
+    item = _read_item(graph, tokens, drive, item_id)
     return items.content_version(item) if item else ""
 
 

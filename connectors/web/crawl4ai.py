@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from connectors.web import scraping_api
-from connectors.web.scraping_api import ScrapeResponse, Service, is_file, require_allowed, site_said
+from connectors.web.scraping_api import ScrapeResponse, Service, is_file, require_allowed, site_error
 from retrieval.errors import Fatal, Skippable
 from retrieval.ports import RawContent, ScrapeOptions
 
@@ -79,7 +79,7 @@ class Crawl4ai:
             raise self._service.unreadable()
         status = page.get("status_code")
         if isinstance(status, int) and status >= 400:
-            raise site_said(status)
+            raise site_error(status)
         if page.get("success") is not True:
             raise Skippable(_UNREAD)
         return page

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from connectors.web import scraping_api
-from connectors.web.scraping_api import ScrapeResponse, Service, is_file, key_of, require_allowed, site_said
+from connectors.web.scraping_api import ScrapeResponse, Service, is_file, key_of, require_allowed, site_error
 from retrieval.errors import Skippable
 from retrieval.ports import RawContent, ScrapeOptions
 from retrieval.settings import Settings
@@ -75,7 +75,7 @@ class Jina:
         if not isinstance(data, dict):
             raise self._service.unreadable()
         if (warning := _WARNING.search(_text(data, "warning"))) and int(warning[1]) >= 400:
-            raise site_said(int(warning[1]))
+            raise site_error(int(warning[1]))
         return data
 
 

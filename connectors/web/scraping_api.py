@@ -195,7 +195,7 @@ def require_allowed(url: str, guard: Guard, options: ScrapeOptions) -> str:
     return tidy
 
 
-def site_said(status: int) -> Retryable | Skippable:
+def site_error(status: int) -> Retryable | Skippable:
     """Return the error for a status of the site, after the scraping service's retries."""
     if status in _RETRY_STATUSES or status >= 500:
         return Retryable(f"The site answers {status}.")

@@ -1,5 +1,7 @@
-"""HTML API of ScrapingBee over HTTP (https://www.scrapingbee.com/documentation/)."""
-# The key is a query parameter; a site's error is a 404 or 500 with the site's status in a header.
+"""Scraper by the HTML API of ScrapingBee (https://www.scrapingbee.com/documentation/)."""
+
+# The key is a query parameter. For an error of the site, ScrapingBee answers 404 or 500 with the site's status in the
+# header `spb-initial-status-code`.
 
 from __future__ import annotations
 
@@ -9,7 +11,7 @@ from typing import Any, Final
 
 from connectors.http import html
 from connectors.web import scraping_api
-from connectors.web.scraping_api import KEY_FIELD, ScrapeResponse, Service, is_file, key_of, require_allowed, site_said
+from connectors.web.scraping_api import KEY_FIELD, ScrapeResponse, Service, is_file, key_of, require_allowed, site_error
 from retrieval.errors import Fatal, Skippable
 from retrieval.ports import RawContent, ScrapeOptions
 from retrieval.settings import Settings
@@ -20,13 +22,13 @@ BASE_URL: Final = "https://app.scrapingbee.com/api/v1"
 REQUEST_TIMEOUT_SECONDS: Final = 150.0
 
 
-def make(config: Mapping[str, Any], options: Settings) -> ScrapingBee:
-    """Build the scraper with a namespace's key."""
-    return ScrapingBee(Service("SCRAPINGBEE", SCRAPER_TITLE, BASE_URL, {}, options), key_of(config))
+def make(config: Mapping[str, Any], settings: Settings) -> ScrapingBee:
+    """Return the scraper with the key in a namespace's configuration."""
+    return ScrapingBee(Service("SCRAPINGBEE", SCRAPER_TITLE, BASE_URL, {}, settings), key_of(config))
 
 
 class ScrapingBee:
-    """Scraper with scripts, except for files; no conditional requests."""
+    """`Scraper` that runs the scripts of pages, and downloads files. It makes no conditional requests."""
 
     def __init__(self, service: Service, key: str) -> None:
         self._service = service
@@ -34,24 +36,23 @@ class ScrapingBee:
         self.close = service.close
 
     def fetch(self, url: str, options: ScrapeOptions, to: Path, *, known_version: str = "") -> RawContent | None:  # noqa: ARG002
-        """Fetch a page, see the port."""
-        address = require_allowed(url, self._service.guard, options)
-        with self._service.turn(address):
-            answer = self._service.ask(lambda: self._page(address))
-        final = answer.headers.get("spb-resolved-url", "")
-        if final:
-            final = require_allowed(final, self._service.guard, options)
+        allowed_url = require_allowed(url, self._service.guard, options)
+        with self._service.turn(allowed_url):
+            answer = self._service.ask(lambda: self._request_page(allowed_url))
+        final_url = answer.headers.get("spb-resolved-url", "")
+        if final_url:
+            final_url = require_allowed(final_url, self._service.guard, options)
         media_type = answer.headers.get("spb-content-type") or answer.headers.get("content-type", "")
-        content = scraping_api.file_page(answer.content, url, to, self._service.max_bytes, media_type, final)
+        content = scraping_api.file_page(answer.content, url, to, self._service.max_bytes, media_type, final_url)
         return scraping_api.html_page(content, options) if html.is_html(media_type) else content
 
     def check(self) -> None:
-        """Check the account's credit, free of charge."""
-        self._service.ask(self._usage)
+        """Check key and credit of the account, free of charge."""
+        self._service.ask(self._require_credit)
 
-    def _usage(self) -> None:
+    def _require_credit(self) -> None:
         answer = self._service.send("GET", f"{self._service.base_url}/usage", seconds=30, params={"api_key": self._key})
-        self._refuse(answer)
+        self._require_success(answer)
         try:
             credit_left = answer.json()["max_api_credit"] - answer.json()["used_api_credit"]
         except (ValueError, LookupError, TypeError) as error:
@@ -59,23 +60,24 @@ class ScrapingBee:
         if credit_left <= 0:
             self._service.refuse(402, {})
 
-    def _page(self, url: str) -> ScrapeResponse:
+    def _request_page(self, url: str) -> ScrapeResponse:
         parameters = {"api_key": self._key, "url": url, "render_js": "false" if is_file(url) else "true"}
         answer = self._service.send(
             "GET", f"{self._service.base_url}/", seconds=REQUEST_TIMEOUT_SECONDS, params=parameters
         )
-        status = answer.headers.get("spb-initial-status-code", "")
-        if not answer.ok and status.isdecimal() and int(status) >= 400:
-            raise site_said(int(status))
+        site_status = answer.headers.get("spb-initial-status-code", "")
+        if not answer.ok and site_status.isdecimal() and int(site_status) >= 400:
+            raise site_error(int(site_status))
         if answer.status_code == 404:
-            raise site_said(404)
-        self._refuse(answer)
+            raise site_error(404)
+        self._require_success(answer)
+        # ScrapingBee names the cost of each page.
         if "spb-cost" not in answer.headers:
             raise self._service.unreadable()
         return answer
 
-    def _refuse(self, answer: ScrapeResponse) -> None:
-        """Raise the error for a refusal."""
+    def _require_success(self, answer: ScrapeResponse) -> None:
+        """Raise the error for a status other than 2xx of ScrapingBee."""
         # 401 means a wrong key or an account without credit.
         if answer.status_code == 401:
             raise Fatal(

@@ -22,7 +22,7 @@ from connectors.sources.described.items import ItemMaker, digest
 from connectors.sources.described.listing import Listing
 from connectors.sources.described.names import NameReader
 from connectors.sources.described.parents import ParentReader
-from connectors.sources.described.permissions import AccessReader, Answers, share_answers
+from connectors.sources.described.permissions import AccessReader, AnswerCache, shared_answers
 from connectors.sources.described.service import Service, Site, check_address, open_site
 from retrieval.errors import Fatal, Skippable
 from retrieval.network.service_urls import require_url
@@ -101,7 +101,7 @@ class Described:
     max_bytes: int
     authorizer: Authorizer
     choice: SyncFilter = SYNC_EVERYTHING
-    answers: Answers = field(default_factory=share_answers)
+    answers: AnswerCache = field(default_factory=shared_answers)
 
     def iter_changes(self, tokens: TokenSource, cursor: str | None) -> Iterator[Page[SourceItem]]:
         self.answers.forget(tokens.connection_id)

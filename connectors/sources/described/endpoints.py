@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from connectors.sources.described.description import Stream
 from connectors.sources.described.fields import fill_address
-from connectors.sources.described.permissions import Answers
+from connectors.sources.described.permissions import AnswerCache
 from connectors.sources.described.service import Refused, Retired
 from retrieval.errors import Fatal, Skippable
 
@@ -30,7 +30,7 @@ class EndpointCheck:
     tokens: TokenSource
     site: Site
     stream: Stream
-    answers: Answers
+    answers: AnswerCache
     list_known: Callable[[], Sequence[Mapping[str, str]]]
 
     def require(self, template: str, values: Mapping[str, str], missing: Refused | httpx.Response) -> None:
@@ -40,7 +40,7 @@ class EndpointCheck:
             raise missing.retire() if isinstance(missing, Refused) else self.service.refusal(missing).retire()
 
     def _known(self) -> Sequence[Mapping[str, str]]:
-        known: Sequence[Mapping[str, str]] = self.answers.keep(
+        known: Sequence[Mapping[str, str]] = self.answers.get_or_load(
             self.tokens.connection_id, f"known {self.stream.name} of {self.site.location['url']}", self._load_known
         )
         return known
@@ -53,7 +53,7 @@ class EndpointCheck:
 
     def _is_missing(self, template: str, values: Mapping[str, str]) -> bool:
         url = self.site.base + fill_address(template, values)
-        return bool(self.answers.keep(self.tokens.connection_id, f"status {url}", lambda: self._request(url)))
+        return bool(self.answers.get_or_load(self.tokens.connection_id, f"status {url}", lambda: self._request(url)))
 
     def _request(self, url: str) -> bool:
         missing = self.service.about.missing

@@ -11,7 +11,7 @@ from connectors.sources.described import templates
 from connectors.sources.described.fields import fill_address, is_kept, read_field, read_value
 from connectors.sources.described.look_ups import FieldNames, LookUp
 from connectors.sources.described.permission_layers import Paging
-from connectors.sources.described.permissions import Answers
+from connectors.sources.described.permissions import AnswerCache
 from connectors.sources.described.service import Refused
 from retrieval.errors import Skippable
 
@@ -30,7 +30,7 @@ class NameReader:
     service: Service
     tokens: TokenSource
     site: Site
-    answers: Answers
+    answers: AnswerCache
 
     def find_name(self, look_up: str, key: str) -> str:
         """Return the name of an id, the id itself where the credentials may not read it."""
@@ -54,7 +54,7 @@ class NameReader:
 
     def list_entries(self, url: str, items: str, paging: Paging) -> list[Any]:
         """Return the entries of all pages of a list, which is requested once a run."""
-        entries: list[Any] = self.answers.keep(
+        entries: list[Any] = self.answers.get_or_load(
             self.tokens.connection_id, f"list {url}", lambda: list(self._load_entries(url, items, paging))
         )
         return entries
@@ -74,7 +74,7 @@ class NameReader:
             names = {str(read_value(entry, about.key)): _read_name(about, entry) for entry in entries}
             return {key: name for key, name in names.items() if name}
 
-        names: Mapping[str, str] = self.answers.keep(
+        names: Mapping[str, str] = self.answers.get_or_load(
             self.tokens.connection_id, f"names {url} {about.each} {about.value}", load
         )
         return names
@@ -91,7 +91,7 @@ class NameReader:
                 return ""
             return _read_name(about, read_field(self.service.read_json(answer), about.entry))
 
-        return str(self.answers.keep(self.tokens.connection_id, f"name {url}", load))
+        return str(self.answers.get_or_load(self.tokens.connection_id, f"name {url}", load))
 
     def _load_entries(self, url: str, items: str, paging: Paging) -> Iterator[Any]:
         pages = Cursors(f"{self.service.about.title}'s list")

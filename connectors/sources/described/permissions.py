@@ -1,4 +1,7 @@
-"""Access lists of items of described services, from layers of limits."""
+"""Access lists of items of described services.
+
+Each layer of a service's permissions, such as project and issue, is a limit; users must be within all limits.
+"""
 
 from __future__ import annotations
 
@@ -22,31 +25,33 @@ if TYPE_CHECKING:
     from retrieval.ports import TokenSource
 
 FRESH_SECONDS: Final = 300.0
-"""Age of answers that the fetches of a run still use; its listing requests all of them anew."""
-PAGES: Final = 100
-"""Pages that one list of users or groups may have."""
+"""Maximum age of cached answers; a listing renews all of them."""
+MAX_LIST_PAGES: Final = 100
+"""Pages of one list of users or groups; Skippable for more."""
 
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    """Principals within a limit: e-mail addresses by user id, "" for hidden addresses; group ids."""
+    """Principals that one layer admits. `users`: e-mail addresses by user id, "" for a hidden one; `groups`: ids."""
 
     users: Mapping[str, str]
     groups: frozenset[str]
 
 
 @dataclass(frozen=True, slots=True)
-class Answers:
-    """Shared answers and refusals of a connection, renewed after FRESH_SECONDS and for a new listing."""
+class AnswerCache:
+    """Answers and refusals by connection and URL, kept for FRESH_SECONDS. Thread-safe."""
 
+    # Time of the request, and the answer or the Skippable.
     values: dict[tuple[str, str], tuple[float, Any]] = field(default_factory=dict)
     locks: dict[tuple[str, str], Lock] = field(default_factory=dict)
 
-    def keep(self, connection: str, url: str, load: Callable[[], Any]) -> Any:
+    def get_or_load(self, connection: str, url: str, load: Callable[[], Any]) -> Any:
+        """Return the cached answer or raise the cached refusal; call `load` for a missing or old one."""
         key = connection, url
         with self.locks.setdefault(key, Lock()):
-            read_at, value = self.values.get(key, (-inf, None))
-            if time.monotonic() - read_at >= FRESH_SECONDS:
+            loaded_at, value = self.values.get(key, (-inf, None))
+            if time.monotonic() - loaded_at >= FRESH_SECONDS:
                 try:
                     value = load()
                 except Skippable as refusal:
@@ -57,6 +62,7 @@ class Answers:
             return value
 
     def forget(self, connection: str) -> None:
+        """Remove the answers of a connection."""
         # Copies of the keys: other connections add theirs in other threads.
         for key in [key for key in {*list(self.values), *list(self.locks)} if key[0] == connection]:
             self.values.pop(key, None)
@@ -64,107 +70,137 @@ class Answers:
 
 
 @lru_cache(maxsize=1)
-def share_answers() -> Answers:
-    """Return the answers of this process, shared by connectors of several steps."""
-    return Answers()
+def shared_answers() -> AnswerCache:
+    """Return the cache of this process."""
+    # Steps of a run have connectors of their own.
+    return AnswerCache()
 
 
 @dataclass(frozen=True, slots=True)
 class AccessReader:
-    """Reader of a connection's access lists; `require_endpoint` raises Retired for an address refused for all items."""
+    """Reader of a connection's access lists.
+
+    `item_fields`: fields that identify an item in addresses. `require_endpoint`: raises Retired for an address that the
+    service refuses for all items.
+    """
 
     service: Service
     tokens: TokenSource
     site: Site
-    about: Permissions
+    permissions: Permissions
     item_fields: frozenset[str]
-    answers: Answers
+    answers: AnswerCache
     require_endpoint: Callable[[str, Mapping[str, str], Refused], None]
 
     def read(self, values: Mapping[str, str]) -> SourceAccess:
-        """Return the access list of an item. Skippable with the reason for unreported access."""
-        limits = list(self._limits(dict(values)))
+        """Return the users and groups within all limits of an item. Skippable with the reason if unknown."""
+        limits = list(self._read_limits(dict(values)))
         if not limits:
             return SourceAccess(public=True)
         first, *further = limits
         users = {
-            key: address for key, address in first.users.items() if all(self._passes(key, limit) for limit in further)
+            user: address
+            for user, address in first.users.items()
+            if all(self._is_within(user, limit) for limit in further)
         }
         groups = set[str]()
         for group in first.groups:
             strict_limits = [limit for limit in further if group not in limit.groups]
-            members = self._members(group) if strict_limits else {}
-            passing = {key for key in members if all(self._passes(key, limit) for limit in strict_limits)}
-            if len(passing) == len(members) and (members or not strict_limits):
+            members = self._load_members(group) if strict_limits else {}
+            admitted = {user for user in members if all(self._is_within(user, limit) for limit in strict_limits)}
+            # A group without known members stays only if no other limit applies.
+            if len(admitted) == len(members) and (members or not strict_limits):
                 groups.add(group)
             else:
-                users |= {key: members[key] for key in passing}
+                users |= {user: members[user] for user in admitted}
         prefix = self.service.name.lower()
-        unaddressed = [f"{prefix}:user:{key}" for key, address in users.items() if not address]
-        names = sorted(f"{prefix}:{name}" for name in groups if not name.startswith("user:"))
-        return SourceAccess(tuple(sorted(set(filter(None, users.values())))), (*names, *sorted(unaddressed)))
+        addresses = sorted({address for address in users.values() if address})
+        # Users with hidden addresses appear as groups of one.
+        hidden_users = sorted(f"{prefix}:user:{user}" for user, address in users.items() if not address)
+        group_names = sorted(f"{prefix}:{group}" for group in groups if not group.startswith("user:"))
+        return SourceAccess(tuple(addresses), (*group_names, *hidden_users))
 
-    def _limits(self, values: dict[str, str]) -> Iterator[Limit]:
-        for layer in self.about.layers:
-            if layer.open and is_kept(self._documents(layer.open.get, layer, values)[0], layer.open.when, values):
-                if group := fill_text(layer.open.group, values):
+    def _read_limits(self, values: dict[str, str]) -> Iterator[Limit]:
+        """Yield the limits of all layers. `values`: fields for addresses; layers add theirs."""
+        for layer in self.permissions.layers:
+            if self._is_open(layer, values):
+                if layer.open and (group := fill_text(layer.open.group, values)):
                     yield Limit({}, frozenset({group}))
                 continue
-            documents = self._documents(layer.get, layer, values)
-            parts = [part for path in layer.within for part in _split(documents, path)]
-            for part in (*parts, *self._parents(layer, values)):
-                limit = self._limit(layer, part)
+            documents = self._load_documents(layer.get, layer, values)
+            own_documents = [split for path in layer.within for split in _split_documents(documents, path)]
+            for limit_documents in (*own_documents, *self._load_parents(layer, values)):
+                limit = self._read_limit(layer, limit_documents)
                 is_empty = not (limit.users or limit.groups)
                 if is_empty and not layer.optional:
-                    raise self._untold()
-                if not is_empty or any(self._lists(layer.users, part)) or any(self._lists(layer.groups, part)):
+                    raise self._unreported()
+                # An empty limit of listed, but inactive principals admits nobody; one without entries limits nothing.
+                has_entries = any(self._principal_lists(layer.users, limit_documents)) or any(
+                    self._principal_lists(layer.groups, limit_documents)
+                )
+                if not is_empty or has_entries:
                     yield limit
             values |= {name: str(read_field(documents[0], source)) for name, source in layer.fields.items()}
 
-    def _parents(self, layer: Layer, values: Mapping[str, str]) -> Iterator[Sequence[Any]]:
+    def _is_open(self, layer: Layer, values: Mapping[str, str]) -> bool:
+        """Check for a layer that admits everybody or its open group."""
+        if layer.open is None:
+            return False
+        return is_kept(self._load_documents(layer.open.get, layer, values)[0], layer.open.when, values)
+
+    def _load_parents(self, layer: Layer, values: Mapping[str, str]) -> Iterator[Sequence[Any]]:
         """Yield the layer's answers for each parent. Skippable for a parent with an unreported limit."""
         above = layer.above
         if above is None:
             return
-        for answer in self._documents(above.get, layer, values):
+        for answer in self._load_documents(above.get, layer, values):
             entries = read_field(answer, above.items)
             if not isinstance(entries, list):
-                raise self._untold()
+                raise self._unreported()
             if not all(is_kept(entry, above.keep, {}) for entry in entries):
                 raise Skippable(above.why)
             for entry in entries:
                 names = {name: str(read_field(entry, source)) for name, source in above.fields.items()}
                 if not all(names.values()):
-                    raise self._untold()
+                    raise self._unreported()
                 yield self._load(fill_address(layer.get, {**values, **names}), layer, _require_present)
 
-    def _limit(self, layer: Layer, documents: Sequence[Any]) -> Limit:
+    def _read_limit(self, layer: Layer, documents: Sequence[Any]) -> Limit:
+        """Return the active users and the groups that the documents list."""
         users = dict[str, str]()
-        for key, entry in self._entries(layer.users, documents):
-            if (address := self._find_address(layer.users, key, entry) if layer.users else "") is not None:
-                users[key] = address
-        return Limit(users, frozenset(key for key, _ in self._entries(layer.groups, documents)))
+        if layer.users:
+            for user, entry in self._principal_entries(layer.users, documents):
+                address = self._find_address(layer.users, user, entry)
+                if address is not None:
+                    users[user] = address
+        groups = frozenset(group for group, _ in self._principal_entries(layer.groups, documents))
+        return Limit(users, groups)
 
-    def _entries(self, principals: Principals | None, documents: Sequence[Any]) -> Iterator[tuple[str, Any]]:
-        for entries in self._lists(principals, documents):
+    def _principal_entries(self, principals: Principals | None, documents: Sequence[Any]) -> Iterator[tuple[str, Any]]:
+        """Yield id and entry of each listed user or group."""
+        if principals is None:
+            return
+        for entries in self._principal_lists(principals, documents):
             for entry in entries:
-                key = read_field(entry, principals.id) if principals else ""
-                if isinstance(key, str) and key and principals and is_kept(entry, principals.keep, {}):
-                    yield key, entry
+                principal_id = read_field(entry, principals.id)
+                if isinstance(principal_id, str) and principal_id and is_kept(entry, principals.keep, {}):
+                    yield principal_id, entry
 
-    def _lists(self, principals: Principals | None, documents: Sequence[Any]) -> Iterator[list[Any]]:
-        """Yield the lists of users or groups. Skippable without lists."""
-        for document in documents if principals else ():
-            entries = read_field(document, principals.items) if principals else ()
+    def _principal_lists(self, principals: Principals | None, documents: Sequence[Any]) -> Iterator[list[Any]]:
+        """Yield the list of users or groups of each document. Skippable for a document without a list."""
+        if principals is None:
+            return
+        for document in documents:
+            entries = read_field(document, principals.items)
             if not isinstance(entries, list):
-                raise self._untold()
+                raise self._unreported()
             yield entries
 
-    def _find_address(self, principals: Principals, key: str, entry: Any) -> str | None:
+    def _find_address(self, principals: Principals, user: str, entry: Any) -> str | None:
         """Return the e-mail address of a user, "" for a hidden address; None for an inactive user."""
         if principals.look_up:
             try:
-                entry = self._load(fill_address(principals.look_up, {"id": key}), None)[0]
+                entry = self._load(fill_address(principals.look_up, {"id": user}), None)[0]
             except Skippable:
                 return None if principals.active else ""
             if not is_kept(entry, principals.active, {}):
@@ -172,63 +208,70 @@ class AccessReader:
         address = read_field(entry, principals.address) if principals.address else ""
         return address if isinstance(address, str) and "@" in address else ""
 
-    def _members(self, group: str) -> Mapping[str, str]:
-        """Return the users of a group; none for an unreported group."""
-        if self.about.members is None:
+    def _load_members(self, group: str) -> Mapping[str, str]:
+        """Return e-mail addresses of a group's members by user id; {} if the service does not report them."""
+        if self.permissions.members is None:
             return {}
         try:
-            members = self._load(fill_address(self.about.members.get, {"id": group}), self.about.members)
-            return self._limit(self.about.members, members).users
+            members = self._load(fill_address(self.permissions.members.get, {"id": group}), self.permissions.members)
+            return self._read_limit(self.permissions.members, members).users
         except Skippable:
             return {}
 
-    def _passes(self, key: str, limit: Limit) -> bool:
-        return key in limit.users or any(key in self._members(group) for group in limit.groups)
+    def _is_within(self, user: str, limit: Limit) -> bool:
+        return user in limit.users or any(user in self._load_members(group) for group in limit.groups)
 
-    def _documents(self, template: str, layer: Layer, values: Mapping[str, str]) -> list[Any]:
+    def _load_documents(self, template: str, layer: Layer, values: Mapping[str, str]) -> list[Any]:
+        """Return the answers of an address; answers without a field of the item are cached."""
         url = fill_address(template, values)
-        paged = layer if template == layer.get else None
+        paged_layer = layer if template == layer.get else None
         names = find_names(template)
-        if not self.item_fields & names:
-            # What another layer has just named exists: a 404 for it is the vendor's removal of the address.
-            layer_fields = {name for any_layer in self.about.layers for name in any_layer.fields}
-            check = _require_answered if names & layer_fields else _require_present
-            return self._load(url, paged, check)
-        return self._request(url, paged, lambda refused: self.require_endpoint(template, values, refused))
+        if self.item_fields & names:
+            return self._request(url, paged_layer, lambda refused: self.require_endpoint(template, values, refused))
+        # Another layer's answer has just named the object: a 404 means that the vendor removed the address.
+        layer_fields = {name for any_layer in self.permissions.layers for name in any_layer.fields}
+        check = _require_answered if names & layer_fields else _require_present
+        return self._load(url, paged_layer, check)
 
     def _load(
         self, url: str, layer: Layer | None, check: Callable[[Refused], None] = lambda _refused: None
     ) -> list[Any]:
-        name = self.site.base + url  # another after a PATCH of the connection
-        documents: list[Any] = self.answers.keep(
-            self.tokens.connection_id, name, lambda: self._request(url, layer, check)
+        """Return the documents of `_request`, from the cache if possible."""
+        # A PATCH of the connection may change the base.
+        full_url = self.site.base + url
+        documents: list[Any] = self.answers.get_or_load(
+            self.tokens.connection_id, full_url, lambda: self._request(url, layer, check)
         )
         return documents
 
     def _request(self, url: str, layer: Layer | None, check: Callable[[Refused], None]) -> list[Any]:
-        """Return all pages of an answer. Skippable without permission, Retired for a removed endpoint."""
-        address, pages, documents = self.site.base + url, Cursors("The list of permissions"), list[Any]()
-        for _ in range(PAGES):
+        """Return all pages of an answer. Skippable without permission, Retired for a removed endpoint.
+
+        `layer`: paging of the list. `check`: raises Retired for a refusal that means a removed endpoint.
+        """
+        address, visited, documents = self.site.base + url, Cursors("The list of permissions"), list[Any]()
+        for _ in range(MAX_LIST_PAGES):
             try:
                 answer = self.service.get(self.tokens, address)
             except Refused as refused:
                 if refused.status in self.service.about.missing:
                     check(refused)
-                raise self._untold() from refused
+                raise self._unreported() from refused
             documents.append(self.service.read_json(answer))
-            listed = layer and (layer.users or layer.groups)
-            entries = read_field(documents[-1], listed.items) if listed else ()
+            principals = layer and (layer.users or layer.groups)
+            entries = read_field(documents[-1], principals.items) if principals else ()
             paging = layer.paging if layer else None
             address = self.service.next_page(paging, self.site, answer, entries) if paging else ""
             if not address:
                 return documents
-            pages.follow(address, brought=bool(entries))
-        raise self._untold()
+            visited.follow(address, brought=bool(entries))
+        raise self._unreported()
 
-    def _untold(self) -> Skippable:
+    def _unreported(self) -> Skippable:
+        """Return the error for permissions that the service does not report."""
         return Skippable(
             f"{self.service.about.title} does not show the connection's credentials who may see this: they need"
-            f" {self.about.needs}."
+            f" {self.permissions.needs}."
         )
 
 
@@ -244,12 +287,12 @@ def _require_present(refused: Refused) -> None:
         raise refused.retire()
 
 
-def _split(documents: Sequence[Any], path: str) -> Iterator[Sequence[Any]]:
-    """Yield the documents of each limit: the answer, or each object of a field."""
+def _split_documents(documents: Sequence[Any], path: str) -> Iterator[Sequence[Any]]:
+    """Yield the documents of each limit: the whole answer for the path "", else each object of the field."""
     if not path:
         yield documents
         return
     for document in documents:
         inner = read_field(document, path)
-        for part in inner if isinstance(inner, list) else [inner]:
-            yield [part]
+        for limit_object in inner if isinstance(inner, list) else [inner]:
+            yield [limit_object]

@@ -22,7 +22,7 @@ FOLDER_MISSING_MESSAGE: Final = "There is no such folder in Dropbox, or the acco
 
 
 def list_folder(client: DropboxSession, tokens: TokenSource, parent: str | None, cursor: str | None) -> FolderPage:
-    """Return a page of a folder from Dropbox's own cursor."""
+    """Return a page of a folder; `cursor` is that of Dropbox, None for the first page."""
 
     def request(sdk: Any) -> Any:
         from dropbox.exceptions import ApiError
@@ -31,6 +31,7 @@ def list_folder(client: DropboxSession, tokens: TokenSource, parent: str | None,
         try:
             if cursor is not None:
                 return sdk.files_list_folder_continue(cursor)
+            # A team's shared folders are spaces of their own.
             has_mounts = client.space is None
             return sdk.files_list_folder(parent or "", include_mounted_folders=has_mounts, limit=FOLDER_PAGE_SIZE)
         except (ApiError, ValidationError) as error:
@@ -43,34 +44,46 @@ def list_folder(client: DropboxSession, tokens: TokenSource, parent: str | None,
 
 def _folder_entry(metadata: Any) -> FolderEntry | None:
     """Convert metadata to an entry; None for deleted or unsupported items."""
-    # Dropbox does not report whether a folder is empty.
     from dropbox.files import FileMetadata, FolderMetadata
 
     path = str(getattr(metadata, "path_display", None) or f"/{metadata.name}").lstrip("/")
     if isinstance(metadata, FolderMetadata):
+        # Dropbox does not report whether a folder is empty.
         return FolderEntry(metadata.id, metadata.name, is_folder=True, path=path, has_children=True)
-    item = files.as_source_item(metadata) if isinstance(metadata, FileMetadata) else ""
-    if isinstance(item, str):
+    if not isinstance(metadata, FileMetadata):
         return None
-    changed = metadata.server_modified.replace(tzinfo=UTC).isoformat().replace("+00:00", "Z")
-    return FolderEntry(metadata.id, metadata.name, False, path, item.media_type, metadata.size, changed)  # noqa: FBT003
+    item_or_skip_reason = files.as_source_item(metadata)
+    if isinstance(item_or_skip_reason, str):
+        return None
+    return FolderEntry(
+        metadata.id,
+        metadata.name,
+        is_folder=False,
+        path=path,
+        media_type=item_or_skip_reason.media_type,
+        size=metadata.size,
+        modified_at=metadata.server_modified.replace(tzinfo=UTC).isoformat().replace("+00:00", "Z"),
+    )
 
 
 def add_folders(
     pages: Iterator[Page[SourceItem]], client: DropboxSession, tokens: TokenSource, ids: Sequence[str]
 ) -> Iterator[Page[SourceItem]]:
-    """Add the ids of containing folders, among `ids`, to each item."""
-    folders = {folder_id: path for folder_id in ids if (path := _folder_path(client, tokens, folder_id)) is not None}
+    """Yield the pages with the containing folders of each item, as far as they are among `ids`."""
+    paths = {folder_id: _folder_path(client, tokens, folder_id) for folder_id in ids}
+    paths_by_id = {folder_id: path for folder_id, path in paths.items() if path is not None}
     for page in pages:
-        yield replace(page, items=[replace(item, above=_containing_folders(item, folders)) for item in page.items])
+        items = [replace(item, above=_containing_folders(item, paths_by_id)) for item in page.items]
+        yield replace(page, items=items)
 
 
-def _containing_folders(item: SourceItem, folders: Mapping[str, str]) -> tuple[str, ...]:
-    path = "/" + str(item.properties.get("path") or "").casefold()
-    return tuple(folder_id for folder_id, folder in folders.items() if path.startswith(folder + "/"))
+def _containing_folders(item: SourceItem, paths_by_id: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the ids of the folders with the item, compared by lower-case path."""
+    item_path = "/" + str(item.properties.get("path") or "").casefold()
+    return tuple(folder_id for folder_id, path in paths_by_id.items() if item_path.startswith(path + "/"))
 
 
-def _folder_path(client: DropboxSession, tokens: TokenSource, folder: str) -> str | None:
+def _folder_path(client: DropboxSession, tokens: TokenSource, folder_id: str) -> str | None:
     """Return a folder's path in lower case; None for a file or a missing folder."""
 
     def request(sdk: Any) -> str | None:
@@ -79,13 +92,13 @@ def _folder_path(client: DropboxSession, tokens: TokenSource, folder: str) -> st
         from dropbox.stone_validators import ValidationError
 
         try:
-            metadata = sdk.files_get_metadata(folder)
+            metadata = sdk.files_get_metadata(folder_id)
         except (ApiError, ValidationError):
             return None
         path = metadata.path_display or metadata.path_lower
         return str(path).casefold() if isinstance(metadata, FolderMetadata) and path else None
 
-    return client.call(tokens, request) if folder.startswith("id:") else None
+    return client.call(tokens, request) if folder_id.startswith("id:") else None
 
 
 OAUTH_SCOPES = ("account_info.read", "files.metadata.read", "files.content.read")
@@ -103,7 +116,7 @@ OAUTH_SERVICE = Service(
 
 
 def make(app: Mapping[str, Any], settings: Settings) -> Dropbox:
-    """Return the connector of a namespace's app."""
+    """Return the connector with the OAuth2 app of a namespace."""
     client = DropboxSession(settings.endpoints.get("DROPBOX"))
     return Dropbox(oauth.make_oauth("DROPBOX", OAUTH_SERVICE, app, settings), client, settings.max_file_bytes)
 

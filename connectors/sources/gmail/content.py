@@ -1,7 +1,10 @@
-"""Text and files of a thread."""
+"""Text and files of a thread.
 
-# developers.google.com/workspace/gmail/api/reference/rest/v1/users.messages: bodies of parts are decoded, those of
-# files come by `attachmentId` (…/users.messages.attachments).
+https://developers.google.com/workspace/gmail/api/reference/rest/v1/users.messages
+"""
+
+# Gmail answers the MIME parts of a message as objects with decoded bodies. The body of a file has an `attachmentId` for
+# another request (…/users.messages.attachments).
 
 from __future__ import annotations
 
@@ -21,22 +24,25 @@ from connectors.sources.gmail.threads import Entry, Thread, part_header, read_he
 from retrieval.errors import Skippable
 from retrieval.ports import RawContent
 
-# Attachments of a thread that are read.
+# Files to read of one thread; a notice names further ones.
 MAX_FILES: Final = 100
-# Parts within parts of a message that are read.
+# Nesting of MIME parts to read.
 _MAX_DEPTH: Final = 30
 _PEOPLE_HEADERS: Final = ("From", "To", "Cc")
 _ATTACHED_HEADERS: Final = ("Subject", "From", "To", "Cc", "Date")
 
 
 def has_files(thread: Thread) -> bool:
-    """Check for content that further requests read."""
-    parts = [part for entry in thread.messages for part in iter_parts(_payload(entry), into_mails=True)]
-    return any(_body(part).get("attachmentId") for part in parts)
+    """Check for a file with a body that needs another request."""
+    for entry in thread.messages:
+        for part in iter_parts(_payload(entry), into_mails=True):
+            if _body(part).get("attachmentId"):
+                return True
+    return False
 
 
 def write_content(gmail: Gmail, labels: Labels, thread: Thread, to: Path, max_bytes: int) -> RawContent:
-    """Write the text and the files of a thread."""
+    """Write the text and the files of a thread to the file `to`."""
     item = thread.make_item(labels)
     reader = MessageReader(gmail, max_bytes)
     messages = [reader.read_message(entry) for entry in thread.messages]
@@ -48,7 +54,7 @@ def write_content(gmail: Gmail, labels: Labels, thread: Thread, to: Path, max_by
 
 
 class MessageReader:
-    """Reads messages and their files, up to `max_bytes`; `notices` name files that cannot be read."""
+    """Reader of messages and their files, up to `max_bytes` of files; `notices` has a sentence per unread file."""
 
     def __init__(self, gmail: Gmail, max_bytes: int) -> None:
         self.files: list[ThreadFile] = []
@@ -59,29 +65,35 @@ class MessageReader:
     def read_message(self, entry: Entry) -> ThreadMessage:
         """Read a message, with its people and files."""
         payload, message_id = _payload(entry), entry["id"]
-        pairs = email.utils.getaddresses([read_header(entry, name) for name in _PEOPLE_HEADERS])
-        people = [mail_threads.name_person(name, address) for name, address in pairs]
-        (name, address) = next(iter(email.utils.getaddresses([read_header(entry, "From")])), ("", ""))
+        people = [
+            mail_threads.name_person(name, address)
+            for name, address in email.utils.getaddresses([read_header(entry, header) for header in _PEOPLE_HEADERS])
+        ]
+        senders = email.utils.getaddresses([read_header(entry, "From")])
+        sender_name, sender_address = senders[0] if senders else ("", "")
         for part in iter_parts(payload):
             if is_file(part):
-                self._add(part, message_id)
-        return ThreadMessage(name or address, people, read_moment(entry), self._read_text(payload, message_id))
+                self._add_file(part, message_id)
+        text = self._read_text(payload, message_id)
+        return ThreadMessage(sender_name or sender_address, people, read_moment(entry), text)
 
     def _read_text(self, payload: Entry, message_id: str) -> str:
-        """Return the plain text of a message, or that of its HTML."""
-        parts = [part for part in iter_parts(payload) if not is_file(part)]
-        texts = {kind: [part for part in parts if _kind(part) == kind] for kind in ("text/plain", "text/html")}
-        plain = "\n\n".join(
-            decoding.decode_text(self._data(part, message_id), _charset(part)).strip() for part in texts["text/plain"]
-        )
-        if plain.strip() or not texts["text/html"]:
+        """Return the plain text of a message, else the text of its HTML."""
+        text_parts = [part for part in iter_parts(payload) if not is_file(part)]
+        plain_parts = [part for part in text_parts if _media_type(part) == "text/plain"]
+        html_parts = [part for part in text_parts if _media_type(part) == "text/html"]
+        plain_texts = [decoding.decode_text(self._read_body(part, message_id), _charset(part)) for part in plain_parts]
+        plain = "\n\n".join(text.strip() for text in plain_texts)
+        if plain.strip() or not html_parts:
             return plain
-        contents = [(self._data(part, message_id), part_header(part, "Content-Type")) for part in texts["text/html"]]
-        return "\n\n".join(html.read_text(data, kind) for data, kind in contents)
+        return "\n\n".join(
+            html.read_text(self._read_body(part, message_id), part_header(part, "Content-Type")) for part in html_parts
+        )
 
-    def _add(self, part: Entry, message_id: str) -> None:
-        kind = _kind(part)
-        if kind.startswith("image/") and _is_inline(part):
+    def _add_file(self, part: Entry, message_id: str) -> None:
+        """Add a file to `files`, or the reason for its omission to `notices`."""
+        media_type = _media_type(part)
+        if media_type.startswith("image/") and _is_inline(part):
             return
         name = " ".join(str(part.get("filename") or "").replace("/", "-").split())[:200] or "attachment"
         try:
@@ -89,7 +101,7 @@ class MessageReader:
         except Skippable as error:
             self.notices.append(f"Attachment {name} was not read: {error}")
         else:
-            self.files.append(ThreadFile(name, kind, data))
+            self.files.append(ThreadFile(name, media_type, data))
             self._bytes_left -= len(data)
 
     def _read_file(self, part: Entry, message_id: str) -> bytes:
@@ -98,23 +110,25 @@ class MessageReader:
         size = _body(part).get("size")
         if isinstance(size, int) and size > self._bytes_left:
             raise Skippable("With it the thread is too large.")
-        is_mail = _kind(part) == mail_threads.THREAD_TYPE and not _body(part)
-        data = self._write_mail(part, message_id) if is_mail else self._data(part, message_id)
+        # Gmail answers an attached mail as parts, without its bytes.
+        is_mail_in_parts = _media_type(part) == mail_threads.THREAD_TYPE and not _body(part)
+        data = self._rebuild_mail(part, message_id) if is_mail_in_parts else self._read_body(part, message_id)
         if len(data) > self._bytes_left:
             raise Skippable("With it the thread is too large.")
         return data
 
-    def _write_mail(self, part: Entry, message_id: str) -> bytes:
-        """Return an attached mail that Gmail has taken apart."""
-        inner = next((inner for inner in _children(part) if isinstance(inner, dict)), {})
+    def _rebuild_mail(self, part: Entry, message_id: str) -> bytes:
+        """Return an attached mail as bytes, with its main headers and its text."""
+        children = [child for child in _children(part) if isinstance(child, dict)]
+        message = children[0] if children else {}
         mail = EmailMessage()
         for name in _ATTACHED_HEADERS:
-            if value := part_header(inner, name):
+            if value := part_header(message, name):
                 mail[name] = value
-        mail.set_content(self._read_text(inner, message_id))
+        mail.set_content(self._read_text(message, message_id))
         return bytes(mail)
 
-    def _data(self, part: Entry, message_id: str) -> bytes:
+    def _read_body(self, part: Entry, message_id: str) -> bytes:
         body = _body(part)
         if isinstance(body.get("attachmentId"), str):
             return self._gmail.read_attachment(message_id, body["attachmentId"])
@@ -122,9 +136,9 @@ class MessageReader:
 
 
 def iter_parts(payload: Entry, depth: int = 0, *, into_mails: bool = False) -> Iterator[Entry]:
-    """Yield a part and those within it, without the parts of attached mails."""
+    """Yield a part and its inner parts; those of attached mails only with `into_mails`."""
     yield payload
-    if depth < _MAX_DEPTH and (into_mails or _kind(payload) != mail_threads.THREAD_TYPE):
+    if depth < _MAX_DEPTH and (into_mails or _media_type(payload) != mail_threads.THREAD_TYPE):
         for part in _children(payload):
             if isinstance(part, dict):
                 yield from iter_parts(part, depth + 1, into_mails=into_mails)
@@ -132,18 +146,19 @@ def iter_parts(payload: Entry, depth: int = 0, *, into_mails: bool = False) -> I
 
 def is_file(part: Entry) -> bool:
     """Check for an attachment, in contrast to a text or a container."""
-    kind = _kind(part)
-    if kind.startswith("multipart/"):
+    media_type = _media_type(part)
+    if media_type.startswith("multipart/"):
         return False
-    if part.get("filename") or kind == mail_threads.THREAD_TYPE:
+    if part.get("filename") or media_type == mail_threads.THREAD_TYPE:
         return True
     is_attached = part_header(part, "Content-Disposition").lower().startswith("attachment")
-    return kind not in {"text/plain", "text/html"} or is_attached
+    return media_type not in {"text/plain", "text/html"} or is_attached
 
 
 def _is_inline(part: Entry) -> bool:
     disposition = part_header(part, "Content-Disposition").lower()
-    return disposition.startswith("inline") or (bool(part_header(part, "Content-ID")) and "attach" not in disposition)
+    is_referenced = bool(part_header(part, "Content-ID"))
+    return disposition.startswith("inline") or (is_referenced and "attach" not in disposition)
 
 
 def _payload(entry: Entry) -> Entry:
@@ -157,11 +172,12 @@ def _children(part: Entry) -> list[Any]:
 
 
 def _body(part: Entry) -> Mapping[str, Any]:
+    """Return a body with content or an attachment id, else {}."""
     body = part.get("body")
     return body if isinstance(body, dict) and (body.get("data") or body.get("attachmentId")) else {}
 
 
-def _kind(part: Entry) -> str:
+def _media_type(part: Entry) -> str:
     return str(part.get("mimeType") or "").partition(";")[0].strip().lower()
 
 

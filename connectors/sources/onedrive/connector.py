@@ -44,7 +44,7 @@ class OneDrive:
     graph: Graph
     choice: SyncFilter = SYNC_EVERYTHING
     # Owning drives of the newest page's items, by connection.
-    homes: dict[str, changes.Homes] = field(default_factory=dict)
+    homes: dict[str, changes.HomesByItem] = field(default_factory=dict)
 
     def with_choice(self, choice: SyncFilter) -> OneDrive:
         return replace(self, choice=choice, homes={})

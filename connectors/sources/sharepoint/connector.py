@@ -20,39 +20,39 @@ from retrieval.settings import Settings
 from retrieval.sync_filter import SYNC_EVERYTHING, SyncFilter
 
 
-def list_level(graph: Graph, tokens: TokenSource, parent: str | None, cursor: str | None) -> FolderPage:
-    """Return a page below `parent`: None, a site id (with commas), a drive id, or "drive/item"."""
+def list_children(graph: Graph, tokens: TokenSource, parent: str | None, cursor: str | None) -> FolderPage:
+    """Return a page of sites, of a site's libraries, or of a folder.
+
+    `parent`: None for the sites, a site id (it has commas), a drive id for a library's root, or "drive/item".
+    """
     sites = Sites(graph, tokens)
     if parent is None:
-        return FolderPage(
-            [_entry(str(site["id"]), str(site.get("webUrl") or ""), site) for site in sites.list_followed_sites()]
-        )
+        return FolderPage([_folder_entry(site) for site in sites.list_followed_sites()])
     if "," in parent:
         libraries = sites.list_libraries(parent)
         if libraries is None:
             raise Skippable(items.FOLDER_MISSING_MESSAGE)
-        return FolderPage(
-            [_entry(str(drive["id"]), str(drive.get("webUrl") or ""), drive, (parent,)) for drive in libraries]
-        )
-    drive_id, _, item = parent.partition("/")
+        return FolderPage([_folder_entry(drive, (parent,)) for drive in libraries])
+    drive_id, _, folder_id = parent.partition("/")
     library = sites.read_library(drive_id)
     if library is None:
         raise Skippable(items.FOLDER_MISSING_MESSAGE)
     library_path = path_of(str(library.get("webUrl") or "")) or str(library.get("name") or "")
-    level = items.list_folder(graph, tokens, Drive.of(drive_id), item or None, cursor)
-    return replace(level, entries=[_with_library(entry, drive_id, library_path) for entry in level.entries])
+    page = items.list_folder(graph, tokens, Drive.of(drive_id), folder_id or None, cursor)
+    return replace(page, entries=[_with_library(entry, drive_id, library_path) for entry in page.entries])
 
 
-def _entry(entry_id: str, address: str, body: object, above: tuple[str, ...] = ()) -> FolderEntry:
-    labels = body if isinstance(body, dict) else {}
-    path = path_of(address)
-    name = str(labels.get("displayName") or labels.get("name") or path)
-    return FolderEntry(entry_id, name, is_folder=True, path=path, has_children=True, above=above)
+def _folder_entry(body: Mapping[str, Any], ancestors: tuple[str, ...] = ()) -> FolderEntry:
+    """Convert Graph's body of a site or library; `ancestors`: ids from the root."""
+    path = path_of(str(body.get("webUrl") or ""))
+    name = str(body.get("displayName") or body.get("name") or path)
+    return FolderEntry(str(body["id"]), name, is_folder=True, path=path, has_children=True, above=ancestors)
 
 
-def _with_library(entry: FolderEntry, drive: str, library_path: str) -> FolderEntry:
-    folders = (*(f"{drive}/{folder}" for folder in entry.above), drive)
-    return replace(entry, id=f"{drive}/{entry.id}", path=f"{library_path}/{entry.path}", above=folders)
+def _with_library(entry: FolderEntry, drive_id: str, library_path: str) -> FolderEntry:
+    """Return an entry of a drive with ids and path that are unique across libraries."""
+    ancestors = (*(f"{drive_id}/{folder_id}" for folder_id in entry.above), drive_id)
+    return replace(entry, id=f"{drive_id}/{entry.id}", path=f"{library_path}/{entry.path}", above=ancestors)
 
 
 CONNECTOR_NAME: Final = "SHAREPOINT"
@@ -60,7 +60,7 @@ CONNECTOR_TITLE: Final = INFO.title
 
 
 def make(app: Mapping[str, Any], settings: Settings) -> SharePoint:
-    """Return the connector of a namespace's app."""
+    """Return the connector with the OAuth2 app of a namespace."""
     # Private Microsoft accounts have no SharePoint.
     flow = auth.make_oauth(
         CONNECTOR_NAME,
@@ -82,21 +82,22 @@ class SharePoint:
     authorizer: OAuth
     graph: Graph
     choice: SyncFilter = SYNC_EVERYTHING
+    # By connection id.
     _libraries: dict[str, Libraries] = field(default_factory=dict)
 
     def with_choice(self, choice: SyncFilter) -> SharePoint:
         return replace(self, choice=choice, _libraries={})
 
     def iter_changes(self, tokens: TokenSource, cursor: str | None) -> Iterator[Page[SourceItem]]:
-        chosen = self.choice.mark
-        state, skipped = sites.LibrariesCursor.parse(cursor), Counter[str]()
-        if state is None or not state.left or state.chosen != chosen:
-            libraries = self._libraries[tokens.connection_id] = self._list_libraries(tokens)
-            state, skipped = sites.start_listing(state, libraries, chosen), libraries.skipped
-        return sites.iter_pages(self.graph, tokens, state, skipped, self.choice)
+        position = sites.LibrariesCursor.parse(cursor)
+        if position is not None and position.left and position.chosen == self.choice.mark:
+            return sites.iter_pages(self.graph, tokens, position, Counter[str](), self.choice)
+        libraries = self._libraries[tokens.connection_id] = self._list_libraries(tokens)
+        start = sites.start_listing(position, libraries, self.choice.mark)
+        return sites.iter_pages(self.graph, tokens, start, libraries.skipped, self.choice)
 
     def browse(self, tokens: TokenSource, parent: str | None, cursor: str | None) -> FolderPage:
-        return list_level(self.graph, tokens, parent, cursor)
+        return list_children(self.graph, tokens, parent, cursor)
 
     def access(self, tokens: TokenSource, external_id: str) -> SourceAccess:
         drive, _, item_id = external_id.partition("/")
@@ -119,8 +120,10 @@ class SharePoint:
         if tokens.connection_id not in self._libraries:
             self._libraries[tokens.connection_id] = self._list_libraries(tokens)
         libraries = self._libraries[tokens.connection_id]
-        if libraries.has(drive) or (libraries.is_complete and not libraries.paths):
+        has_no_library = libraries.is_complete and not libraries.paths
+        if libraries.has(drive) or has_no_library:
             return changes.is_deleted(self.graph, tokens, Drive.of(drive), item_id)
+        # None: unknown because of skipped libraries.
         return libraries.has(drive) is False
 
     def _list_libraries(self, tokens: TokenSource) -> Libraries:

@@ -1,4 +1,4 @@
-"""Pinecone's SDK through the guard's proxy, with port errors."""
+"""Pinecone's SDK: its requests pass the proxy of the fetch guard, its errors become those of the ports."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ if TYPE_CHECKING:
     from retrieval.network.guard_proxy import Route
     from retrieval.setting_values import Endpoint
 
-# Limit of each step of a request.
+# Limit of connecting and of each read and write.
 REQUEST_TIMEOUT_SECONDS = 30.0
-# Limit of an answer.
+# Limit of one answer.
 MAX_ANSWER_BYTES = 64 * 2**20
 
 
-class NotThere(Fatal):
+class IndexNotFound(Fatal):
     """404: unknown namespace or index."""
 
 
@@ -40,52 +40,55 @@ class PineconeClient:
     """Client of one index, thread-safe."""
 
     def __init__(self, host: str, key: str, guard: Guard, endpoint: Endpoint | None = None) -> None:
-        text = host.strip()
-        self._url = (text if "://" in text else f"https://{text}").rstrip("/")
+        host = host.strip()
+        self._url = (host if "://" in host else f"https://{host}").rstrip("/")
         self._key = key
         self._guard = guard
         self._endpoint = endpoint
         self._lock = threading.Lock()
-        self._opened: dict[float, tuple[Index, Route]] = {}
+        # By timeout.
+        self._connections: dict[float, tuple[Index, Route]] = {}
 
     @contextmanager
-    def index(self, seconds: float | None = None) -> Iterator[Index]:
-        """Yield the SDK's index for one request; `seconds`: limit per step. NotThere, Throttled, Retryable or Fatal."""
-        seconds = seconds or REQUEST_TIMEOUT_SECONDS
+    def index(self, timeout_seconds: float | None = None) -> Iterator[Index]:
+        """Yield the SDK's index for one request; raise IndexNotFound, Throttled, Retryable or Fatal for its failure.
+
+        `timeout_seconds`: limit of connecting and of each read and write.
+        """
+        timeout = timeout_seconds or REQUEST_TIMEOUT_SECONDS
         with self._lock:
-            if not self._opened:
+            if not self._connections:
                 self._require_allowed()
-            if seconds not in self._opened:
-                self._opened[seconds] = self._open(seconds)
-            index, route = self._opened[seconds]
-        with _counted(), _explained(route):
+            if timeout not in self._connections:
+                self._connections[timeout] = self._connect(timeout)
+            index, route = self._connections[timeout]
+        with _count_request(), _translate_errors(route):
             yield index
 
     def _require_allowed(self) -> None:
-        """Raise Fatal for forbidden addresses."""
-        # Without TLS the key would be readable on the public internet.
+        """Raise Fatal for a host that the guard or a missing TLS forbids, Retryable for an unresolvable one."""
         try:
             host, port = fetch_guard.parse_host_port(self._url)
-            infos = self._guard.resolve(host, port)
+            resolved = self._guard.resolve(host, port)
         except BlockedAddress as error:
             raise Fatal(str(error), field="indexHost") from error
         except OSError as error:
             raise Retryable("The host name of the vector index cannot be resolved.") from error
-        addresses = [ip_address(socket_address[0]) for _, socket_address in infos]
-        if self._url.startswith("http://") and not all(
-            any(address in network for network in self._guard.allowed) for address in addresses
-        ):
-            words = "Without https only an index in a range that RETRIEVAL_FETCH_ALLOW names can be used."
-            raise Fatal(words, field="indexHost")
+        addresses = [ip_address(socket_address[0]) for _, socket_address in resolved]
+        is_private = all(any(address in network for network in self._guard.allowed) for address in addresses)
+        # Without TLS the key would be readable on the public internet.
+        if self._url.startswith("http://") and not is_private:
+            message = "Without https only an index in a range that RETRIEVAL_FETCH_ALLOW names can be used."
+            raise Fatal(message, field="indexHost")
 
-    def _open(self, seconds: float) -> tuple[Index, Route]:
+    def _connect(self, timeout: float) -> tuple[Index, Route]:
         from pinecone import Index, errors
 
         from retrieval.network.guard_proxy import LIBRARY_SECONDS, Route
 
         sessions.quiet_loggers("pinecone")
         certificates = sessions.trusted_certificates(self._endpoint, "PINECONE")
-        route = Route(self._url, self._guard, verify=certificates, seconds=seconds, max_bytes=MAX_ANSWER_BYTES)
+        route = Route(self._url, self._guard, verify=certificates, seconds=timeout, max_bytes=MAX_ANSWER_BYTES)
         weakref.finalize(self, route.close)
         try:
             index = Index(host=route.url, api_key=self._key, additional_headers=route.headers, timeout=LIBRARY_SECONDS)
@@ -96,7 +99,7 @@ class PineconeClient:
 
 
 @contextmanager
-def _counted() -> Iterator[None]:
+def _count_request() -> Iterator[None]:
     """Count one request by outcome."""
     outcome = "refused"
     try:
@@ -105,7 +108,7 @@ def _counted() -> Iterator[None]:
     except Throttled:
         outcome = "rate_limited"
         raise
-    except NotThere:
+    except IndexNotFound:
         outcome = "ok"  # an index knows no namespace before its first vector
         raise
     except Retryable:
@@ -116,8 +119,8 @@ def _counted() -> Iterator[None]:
 
 
 @contextmanager
-def _explained(route: Route) -> Iterator[None]:
-    """Translate failures of a call to port errors, without the server's words."""
+def _translate_errors(route: Route) -> Iterator[None]:
+    """Raise the port's error for a failed call, without the server's text."""
     from pinecone import errors
 
     try:
@@ -125,8 +128,8 @@ def _explained(route: Route) -> Iterator[None]:
     except errors.ApiError as error:
         headers = error.headers or {}
         if failure := route.find_failure(headers):
-            raise _of_failure(failure) from failure
-        raise _of_status(error.status_code, headers) from error
+            raise _error_of_failure(failure) from failure
+        raise _error_of_status(error.status_code, headers) from error
     except (errors.PineconeConnectionError, errors.PineconeTimeoutError) as error:
         raise Retryable("The vector index cannot be reached, or broke off its answer.") from error
     except errors.ResponseParsingError as error:
@@ -135,14 +138,14 @@ def _explained(route: Route) -> Iterator[None]:
         raise Fatal("The vector index cannot be used with this indexHost and apiKey.", field="indexHost") from error
 
 
-def _of_failure(failure: Exception) -> Exception:
+def _error_of_failure(failure: Exception) -> Exception:
     """Return the port error of a failed proxy request."""
     import httpx
 
     from retrieval.network.guard_proxy import ServerUnavailable
 
     if isinstance(failure, ServerUnavailable):
-        return _of_status(failure.status, failure.headers)
+        return _error_of_status(failure.status, failure.headers)
     if isinstance(failure, httpx.TimeoutException):
         return Retryable("The vector index did not answer in time.")
     if isinstance(failure, httpx.HTTPError):
@@ -152,19 +155,21 @@ def _of_failure(failure: Exception) -> Exception:
     return failure
 
 
-_FATAL = {
+# Message and field of the configuration.
+_FATAL_STATUSES = {
     401: ("Pinecone refuses the API key.", "apiKey"),
     402: ("Pinecone asks for a payment for this account.", "apiKey"),
     403: ("Pinecone does not let this API key use the index.", "apiKey"),
 }
 
 
-def _of_status(status: int, headers: Mapping[str, str]) -> Fatal | Retryable:
+def _error_of_status(status: int, headers: Mapping[str, str]) -> Fatal | Retryable:
     if status == 429:
         return Throttled("The vector index has too much to do.", after=retry_after(headers))
     if status in {408, 409} or status >= 500:
         return Retryable(f"The vector index failed (status {status}).", after=retry_after(headers))
     if status == 404:
-        return NotThere("No Pinecone index answers at indexHost.", field="indexHost")
-    words, field = _FATAL.get(status, (f"The vector index refused the request (status {status}).", "indexHost"))
-    return Fatal(words, field=field)
+        return IndexNotFound("No Pinecone index answers at indexHost.", field="indexHost")
+    default = f"The vector index refused the request (status {status}).", "indexHost"
+    message, field = _FATAL_STATUSES.get(status, default)
+    return Fatal(message, field=field)

@@ -19,7 +19,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from connectors.http.responses import Cursors
-from connectors.vectors.pinecone.client import NotThere, PineconeClient, Throttled
+from connectors.vectors.pinecone.client import IndexNotFound, PineconeClient, Throttled
 from retrieval import settings
 from retrieval.conditions.model import AllOf, AnyOf, Condition, Instant, Leaf, Not
 from retrieval.documents import vector_metadata as labels
@@ -164,7 +164,7 @@ class PineconeStore:
             "include_metadata": False,
         }
         cosine = _COSINE_BY_METRIC[self._metric_of_index()]
-        with contextlib.suppress(NotThere):
+        with contextlib.suppress(IndexNotFound):
             with self._client.index() as index:
                 results = index.query(**request).matches
             matches = [Match(result.id, max(-1.0, min(1.0, cosine(result.score)))) for result in results]
@@ -175,7 +175,7 @@ class PineconeStore:
         """Delete by id; ignore unknown ids and namespaces."""
         namespace = self._namespace_name(scope)
         for start in range(0, len(ids), DELETE_IDS):
-            with contextlib.suppress(NotThere), self._client.index() as index:
+            with contextlib.suppress(IndexNotFound), self._client.index() as index:
                 index.delete(namespace=namespace, ids=list(ids[start : start + DELETE_IDS]))
 
     def ids(self, scope: Scope, prefix: str) -> Iterator[str]:
@@ -191,7 +191,7 @@ class PineconeStore:
             try:
                 with self._client.index() as index:
                     page = index.list_paginated(**request, pagination_token=token)
-            except NotThere:
+            except IndexNotFound:
                 return
             page_ids = [vector.id for vector in page.vectors if vector.id]
             yield from (vector for vector in page_ids if vector.startswith(prefix))
@@ -220,7 +220,7 @@ class PineconeStore:
         namespace = self._namespace_name(scope)
         change: dict[str, Any] = {"namespace": namespace, "set_metadata": dict(labels)}
         # Some kinds of indexes update only by id.
-        with contextlib.suppress(NotThere, Fatal):
+        with contextlib.suppress(IndexNotFound, Fatal):
             with self._client.index() as index:
                 answer = index.update(filter={"document": {"$eq": document_id}}, **change)
             if (answer.matched_records or 0) >= len(ids):
@@ -230,7 +230,7 @@ class PineconeStore:
     def drop(self, scope: Scope) -> None:
         """Delete all vectors of the scope, and the namespace if the index supports it."""
         namespace = self._namespace_name(scope)
-        with contextlib.suppress(NotThere), self._client.index() as index:
+        with contextlib.suppress(IndexNotFound), self._client.index() as index:
             index.delete(namespace=namespace, delete_all=True)
         with contextlib.suppress(Fatal), self._client.index() as index:
             index.delete_namespace(name=namespace)
@@ -283,7 +283,7 @@ class PineconeStore:
                 return
 
     def _update(self, vector_id: str, change: Mapping[str, Any]) -> None:
-        with contextlib.suppress(NotThere), self._client.index() as index:
+        with contextlib.suppress(IndexNotFound), self._client.index() as index:
             index.update(id=vector_id, **change)
 
     def _record(self, vector: Vector) -> dict[str, Any] | None:

@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 from urllib.parse import quote, urlsplit
 
-from connectors.web.scraping_api import MAX_TRIES, ScrapeResponse, Service, site_said
+from connectors.web.scraping_api import MAX_TRIES, ScrapeResponse, Service, site_error
 from retrieval.errors import Retryable, Skippable
 
 if TYPE_CHECKING:
@@ -191,7 +191,7 @@ class FirecrawlSession:
 def _given(page: Document) -> Document:
     status = page.metadata_typed.status_code
     if status and status >= 400:
-        raise site_said(status)
+        raise site_error(status)
     return page
 
 

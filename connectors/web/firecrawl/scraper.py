@@ -13,7 +13,7 @@ from connectors.web import scraping_api
 from connectors.web.crawl.rules import NOT_INCLUDED, ROBOTS, Rules
 from connectors.web.crawl.walk import NOT_INDEXED, Limits, Piece
 from connectors.web.firecrawl.client import FIRECRAWL_TITLE, FirecrawlSession, failure_reason
-from connectors.web.scraping_api import KEY_FIELD, key_of, require_allowed, site_said
+from connectors.web.scraping_api import KEY_FIELD, key_of, require_allowed, site_error
 from retrieval.errors import Fatal, Skippable
 from retrieval.ingestion.queries.frontier import FrontierPage
 from retrieval.jobs import web_pages
@@ -128,7 +128,7 @@ class Pages:
             piece.skip(why)
             self._follow(page.links or (), self.limits.depth, piece)
         elif status >= 400:
-            piece.items.append(SourceItem(requested_url, requested_url, error=str(site_said(status))))
+            piece.items.append(SourceItem(requested_url, requested_url, error=str(site_error(status))))
         else:
             self._follow(page.links or (), self._depths.get(requested_url), piece)
             try:

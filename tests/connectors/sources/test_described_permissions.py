@@ -24,7 +24,7 @@ def hub():
 @pytest.fixture(autouse=True)
 def answers():
     """As of another process."""
-    permissions.share_answers.cache_clear()
+    permissions.shared_answers.cache_clear()
 
 
 def read(account, external_id=None):
