@@ -18,18 +18,18 @@ OCR_CHANGES: Json = {"ocrConfig": {"strategy": "STANDARD_OCR"}}
 
 
 class Retry(NamedTuple):
-    """Another ingestion of a cause's documents, with the API's changes."""
+    """Chosen retry of a cause's documents. `changes`: fields of the API's request, such as a password."""
 
     cause: str
     changes: Json
 
 
 class Remedy(NamedTuple):
-    """Words for a cause, and its end by a retry, a page or both. `source`: of the page."""
+    """Names of a cause's documents, label of the retry, and page with its link text. `source`: its parameter."""
 
     singular: str
     plural: str
-    retry: str | None = "Retry"
+    retry_label: str | None = "Retry"
     page: tuple[str, str] | None = None
     source: str = ""
 
@@ -51,16 +51,14 @@ CAUSE_REMEDIES = {
     "UNREADABLE": Remedy("file that cannot be read", "files that cannot be read", None, UPLOAD_PAGE),
     "OTHER": Remedy("other failure", "other failures"),
 }
-
-
-# Causes that may be gone without a change.
-RETRIED_CAUSES = [cause for cause, remedy in CAUSE_REMEDIES.items() if remedy.retry == "Retry"]
-# Failed documents whose errors are compared.
+# Causes that may be over: a retry without changes can help.
+RETRIED_CAUSES = [cause for cause, remedy in CAUSE_REMEDIES.items() if remedy.retry_label == "Retry"]
+# Failed documents of one request, to find errors that all of them share.
 MAX_COMPARED_ERRORS = 50
 
 
 class Causes(NamedTuple):
-    """Failed documents by cause, most frequent first, and the error by cause where all documents share it."""
+    """Numbers of failed documents by cause, most frequent first, and errors by cause if all its documents share one."""
 
     counts: Mapping[str, int]
     reasons: Mapping[str, str]
@@ -81,17 +79,17 @@ def find_causes(failed: Json | None) -> Causes:
 
 
 def shared_reasons(errors: Sequence[tuple[str, str | None]], counts: Mapping[str, int]) -> dict[str, str]:
-    """Return the error by cause if all `counts` documents of the cause are listed with the same one."""
+    """Return the error of each cause whose `counts` documents are all in `errors` with the same error."""
     reasons = {}
     for cause, count in counts.items():
-        own_errors = [error for name, error in errors if name == cause]
-        if len(own_errors) == count and len(set(own_errors)) == 1 and own_errors[0]:
-            reasons[cause] = own_errors[0]
+        cause_errors = [error for name, error in errors if name == cause]
+        if len(cause_errors) == count and len(set(cause_errors)) == 1 and cause_errors[0]:
+            reasons[cause] = cause_errors[0]
     return reasons
 
 
 def count_open(failures: list[Json]) -> dict[str, int]:
-    """Count a job run's failed documents by cause, without those that a later job run has taken."""
+    """Return numbers of a job run's failed documents by cause, without documents that a later run has taken."""
     return {failure["cause"]: failure["open"] for failure in failures if failure["open"]}
 
 
@@ -104,9 +102,9 @@ def show_causes(
     linked: bool = True,
     reasons: Mapping[str, str] | None = None,
 ) -> Retry | None:
-    """Show each cause with its remedy and shared reason; return the retry whose button is pressed."""
-    # `scope`: right for a retry. `linked`: link to the list of documents.
-    pressed = None
+    """Show each cause with its remedy and shared error; return the retry whose button was pressed."""
+    # `scope`: permission for a retry. `linked`: link each cause to its documents.
+    chosen_retry = None
     for cause, count in counts.items():
         remedy = CAUSE_REMEDIES[cause]
         with st.container(horizontal=True, vertical_alignment="center"):
@@ -115,20 +113,20 @@ def show_causes(
                 widgets.link_page("documents", text, "error", status="FAILED", cause=cause)
             else:
                 st.markdown(f":material/error: {text}", width="content")
-            # The button of a retry with a change says what the reason would.
-            if remedy.retry in {None, "Retry"} and (reason := (reasons or {}).get(cause)):
+            # The label of another retry says the same as the error.
+            if remedy.retry_label in {None, "Retry"} and (reason := (reasons or {}).get(cause)):
                 st.caption(escape_markdown(reason), width="content")
             if remedy.page:
                 widgets.link_page(*remedy.page, "arrow_forward", **({"source": remedy.source} if remedy.source else {}))
-            label = (remedy.retry or "").replace("Retry", "Retry all" if count > 1 else "Retry", 1)
+            label = (remedy.retry_label or "").replace("Retry", "Retry all" if count > 1 else "Retry", 1)
             if not label or not person.may(scope):
                 continue
             if cause == "PASSWORD":
                 password = _ask_password(label, f"{key}-{cause}")
-                pressed = Retry(cause, {"password": password}) if password else pressed
+                chosen_retry = Retry(cause, {"password": password}) if password else chosen_retry
             elif st.button(label, icon=":material/replay:", key=f"{key}-{cause}"):
-                pressed = Retry(cause, OCR_CHANGES if cause == "NO_TEXT" else {})
-    return pressed
+                chosen_retry = Retry(cause, OCR_CHANGES if cause == "NO_TEXT" else {})
+    return chosen_retry
 
 
 def _ask_password(label: str, key: str) -> str:
@@ -140,8 +138,8 @@ def _ask_password(label: str, key: str) -> str:
         return password if st.form_submit_button("Retry with this password", icon=":material/replay:") else ""
 
 
-def where_cause(cause: str) -> Json:
-    """Return the condition for a cause."""
+def cause_condition(cause: str) -> Json:
+    """Return the API's filter condition for the documents of a cause."""
     return {"field": CAUSE_FIELD, "op": "eq", "value": cause}
 
 
@@ -158,7 +156,8 @@ def offer_retries(
     retry = show_causes(person, causes.counts, key, linked=config is None, reasons=causes.reasons)
     if retry is None:
         return None
-    body = {"namespaceId": namespace, "filterConfig": config or {"where": where_cause(retry.cause)}, **retry.changes}
+    documents = config or {"where": cause_condition(retry.cause)}
+    body = {"namespaceId": namespace, "filterConfig": documents, **retry.changes}
     with frame.shown_refusal():
         return summarize_resync(widgets.post_once(person, "/v1/documents/resync", body))
     return None

@@ -147,10 +147,9 @@ def count_found(progress: Json) -> int:
 
 def describe_counts(progress: Json) -> str:
     """Describe what the run found as Markdown, as a sum."""
-    counts_by_label = {label: progress[name] for name, label in COUNT_LABELS.items() if progress[name]}
+    by_label = {label: progress[name] for name, label in COUNT_LABELS.items() if progress[name]}
     counts = [
-        f":red[{count:,} {label}]" if label == "failed" else f"{count:,} {label}"
-        for label, count in counts_by_label.items()
+        f":red[{count:,} {label}]" if label == "failed" else f"{count:,} {label}" for label, count in by_label.items()
     ]
     found = f"**Found {count_found(progress):,}**"
     return f"{found} = {' + '.join(counts)}" if counts else found

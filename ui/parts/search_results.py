@@ -36,20 +36,20 @@ uit una und under une uno uns unter until upon van very voi vom von voor vor vos
 wer werden were what when where which while who whom whose why wie wieso wij will wir wird with would you your yours
 zich zij zijn zonder zum zur"""
 STOP_WORDS: Final = frozenset(_STOP_WORDS.split())
-# Bounds for likely answered and probably not answered.
+# Titles of the API's verdicts.
 ANSWER_VERDICTS = {"likely": "Likely answered", "unclear": "Perhaps answered", "unlikely": "Probably not answered"}
 MAX_OFFERED_SETS = 20
-# Takes the judgements of people who choose no set.
+# Gets the judgements of people without a chosen set.
 DEFAULT_SET = "Search lab"
-# In the page's address, before the name of a set created by the first judgement.
+# Marks a name of a set in the page's address: the first judgement creates the set.
 NEW_SET_PREFIX = "new:"
-# Number of judgements; a new number makes the thumbs show the API's state.
-ROUND_KEY = "judging_round"
+# Number of judgements, a part of the thumbs' keys: after each one, they show the API's state.
+JUDGEMENT_COUNT_KEY = "judgement_count"
 
 
 @dataclass(frozen=True, slots=True)
 class QuestionSet:
-    """Question set with the question's documents; `id` is None before the first judgement."""
+    """Question set. `id`: None before the first judgement; `relevant`: right documents of the current query."""
 
     id: str | None
     name: str
@@ -57,19 +57,19 @@ class QuestionSet:
 
 
 def choose_set(person: session.Person, request: SearchRequest) -> QuestionSet | None:
-    """Show the choice of a question set for judgements, by default one of that name; None without the right."""
+    """Show the choice of a question set for judgements, by default DEFAULT_SET; None without the permission."""
     if not (person.may("documents:write") and person.sees_all):
         return None
     scope: Json = {"namespaceId": request.namespace, "pageSize": MAX_OFFERED_SETS}
     sets = person.api.recall("/v1/evaluations", **scope)["evaluations"]
     set_names = {evaluation["id"]: evaluation["name"] for evaluation in sets}
-    linked = session.read_parameter("set") or ""
-    set_name = linked.removeprefix(NEW_SET_PREFIX)
-    options = [*set_names, *([set_name] if linked.startswith(NEW_SET_PREFIX) else [])]
+    linked_set = session.read_parameter("set") or ""
+    id_or_name = linked_set.removeprefix(NEW_SET_PREFIX)
+    options = [*set_names, *([id_or_name] if linked_set.startswith(NEW_SET_PREFIX) else [])]
     chosen = st.selectbox(
         "Question set",
         options,
-        index=options.index(set_name) if set_name in options else None,
+        index=options.index(id_or_name) if id_or_name in options else None,
         format_func=lambda set_id: f"{set_names[set_id]}  ·  {set_id[-6:]}" if set_id in set_names else set_id,
         placeholder=f"Question set: {DEFAULT_SET}",
         accept_new_options=True,
@@ -97,8 +97,8 @@ def mark_result(
 ) -> None:
     if chosen is None or hit.get("namespaceId", request.namespace) != request.namespace:
         return
-    rounds = st.session_state.get(ROUND_KEY, 0)
-    key = f"mark-{chosen.id}-{request.query}-{rounds}-{mode}-{hit['document']['id']}-{hit['chunk']['index']}"
+    count = st.session_state.get(JUDGEMENT_COUNT_KEY, 0)
+    key = f"mark-{chosen.id}-{request.query}-{count}-{mode}-{hit['document']['id']}-{hit['chunk']['index']}"
     judge = partial(_send_judgement, person, request, chosen, hit, key)
     st.feedback("thumbs", key=key, default=1 if is_right(chosen.relevant, hit) else None, on_change=judge)
 
@@ -109,9 +109,9 @@ def is_right(relevant: list[Json], hit: Json) -> bool:
 
 
 def _send_judgement(person: session.Person, request: SearchRequest, chosen: QuestionSet, hit: Json, key: str) -> None:
-    """Send the judgement and keep the resulting state."""
+    """Send a judgement and keep its outcome for the next run of the script."""
     right = st.session_state.get(key) == 1
-    st.session_state[ROUND_KEY] = st.session_state.get(ROUND_KEY, 0) + 1
+    st.session_state[JUDGEMENT_COUNT_KEY] = st.session_state.get(JUDGEMENT_COUNT_KEY, 0) + 1
     with frame.shown_refusal(frame.keep_outcome):
         frame.keep_outcome(_apply_judgement(person, request, chosen, hit, right=right))
 
@@ -153,9 +153,9 @@ def _read_relevant(person: session.Person, request: SearchRequest, evaluation: s
     return list(questions[0]["relevant"]) if questions else []
 
 
-# Shown of a chunk.
-EXCERPT_CHARACTERS = 240
-# Of each search; each is a page that the API draws.
+# Shown text of a chunk, and of it before the first marked word.
+EXCERPT_CHARACTERS, LEAD_CHARACTERS = 240, 40
+# Per search mode: the API draws a page for each.
 MAX_THUMBNAILS = 3
 MAX_KEPT_THUMBNAILS, THUMBNAIL_WIDTH = 60, 84
 _THUMBNAILS_KEY = "thumbnails"
@@ -189,8 +189,8 @@ def show_results(
         with column:
             with st.container(horizontal=True, vertical_alignment="center", gap="small"):
                 st.header(MODE_LABELS[mode], width="content")
-                verdict, share = describe_answerable(data["answerable"])
-                about = f"{share} Time: {_list_steps(data)}."
+                verdict, share_help = describe_answerable(data["answerable"])
+                about = f"{share_help} Time: {_list_steps(data)}."
                 st.caption(f"{_summarize_answer(data)} · {verdict}", width="content", help=about)
             if data.get("note"):
                 st.info(escape_markdown(data["note"]), icon=":material/spellcheck:")
@@ -229,8 +229,8 @@ def _show_badges(person: session.Person, badges: list[tuple[DeltaGenerator, str,
         documents = {document["id"]: document for document in listed}
         for slot, name in slots:
             if document := documents.get(name):
-                words, line = document_actions.label_access(document), document_actions.summarize_access(document)
-                slot.badge(words, icon=":material/group:", color="gray", help=f"Who may see it: {line}")
+                label, summary = document_actions.label_access(document), document_actions.summarize_access(document)
+                slot.badge(label, icon=":material/group:", color="gray", help=f"Who may see it: {summary}")
 
 
 def _read_thumbnail(person: session.Person, namespace: str, hit: Json) -> bytes | None:
@@ -252,19 +252,19 @@ def _read_thumbnail(person: session.Person, namespace: str, hit: Json) -> bytes 
 def _offer_actions(person: session.Person, request: SearchRequest, hit: Json, key_prefix: str) -> None:
     """Offer the page, the context and hiding of a hit in a menu."""
     chunk, document, context = hit["chunk"], hit["document"]["id"], hit.get("context")
-    space, reads = hit.get("namespaceId", request.namespace), person.may("documents:read")
-    wider = context if context and context["content"] != hit["content"] else None
-    if not ((reads and chunk["page"]) or wider or person.may("documents:write")):
+    space, may_read = hit.get("namespaceId", request.namespace), person.may("documents:read")
+    wider_context = context if context and context["content"] != hit["content"] else None
+    if not ((may_read and chunk["page"]) or wider_context or person.may("documents:write")):
         return
     key = f"more-{key_prefix}-{document}-{chunk['index']}-{request.query}"
     with st.popover("More", type="tertiary", key=key, on_change="rerun") as menu:
         if not menu.open:
             return
-        if reads and chunk["page"]:
+        if may_read and chunk["page"]:
             show_page_image(person, space, document, chunk["page"], chunk["index"])
-        if wider:
-            st.caption(f"Context: characters {wider['start']:,} to {wider['end']:,}")
-            st.text(wider["content"])
+        if wider_context:
+            st.caption(f"Context: characters {wider_context['start']:,} to {wider_context['end']:,}")
+            st.text(wider_context["content"])
         offer_hiding(person, space, document, chunk["index"], key_prefix)
 
 
@@ -277,16 +277,14 @@ def chunk_key(hit: Json) -> tuple[str, int]:
 
 
 def query_words(query: str) -> frozenset[str]:
-    """Return the query's content words; capitalized stop words such as IT count."""
-    words = WORD_PATTERN.findall(query)
-    bare = {word: _normalize_word(word) for word in words}
-    about = {
-        bare_word
-        for word, bare_word in bare.items()
-        if bare_word not in STOP_WORDS and (len(bare_word) > 2 or not word.isalnum())
+    """Return the words to mark: normalized content words, abbreviations such as IT as written; else all words."""
+    normalized = {word: _normalize_word(word) for word in WORD_PATTERN.findall(query)}
+    content_words = {
+        form for word, form in normalized.items() if form not in STOP_WORDS and (len(form) > 2 or not word.isalnum())
     }
-    names = {word for word in words if len(word) > 1 and word.isupper()}
-    return frozenset(about | (names - {word for word in names if bare[word] in about}) or bare.values())
+    abbreviations = {word for word in normalized if len(word) > 1 and word.isupper()}
+    stop_abbreviations = {word for word in abbreviations if normalized[word] not in content_words}
+    return frozenset(content_words | stop_abbreviations or normalized.values())
 
 
 def plain_text(markdown: str) -> str:
@@ -296,28 +294,28 @@ def plain_text(markdown: str) -> str:
 
 
 def best_excerpt(text: str, words: frozenset[str]) -> str:
-    """Return the part of the text with most of the words as escaped HTML, words marked."""
-    flat = " ".join(plain_text(text).split())
-    spots = [match for match in WORD_PATTERN.finditer(flat) if _matches_query(match.group(), words)]
-    near = [
-        sum(spot.start() <= neighbor.end() <= spot.start() + EXCERPT_CHARACTERS - 40 for neighbor in spots)
-        for spot in spots
-    ]
-    start = max(0, spots[near.index(max(near))].start() - 40) if spots else 0
+    """Return the excerpt with most query words, as HTML with marks."""
+    plain = " ".join(plain_text(text).split())
+    matches = [match for match in WORD_PATTERN.finditer(plain) if _matches_query(match.group(), words)]
+
+    def count_words(first: re.Match[str]) -> int:
+        end = first.start() + EXCERPT_CHARACTERS - LEAD_CHARACTERS
+        return sum(first.start() <= match.end() <= end for match in matches)
+
+    start = max(0, max(matches, key=count_words).start() - LEAD_CHARACTERS) if matches else 0
     if start:
-        start = flat.find(" ", start) + 1
-    window = flat[start : start + EXCERPT_CHARACTERS]
-    prefix, suffix = "… " if start else "", " …" if start + EXCERPT_CHARACTERS < len(flat) else ""
-    return prefix + _mark_words(window, words) + suffix
+        start = plain.find(" ", start) + 1
+    excerpt = plain[start : start + EXCERPT_CHARACTERS]
+    prefix, suffix = "… " if start else "", " …" if start + EXCERPT_CHARACTERS < len(plain) else ""
+    return prefix + _mark_words(excerpt, words) + suffix
 
 
 def score_parts(hit: Json) -> str:
     explanation, figures = hit["explanation"], []
     for name in ("semantic", "keyword"):
-        rank = explanation[f"{name}Rank"]
-        if not (rank or explanation[f"{name}Score"]):
-            continue
-        figures.append(f"{name} {explanation[f'{name}Score'] or 0:.3f}" + (f" (rank {rank})" if rank else ""))
+        rank, score = explanation[f"{name}Rank"], explanation[f"{name}Score"]
+        if rank or score:
+            figures.append(f"{name} {score or 0:.3f}" + (f" (rank {rank})" if rank else ""))
     if explanation.get("recencyScore") is not None:
         figures.append(f"recency {explanation['recencyScore']:.3f}")
     if explanation.get("rerankScore") is not None:
@@ -326,8 +324,8 @@ def score_parts(hit: Json) -> str:
 
 
 def _summarize_answer(data: Json) -> str:
-    took = sum(value or 0.0 for value in data["timings"].values())
-    summary = f"{format_count(len(data['results']), 'result')} · {format_milliseconds(took)}"
+    milliseconds = sum(value or 0.0 for value in data["timings"].values())
+    summary = f"{format_count(len(data['results']), 'result')} · {format_milliseconds(milliseconds)}"
     if "reranked" in data:
         summary += " · reranked" if data["reranked"] else " · not reranked: the reranker is away or late"
     return summary
@@ -338,16 +336,16 @@ def _list_steps(data: Json) -> str:
 
 
 def describe_answerable(answerable: Json) -> tuple[str, str]:
-    """Return the verdict on the documents with its share in percent, and what the share means."""
-    lead = ANSWER_VERDICTS[answerable["verdict"]]
+    """Return the verdict with a percentage, and a sentence that explains the percentage."""
+    title = ANSWER_VERDICTS[answerable["verdict"]]
     if "answeredShare" in answerable:
         share = f"{answerable['answeredShare']:.0%}"
-        return f"{lead}: {share}", f"Of questions judged so, {share} had an answer in the documents."
-    return f"{lead}: {answerable['probability']:.0%}", escape_markdown(answerable["basis"])
+        return f"{title}: {share}", f"Of questions judged so, {share} had an answer in the documents."
+    return f"{title}: {answerable['probability']:.0%}", escape_markdown(answerable["basis"])
 
 
 def _matches_query(word: str, words: frozenset[str]) -> bool:
-    """Check for a query word or another form of it."""
+    """Check for a query word or a similar form, such as its plural."""
     lower = _normalize_word(word)
     if lower in words or word in words:
         return True
@@ -367,8 +365,8 @@ def _normalize_word(word: str) -> str:
 
 
 def _is_word_form(short: str, long: str) -> bool:
-    extra = len(long) - len(short)
-    return long.startswith(short) and (extra <= 1 if len(short) == 3 else extra <= 3)
+    max_ending = 1 if len(short) == 3 else 3
+    return long.startswith(short) and len(long) - len(short) <= max_ending
 
 
 def _mark_words(text: str, words: frozenset[str]) -> str:

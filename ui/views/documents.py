@@ -116,7 +116,7 @@ def _filter_by_cause(config: Json) -> Json:
         return config
     if st.button(f"Only {failures.CAUSE_REMEDIES[cause].plural}", icon=":material/close:", key="cause"):
         session.go_to(cause=None, cursor=None)
-    leaves = [failures.where_cause(cause), *([config["where"]] if "where" in config else [])]
+    leaves = [failures.cause_condition(cause), *([config["where"]] if "where" in config else [])]
     return {**config, "where": {"all": leaves}}
 
 

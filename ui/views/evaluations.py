@@ -1,4 +1,4 @@
-"""Evaluations: question sets, comparisons, and gates for new embeddings."""
+"""Evaluations: question sets, comparisons, and gates, which let a new embedding model pass by its results."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ from ui.parts.comparisons import METRIC_LABELS
 from ui.parts.labels import ACTIVE_STATUSES, format_count, time_ago
 from ui.parts.widgets import escape_markdown
 
-# Newest first.
 MAX_READ_RUNS = 30
 MAX_SHOWN_SEARCHES = 20
-BOUND_HELP = "Of the metric, which lies between 0 and 1."
+MAX_LOSS_HELP = "Of the metric, which lies between 0 and 1."
 
 
-def _list_runs(person: session.Person, namespace: str) -> list[Json]:
+def _list_reembedding_runs(person: session.Person, namespace: str) -> list[Json]:
     if not person.may("ingest:read"):
         return []
-    api = replace(person.api, tenant="")  # they belong to the namespace, not to a tenant of it
+    # The runs belong to the namespace, not to a tenant.
+    api = replace(person.api, tenant="")
     query: dict[str, Any] = {"namespaceId": namespace, "source": "REEMBED", "pageSize": MAX_READ_RUNS}
     return list(api.get("/v1/ingest-job-runs", **query)["ingestJobRuns"])
 
 
-def _list_judged(runs: list[Json], evaluation: str) -> list[Json]:
-    """Return runs with a gate's result of a question set."""
-    return [run for run in runs if any(f"of {evaluation};" in notice["reason"] for notice in run["notices"])]
+def _list_judged_runs(runs: list[Json], evaluation_id: str) -> list[Json]:
+    """Return the runs that a gate has judged by a question set."""
+    return [run for run in runs if any(f"of {evaluation_id};" in notice["reason"] for notice in run["notices"])]
 
 
 def show_gates(runs: list[Json]) -> None:
@@ -51,12 +51,12 @@ def show_gates(runs: list[Json]) -> None:
 
 
 def show_gates_tab(person: session.Person, namespace: str, evaluation: Json) -> None:
-    runs = _list_runs(person, namespace)
-    moving = [run for run in runs if run["status"] in ACTIVE_STATUSES]
-    for run in moving:
+    runs = _list_reembedding_runs(person, namespace)
+    active_runs = [run for run in runs if run["status"] in ACTIVE_STATUSES]
+    for run in active_runs:
         _show_running(run)
-    if judged := _list_judged(runs, evaluation["id"]):
-        show_gates(judged)
+    if judged_runs := _list_judged_runs(runs, evaluation["id"]):
+        show_gates(judged_runs)
     else:
         widgets.show_empty(
             "No gate has asked these questions yet.",
@@ -64,7 +64,7 @@ def show_gates_tab(person: session.Person, namespace: str, evaluation: Json) -> 
         )
     if not person.may("namespaces:write"):
         st.caption("This key may not change the embedding model: it lacks the scope namespaces:write, or is bound.")
-    elif not moving:
+    elif not active_runs:
         _show_gate_form(person, namespace, evaluation)
 
 
@@ -75,8 +75,7 @@ def _show_running(run: Json) -> None:
 
 
 def _show_gate_form(person: session.Person, namespace: str, evaluation: Json) -> None:
-    """Show the form for another model behind a gate."""
-    # Nothing changes before the new vectors have passed.
+    """Show the form to embed with another model, used once its results pass the gate."""
     space = replace(person.api, tenant="").get(f"/v1/namespaces/{namespace}")["namespace"]
     current = space["embeddingModelConfig"]
     st.subheader("Try another embedding model behind this gate")
@@ -93,26 +92,26 @@ def _show_gate_form(person: session.Person, namespace: str, evaluation: Json) ->
         key = ""
         if provider != "LOCAL":
             key = st.text_input("API key", type="password", key="gate_key", autocomplete="off")
-        metric_column, bound_column = st.columns(2)
+        metric_column, loss_column = st.columns(2)
         metric = metric_column.selectbox(
             "Metric", list(METRIC_LABELS), format_func=METRIC_LABELS.__getitem__, key="gate_metric"
         )
-        options: Json = {"format": "%.3f", "key": "gate_value", "help": BOUND_HELP}
-        bound = bound_column.number_input("Passes if worse than now by at most", 0.0, 1.0, 0.01, 0.01, **options)
+        options: Json = {"format": "%.3f", "key": "gate_value", "help": MAX_LOSS_HELP}
+        max_loss = loss_column.number_input("Passes if worse than now by at most", 0.0, 1.0, 0.01, 0.01, **options)
         label = "Embed again behind the gate"
-        pressed = st.form_submit_button(label, type="primary", icon=":material/verified:", disabled=not model)
-    if pressed:
-        gate = {"evaluationId": evaluation["id"], "metric": metric, "notWorseThan": bound}
+        is_sent = st.form_submit_button(label, type="primary", icon=":material/verified:", disabled=not model)
+    if is_sent:
+        gate = {"evaluationId": evaluation["id"], "metric": metric, "notWorseThan": max_loss}
         config = {"provider": provider, "model": model, **({"apiKey": key} if key else {})}
         _start_gate(person, namespace, {"embeddingModelConfig": config, "reembed": True, "gate": gate})
 
 
 def _start_gate(person: session.Person, namespace: str, body: Json) -> None:
     with frame.shown_refusal(), st.spinner("Trying the model …"):
-        begun = person.api.patch(f"/v1/namespaces/{namespace}", body)
+        response = person.api.patch(f"/v1/namespaces/{namespace}", body)
         frame.keep_outcome(
             "Begun: the new vectors are made now and judged when they are complete."
-            if begun.get("ingestJobRunId")
+            if response.get("ingestJobRunId")
             else "Saved. Nothing had to be embedded again, so that the gate had nothing to judge."
         )
         st.rerun()
@@ -139,11 +138,12 @@ def show_weak_searches(person: session.Person, namespace: str) -> None:
         with lab_column:
             widgets.link_page("search", "Open in the search lab", q=search["query"])
         if target:
-            change, outcome = {"add": [{"query": search["query"], "relevant": []}]}, "Added without right documents."
-            add = partial(question_sets.change_set, person, namespace, target, change, outcome)
+            change = {"add": [{"query": search["query"], "relevant": []}]}
+            message = "Added without right documents."
+            add = partial(question_sets.change_set, person, namespace, target, change, message)
             button_column.button("Add", key=f"add-{number}", icon=":material/playlist_add:", on_click=add)
-    first = f"The {MAX_SHOWN_SEARCHES} most frequent. " if len(searches) > MAX_SHOWN_SEARCHES else ""
-    st.caption(f"{first}Deleted {format_count(days, 'day')} after the last search.")
+    shown_part = f"The {MAX_SHOWN_SEARCHES} most frequent. " if len(searches) > MAX_SHOWN_SEARCHES else ""
+    st.caption(f"{shown_part}Deleted {format_count(days, 'day')} after the last search.")
     if st.button("New question set of these", icon=":material/playlist_add:"):
         lines = [json.dumps({"query": search["query"], "relevant": []}, ensure_ascii=False) for search in searches]
         st.session_state[question_sets.LINES_KEY] = "\n".join(lines)

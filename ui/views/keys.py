@@ -12,13 +12,13 @@ from ui.parts import api_schema, frame, widgets
 from ui.parts.labels import time_ago
 from ui.parts.widgets import escape_markdown
 
-# Old key, new key and the new value, shown until the rotation ends.
+# Old key, new key and the new key's value, until the rotation ends.
 ROTATION_KEY = "key_rotation"
-# From the old key to the new one.
+# Fields that a new key takes from the old one.
 COPIED_FIELDS = ("name", "scopes", "namespaceId", "tenantId", "principal", "principalRequired")
 
 
-def _rotated_key() -> str | None:
+def _rotated_key_id() -> str | None:
     return st.session_state[ROTATION_KEY][0]["id"] if ROTATION_KEY in st.session_state else None
 
 
@@ -67,7 +67,7 @@ def _end_rotation() -> None:
 
 
 PAGE_SIZE = 50
-# Id and value of a created key until it is copied.
+# Id and value of a created key, until the person has copied it.
 CREATED_KEY = "key_made"
 
 
@@ -110,19 +110,20 @@ def _show_keys(person: session.Person) -> None:
     _show_create_form(person)
     data = person.api.get("/v1/keys", pageSize=PAGE_SIZE, cursor=session.read_parameter("keys"))
     keys = data["keys"]
-    spaces = {space["id"]: space["name"] for space in session.list_namespaces(person, size=100)["namespaces"]}
+    namespace_names = {space["id"]: space["name"] for space in session.list_namespaces(person, size=100)["namespaces"]}
     _show_created({key["id"] for key in keys if key["revokedAt"]})
     frame.show_outcome()
-    if _rotated_key() and _rotated_key() not in {key["id"] for key in keys}:
+    # Without its row on this page, the rotation stands first.
+    if _rotated_key_id() and _rotated_key_id() not in {key["id"] for key in keys}:
         with st.container(border=True):
             _show_rotation()
     for key in [key for key in keys if not key["revokedAt"]]:
-        _show_key(person, key, spaces)
+        _show_key(person, key, namespace_names)
     revoked = [key for key in keys if key["revokedAt"]]
     if revoked:
+        rows = [{"Name": key["name"], "Ends in": key["hint"], "Revoked": time_ago(key["revokedAt"])} for key in revoked]
         with st.expander(f"{len(revoked)} revoked"):
-            rows = [(key["name"], key["hint"], time_ago(key["revokedAt"])) for key in revoked]
-            widgets.show_table([dict(zip(("Name", "Ends in", "Revoked"), row, strict=True)) for row in rows])
+            widgets.show_table(rows)
     widgets.show_pager(data, name="keys")
 
 
@@ -137,16 +138,16 @@ def _show_created(revoked_ids: set[str]) -> None:
         st.button("I copied it", icon=":material/check:", on_click=st.session_state.pop, args=(CREATED_KEY, None))
 
 
-def _show_key(person: session.Person, key: Json, spaces: dict[str, str]) -> None:
+def _show_key(person: session.Person, key: Json, namespace_names: dict[str, str]) -> None:
     is_own = key["id"] == person.key_id
     with st.container(border=True, key=f"key-{key['id']}"):
         left_column, middle_column, right_column = st.columns([4, 1, 1], vertical_alignment="center")
-        bound = [str(spaces.get(key["namespaceId"], key["namespaceId"]))] if key["namespaceId"] else []
-        bound += [f"tenant {key['tenantId']}"] if key["tenantId"] else []
-        bound += [f"user {key['principal']}"] if key.get("principal") else []
+        limits = [str(namespace_names.get(key["namespaceId"], key["namespaceId"]))] if key["namespaceId"] else []
+        limits += [f"tenant {key['tenantId']}"] if key["tenantId"] else []
+        limits += [f"user {key['principal']}"] if key.get("principal") else []
         left_column.markdown(
             f"**{escape_markdown(key['name'])}** · ends in `{key['hint']}`"
-            + (f" · only {escape_markdown(', '.join(bound))}" if bound else "")
+            + (f" · only {escape_markdown(', '.join(limits))}" if limits else "")
             + (" · :blue-badge[you are signed in with it]" if is_own else "")
         )
         left_column.caption(f"{', '.join(key['scopes'])} · created {time_ago(key['createdAt'])}")
@@ -159,7 +160,7 @@ def _show_key(person: session.Person, key: Json, spaces: dict[str, str]) -> None
             on_click=_create_successor,
             args=(person, key),
         )
-        if _rotated_key() == key["id"]:
+        if _rotated_key_id() == key["id"]:
             _show_rotation()
         with right_column.popover("Revoke", width="stretch"):
             st.write("It is refused from now on, for good.")

@@ -50,11 +50,12 @@ def main() -> None:
 
 
 def show_listing(person: session.Person, namespace: str) -> None:
-    """Show matching runs by page, refreshed while live."""
+    """Show a page of the matching runs, refreshed while "Live" is on."""
     is_live, order = _show_filters()
-    searched = session.read_parameter("q") or session.read_parameter("status") in RUN_OUTCOMES
+    is_slow = session.read_parameter("q") or session.read_parameter("status") in RUN_OUTCOMES
+    seconds = SEARCH_REFRESH_SECONDS if is_slow else REFRESH_SECONDS
 
-    @frame.live_fragment((SEARCH_REFRESH_SECONDS if searched else REFRESH_SECONDS) if is_live else None)
+    @frame.live_fragment(seconds if is_live else None)
     def show_page() -> None:
         status = session.read_parameter("status")
         data = person.api.get(
@@ -74,17 +75,17 @@ def show_listing(person: session.Person, namespace: str) -> None:
 
 
 def _show_filters() -> tuple[bool, str]:
-    """Show search, filters and order, kept in the page's address; return (is live, order)."""
-    field = partial(url_state.bind_field, prefix="runs")
-    name, source, sort, live = st.columns([3, 2, 2, 1], vertical_alignment="bottom")
-    field(name.text_input, "q", "Search", placeholder="Name, URL, account or id", max_chars=200)
+    """Show search, filters and order, kept in the page's address; return whether "Live" is on, and the order."""
+    bind_field = partial(url_state.bind_field, prefix="runs")
+    name_column, source_column, sort_column, live_column = st.columns([3, 2, 2, 1], vertical_alignment="bottom")
+    bind_field(name_column.text_input, "q", "Search", placeholder="Name, URL, account or id", max_chars=200)
     labels = {ALL_SOURCES: "all sources"} | {kind: offered.title for kind, offered in offered_sources().items()}
-    field(source.selectbox, "source", "Source", default=ALL_SOURCES, options=labels)
-    with sort:
+    bind_field(source_column.selectbox, "source", "Source", default=ALL_SOURCES, options=labels)
+    with sort_column:
         order = url_state.choose_order(ORDER_LABELS)
-    is_live = live.toggle("Live", value=True, help="Refresh every two seconds, or ten while you search.")
-    labels = {state: status_word(state) if state in STATUS_LABELS else state.capitalize() for state in STATUS_CHOICES}
-    field(st.pills, "status", "Status", default=ALL_SOURCES, options=labels)
+    is_live = live_column.toggle("Live", value=True, help="Refresh every two seconds, or ten while you search.")
+    labels = {name: status_word(name) if name in STATUS_LABELS else name.capitalize() for name in STATUS_CHOICES}
+    bind_field(st.pills, "status", "Status", default=ALL_SOURCES, options=labels)
     return bool(is_live), order
 
 
@@ -141,9 +142,9 @@ def _run_row(run: dict[str, Any]) -> dict[str, Any]:
 
 
 def _format_duration(began: dict[str, Any] | None, ended: dict[str, Any] | None) -> str:
-    """Format the time between two moments, until now without an end; "" without a start."""
-    first, last = parse_time(began), parse_time(ended) or datetime.now(UTC)
-    return format_seconds((last - first).total_seconds()) if first else ""
+    """Format the time from begin to end, or to now; "" without a begin."""
+    start, end = parse_time(began), parse_time(ended) or datetime.now(UTC)
+    return format_seconds((end - start).total_seconds()) if start else ""
 
 
 def show_run(person: session.Person, namespace: str, run_id: str) -> None:
@@ -173,9 +174,9 @@ def _show_failures(person: session.Person, namespace: str, run: dict[str, Any]) 
     with st.container(border=True):
         number = sum(failure["open"] for failure in run["failures"])
         st.markdown(f"**Failed: {format_count(number, 'document')}**")
-        new = run_detail.show_remedies(person, namespace, [run], run["id"])
-    if new:
-        session.go_to(run=new[run["id"]])
+        retries = run_detail.show_remedies(person, namespace, [run], run["id"])
+    if retries:
+        session.go_to(run=retries[run["id"]])
 
 
 main()
