@@ -34,9 +34,9 @@ def order_columns(blocks: Sequence[LayoutBlock], width: float) -> list[LayoutBlo
 def _find_gutter(blocks: Sequence[LayoutBlock], width: float) -> float:
     """Return the middle between two columns of prose; 0 without."""
     boxes = [block.bbox for block in blocks if _is_prose(block, width)]
-    left = [box.x + box.width for box in boxes if box and box.x + box.width / 2 < width / 2]
-    right = [box.x for box in boxes if box and box.x + box.width / 2 >= width / 2]
-    return (max(left) + min(right)) / 2 if left and right and max(left) < min(right) else 0.0
+    ends = [box.x + box.width for box in boxes if box and box.x + box.width / 2 < width / 2]
+    starts = [box.x for box in boxes if box and box.x + box.width / 2 >= width / 2]
+    return (max(ends) + min(starts)) / 2 if ends and starts and max(ends) < min(starts) else 0.0
 
 
 def _is_prose(block: LayoutBlock, width: float) -> bool:
@@ -69,5 +69,6 @@ def _order_run(run: Sequence[LayoutBlock], gutter: float, *, is_last: bool) -> l
 
 def _is_above(block: LayoutBlock, following: Sequence[LayoutBlock], gutter: float) -> bool:
     """Check for a block above all blocks of the other column, such as a date."""
-    others = [other.bbox.y for other in following if other.bbox and _side(other, gutter) != _side(block, gutter)]
-    return bool(others and block.bbox and block.bbox.y + block.bbox.height <= min(others))
+    side = _side(block, gutter)
+    tops = [lower.bbox.y for lower in following if lower.bbox and _side(lower, gutter) != side]
+    return bool(tops and block.bbox and block.bbox.y + block.bbox.height <= min(tops))

@@ -41,7 +41,7 @@ def read_panels(page: ParsedPage, font: RunningFont) -> str:
         return ""
     items = [item for item in page.text_items if item.text.strip()]
     for edges in _candidate_edges(items, page.width):
-        panels = [_group_lines(items, left, right) for left, right in pairwise([*edges, page.width + 1])]
+        panels = [_group_lines(items, start, end) for start, end in pairwise([*edges, page.width + 1])]
         if _are_panels(panels, font) and not any(item.rotation % 360 > _MAX_UPRIGHT_DEGREES for item in items):
             return "\n\n".join(text for panel in panels if (text := "\n".join(_write_lines(panel, font)).strip()))
     return ""
@@ -54,7 +54,7 @@ def _candidate_edges(items: Sequence[TextItem], width: float) -> Iterator[list[f
         edges = [width * number / count for number in range(count)]
         if _are_clear(edges[1:], spans) and _have_one_indent(edges, items, width):
             yield edges
-    starts = Counter([round(left) for left, _ in spans])
+    starts = Counter([round(start) for start, _ in spans])
     usual = sorted(start for start, number in starts.items() if number >= _MIN_EDGE_ITEMS)
     for start in usual[1:]:
         pitch = start - usual[0]
@@ -66,13 +66,13 @@ def _candidate_edges(items: Sequence[TextItem], width: float) -> Iterator[list[f
 
 def _are_clear(edges: Sequence[float], spans: Sequence[tuple[float, float]]) -> bool:
     limit = _MAX_CROSSING_SHARE * len(spans)
-    return all(sum(left < edge < right for left, right in spans) <= limit for edge in edges)
+    return all(sum(start < edge < end for start, end in spans) <= limit for edge in edges)
 
 
 def _have_one_indent(edges: Sequence[float], items: Sequence[TextItem], width: float) -> bool:
     indents = []
-    for left, right in pairwise([*edges, width + 1]):
-        inside = [item.x - left for item in items if left <= item.x < right]
+    for start, end in pairwise([*edges, width + 1]):
+        inside = [item.x - start for item in items if start <= item.x < end]
         indents += [min(inside)] if len(inside) >= _MIN_PANEL_ITEMS else []
     return len(indents) > 1 and min(indents) >= _MIN_INDENT and max(indents) - min(indents) < _MAX_INDENT_DIFFERENCE
 
@@ -85,10 +85,10 @@ def _begin_at(edges: Sequence[float], starts: Sequence[int], items: Sequence[Tex
     )
 
 
-def _group_lines(items: Sequence[TextItem], left: float, right: float) -> list[list[TextItem]]:
+def _group_lines(items: Sequence[TextItem], start: float, end: float) -> list[list[TextItem]]:
     """Return the items of a panel by lines."""
     lines: list[list[TextItem]] = []
-    for item in sorted((item for item in items if left <= item.x < right), key=_middle):
+    for item in sorted((item for item in items if start <= item.x < end), key=_middle):
         last = lines[-1][0] if lines else None
         if last and _middle(item) - _middle(last) < _SAME_LINE * min(item.height, last.height):
             lines[-1].append(item)
@@ -109,8 +109,8 @@ def _are_panels(panels: Sequence[Sequence[Sequence[TextItem]]], font: RunningFon
 
 def _is_aligned(panel: Sequence[Sequence[TextItem]]) -> bool:
     """Check that many lines begin at the edge of the panel."""
-    left = min(line[0].x for line in panel)
-    return sum(line[0].x - left < _SAME_EDGE for line in panel) > _MIN_ALIGNED_SHARE * len(panel)
+    edge = min(line[0].x for line in panel)
+    return sum(line[0].x - edge < _SAME_EDGE for line in panel) > _MIN_ALIGNED_SHARE * len(panel)
 
 
 def _are_level(panel: Sequence[Sequence[TextItem]], following: Sequence[Sequence[TextItem]]) -> bool:
