@@ -25,40 +25,39 @@ from bench.harness import DATA_FOLDER, PROJECT_FOLDER, RESULTS_FOLDER, exit_on_s
 
 @dataclass(frozen=True, slots=True)
 class Benchmark:
-    """Module of this folder: arguments in the suite, time limit in seconds, required data folder."""
+    """Module of this folder. `arguments`: command line in the suite; `data_folder`: required folder of data."""
 
     name: str
     description: str
     arguments: str = ""
-    seconds: float = 300
+    timeout_seconds: float = 300
     data_folder: str = ""
     in_suite: bool = True
 
 
 @dataclass(frozen=True, slots=True)
 class Goal:
-    """Bound of one figure of a benchmark."""
+    """Minimum or maximum of one figure. `read_figure` takes it from the benchmark's figures."""
 
     benchmark: str
     label: str
-    figure: Callable[[dict[str, Any]], float]
+    read_figure: Callable[[dict[str, Any]], float]
     minimum: float | None = None
     maximum: float | None = None
 
     def judge_figures(self, figures: dict[str, Any]) -> tuple[str, str]:
         """Return the figure as text, and `reached`, `missed` or `not measured`."""
         try:
-            value = self.figure(figures)
+            value = self.read_figure(figures)
         except (KeyError, IndexError, TypeError, ZeroDivisionError):
             return "", "not measured"
-        is_missed = (self.minimum is not None and value < self.minimum) or (
-            self.maximum is not None and value > self.maximum
-        )
-        return f"{value:.4g}", "missed" if is_missed else "reached"
+        is_too_low = self.minimum is not None and value < self.minimum
+        is_too_high = self.maximum is not None and value > self.maximum
+        return f"{value:.4g}", "missed" if is_too_low or is_too_high else "reached"
 
 
 BENCHMARK_LIST = (
-    Benchmark("sync", "a crawl of 500 pages on loopback, compared with Scrapy at equal politeness", seconds=90),
+    Benchmark("sync", "a crawl of 500 pages on loopback, compared with Scrapy at equal politeness", timeout_seconds=90),
     Benchmark("api", "GET and POST of a text, compared with FastAPI, SQLModel and Uvicorn", "--seconds 1.5", 120),
     Benchmark("worker_vs_process_pool", "the worker, compared with Prefect's process pool", "--runs 12", 150),
     Benchmark("search", "search, compared with a plain pgvector table", "--chunks 30000 --seconds 4", 180),
@@ -72,49 +71,64 @@ BENCHMARK_LIST = (
     ),
     Benchmark("start", "start, and memory of each role", "--rounds 1", 240),
     Benchmark("quality", "quality of search on judged collections", "--only cranfield", 180, "cranfield"),
-    Benchmark("languages", "local models across languages, and the cost of a chunk", seconds=180),
-    Benchmark("parse", "quality and cost of what is read from files", seconds=1800, in_suite=False),
+    Benchmark("languages", "local models across languages, and the cost of a chunk", timeout_seconds=180),
+    Benchmark("parse", "quality and cost of what is read from files", timeout_seconds=1800, in_suite=False),
     Benchmark("ui_pages", "time to the first content of each page of the app", in_suite=False),
 )
 
 GOAL_LIST = (
-    Goal("worker_vs_process_pool", "Flow runs a minute over the process pool's", lambda r: r["runs_a_minute_ratio"], 5),
-    Goal("start", "Start with a warm disk, s", lambda r: r["medians"]["again"], maximum=12),
-    Goal("start", "Memory of the idle service, MB", lambda r: r["idle"]["all"], maximum=550),
-    Goal("api", "GETs a second over FastAPI's", lambda r: r["ratios"]["GET"]["requests a second"], 3.5),
-    Goal("api", "POSTs a second over FastAPI's", lambda r: r["ratios"]["POST"]["requests a second"], 3),
-    Goal("search", "Hybrid search, p50 in ms", lambda r: r["kinds"]["search hybrid"]["p50_ms"], maximum=30),
+    Goal(
+        "worker_vs_process_pool",
+        "Flow runs a minute over the process pool's",
+        lambda figures: figures["runs_a_minute_ratio"],
+        5,
+    ),
+    Goal("start", "Start with a warm disk, s", lambda figures: figures["medians"]["again"], maximum=12),
+    Goal("start", "Memory of the idle service, MB", lambda figures: figures["idle"]["all"], maximum=550),
+    Goal("api", "GETs a second over FastAPI's", lambda figures: figures["ratios"]["GET"]["requests a second"], 3.5),
+    Goal("api", "POSTs a second over FastAPI's", lambda figures: figures["ratios"]["POST"]["requests a second"], 3),
+    Goal("search", "Hybrid search, p50 in ms", lambda figures: figures["kinds"]["search hybrid"]["p50_ms"], maximum=30),
     Goal(
         "search",
         "Semantic search over a plain pgvector table",
-        lambda r: r["kinds"]["search semantic"]["p50_ms"] / r["kinds"]["pgvector, plain table, 10"]["p50_ms"],
+        lambda figures: (
+            figures["kinds"]["search semantic"]["p50_ms"] / figures["kinds"]["pgvector, plain table, 10"]["p50_ms"]
+        ),
         maximum=2.5,
     ),
-    Goal("access", "Search of a user over the application's", lambda r: r["ratio"], maximum=1.5),
-    Goal("quality", "nDCG@10, semantic", lambda r: r["cranfield"]["semantic"]["mean"], 0.37),
-    Goal("quality", "nDCG@10, keyword", lambda r: r["cranfield"]["keyword"]["mean"], 0.36),
-    Goal("quality", "nDCG@10, hybrid", lambda r: r["cranfield"]["hybrid"]["mean"], 0.41),
+    Goal("access", "Search of a user over the application's", lambda figures: figures["ratio"], maximum=1.5),
+    Goal("quality", "nDCG@10, semantic", lambda figures: figures["cranfield"]["semantic"]["mean"], 0.37),
+    Goal("quality", "nDCG@10, keyword", lambda figures: figures["cranfield"]["keyword"]["mean"], 0.36),
+    Goal("quality", "nDCG@10, hybrid", lambda figures: figures["cranfield"]["hybrid"]["mean"], 0.41),
     Goal(
-        "languages", "Right text first, the worst of 12 languages", lambda r: r["multilingual-e5-small"]["least"], 0.8
+        "languages",
+        "Right text first, the worst of 12 languages",
+        lambda figures: figures["multilingual-e5-small"]["least"],
+        0.8,
     ),
-    Goal("languages", "CPU of a chunk, multilingual over MiniLM", lambda r: r["ratio"], maximum=2.3),
-    Goal("ingest", "Idle service, % of a core", lambda r: r["idle"]["percent_of_a_core"], maximum=10),
-    Goal("neighbour", "One text next to a noisy organization over its quiet time", lambda r: r["ratio"], maximum=3),
-    Goal("sync", "Pages a second over Scrapy's", lambda r: r["ratio"], 1),
+    Goal("languages", "CPU of a chunk, multilingual over MiniLM", lambda figures: figures["ratio"], maximum=2.3),
+    Goal("ingest", "Idle service, % of a core", lambda figures: figures["idle"]["percent_of_a_core"], maximum=10),
+    Goal(
+        "neighbour",
+        "One text next to a noisy organization over its quiet time",
+        lambda figures: figures["ratio"],
+        maximum=3,
+    ),
+    Goal("sync", "Pages a second over Scrapy's", lambda figures: figures["ratio"], 1),
 )
 
 
 def run_benchmark(benchmark: Benchmark) -> str:
-    """Run a benchmark in a temporary folder; return the failure, or ""."""
+    """Run a benchmark with a temporary folder of its own; return a text about its failure, or ""."""
     if benchmark.data_folder and not (DATA_FOLDER / benchmark.data_folder).is_dir():
         return f"left out: {DATA_FOLDER / benchmark.data_folder} does not exist"
     folder = tempfile.mkdtemp(prefix="retrieval-bench-")
     command = [sys.executable, "-m", f"bench.{benchmark.name}", *benchmark.arguments.split()]
     process = subprocess.Popen(command, cwd=PROJECT_FOLDER, env={**os.environ, "TMPDIR": folder})
     try:
-        code = process.wait(benchmark.seconds)
+        code = process.wait(benchmark.timeout_seconds)
     except subprocess.TimeoutExpired:
-        return f"ended after {benchmark.seconds:.0f} s"
+        return f"ended after {benchmark.timeout_seconds:.0f} s"
     else:
         return f"exit code {code}" if code else ""
     finally:
@@ -124,7 +138,7 @@ def run_benchmark(benchmark: Benchmark) -> str:
 
 
 def read_figures(name: str, since: float) -> dict[str, Any]:
-    """Return figures written since a Unix time, or {}."""
+    """Return the figures of a benchmark if they were written after a Unix time, else {}."""
     path = RESULTS_FOLDER / f"{name}.json"
     return dict(json.loads(path.read_text())) if path.exists() and path.stat().st_mtime >= since else {}
 

@@ -2,15 +2,17 @@
 
     python -m bench.access [--chunks 100000] [--groups 1000] [--of-user 200] [--rounds 7]
 
-Corpus of `search`, 20 chunks per document. Each document has one group, so that the user sees a fifth, then three. The
-search includes reading the groups; `first` is the search of a user without a recent one. `ratio` is the largest ratio
-of medians, without first searches. Fails on a hidden document or too few results.
+The corpus is that of `bench.search`, with 20 chunks per document. In the first measurement each document has one group,
+and the user sees a fifth of the documents; in the second it has three groups. A search includes reading the groups of
+the user. "first" is the search of a user without a recent search. `ratio` is the largest ratio of medians, without
+first searches. The benchmark fails for a result that the user may not see, and for too few results.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
+import json
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -43,14 +45,14 @@ from retrieval.search import search, selectivity
 from retrieval.search.search import Query
 
 USER_NAME = "ada@example.com"
-# In the same groups, without remembered searches.
+# A user in the same groups; each of its searches is a first one.
 STRANGER_NAME = "eve@example.com"
 SEARCH_QUERIES = {
     "semantic": Query("", semantic_weight=1.0, keyword_weight=0.0),
     "hybrid": Query("", semantic_weight=0.5, keyword_weight=0.5),
 }
 GROUPS_PER_DOCUMENT = (1, 3)
-# For reading groups and counting documents, as in the API.
+# The API reads groups and counts documents asynchronously.
 EVENT_LOOP = asyncio.new_event_loop()
 
 
@@ -82,11 +84,12 @@ def run_rounds(db: database.Database, options: argparse.Namespace) -> dict[str, 
     return {**vars(options), "each": figures_by_groups, "ratio": ratio}
 
 
-def insert_groups(db: database.Database, partition: int, groups: int, of_user: int) -> None:
+def insert_groups(db: database.Database, partition: int, groups: int, user_groups: int) -> None:
+    """Insert groups; the user and the stranger are in the first `user_groups` of them."""
     values = {
         "partition": partition,
         "groups": groups,
-        "of_user": of_user,
+        "of_user": user_groups,
         "user": f"u:{USER_NAME}",
         "stranger": f"u:{STRANGER_NAME}",
     }
@@ -103,30 +106,32 @@ def insert_groups(db: database.Database, partition: int, groups: int, of_user: i
     )
 
 
-def share_documents(db: database.Database, partition: int, groups: int, of_user: int, groups_per_document: int) -> int:
-    """Give each document random groups; return the number visible to the user."""
+def share_documents(
+    db: database.Database, partition: int, groups: int, user_groups: int, groups_per_document: int
+) -> int:
+    """Give each document random groups; return the number of documents that the user may see."""
     generator = np.random.default_rng(groups_per_document)
-    names = [row["id"] for row in db.rows("select id from documents where partition_id = %(p)s", {"p": partition})]
-    group_choices = [generator.choice(groups, groups_per_document, replace=False) for _ in names]
+    document_ids = [
+        row["id"] for row in db.rows("select id from documents where partition_id = %(p)s", {"p": partition})
+    ]
+    group_choices = [generator.choice(groups, groups_per_document, replace=False) for _ in document_ids]
     db.rows(
         "update documents d set access = jsonb_build_object('users', '[]'::jsonb, 'groups', w.groups::jsonb)"
         " from unnest(%(ids)s::text[], %(groups)s::text[]) w (id, groups) where d.id = w.id",
         {
-            "ids": names,
-            "groups": [
-                "[" + ",".join(f'"g{group_number}"' for group_number in group_numbers) + "]"
-                for group_numbers in group_choices
-            ],
+            "ids": document_ids,
+            "groups": [json.dumps([f"g{number}" for number in group_numbers]) for group_numbers in group_choices],
         },
     )
     vacuum_database(db.url)
-    return sum(bool((group_numbers < of_user).any()) for group_numbers in group_choices)
+    return sum(bool((group_numbers < user_groups).any()) for group_numbers in group_choices)
 
 
 def wait_for_vacuum(db: database.Database) -> None:
-    """Wait until the vacuum's connection has ended: CPU time covers all connections."""
-    until = time.monotonic() + 10
-    while len(server_processes(db)) > 1 and time.monotonic() < until:
+    """Wait until the connection of the vacuum has ended."""
+    # The measured CPU time is that of all connections.
+    deadline = time.monotonic() + 10
+    while len(server_processes(db)) > 1 and time.monotonic() < deadline:
         time.sleep(0.1)
 
 
@@ -163,23 +168,26 @@ def make_search(
 
 
 def compare_counts(db: database.Database, scope: Scope) -> float:
-    """Return the median time of a user's count over the application's."""
+    """Return the ratio of median times of a count: the user's over the application's."""
     viewer = EVENT_LOOP.run_until_complete(memberships.find_viewer(db, scope, USER_NAME))
-    spent: dict[bool, list[float]] = {True: [], False: []}
+    seconds_by_is_user: dict[bool, list[float]] = {True: [], False: []}
 
     async def count_alternately() -> None:
         for number in range(80):
             is_user = bool(number % 2)
             start = time.perf_counter()
             await documents.count_documents(db, scope, DocumentFilter(), viewer=viewer if is_user else None)
-            spent[is_user].append(time.perf_counter() - start)
+            seconds_by_is_user[is_user].append(time.perf_counter() - start)
         await db.async_close()
 
     EVENT_LOOP.run_until_complete(count_alternately())
-    return round(float(np.median(spent[True][10:]) / np.median(spent[False][10:])), 3)
+    # The first ten are warm-up.
+    user_median, application_median = (np.median(seconds_by_is_user[is_user][10:]) for is_user in (True, False))
+    return round(float(user_median / application_median), 3)
 
 
 def check_result(db: database.Database, result: search.SearchResult, viewer: Viewer) -> None:
+    """Raise RuntimeError for a result that the viewer may not see, and for too few results."""
     ids = [hit.document_id for hit in result.hits]
     row = viewed_database(db, viewer).row(
         "select count(*) as seen from documents where id = any(%(ids)s)", {"ids": ids}
@@ -189,14 +197,16 @@ def check_result(db: database.Database, result: search.SearchResult, viewer: Vie
 
 
 def compute_ratios(kinds: dict[str, dict[str, float]]) -> dict[str, float]:
-    def ratio(name: str, *figures: str, of: str = "for the user") -> float:
-        user_figures, base = kinds[f"{name}, {of}"], kinds[name]
-        return round(
-            sum(user_figures[figure] for figure in figures) / (sum(base[figure] for figure in figures) or 1), 3
-        )
+    """Return the user's figures over the application's."""
+
+    def ratio(name: str, *figures: str, searcher: str = "for the user") -> float:
+        user_figures, application_figures = kinds[f"{name}, {searcher}"], kinds[name]
+        user_sum = sum(user_figures[figure] for figure in figures)
+        application_sum = sum(application_figures[figure] for figure in figures)
+        return round(user_sum / (application_sum or 1), 3)
 
     ratios = {name: ratio(name, "p50_ms") for name in SEARCH_QUERIES}
-    first = {f"{name}, first": ratio(name, "p50_ms", of="for the user, first") for name in SEARCH_QUERIES}
+    first = {f"{name}, first": ratio(name, "p50_ms", searcher="for the user, first") for name in SEARCH_QUERIES}
     return {**ratios, **first, "CPU": ratio("hybrid", "server_cpu_ms", "own_cpu_ms")}
 
 

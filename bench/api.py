@@ -2,9 +2,10 @@
 
     python -m bench.api [--rounds 5] [--seconds 4] [--clients 8] [--baseline 1]
 
-Both servers are one process with uvloop and httptools on one embedded PostgreSQL, with usual settings. The load comes
-from another process over kept connections; rounds alternate. Reports requests per second and CPU time per request, with
-and without PostgreSQL. `--baseline 0` skips the baseline. On a busy machine trust CPU time and ratios.
+Each server is one process with uvloop, httptools and usual settings; both use one embedded PostgreSQL. Another process
+sends the requests over kept connections; the rounds of the servers alternate. The figures are requests per second and
+CPU time per request, with and without PostgreSQL. `--baseline 0` skips the baseline. On a busy machine only CPU
+time and ratios count.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ REQUEST_KINDS = ("GET", "POST")
 
 @dataclass(frozen=True)
 class Server:
-    """Server under test."""
+    """Running server, with an API key and a namespace in it."""
 
     name: str
     port: int
@@ -56,7 +57,7 @@ class Server:
 
 @dataclass(frozen=True)
 class Round:
-    """Figures of one round; CPU in milliseconds per request."""
+    """Figures of one round: latencies, and CPU time per request, in milliseconds."""
 
     server: str
     kind: str
@@ -69,7 +70,7 @@ class Round:
 
 
 class Client(asyncio.Protocol):
-    """Connection that sends requests until the deadline."""
+    """Connection that sends one request after the other until the deadline; `ended` is done after the last answer."""
 
     def __init__(self, head: bytes, body: bytes, deadline: float, ended: asyncio.Future[None]) -> None:
         self.head, self.body, self.deadline, self.ended = head, body, deadline, ended
@@ -113,7 +114,7 @@ class Client(asyncio.Protocol):
 
 
 async def run_load(port: int, head: bytes, body: bytes, clients: int, seconds: float) -> list[float]:
-    """Send requests; return seconds per request."""
+    """Send requests over `clients` connections; return the duration of each request in seconds."""
     loop = asyncio.get_running_loop()
     deadline = time.perf_counter() + seconds
     load_clients = [Client(head, body, deadline, loop.create_future()) for _ in range(clients)]
@@ -125,14 +126,14 @@ async def run_load(port: int, head: bytes, body: bytes, clients: int, seconds: f
 
 
 def make_request(server: Server, kind: str) -> tuple[bytes, bytes]:
-    """Return head and body; each request replaces `@@` by text of equal length."""
+    """Return head and body of a request; the client replaces each `@@` by 24 other characters."""
     common = f"Host: 127.0.0.1\r\nAuthorization: Bearer {server.key}\r\n"
     if kind == "GET":
         return f"GET /v1/namespaces/{server.namespace} HTTP/1.1\r\n{common}\r\n".encode(), b""
     text = "@@ " + (SAMPLE_SENTENCE * 24)[:2000]
     config = {"source": "TEXT", "config": {"name": "text @@", "text": text, "metadata": {"manual": "A-7"}}}
     body = json.dumps({"namespaceId": server.namespace, "ingestConfig": config}).encode()
-    # Each `@@` becomes 24 characters.
+    # The body has two of them.
     length = len(body) + 2 * (24 - 2)
     head = (
         f"POST /v1/ingest/text HTTP/1.1\r\n{common}Content-Type: application/json\r\nContent-Length: {length}\r\n\r\n"
@@ -140,11 +141,11 @@ def make_request(server: Server, kind: str) -> tuple[bytes, bytes]:
     return head.encode(), body
 
 
-def measure_round(server: Server, kind: str, postgres: int, clients: int, seconds: float) -> Round:
-    """Measure one round with its load in another process."""
+def measure_round(server: Server, kind: str, postgres_pid: int, clients: int, seconds: float) -> Round:
+    """Measure one round; another process sends the requests."""
     head, body = make_request(server, kind)
     command = [sys.executable, "-m", "bench.api", "--load", str(server.port), str(clients), str(seconds)]
-    cpu_before, database_before = process_seconds(server.pid), tree_seconds(postgres)
+    cpu_before, postgres_before = process_seconds(server.pid), tree_seconds(postgres_pid)
     completed = subprocess.run(
         command,
         cwd=PROJECT_FOLDER,
@@ -154,12 +155,17 @@ def measure_round(server: Server, kind: str, postgres: int, clients: int, second
         timeout=seconds + 60,
     )
     load = json.loads(completed.stdout)
-    cpu, database = (
-        1000 * (cpu_after - since) / load["requests"]
-        for cpu_after, since in ((process_seconds(server.pid), cpu_before), (tree_seconds(postgres), database_before))
+    milliseconds_per_request = 1000 / load["requests"]
+    return Round(
+        server=server.name,
+        kind=kind,
+        requests=load["requests"],
+        per_second=load["requests"] / load["seconds"],
+        p50=load["p50"],
+        p95=load["p95"],
+        cpu=(process_seconds(server.pid) - cpu_before) * milliseconds_per_request,
+        cpu_postgres=(tree_seconds(postgres_pid) - postgres_before) * milliseconds_per_request,
     )
-    rate = load["requests"] / load["seconds"]
-    return Round(server.name, kind, load["requests"], rate, load["p50"], load["p95"], cpu, database)
 
 
 @contextmanager
@@ -193,7 +199,7 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-def start_ours(stack: ExitStack, home: Path, url: str) -> Server:
+def start_service(stack: ExitStack, home: Path, url: str) -> Server:
     """Start `python -m api` with defaults and a high rate limit."""
     from retrieval.accounts import api_keys
     from retrieval.accounts.queries import organizations
@@ -230,9 +236,9 @@ def start_baseline(stack: ExitStack, home: Path, url: str) -> Server:
 
     with psycopg.connect(url, autocommit=True) as connection:
         connection.execute("create database baseline")
-    parts = conninfo_to_dict(url)
-    login = ":".join(str(parts[name]) for name in ("user", "password") if parts.get(name))
-    environment = {**os.environ, "DATABASE": f"postgresql+asyncpg://{login}@/baseline?host={parts['host']}"}
+    parameters = conninfo_to_dict(url)
+    login = ":".join(str(parameters[name]) for name in ("user", "password") if parameters.get(name))
+    environment = {**os.environ, "DATABASE": f"postgresql+asyncpg://{login}@/baseline?host={parameters['host']}"}
     key, port = "rtr_" + secrets.token_urlsafe(32), free_port()
     command = [sys.executable, "-m", "bench.api_baseline"]
     prepared = subprocess.run(
@@ -248,7 +254,8 @@ def main() -> None:
     with ExitStack() as stack:
         home, url = stack.enter_context(migrated_database())
         postmaster = int((home / "postgres" / "postmaster.pid").read_text().splitlines()[0])
-        servers = [start(stack, home, url) for start in (start_ours, start_baseline)[: 1 + options.baseline]]
+        starters = (start_service, start_baseline) if options.baseline else (start_service,)
+        servers = [start(stack, home, url) for start in starters]
         for kind in REQUEST_KINDS:
             for server in servers:
                 # Warm-up.
@@ -267,6 +274,7 @@ def main() -> None:
 
 
 def run_load_process(port: str, clients: str, seconds: str) -> None:
+    """Send the request on standard input, head and body around `@@@@`; print the figures as JSON."""
     head, _, body = sys.stdin.buffer.read().partition(b"\n@@@@\n")
     began = time.perf_counter()
     times = sorted(uvloop.run(run_load(int(port), head, body, int(clients), float(seconds))))
@@ -284,15 +292,17 @@ def print_round(row: Round) -> None:
 
 
 def compute_ratios(kind: str, rounds: list[Round]) -> dict[str, float]:
-    """Return medians of pairwise ratios."""
+    """Return the medians of the ratios service over baseline, round by round."""
     service_rounds, baseline_rounds = (
         [row for row in rounds if (row.server, row.kind) == (name, kind)] for name in ("ours", "baseline")
     )
     pairs = list(zip(service_rounds, baseline_rounds, strict=True))
     ratios = {
-        "requests a second": [a.per_second / b.per_second for a, b in pairs],
-        "CPU of the API": [a.cpu / b.cpu for a, b in pairs],
-        "CPU with PostgreSQL": [(a.cpu + a.cpu_postgres) / (b.cpu + b.cpu_postgres) for a, b in pairs],
+        "requests a second": [service.per_second / baseline.per_second for service, baseline in pairs],
+        "CPU of the API": [service.cpu / baseline.cpu for service, baseline in pairs],
+        "CPU with PostgreSQL": [
+            (service.cpu + service.cpu_postgres) / (baseline.cpu + baseline.cpu_postgres) for service, baseline in pairs
+        ],
     }
     medians = {name: round(statistics.median(values), 3) for name, values in ratios.items()}
     print(f"{kind} over the baseline's: {medians}")

@@ -2,9 +2,9 @@
 
     python -m bench.ui_pages [--documents 10000] [--rounds 5]
 
-Writes documents, chunks and job runs into the database as the pipeline leaves them. Each round opens every page by
-address in signed-in headless Chromium with a warm cache, then by link; measured until the first content, and until the
-table or chart is drawn.
+Documents, chunks and job runs are written into the database as the pipeline leaves them. Each round opens every page in
+a signed-in headless Chromium with a warm cache, by its address and then by its link. Times end at the first content,
+and when the table or chart is drawn.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from retrieval.keywords import postings
 from retrieval.sources import CONTENT_SERVICES
 
 CHROMIUM_PATH = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-DIMENSIONS, PART_SIZE = 384, 2_000
+DIMENSIONS, BATCH_SIZE = 384, 2_000
 SAMPLE_WORDS = [
     "seal",
     "owl",
@@ -42,19 +42,21 @@ SAMPLE_WORDS = [
     "tide",
     "pump",
 ]
+# In percent.
 STATUS_SHARES = (("SUCCESS", 94), ("FAILED", 4), ("QUEUED", 1), ("PROCESSING", 1))
 SOURCE_NAMES = ("TEXT", "LOCAL_FILE", "URLS_LIST", "WEBSITE", CONTENT_SERVICES[0])
 
 
 @dataclass(frozen=True, slots=True)
 class PageView:
-    """Page with its parameters, selectors of its first and last content, and its navigation link."""
+    """Page of the app; `link`: its link in the navigation, "" without one."""
 
-    page: str
+    path: str
     query: str
-    content: str
-    drawn: str
-    empty: str = "[data-testid=stAlert]"
+    # CSS selectors of the first and of the last content, and of the page in an empty namespace.
+    first_content: str
+    last_content: str
+    empty_content: str = "[data-testid=stAlert]"
     link: str = ""
 
 
@@ -86,9 +88,9 @@ def main() -> None:
         info = service.info
         full, empty = create_namespace(info, "full"), create_namespace(info, "empty")
         started = time.perf_counter()
-        names = fill_namespace(postgres.url(service.home), full, options.documents)
+        sample_ids = fill_namespace(postgres.url(service.home), full, options.documents)
         figures: dict[str, Any] = {"documents": options.documents, "fill_s": round(time.perf_counter() - started, 1)}
-        figures["pages_ms"] = measure_pages(info, {"full": full, "empty": empty}, names, options.rounds)
+        figures["pages_ms"] = measure_pages(info, {"full": full, "empty": empty}, sample_ids, options.rounds)
     write_figures("ui_pages", figures)
     print_figures(figures)
 
@@ -103,7 +105,7 @@ def create_namespace(info: dict[str, str], name: str) -> str:
 
 
 def fill_namespace(url: str, namespace: str, count: int) -> dict[str, str]:
-    """Insert documents of one chunk, their job run and 500 others; return ids of the run and a document."""
+    """Insert documents of one chunk, their job run, and 500 other runs; return the ids of the run and a document."""
     db = database.Database(url)
     generator = np.random.default_rng(5)
     values: dict[str, Any] = {"namespace": namespace, "run": "ijr_bench_all", "dims": DIMENSIONS}
@@ -116,15 +118,15 @@ def fill_namespace(url: str, namespace: str, count: int) -> dict[str, str]:
         assert row is not None
         values["partition"] = row["id"]
         connection.execute(_INSERT_RUNS, values)
-    for start in range(0, count, PART_SIZE):
-        insert_part(db, values, generator, start, min(PART_SIZE, count - start))
+    for start in range(0, count, BATCH_SIZE):
+        insert_batch(db, values, generator, start, min(BATCH_SIZE, count - start))
     with db.transaction() as connection:
         connection.execute("analyze")
     db.close()
     return {"run": values["run"], "document": f"doc_bench_{count - 1:06d}"}
 
 
-def insert_part(db: database.Database, values: dict[str, Any], generator: Any, start: int, count: int) -> None:
+def insert_batch(db: database.Database, values: dict[str, Any], generator: Any, start: int, count: int) -> None:
     numbers = range(start, start + count)
     vectors = generator.normal(size=(count, DIMENSIONS))
     states = generator.choice(
@@ -205,8 +207,13 @@ _INSERT_CHUNKS = """
 """
 
 
-def measure_pages(info: dict[str, str], spaces: dict[str, str], names: dict[str, str], rounds: int) -> dict[str, Any]:
-    """Return milliseconds by page and round, full and empty alternating, after a warm-up."""
+def measure_pages(
+    info: dict[str, str], spaces: dict[str, str], sample_ids: dict[str, str], rounds: int
+) -> dict[str, Any]:
+    """Return milliseconds until first and last content, by page and by `full`, `empty` or `clicked`, per round.
+
+    `spaces`: ids of the namespaces `full` and `empty`. `sample_ids`: run and document for the addresses.
+    """
     timings: dict[str, dict[str, list[tuple[float, float]]]] = {}
     with sync_playwright() as driver:
         browser = driver.chromium.launch(executable_path=CHROMIUM_PATH, args=["--no-sandbox"])
@@ -217,15 +224,16 @@ def measure_pages(info: dict[str, str], spaces: dict[str, str], names: dict[str,
                 for kind, namespace in spaces.items():
                     if kind == "empty" and "{" in view.query:
                         continue
-                    query = f"{view.query.format(**names)}&namespace={namespace}"
-                    selectors = (view.content, view.drawn) if kind == "full" else (view.empty, view.empty)
-                    timing = time_address(context, f"{info['ui']}/{view.page}?{query}", selectors)
+                    query = f"{view.query.format(**sample_ids)}&namespace={namespace}"
+                    full_selectors = view.first_content, view.last_content
+                    selectors = full_selectors if kind == "full" else (view.empty_content, view.empty_content)
+                    timing = time_address(context, f"{info['ui']}/{view.path}?{query}", selectors)
                     print(
                         f"{number} {title} {kind}: {timing[0]:.0f} ms, drawn {timing[1]:.0f} ms",
                         file=sys.stderr,
                         flush=True,
                     )
-                    # The first round is warm-up.
+                    # Round 0 is warm-up.
                     if number:
                         timings.setdefault(title, {}).setdefault(kind, []).append(timing)
             for title, timing in time_links(context, info, spaces["full"]):
@@ -263,7 +271,7 @@ def time_links(context: BrowserContext, info: dict[str, str], namespace: str) ->
         if view.link:
             started = time.perf_counter()
             page.get_by_role("link", name=view.link, exact=True).click()
-            visits.append((title, time_selectors(page, (view.content, view.drawn), started)))
+            visits.append((title, time_selectors(page, (view.first_content, view.last_content), started)))
     page.close()
     return visits
 

@@ -1,4 +1,4 @@
-"""`retrieval key`: in the database of this machine, or over the API of a server elsewhere."""
+"""`retrieval key`: keys in the database of this machine, or of a server by its API."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def run(options: argparse.Namespace, settings: Settings) -> int:
-    """Create, list or revoke keys; with `--url` those of the organization of `--key`."""
+    """Create, list or revoke keys; with `--url` by the API, for the organization of `--key`. Return the exit code."""
     if options.url:
         return _run_remotely(options, settings)
     if options.key:
@@ -22,7 +22,7 @@ def run(options: argparse.Namespace, settings: Settings) -> int:
 
 
 def _run_remotely(options: argparse.Namespace, settings: Settings) -> int:
-    # Loads the HTTP client, which commands in the database do without.
+    # Commands in the database do not load the HTTP client.
     from local.client import find_server
     from retrieval_client import RetrievalClient, RetrievalError
     from retrieval_client.cli.output import CommandError, explain_error
@@ -32,7 +32,7 @@ def _run_remotely(options: argparse.Namespace, settings: Settings) -> int:
     url, api_key = find_server(options, settings)
     try:
         with RetrievalClient(url, api_key) as client:
-            print(_send(client, options))
+            print(_run_verb(client, options))
     except RetrievalError as error:
         raise LocalError(explain_error(error, url)) from error
     except CommandError as error:
@@ -40,7 +40,8 @@ def _run_remotely(options: argparse.Namespace, settings: Settings) -> int:
     return 0
 
 
-def _send(client: RetrievalClient, options: argparse.Namespace) -> str:
+def _run_verb(client: RetrievalClient, options: argparse.Namespace) -> str:
+    """Send the request of `options.verb`; return the text to print."""
     from retrieval_client.cli.content import find_namespace
 
     if options.verb == "revoke":

@@ -11,7 +11,7 @@ from typing import BinaryIO
 
 _MAX_LOG_BYTES = 20 * 1024 * 1024
 _TAIL_BYTES = 16 * 1024
-# Occurrences in a series that count as repeated.
+# Occurrences in a series from which an error is repeated.
 REPEATED_COUNT = 3
 # A series ends after this time without the error.
 SERIES_SECONDS = 600.0
@@ -55,7 +55,8 @@ def open_log(home: Path, role: str) -> BinaryIO:
 
 
 def bound_logs(home: Path) -> None:
-    """Copy each large log aside and truncate it in place, because its writer holds it open."""
+    """Copy each large log to `.1` and empty it."""
+    # Its writer holds the file open: a renamed file would grow further.
     for file in (home / "logs").glob("*.log"):
         if file.stat().st_size > _MAX_LOG_BYTES:
             shutil.copyfile(file, file.with_suffix(".log.1"))
@@ -63,43 +64,48 @@ def bound_logs(home: Path) -> None:
                 opened.truncate(0)
 
 
-def read_tail(home: Path, role: str, *, since: int = 0, lines: int = 8) -> str:
-    """Return the last lines after offset `since`, indented."""
+def read_tail(home: Path, role: str, *, offset: int = 0, lines: int = 8) -> str:
+    """Return the last lines after the byte `offset`, indented."""
     file = log_path(home, role)
     if not file.exists():
         return ""
     with file.open("rb") as opened:
         size = opened.seek(0, 2)
-        opened.seek(max(since if since <= size else 0, size - _TAIL_BYTES))
+        # A log shorter than the offset was emptied.
+        first = offset if offset <= size else 0
+        opened.seek(max(first, size - _TAIL_BYTES))
         text = opened.read().decode(errors="replace")
     return "\n".join(f"    {line}" for line in text.splitlines()[-lines:])
 
 
 def list_errors(text: str) -> Iterator[str]:
-    """Yield error lines without timestamps; a traceback without an error line before it, by its last line."""
-    announced = tracing = False
+    """Yield error lines without timestamps; for a traceback without an error line, its last line."""
+    # An error line announces the traceback after it: that one is no error of its own.
+    is_announced = is_in_traceback = False
     for line in text.splitlines():
-        if tracing and line[:1] not in ("", " ", "\t"):
-            tracing = False
+        is_indented = line[:1] in ("", " ", "\t")
+        if is_in_traceback and not is_indented:
+            is_in_traceback = False
             yield line
         elif _ERROR_PATTERN.search(line):
-            announced = True
+            is_announced = True
             if not _TRANSIENT_PATTERN.search(line) and not _DOCUMENT_FAILURE_PATTERN.search(line):
                 yield _TIME_PATTERN.sub("", line).strip()
         elif _TRACEBACK_START in line:
-            tracing, announced = not announced and line.startswith(_TRACEBACK_START), False
-        elif line[:1] not in ("", " ", "\t"):
-            announced = announced and _is_trace(line)
+            is_in_traceback = not is_announced and line.startswith(_TRACEBACK_START)
+            is_announced = False
+        elif not is_indented:
+            is_announced = is_announced and _is_between_tracebacks(line)
 
 
-def _is_trace(line: str) -> bool:
-    """Return whether a line belongs between an announced error and the end of the traceback."""
+def _is_between_tracebacks(line: str) -> bool:
+    """Check for a line between an error and its traceback, or between chained tracebacks."""
     return line.startswith(("+ ", "During handling", "The above exception"))
 
 
 @dataclass(slots=True)
 class ErrorSeries:
-    """Repeated error of a role, grouped by message without numbers and ids; times in Unix seconds."""
+    """Occurrences of one error of a role, equal except for numbers and ids; times in Unix seconds."""
 
     message: str
     count: int
@@ -115,7 +121,7 @@ def _group_key(message: str) -> str:
 
 
 class LogWatch:
-    """Reader of a log from its present end."""
+    """Reader of lines that are written to a log from now on."""
 
     def __init__(self, file: Path, series: list[ErrorSeries]) -> None:
         self._file = file
@@ -124,19 +130,18 @@ class LogWatch:
         self._partial_line = b""
 
     def read_errors(self, timestamp: float) -> bool:
-        """Count new errors in `series`; return whether there were any."""
-        series_by_kind = {_group_key(series.message): series for series in self._series}
+        """Add new errors to the series; return whether there were any."""
+        series_by_key = {_group_key(series.message): series for series in self._series}
         has_changed = False
         for line in list_errors(self._read_new_lines()):
             has_changed = True
             message = line[:_MAX_MESSAGE_LENGTH]
-            series = series_by_kind.setdefault(_group_key(message), ErrorSeries(message, 0, timestamp, timestamp))
+            series = series_by_key.setdefault(_group_key(message), ErrorSeries(message, 0, timestamp, timestamp))
             if timestamp - series.last > SERIES_SECONDS:
                 series.count, series.first = 0, timestamp
             series.message, series.count, series.last = message, series.count + 1, timestamp
-        self._series[:] = sorted(series_by_kind.values(), key=lambda series: (series.last, series.count), reverse=True)[
-            :_MAX_SERIES
-        ]
+        newest_first = sorted(series_by_key.values(), key=lambda series: (series.last, series.count), reverse=True)
+        self._series[:] = newest_first[:_MAX_SERIES]
         return has_changed
 
     def _read_new_lines(self) -> str:

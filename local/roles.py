@@ -22,7 +22,7 @@ PREFECT_SILENT_SECONDS = 30.0
 
 @dataclass(frozen=True, slots=True)
 class Addresses:
-    """Addresses of an instance."""
+    """URLs of an instance's roles; None for a role that does not run."""
 
     api: str
     prefect: str  # ends with /api
@@ -35,34 +35,34 @@ def has_ui() -> bool:
 
 
 def locate_roles(settings: Settings) -> Addresses:
-    """Return addresses by the settings, with settled ports."""
+    """Return the URLs of the roles. The settings have the chosen ports."""
     prefect = settings.prefect_api_url or f"{build_url(settings.prefect_host, settings.prefect_port)}/api"
-    admin = (
-        f"{build_url(settings.ui_host, settings.ui_port)}{find_ui_path(settings.ui_public_url)}" if has_ui() else None
-    )
+    ui_url = f"{build_url(settings.ui_host, settings.ui_port)}{find_ui_path(settings.ui_public_url)}"
     metrics = None if settings.metrics_port is None else build_url(settings.metrics_host, settings.metrics_port)
-    return Addresses(build_url(settings.api_host, settings.api_port), prefect.rstrip("/"), admin, metrics)
+    return Addresses(
+        build_url(settings.api_host, settings.api_port), prefect.rstrip("/"), ui_url if has_ui() else None, metrics
+    )
 
 
-def list_commands(settings: Settings, worker: str = "") -> dict[str, list[str]]:
-    """Return the command line of each role; `worker` is its name in Prefect."""
-    worker = worker or f"{socket.gethostname()}-{settings.work_pool}"
-    prefect = ["--host", settings.prefect_host, "--port", str(settings.prefect_port)]
+def list_commands(settings: Settings, worker_name: str = "") -> dict[str, list[str]]:
+    """Return the command line of each role; `worker_name`: name of the worker in Prefect."""
+    worker_name = worker_name or f"{socket.gethostname()}-{settings.work_pool}"
+    prefect_options = ["--host", settings.prefect_host, "--port", str(settings.prefect_port)]
     if settings.prefect_names:
-        prefect.append(f"--names={','.join(settings.prefect_names)}")
-    ui = [f"--server.address={settings.ui_host}", f"--server.port={settings.ui_port}"]
+        prefect_options.append(f"--names={','.join(settings.prefect_names)}")
+    ui_options = [f"--server.address={settings.ui_host}", f"--server.port={settings.ui_port}"]
     if path := find_ui_path(settings.ui_public_url):
-        ui.append(f"--server.baseUrlPath={path}")
+        ui_options.append(f"--server.baseUrlPath={path}")
     secrets_file = f"--secrets.files={environment.sign_in_file(settings)}"
     modules = {
         "api": ["api"],
         "dispatcher": ["flows.dispatch.dispatcher"],
         "worker": [
-            *("flows.worker", "--pool", settings.work_pool, "--name", worker),
+            *("flows.worker", "--pool", settings.work_pool, "--name", worker_name),
             *("--limit", str(settings.worker_limit)),
         ],
-        "prefect": ["flows.prefect_server", *prefect],
-        "ui": ["streamlit", "run", "ui/server.py", *ui, secrets_file],
+        "prefect": ["flows.prefect_server", *prefect_options],
+        "ui": ["streamlit", "run", "ui/server.py", *ui_options, secrets_file],
         "metrics": ["local.metrics_server"],
         "migrate": ["local.run_role", "migrate"],
         "register": ["local.run_role", "register"],
@@ -71,19 +71,24 @@ def list_commands(settings: Settings, worker: str = "") -> dict[str, list[str]]:
 
 
 def build_roles(settings: Settings, addresses: Addresses, key: str, record: InstanceRecord) -> list[Role]:
-    """Return the roles in display order; they end in reverse order."""
-    prefect_url = environment.reveal_secret(settings.prefect_database_url)
+    """Return the roles in the order of display; they end in the reverse order. `key`: the service's secret key."""
+    prefect_database_url = environment.reveal_secret(settings.prefect_database_url)
+    # Otherwise the settings name a Prefect server elsewhere.
     has_prefect = not settings.prefect_api_url
-    cluster = postgres.prepare(settings.home) if record.embedded or (has_prefect and prefect_url is None) else None
-    url = environment.reveal_secret(settings.database_url) or (cluster.service_url if cluster else "")
-    resolved = ResolvedAddresses(url, key, addresses.prefect, environment.prefect_login(settings))
+    cluster = (
+        postgres.prepare(settings.home) if record.embedded or (has_prefect and prefect_database_url is None) else None
+    )
+    database_url = environment.reveal_secret(settings.database_url) or (cluster.service_url if cluster else "")
+    resolved = ResolvedAddresses(database_url, key, addresses.prefect, environment.prefect_login(settings))
     token = {processes.TOKEN_VARIABLE: record.token}
-    common = token | port_settings(record.addresses) | {"RETRIEVAL_DRAIN_SECONDS": str(_drain_seconds(settings))}
-    worker = f"{os.uname().nodename}-{record.token[:6]}"
-    commands = list_commands(settings, worker)
+    common_variables = (
+        token | port_settings(record.addresses) | {"RETRIEVAL_DRAIN_SECONDS": str(_drain_seconds(settings))}
+    )
+    worker_name = f"{os.uname().nodename}-{record.token[:6]}"
+    commands = list_commands(settings, worker_name)
 
     def build_environment(role: str) -> dict[str, str]:
-        return environment.build_variables(role, settings, resolved) | common
+        return environment.build_variables(role, settings, resolved) | common_variables
 
     def build_setup_step(name: str, *after: str, ready: Callable[[], bool] = lambda: False) -> Role:
         return Role(name, commands[name], build_environment(name), PROJECT_ROOT, ready, after=after, is_setup_step=True)
@@ -99,16 +104,18 @@ def build_roles(settings: Settings, addresses: Addresses, key: str, record: Inst
                 lambda: postgres.is_ready(cluster),
                 address=str(cluster.socket),
                 stop_signal=signal.SIGINT,
-                grace=6,
+                stop_seconds=6,
                 identity=cluster.identity,
                 prepare=lambda: postgres.prepare(cluster.home),
-                lacks=lambda: postgres.disk_full_problem(cluster),
+                describe_problem=lambda: postgres.disk_full_problem(cluster),
             )
         )
     database = ("postgres",) if cluster else ()
     if has_prefect:
-        server_url = prefect_url or postgres.prefect_url(settings.home)
-        variables = environment.build_prefect(settings, resolved, prefect_origins(settings), server_url) | token
+        server_database_url = prefect_database_url or postgres.prefect_url(settings.home)
+        variables = (
+            environment.build_prefect(settings, resolved, prefect_origins(settings), server_database_url) | token
+        )
         roles.append(
             Role(
                 "prefect",
@@ -118,24 +125,27 @@ def build_roles(settings: Settings, addresses: Addresses, key: str, record: Inst
                 lambda: probes.is_answering(f"{addresses.prefect}/ready"),
                 after=database,
                 address=addresses.prefect,
-                lacks=lambda: postgres.describe_outage(server_url),
-                silent_for=PREFECT_SILENT_SECONDS,
+                describe_problem=lambda: postgres.describe_outage(server_database_url),
+                max_silent_seconds=PREFECT_SILENT_SECONDS,
             )
         )
     login = environment.build_variables("worker", settings, resolved)
     has_pool = partial(probes.pool_exists, addresses.prefect, settings.work_pool, login)
     roles += [build_setup_step("migrate", *database), build_setup_step("register", "migrate", ready=has_pool)]
-    started = [datetime.now(UTC)]
+    # Prefect lists a killed worker as online for some time: only a sign of life after the last start counts.
+    worker_starts = [datetime.now(UTC)]
     roles += [
         Role(
             "worker",
             commands["worker"],
             build_environment("worker"),
             PROJECT_ROOT,
-            lambda: probes.is_worker_online(addresses.prefect, settings.work_pool, worker, login, started[-1]),
+            lambda: probes.is_worker_online(
+                addresses.prefect, settings.work_pool, worker_name, login, worker_starts[-1]
+            ),
             after=("register",),
-            grace=25,  # flow runs end first
-            prepare=lambda: started.append(datetime.now(UTC)),  # Prefect lists a killed worker as online for some time
+            stop_seconds=25,  # flow runs end first
+            prepare=lambda: worker_starts.append(datetime.now(UTC)),
         ),
         # The dispatcher has no address to probe, so it counts as ready after its start.
         Role(
@@ -144,7 +154,7 @@ def build_roles(settings: Settings, addresses: Addresses, key: str, record: Inst
             build_environment("dispatcher"),
             PROJECT_ROOT,
             after=("register",),
-            settle=2,
+            settle_seconds=2,
         ),
         Role(
             "api",
@@ -154,7 +164,7 @@ def build_roles(settings: Settings, addresses: Addresses, key: str, record: Inst
             lambda: probes.is_answering(f"{addresses.api}/ready?for=requests"),
             after=("migrate",),
             address=addresses.api,
-            grace=4 + _drain_seconds(settings),
+            stop_seconds=4 + _drain_seconds(settings),
         ),
     ]
     if addresses.ui:
@@ -182,12 +192,12 @@ def build_roles(settings: Settings, addresses: Addresses, key: str, record: Inst
 
 
 def prefect_origins(settings: Settings) -> list[str]:
-    """Return the browser origins of the bundled Prefect."""
+    """Return the origins from which browsers may use the bundled Prefect server."""
     local_urls = [build_url(host, settings.prefect_port) for host in ("127.0.0.1", "localhost", "[::1]")]
     return local_urls + [f"{scheme}://{name}" for name in settings.prefect_names for scheme in ("http", "https")]
 
 
 def _drain_seconds(settings: Settings) -> float:
-    """Return the drain time of the API."""
-    # A single machine has no load balancer, so the default is not to wait.
+    """Return how long the API answers requests after the signal to end."""
+    # A single machine has no load balancer: the default of the settings does not apply.
     return settings.drain_seconds if "drain_seconds" in settings.model_fields_set else 0.0

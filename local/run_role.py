@@ -1,4 +1,4 @@
-"""A single role in the foreground, for machines and containers.
+"""Run one role in the foreground, such as the API on a machine or in a container without the others.
 
 python -m local.run_role migrate|register   # setup steps of `retrieval up`
 """
@@ -33,11 +33,11 @@ from retrieval.security.secrets import KeyRing, hash_api_key
 from retrieval.setting_values import WrongSetting
 from retrieval.settings import Settings
 
-_PREFECT_SECONDS = 180.0
+_PREFECT_START_SECONDS = 180.0
 
 
 def run(options: Namespace, settings: Settings) -> int:
-    """Replace this process by the role; `migrate` runs here."""
+    """Replace this process by the role's program; `migrate` runs in this process. Return the exit code."""
     name = options.command
     if name == "prefect":
         return _replace_process(name, settings, _prepare_prefect(settings))
@@ -54,22 +54,23 @@ def run(options: Namespace, settings: Settings) -> int:
     resolved = environment.resolve_addresses(settings, needs_prefect=name in ("worker", "dispatcher"))
     if name == "migrate":
         if options.check:
-            return _print_pending(resolved.database_url)
+            return _print_pending_migrations(resolved.database_url)
         migrate_schema(resolved.database_url, settings.keyword_language)
         print(_NEWEST_SCHEMA)
         return 0
     if name == "api":
         instance.settle_ports({"RETRIEVAL_API_PORT": (settings.api_host, settings.api_port)})
-    _claim_files(settings, resolved)
+    _require_own_storage(settings, resolved)
     running = instance.find_running(settings.home)
     ports = instance.port_settings(running.addresses) if running else {}
-    ports.pop(f"RETRIEVAL_{name.upper()}_PORT", None)  # that of the instance's own role is taken
+    # The same role of the running instance has this port.
+    ports.pop(f"RETRIEVAL_{name.upper()}_PORT", None)
     return _replace_process(name, settings, environment.build_variables(name, settings, resolved) | ports)
 
 
-def _claim_files(settings: Settings, resolved: ResolvedAddresses) -> None:
-    """Raise LocalError for a foreign folder of files or a pooler with shared sessions."""
-    # Not checked during an outage or before the migration: the role starts, and is not ready.
+def _require_own_storage(settings: Settings, resolved: ResolvedAddresses) -> None:
+    """Raise LocalError for a folder of files of another installation, or a pooler that shares sessions."""
+    # Without a database or its tables, the role starts unchecked, and is not ready.
     try:
         poolers.require_own_sessions(resolved.database_url)
         with closing(Database(resolved.database_url, size=1)) as db:
@@ -77,10 +78,10 @@ def _claim_files(settings: Settings, resolved: ResolvedAddresses) -> None:
     except poolers.SharedSessions as error:
         raise LocalError(str(error)) from error
     except UNAVAILABLE_ERRORS:
-        line = (
+        warning = (
             "retrieval: the database does not answer yet (RETRIEVAL_DATABASE_URL); this role works as soon as it does."
         )
-        print(line, file=sys.stderr, flush=True)
+        print(warning, file=sys.stderr, flush=True)
         return
     except psycopg.Error:  # not migrated yet
         return
@@ -89,6 +90,7 @@ def _claim_files(settings: Settings, resolved: ResolvedAddresses) -> None:
 
 
 def _replace_process(name: str, settings: Settings, variables: dict[str, str], arguments: Sequence[str] = ()) -> int:
+    """Execute the role's program in this process."""
     settings.home.mkdir(mode=0o700, parents=True, exist_ok=True)
     health.remember_role(settings.home, name)
     # Shell scripts ignore SIGINT for background commands; Prefect's worker ends by SIGINT after a SIGTERM.
@@ -98,12 +100,14 @@ def _replace_process(name: str, settings: Settings, variables: dict[str, str], a
 
 
 def _prepare_prefect(settings: Settings) -> dict[str, str]:
+    """Return the environment of a Prefect server with a database of its own."""
     database_url = environment.reveal_secret(settings.prefect_database_url)
     if database_url is None:
         raise LocalError(
             "RETRIEVAL_PREFECT_DATABASE_URL is not set: a Prefect server started on its own keeps its data in a"
             " PostgreSQL with the extension pg_trgm. Set it to that database, or run `retrieval up`, which brings one.",
         )
+    # The server must not take another server's address for its own.
     own_settings = settings.model_copy(update={"prefect_api_url": None})
     own_url = f"{instance.build_url(settings.prefect_host, settings.prefect_port)}/api"
     resolved = ResolvedAddresses("", "", own_url, environment.prefect_login(own_settings))
@@ -111,15 +115,16 @@ def _prepare_prefect(settings: Settings) -> dict[str, str]:
 
 
 def _prepare_ui(settings: Settings) -> dict[str, str]:
+    """Write the sign-in settings; return the environment of the app."""
     if not roles.has_ui():
         raise LocalError("There is no admin app in this version.", exit_code=2)
     running = instance.find_running(settings.home)
-    api = running.addresses.get("api") if running else None
+    api_url = running.addresses.get("api") if running else None
     environment.write_sign_in(settings, instance.build_url(settings.ui_host, settings.ui_port))
-    return environment.build_ui(settings, settings.ui_api_url or api or settings.base_url)
+    return environment.build_ui(settings, settings.ui_api_url or api_url or settings.base_url)
 
 
-def _print_pending(url: str) -> int:
+def _print_pending_migrations(url: str) -> int:
     """Print pending migrations; return 1 if there are any."""
     try:
         pending = revisions.list_pending(url)
@@ -127,13 +132,13 @@ def _print_pending(url: str) -> int:
         raise LocalError("The database does not answer: look at RETRIEVAL_DATABASE_URL.") from error
     except RevisionError as error:
         raise LocalError(str(error)) from error
-    print("\n".join(f"{migration.revision}  {migration.summary}" for migration in pending) or _NEWEST_SCHEMA)
+    lines = [f"{migration.revision}  {migration.summary}" for migration in pending]
+    print("\n".join(lines) or _NEWEST_SCHEMA)
     return 1 if pending else 0
 
 
 def migrate_schema(url: str, language: str) -> None:
-    """Upgrade the schema; raise LocalError if the database refuses or lacks the text search configuration."""
-    # Without the configuration `language` every document would fail.
+    """Upgrade the schema. LocalError for a refusal, or for a missing text search configuration `language`."""
     from sqlalchemy.exc import DBAPIError
 
     try:
@@ -145,6 +150,7 @@ def migrate_schema(url: str, language: str) -> None:
         if refusal := _explain_refusal(url, error.orig if isinstance(error, DBAPIError) else error):
             raise LocalError(refusal) from error
         raise
+    # Without this configuration every document would fail.
     schema, _, name = language.rpartition(".")
     with psycopg.connect(url) as connection:
         if connection.execute(_HAS_LANGUAGE, {"schema": schema, "name": name}).fetchone() is None:
@@ -162,7 +168,7 @@ _HAS_LANGUAGE = """
 
 
 def _explain_refusal(url: str, cause: BaseException | None) -> str | None:
-    """Return a sentence for the database's operator; None for another error."""
+    """Return the cause and its remedy for the database's operator; None for an unknown error."""
     parameters = conninfo_to_dict(url)
     user = str(parameters.get("user") or "of this process")
     database = str(parameters.get("dbname") or parameters.get("user") or "")
@@ -209,7 +215,7 @@ def bootstrap_installation(settings: Settings) -> None:
 
 
 def _find_key(db: Database, ring: KeyRing, settings: Settings, installation: Bootstrap) -> str:
-    """Return the new key, else the stored one, else create one."""
+    """Return the key of a new installation, else the valid key stored in the home, else a new key."""
     key = installation.api_key or instance.read_service(settings.home).get("apiKey")
     if isinstance(key, str):
         hashed = hash_api_key(key, pepper=secrets.server_secret(db, ring, secrets.PEPPER_NAME))
@@ -219,33 +225,35 @@ def _find_key(db: Database, ring: KeyRing, settings: Settings, installation: Boo
     return api_keys.create_key(db, ring, installation.organization_id, "default").api_key
 
 
-def register_deployments(settings: Settings, pool: str | None = None, notify: str | None = None) -> None:
-    """Register work pool and deployments once Prefect answers."""
-    # `pool`: existing work pool. `notify`: URL for failed flow runs. Importing Prefect and the flows takes seconds, so
-    # a home that registered this version only compares.
+def register_deployments(settings: Settings, pool: str | None = None, notify_url: str | None = None) -> None:
+    """Wait for Prefect and register work pool and deployments.
+
+    `pool`: existing work pool. `notify_url`: receives failed flow runs.
+    """
+    # Importing Prefect and the flows takes seconds: a home that registered this version only compares.
     from flows import deployments
     from retrieval.jobs import fair_queue
 
     version, registered_file = deployments.compute_version(), settings.home / "registered"
-    was_registered = registered_file.exists() and registered_file.read_text() == version and not (pool or notify)
+    was_registered = registered_file.exists() and registered_file.read_text() == version and not (pool or notify_url)
     if not was_registered:
         importlib.import_module("flows.register")
-    deadline = time.monotonic() + _PREFECT_SECONDS
+    deadline = time.monotonic() + _PREFECT_START_SECONDS
     while not probes.is_answering(os.environ["PREFECT_API_URL"] + "/health"):
         if time.monotonic() > deadline:
-            raise SystemExit(f"The Prefect server did not answer within {_PREFECT_SECONDS:.0f} s.")
+            raise SystemExit(f"The Prefect server did not answer within {_PREFECT_START_SECONDS:.0f} s.")
         time.sleep(0.1)
     names = frozenset(deployment["name"] for deployment in deployments.read_plan()["deployments"])
-    plan = probes.Registration(frozenset(fair_queue.WORK_QUEUES), names, version)
-    if was_registered and probes.is_registered(os.environ["PREFECT_API_URL"], settings.work_pool, os.environ, plan):
+    expected = probes.Registration(frozenset(fair_queue.WORK_QUEUES), names, version)
+    if was_registered and probes.is_registered(os.environ["PREFECT_API_URL"], settings.work_pool, os.environ, expected):
         return
     from flows import register
     from local import automations
 
     try:
         register.main(pool)
-        if notify:
-            automations.create_for_url(notify)
+        if notify_url:
+            automations.create_for_url(notify_url)
     except register.RegistrationError as error:
         raise SystemExit(str(error)) from None
     with suppress(OSError):  # a read-only home: registered again the next time
@@ -253,7 +261,7 @@ def register_deployments(settings: Settings, pool: str | None = None, notify: st
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run a setup step; the last line on standard error is the reason of a refusal."""
+    """Run a setup step. After a refusal the last line on standard error is its reason."""
     parser = argparse.ArgumentParser()
     parser.add_argument("name")
     parser.add_argument("--pool")

@@ -26,21 +26,24 @@ _KNOWN_VARIABLES = frozenset(
 _PROXY_VARIABLES = frozenset({"HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"})
 
 
-def list_setting_warnings(environment: Mapping[str, str], file: Path, config_file: Path) -> list[str]:
+def list_setting_warnings(environment: Mapping[str, str], env_file: Path, config_file: Path) -> list[str]:
     """Return a warning for each unknown setting, for secrets in `retrieval.toml`, and for proxy variables."""
     try:
-        in_file: Iterable[str] = DotEnvSettingsSource(Settings, env_file=file).env_vars
-        in_config: Mapping[str, object] = TomlConfigSettingsSource(Settings, config_file).toml_data
+        env_file_names: Iterable[str] = DotEnvSettingsSource(Settings, env_file=env_file).env_vars
+        config_keys: Iterable[str] = TomlConfigSettingsSource(Settings, config_file).toml_data
     except (OSError, ValueError):
-        in_file, in_config = (), {}  # reading the settings says so
+        # The settings themselves fail with the reason.
+        env_file_names, config_keys = (), ()
+    variables = {name.upper() for name in (*environment, *env_file_names)}
+    settings = sorted(name for name in variables if name.startswith(SETTING_PREFIX))
+    warnings = [_describe_unknown(name) for name in settings if name not in _KNOWN_VARIABLES]
+    warnings += [warning for key in config_keys if (warning := _describe_key(config_file.name, key))]
     proxies = [name for name in environment if name.upper() in _PROXY_VARIABLES and environment[name]]
-    configured = [f"{SETTING_PREFIX}{name.upper()}" for name in in_config]
-    is_set = any(name.upper().startswith("RETRIEVAL_EGRESS_PROXY") for name in (*environment, *in_file, *configured))
-    unused = f"{', '.join(proxies)} is not used: set RETRIEVAL_EGRESS_PROXY for requests to the outside."
-    names = sorted({name.upper() for name in (*environment, *in_file) if name.upper().startswith(SETTING_PREFIX)})
-    warnings = [_describe_unknown(name) for name in names if name not in _KNOWN_VARIABLES]
-    warnings += [text for name in in_config if (text := _describe_key(config_file.name, name))]
-    return [*warnings, unused] if proxies and not is_set else warnings
+    all_names = {*variables, *(f"{SETTING_PREFIX}{key.upper()}" for key in config_keys)}
+    has_own_proxy = any(name.startswith("RETRIEVAL_EGRESS_PROXY") for name in all_names)
+    if proxies and not has_own_proxy:
+        warnings.append(f"{', '.join(proxies)} is not used: set RETRIEVAL_EGRESS_PROXY for requests to the outside.")
+    return warnings
 
 
 def _describe_unknown(name: str) -> str:

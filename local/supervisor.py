@@ -52,16 +52,17 @@ class Role:
     is_setup_step: bool = False
     address: str | None = None
     stop_signal: int = signal.SIGTERM
-    grace: float = 4.0
+    # Wait between the stop signal and SIGKILL.
+    stop_seconds: float = 4.0
     # Seconds of life before it counts as ready.
-    settle: float = 0.0
+    settle_seconds: float = 0.0
     identity: Identity = field(default_factory=Identity)
     # Runs before each restart.
     prepare: Callable[[], object] | None = None
-    # Missing condition that a person must fix, as a sentence; the role restarts afterwards.
-    lacks: Callable[[], str | None] | None = None
+    # Returns a problem that a person must solve, as a sentence; the role restarts afterwards.
+    describe_problem: Callable[[], str | None] | None = None
     # Seconds without readiness after which a running role is killed; None: never.
-    silent_for: float | None = None
+    max_silent_seconds: float | None = None
 
 
 @dataclass(slots=True)
@@ -75,7 +76,7 @@ class _Child:
     deaths: deque[float] = field(default_factory=deque)
     # Time of the next restart or probe.
     due: float = 0.0
-    lacked: str | None = None
+    shown_problem: str | None = None
     silent_since: float | None = None
 
 
@@ -152,7 +153,7 @@ class Supervisor:
         stop_requests = max(self._stop_requests, 1)
         if process.poll() is None and not child.role.is_setup_step:
             process.send_signal(child.role.stop_signal)
-            deadline = time.monotonic() + child.role.grace
+            deadline = time.monotonic() + child.role.stop_seconds
             while process.poll() is None and time.monotonic() < deadline and self._stop_requests <= stop_requests:
                 report(child.role.name)
                 time.sleep(0.05)
@@ -172,21 +173,21 @@ class Supervisor:
         elif (code := child.process.poll()) is not None:
             self._on_exit(child, child.process, code)
         elif child.record.state == "starting":
-            if time.time() - (child.record.since or 0) >= role.settle and role.ready():
+            if time.time() - (child.record.since or 0) >= role.settle_seconds and role.ready():
                 child.was_ready = True
                 self._set_state(child, "up")
                 if child.record.restarts:
                     self._say(f"{role.name} is up again.")
-        elif role.silent_for and clock >= child.due:
+        elif role.max_silent_seconds and clock >= child.due:
             child.due = clock + _PROBE_SECONDS
-            self._probe_child(child, child.process, role.silent_for)
+            self._probe_child(child, child.process, role.max_silent_seconds)
 
     def _may_start(self, role: Role) -> bool:
         is_after = all(self._children[name].record.state in _READY_STATES for name in role.after)
         return is_after and all(self._children[name].record.state == "done" for name in role.after_end)
 
-    def _probe_child(self, child: _Child, process: subprocess.Popen[bytes], silent_for: float) -> None:
-        """Kill a role without an answer for `silent_for` seconds; its death is handled as any other."""
+    def _probe_child(self, child: _Child, process: subprocess.Popen[bytes], max_silent_seconds: float) -> None:
+        """Kill a role without an answer for `max_silent_seconds` seconds; its death is handled as any other."""
         if child.role.ready():
             child.silent_since = None
             self._set_state(child, "up")
@@ -194,21 +195,23 @@ class Supervisor:
         clock = time.monotonic()
         if child.silent_since is None:
             child.silent_since = clock
-        elif clock - child.silent_since < silent_for:
+        elif clock - child.silent_since < max_silent_seconds:
             self._set_state(child, "stalled")
         else:
             child.silent_since = None
-            self._say(f"{child.role.name} has not answered for {silent_for:.0f} s: it is ended and started again.")
+            self._say(
+                f"{child.role.name} has not answered for {max_silent_seconds:.0f} s: it is ended and started again."
+            )
             _kill_group(process)
 
     def _restart(self, child: _Child) -> None:
         """Restart a role; with a missing dependency, check again soon."""
         # It would die repeatedly, which stops everything.
-        lacks = child.role.lacks() if child.role.lacks else None
-        if lacks and lacks != child.lacked:
-            self._say(f"{child.role.name} is not started: {lacks}")
-        child.lacked = lacks
-        if lacks:
+        problem = child.role.describe_problem() if child.role.describe_problem else None
+        if problem and problem != child.shown_problem:
+            self._say(f"{child.role.name} is not started: {problem}")
+        child.shown_problem = problem
+        if problem:
             child.due = time.monotonic() + _DEPENDENCY_CHECK_SECONDS
             child.deaths.clear()
             return
@@ -224,7 +227,7 @@ class Supervisor:
         if child.role.is_setup_step:
             self._set_state(child, "stopped" if code else "done")
             if code == REFUSED_EXIT_CODE:
-                raise LocalError(logs.read_tail(self._home, name, since=child.log_offset, lines=1).strip())
+                raise LocalError(logs.read_tail(self._home, name, offset=child.log_offset, lines=1).strip())
             if code:
                 raise LocalError(
                     f"{name} failed ({_describe_exit(code)}).\n{self._describe_end(name, child.log_offset)}"
@@ -233,9 +236,9 @@ class Supervisor:
         child.deaths.append(clock)
         while child.deaths[0] < clock - _DEATHS_WINDOW_SECONDS:
             child.deaths.popleft()
-        story = f"{name} died ({_describe_exit(code)}).\n{logs.read_tail(self._home, name, since=child.log_offset)}"
+        story = f"{name} died ({_describe_exit(code)}).\n{logs.read_tail(self._home, name, offset=child.log_offset)}"
         limit = _MAX_DEATHS if child.was_ready else _MAX_DEATHS_BEFORE_READY
-        if len(child.deaths) >= limit and not (child.role.lacks and child.role.lacks()):
+        if len(child.deaths) >= limit and not (child.role.describe_problem and child.role.describe_problem()):
             raise LocalError(
                 f"{story}\n  It died {len(child.deaths)} times within a minute; everything is stopped. "
                 f"Its log: {logs.log_path(self._home, name)}"
@@ -267,7 +270,7 @@ class Supervisor:
         self._set_state(child, "starting")
 
     def _describe_end(self, name: str, since: int = 0) -> str:
-        return f"{logs.read_tail(self._home, name, since=since)}\n  Its log: {logs.log_path(self._home, name)}"
+        return f"{logs.read_tail(self._home, name, offset=since)}\n  Its log: {logs.log_path(self._home, name)}"
 
     def _set_state(self, child: _Child, state: RoleState) -> None:
         if child.record.state != state:

@@ -204,7 +204,7 @@ def _wait_until_ready(child: subprocess.Popen[bytes], home: Path, offset: int) -
             raise LocalError(f"It was not ready within {_DETACHED_SECONDS:.0f} s. Its log: {logs.log_path(home, 'up')}")
         time.sleep(0.1)
     console.clear()
-    print(logs.read_tail(home, "up", since=offset, lines=20), file=sys.stderr)
+    print(logs.read_tail(home, "up", offset=offset, lines=20), file=sys.stderr)
     print(f"It did not start. Its log: {logs.log_path(home, 'up')}", file=sys.stderr)
     return child.returncode or 1
 

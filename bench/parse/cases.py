@@ -57,7 +57,7 @@ def iter_foreign(folder: Path, seed: int) -> Iterator[ParseCase]:
     for path in foreign.draw_foreign(folder, seed):
         yield ParseCase(path, "foreign kinds", readable=False)
     for path in foreign.draw_encoded(folder, seed):
-        yield ParseCase(path, "encoded parts", readable=True, required_texts=(foreign.ENCODED_WORDS,))
+        yield ParseCase(path, "encoded parts", readable=True, required_texts=(foreign.READABLE_SENTENCE,))
 
 
 def iter_icdar(folder: Path) -> Iterator[ParseCase]:

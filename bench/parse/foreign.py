@@ -1,4 +1,4 @@
-"""Files of foreign kinds, refused by name, and texts with encoded parts, read without them."""
+"""Test files of two kinds: of formats that the service refuses, and texts with encoded pictures to leave out."""
 
 from __future__ import annotations
 
@@ -11,25 +11,27 @@ import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 
-_SIZE = 6_000
-ENCODED_WORDS = "Deliver the pump to the mill by noon."
+_NOISE_BYTES = 6_000
+READABLE_SENTENCE = "Deliver the pump to the mill by noon."
 
 
 def draw_foreign(folder: Path, seed: int) -> Iterator[Path]:
-    """Write the files of foreign kinds. Half of them bear the ending of an accepted kind."""
+    """Write files of refused formats, each with its own ending and with `.txt`."""
     for name, data in _foreign_files(random.Random(seed)).items():
-        for path in (folder / name, (folder / f"{name.rpartition('.')[0]}-{name.rpartition('.')[2]}.txt")):
+        stem, _, ending = name.rpartition(".")
+        for path in (folder / name, folder / f"{stem}-{ending}.txt"):
             path.write_bytes(data)
             yield path
 
 
-def _foreign_files(chance: random.Random) -> dict[str, bytes]:
-    noise = chance.randbytes(_SIZE)
-    words = "Deliver the pump to the mill by noon. " * 100
+def _foreign_files(generator: random.Random) -> dict[str, bytes]:
+    """Return files by name: a signature of the format, then random bytes or text."""
+    noise = generator.randbytes(_NOISE_BYTES)
+    text = f"{READABLE_SENTENCE} " * 100
     return {
         "picture.emf": b"\1\0\0\0" + noise[:36] + b" EMF" + noise,
         "picture.wmf": b"\xd7\xcd\xc6\x9a" + noise,
-        "mainframe.ebc": words.encode("cp037"),
+        "mainframe.ebc": text.encode("cp037"),
         "table.dbf": _dbase(),
         "table.parquet": b"PAR1" + noise + b"PAR1",
         "data.h5": b"\x89HDF\r\n\x1a\n" + noise,
@@ -43,7 +45,7 @@ def _foreign_files(chance: random.Random) -> dict[str, bytes]:
         "font.ttf": b"\0\1\0\0\0\x0c" + noise,
         "letters.bin": "ÿþýÿþý".encode("latin-1") * 500,
         "drawing.dxf": b"  0\nSECTION\n  2\nHEADER\n" * 50,
-        "print.ps": b"%!PS-Adobe-3.0\n" + b"(" + words.encode() + b") show\n",
+        "print.ps": b"%!PS-Adobe-3.0\n" + b"(" + text.encode() + b") show\n",
         "pages.iwork": _zip({"Index/Document.iwa": noise, "preview.jpg": noise}),
         "paper.xps": _zip({"[Content_Types].xml": b"<Types/>", "FixedDocSeq.fdseq": b"<FixedDocumentSequence/>"}),
         "program.apk": _zip({"AndroidManifest.xml": noise, "classes.dex": noise}),
@@ -52,27 +54,28 @@ def _foreign_files(chance: random.Random) -> dict[str, bytes]:
 
 
 def draw_encoded(folder: Path, seed: int) -> Iterator[Path]:
-    """Write files that hold base64 next to the sentence `ENCODED_WORDS`."""
-    code = base64.encodebytes(random.Random(seed).randbytes(_SIZE)).decode()
-    line = code.replace("\n", "")
+    """Write files with the sentence `READABLE_SENTENCE` and a picture in base64."""
+    base64_lines = base64.encodebytes(random.Random(seed).randbytes(_NOISE_BYTES)).decode()
+    base64_line = base64_lines.replace("\n", "")
+    sentence_in_base64 = base64.encodebytes(READABLE_SENTENCE.encode()).decode()
     head = "From: a@example.org\nSubject: Pump\nMIME-Version: 1.0\n"
-    outputs = [{"output_type": "display_data", "metadata": {}, "data": {"image/png": code}}]
+    outputs = [{"output_type": "display_data", "metadata": {}, "data": {"image/png": base64_lines}}]
     cells = [
-        {"cell_type": "markdown", "metadata": {}, "source": [ENCODED_WORDS]},
+        {"cell_type": "markdown", "metadata": {}, "source": [READABLE_SENTENCE]},
         {"cell_type": "code", "metadata": {}, "execution_count": 1, "source": ["draw()"], "outputs": outputs},
     ]
     texts = {
-        "picture.md": f"{ENCODED_WORDS}\n\n![pump](data:image/png;base64,{line})\n",
-        "picture.html": f"<p>{ENCODED_WORDS}</p><img src='data:image/png;base64,{line}'>",
+        "picture.md": f"{READABLE_SENTENCE}\n\n![pump](data:image/png;base64,{base64_line})\n",
+        "picture.html": f"<p>{READABLE_SENTENCE}</p><img src='data:image/png;base64,{base64_line}'>",
         "book.fb2": "<FictionBook xmlns='http://www.gribuser.ru/xml/fictionbook/2.0'><body><section>"
-        f"<p>{ENCODED_WORDS}</p></section></body><binary id='a.png'>{code}</binary></FictionBook>",
-        "article.xml": f"<article><p>{ENCODED_WORDS}</p><media>{code}</media></article>",
+        f"<p>{READABLE_SENTENCE}</p></section></body><binary id='a.png'>{base64_lines}</binary></FictionBook>",
+        "article.xml": f"<article><p>{READABLE_SENTENCE}</p><media>{base64_lines}</media></article>",
         "plot.ipynb": json.dumps({"cells": cells, "metadata": {}, "nbformat": 4, "nbformat_minor": 5}),
-        "mail.eml": f"{head}Content-Transfer-Encoding: base64\n\n{base64.encodebytes(ENCODED_WORDS.encode()).decode()}",
-        "forward.eml": f"{head}Content-Type: multipart/mixed; boundary=b\n\n--b\n\n{ENCODED_WORDS}\n--b\n"
-        f"Content-Type: image/png\nContent-Transfer-Encoding: base64\n\n{code}\n--b--\n",
-        "letter.rtf": f"{{\\rtf1 {ENCODED_WORDS}\\par{{\\pict\\pngblip {code.encode().hex()}}}}}",
-        "colours.log": f"\x1b[1;31m2026-03-01 10:00:00\x1b[0m {ENCODED_WORDS}\n",
+        "mail.eml": f"{head}Content-Transfer-Encoding: base64\n\n{sentence_in_base64}",
+        "forward.eml": f"{head}Content-Type: multipart/mixed; boundary=b\n\n--b\n\n{READABLE_SENTENCE}\n--b\n"
+        f"Content-Type: image/png\nContent-Transfer-Encoding: base64\n\n{base64_lines}\n--b--\n",
+        "letter.rtf": f"{{\\rtf1 {READABLE_SENTENCE}\\par{{\\pict\\pngblip {base64_lines.encode().hex()}}}}}",
+        "colours.log": f"\x1b[1;31m2026-03-01 10:00:00\x1b[0m {READABLE_SENTENCE}\n",
     }
     for name, text in texts.items():
         path = folder / name

@@ -1,6 +1,6 @@
 """Read metrics: counts, and gauges computed from tables.
 
-Expensive queries use at most 1 % of the time; between refreshes the last values are returned, with their age in
+A query that took one second is repeated after 100 s; until then its last values are returned, with their age in
 `retrieval_figures_age_seconds`.
 """
 
@@ -22,9 +22,9 @@ from retrieval.metrics.catalog import Metric
 
 log = structlog.get_logger()
 
-# Refreshes within this time return the same values.
+# Minimum time between two runs of a query.
 MIN_REFRESH_SECONDS: Final = 1.0
-# A query of one second is repeated after this many seconds.
+# Time until a query is repeated, in durations of the query.
 COST_FACTOR: Final = 100
 # Organizations with cached values.
 _MAX_ORGANIZATIONS: Final = 256
@@ -35,7 +35,7 @@ Values = dict[tuple[str, ...], float]
 
 @dataclass(slots=True)
 class Histogram:
-    """Counts by upper bound of the bucket, and the sum."""
+    """Observations by upper bound of the bucket, and the sum of their values."""
 
     buckets: dict[str, float] = field(default_factory=dict)
     sum: float = 0.0
@@ -43,7 +43,7 @@ class Histogram:
 
 @dataclass(slots=True)
 class Reading:
-    """Values of all metrics. `age`: seconds since the oldest query."""
+    """Values of all metrics. `is_up`: the database answered; `age`: seconds since the oldest query of a gauge."""
 
     gauges: dict[str, Values]
     counters: dict[str, Values]
@@ -58,12 +58,13 @@ class _PacedQuery:
     def __init__(self) -> None:
         self.rows: list[Any] = []
         self.read_at: float | None = None
-        self._cost = 0.0
+        # Duration of the last run, in seconds.
+        self._duration = 0.0
         self._tried_at = float("-inf")
 
     def refresh(self, read: Callable[[], list[Any]]) -> None:
         started_at = time.monotonic()
-        if started_at - self._tried_at < max(MIN_REFRESH_SECONDS, self._cost * COST_FACTOR):
+        if started_at - self._tried_at < max(MIN_REFRESH_SECONDS, self._duration * COST_FACTOR):
             return
         self._tried_at = started_at
         try:
@@ -72,7 +73,7 @@ class _PacedQuery:
         except LOCK_ERRORS as error:
             log.warning("metrics.not_read", reason=type(error).__name__)
         finally:
-            self._cost = time.monotonic() - started_at
+            self._duration = time.monotonic() - started_at
 
 
 class MetricsReader:
@@ -81,8 +82,9 @@ class MetricsReader:
     def __init__(self, db: Database) -> None:
         self._db = db
         self._lock = threading.Lock()
+        # Queries by organization, the least recently read first, and by name.
         self._cache: OrderedDict[str, dict[str, _PacedQuery]] = OrderedDict()
-        self._counted: dict[str, list[queries.StoredCount]] = {}
+        self._stored_counts: dict[str, list[queries.StoredCount]] = {}
 
     def read(self, organization: str = counts.ALL_ORGANIZATIONS) -> Reading:
         """Return current values, or the last ones while the database is unreachable."""
@@ -90,14 +92,15 @@ class MetricsReader:
             cached = self._cache.setdefault(organization, {})
             self._cache.move_to_end(organization)
             while len(self._cache) > _MAX_ORGANIZATIONS:
-                self._counted.pop(self._cache.popitem(last=False)[0], None)
+                evicted, _ = self._cache.popitem(last=False)
+                self._stored_counts.pop(evicted, None)
             return self._read(organization, cached)
 
     def _read(self, organization: str, paced_queries: dict[str, _PacedQuery]) -> Reading:
         is_up = True
         statements = queries.OF_INSTALLATION if organization == counts.ALL_ORGANIZATIONS else queries.OF_ORGANIZATION
         try:
-            self._counted[organization] = self._db.fetch(
+            self._stored_counts[organization] = self._db.fetch(
                 queries.StoredCount, queries.READ_COUNTS, {"organization": organization}
             )
             for name, (row_type, statement) in statements.items():
@@ -108,15 +111,19 @@ class MetricsReader:
             log.warning("metrics.database_away", reason=type(error).__name__)
         read_at = time.monotonic()
         ages = [read_at - paced.read_at for paced in paced_queries.values() if paced.read_at is not None]
-        gauges = _gauges({name: paced.rows for name, paced in paced_queries.items() if paced.read_at is not None})
-        return _reading(gauges, self._counted.get(organization, ()), is_up=is_up, age=max(ages, default=0.0))
+        gauges = _make_gauges({name: paced.rows for name, paced in paced_queries.items() if paced.read_at is not None})
+        return _make_reading(gauges, self._stored_counts.get(organization, ()), is_up=is_up, age=max(ages, default=0.0))
 
 
-def _reading(gauges: dict[str, Values], counted: Iterable[queries.StoredCount], *, is_up: bool, age: float) -> Reading:
+def _make_reading(
+    gauges: dict[str, Values], stored_counts: Iterable[queries.StoredCount], *, is_up: bool, age: float
+) -> Reading:
+    """Sort stored counts into counters and histograms."""
     counters: dict[str, Values] = {}
     histograms: dict[str, dict[tuple[str, ...], Histogram]] = {}
-    for row in counted:
+    for row in stored_counts:
         labels = tuple(row.labels.split(",")) if row.labels else ()
+        # Rows of a histogram are its buckets and its sum.
         if not row.part:
             counters.setdefault(row.name, {})[labels] = row.value
             continue
@@ -128,7 +135,8 @@ def _reading(gauges: dict[str, Values], counted: Iterable[queries.StoredCount], 
     return Reading(gauges, counters, histograms, is_up, age)
 
 
-def _gauges(rows: Mapping[str, list[Any]]) -> dict[str, Values]:
+def _make_gauges(rows: Mapping[str, list[Any]]) -> dict[str, Values]:
+    """Return gauges from the rows of each query, by its name."""
     gauges: dict[str, Values] = {}
     for metric in (catalog.DOCUMENTS, catalog.JOB_RUNS):
         if metric.name in rows:
@@ -136,9 +144,9 @@ def _gauges(rows: Mapping[str, list[Any]]) -> dict[str, Values]:
     if (queue := rows.get("queue")) is not None:
         gauges[catalog.QUEUE_OLDEST.name] = {(): max((float(row.oldest) for row in queue), default=0.0)}
         gauges[catalog.QUEUE_HELD.name] = {(): sum(float(row.blocked) for row in queue)}
-        gauges |= _shares(queue)
+        gauges |= _queue_shares(queue)
     if connected := rows.get("connections"):
-        gauges[catalog.CONNECTIONS.name] = _connections(connected)
+        gauges[catalog.CONNECTIONS.name] = _database_connections(connected)
         gauges[catalog.CONNECTIONS_LIMIT.name] = {(): float(connected[0].limit)}
     for row in rows.get("sweeps", ()):
         gauges[catalog.SWEEPS.name] = {(): float(row.due)}
@@ -154,18 +162,19 @@ def _by_status(metric: Metric, rows: Iterable[queries.StatusCount]) -> Values:
     return values | {(row.status,): float(row.count) for row in rows}
 
 
-def _shares(queue: list[queries.QueueShare]) -> dict[str, Values]:
-    """Return the longest queues by organization, and the sum of the others."""
+def _queue_shares(queue: list[queries.QueueShare]) -> dict[str, Values]:
+    """Return length and age of the longest queues by organization; the other queues are one."""
     by_length = sorted(queue, key=lambda row: (-row.count, row.organization))
-    runs: Values = {(row.organization,): float(row.count) for row in by_length[: catalog.MAX_SHOWN_ORGANIZATIONS]}
-    oldest: Values = {(row.organization,): float(row.oldest) for row in by_length[: catalog.MAX_SHOWN_ORGANIZATIONS]}
-    remaining = by_length[catalog.MAX_SHOWN_ORGANIZATIONS :]
+    shown, remaining = by_length[: catalog.MAX_SHOWN_ORGANIZATIONS], by_length[catalog.MAX_SHOWN_ORGANIZATIONS :]
+    runs: Values = {(row.organization,): float(row.count) for row in shown}
+    oldest: Values = {(row.organization,): float(row.oldest) for row in shown}
     runs[catalog.OTHER_LABEL,] = float(sum(row.count for row in remaining))
     oldest[catalog.OTHER_LABEL,] = max((float(row.oldest) for row in remaining), default=0.0)
     return {catalog.SHARE_RUNS.name: runs, catalog.SHARE_OLDEST.name: oldest}
 
 
-def _connections(rows: Iterable[queries.ConnectionCount]) -> Values:
+def _database_connections(rows: Iterable[queries.ConnectionCount]) -> Values:
+    """Return database connections by role and state."""
     values: Values = {}
     for row in rows:
         role = row.application.removeprefix("retrieval ").partition(" ")[0]

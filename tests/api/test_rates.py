@@ -18,26 +18,26 @@ LIMIT = 70
 
 
 def test_the_headers_are_on_every_answer(org, organization, anonymous, api_settings):
-    big = b" " * (api_settings.max_body_bytes + 1)
-    json = {"Content-Type": "application/json"}
+    oversized_body = b" " * (api_settings.max_body_bytes + 1)
+    json_headers = {"Content-Type": "application/json"}
     space = org.namespace()
     run = org.text(space, name="a")["data"]["ingestJobRunId"]
-    once = {"Idempotency-Key": "rates"}
-    assert org.client.post("/v1/tenants", json={"id": "a"}, headers=once).status_code == 200
-    bare = organization(requests_per_minute=1)
-    bare.client.get("/v1/namespaces")
+    idempotency = {"Idempotency-Key": "rates"}
+    assert org.client.post("/v1/tenants", json={"id": "a"}, headers=idempotency).status_code == 200
+    exhausted = organization(requests_per_minute=1)
+    exhausted.client.get("/v1/namespaces")
     with org.key(scopes=["search"]) as limited:
         answers = {
             200: org.client.get(f"/v1/ingest-job-runs/{run}?namespaceId={space}"),
-            400: org.client.post("/v1/search", content=b"{", headers=json),
+            400: org.client.post("/v1/search", content=b"{", headers=json_headers),
             401: anonymous.get("/v1/namespaces"),
             403: limited.get("/v1/namespaces"),
             404: org.client.get("/v1/nothing"),
             405: org.client.put("/v1/namespaces"),
-            409: org.client.post("/v1/tenants", json={"id": "b"}, headers=once),
-            413: org.client.post("/v1/search", content=big, headers=json),
+            409: org.client.post("/v1/tenants", json={"id": "b"}, headers=idempotency),
+            413: org.client.post("/v1/search", content=oversized_body, headers=json_headers),
             415: org.client.post("/v1/search", content=b"{}", headers={"Content-Type": "text/plain"}),
-            429: bare.client.get("/v1/namespaces"),
+            429: exhausted.client.get("/v1/namespaces"),
         }
         other_answers = [
             org.client.options("/v1/namespaces"),
@@ -52,24 +52,27 @@ def test_the_headers_are_on_every_answer(org, organization, anonymous, api_setti
         assert all(answer.headers[name].isdigit() for name in HEADERS), (answer.status_code, answer.url)
 
 
-def _ask_for(org, addresses: tuple[str, ...], clients: int, requests_per_client: int) -> list[httpx.Response]:
-    """Send concurrent requests spread over the addresses."""
+def _send_concurrently(org, addresses: tuple[str, ...], clients: int, requests_per_client: int) -> list[httpx.Response]:
+    """Send requests of several clients at once; the addresses take turns."""
 
-    def client(number: int) -> list[httpx.Response]:
+    def send_requests(number: int) -> list[httpx.Response]:
         with client_of(addresses[number % len(addresses)], org.api_key) as session:
             return [session.get("/v1/keys/current") for _ in range(requests_per_client)]
 
     with ThreadPoolExecutor(clients) as pool:
-        return [answer for batch in pool.map(client, range(clients)) for answer in batch]
+        return [answer for batch in pool.map(send_requests, range(clients)) for answer in batch]
 
 
 @pytest.mark.slow
 def test_two_processes_admit_exactly_the_limit(organization, api_database, ring, tmp_path):
     limit = 600
     org = organization(requests_per_minute=limit)
-    with running(tmp_path, api_database, ring) as (first, _, _), running(tmp_path, api_database, ring) as (two, _, _):
+    with (
+        running(tmp_path, api_database, ring) as (first, _, _),
+        running(tmp_path, api_database, ring) as (second, _, _),
+    ):
         wait_for_fresh_minute()
-        answers = _ask_for(org, (first, two), 8, 100)
+        answers = _send_concurrently(org, (first, second), 8, 100)
     windows = {answer.headers["x-ratelimit-reset"] for answer in answers}
     for window in windows:
         in_window = [answer for answer in answers if answer.headers["x-ratelimit-reset"] == window]
@@ -80,22 +83,22 @@ def test_two_processes_admit_exactly_the_limit(organization, api_database, ring,
     assert {answer.status_code for answer in answers} <= {200, 429}
 
 
-def test_unused_counts_return_and_revoked_keys_are_refused_at_once(org):
+def test_a_process_returns_reserved_requests_and_obeys_changes_at_once(org):
     wait_for_fresh_minute()
     minute = int(time.time()) // 60
     for _ in range(100):
         assert org.client.get("/v1/keys/current").status_code == 200
 
-    def counted() -> int:
+    def count_requests() -> int:
         row = org.db.row("select minute, requests from rate_windows where caller = %(id)s", {"id": org.id})
         assert row is not None
         assert row["minute"] == minute
         return int(row["requests"])
 
-    assert counted() > 100
+    assert count_requests() > 100
     deadline = time.monotonic() + 10
-    while counted() != 100:
-        assert time.monotonic() < deadline, counted()
+    while count_requests() != 100:
+        assert time.monotonic() < deadline, count_requests()
         time.sleep(0.1)
     used = org.client.get("/v1/keys/current")
     assert int(used.headers["x-ratelimit-limit"]) - int(used.headers["x-ratelimit-remaining"]) == 101

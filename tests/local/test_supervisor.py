@@ -47,7 +47,7 @@ def supervisor(tmp_path: Path, record: InstanceRecord, messages: list[str]) -> I
 
 def _role(record: InstanceRecord, tmp_path: Path, program: str, name: str = "sample") -> Role:
     environment = dict(os.environ) | {processes.TOKEN_VARIABLE: record.token}
-    return Role(name, [sys.executable, "-c", program], environment, tmp_path, grace=1)
+    return Role(name, [sys.executable, "-c", program], environment, tmp_path, stop_seconds=1)
 
 
 def _until(supervisor: Supervisor, fact: Callable[[], bool]) -> None:
@@ -88,7 +88,9 @@ def test_a_role_that_lacks_something_is_waited_for_and_stops_nothing(
     room = tmp_path / "room"
     program = f"import pathlib, time; assert pathlib.Path({str(room)!r}).exists(), 'no room'; time.sleep(60)"
     plain = _role(record, tmp_path, program)
-    supervisor.add_role(replace(plain, lacks=lambda: None if room.exists() else "there is no room. Make some."))
+    supervisor.add_role(
+        replace(plain, describe_problem=lambda: None if room.exists() else "there is no room. Make some.")
+    )
     _until(supervisor, lambda: record.roles[0].state == "restarting")
     ends = time.monotonic() + 5
     _until(supervisor, lambda: time.monotonic() > ends)
@@ -107,7 +109,7 @@ def test_a_role_that_does_not_answer_any_more_is_started_again(
     monkeypatch.setattr(module, "_PROBE_SECONDS", 0.1)
     answers = tmp_path / "answers"
     answers.touch()
-    supervisor.add_role(replace(_role(record, tmp_path, _STAYS), ready=answers.exists, silent_for=1.0))
+    supervisor.add_role(replace(_role(record, tmp_path, _STAYS), ready=answers.exists, max_silent_seconds=1.0))
     supervisor.wait_ready(10)
     first = record.roles[0].pid
     answers.unlink()

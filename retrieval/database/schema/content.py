@@ -33,7 +33,7 @@ from retrieval.database.schema.columns import (
 
 
 class Document(SQLModel, table=True):
-    """Ingested document. Readers see the chunks of `active_generation`."""
+    """Ingested document. Its visible version is the chunks of `active_generation`."""
 
     __tablename__ = "documents"
     __table_args__ = (
@@ -101,44 +101,44 @@ class Document(SQLModel, table=True):
     changes: list[dict[str, Any]] = Field(
         sa_column=Column(JSONB, nullable=False, server_default=text("'[]'::jsonb")), default_factory=list
     )
-    # Acceptance of the request with the current metadata.
+    # Time at which the request with the current metadata was accepted.
     metadata_at: datetime | None = time_column(nullable=True)
     status: str = text_column(server_default="QUEUED")
     error: str | None = text_column(nullable=True)
-    # Newest connection with the document (`retrieval.documents.queries.connection_documents`).
+    # Connection that listed the document last (`retrieval.documents.queries.connection_documents`).
     connection_id: str | None = text_column(nullable=True)
-    # Archive or mail with the document inside.
+    # Document of the archive or mail that contains this one.
     archive_id: str | None = text_column(nullable=True)
     active_generation: int = Field(sa_column=Column(BigInteger, nullable=False, server_default="0"))
-    # Newest job run that saw this content, changed or not.
+    # Number of the newest job run that saw this content, changed or not.
     latest_generation: int = Field(sa_column=Column(BigInteger, nullable=False, server_default="0"))
     fingerprint: bytes | None = Field(sa_column=Column(LargeBinary, nullable=True))
     raw_key: str | None = text_column(nullable=True)
     parsed_key: str | None = text_column(nullable=True)
     properties: dict[str, Any] = json_column()
     embedding: dict[str, Any] = json_column()
-    # Size of content under way; null once `properties` have the size (`document_size` in the database).
+    # Size of content in ingestion; null once `properties` have it. The database function `document_size` reads both.
     accepted_bytes: int | None = Field(sa_column=Column(BigInteger, nullable=True))
     # Text search configuration of the chunks (`keywords.postings`).
     keyword_language: str | None = text_column(nullable=True)
-    # Own list, or the container's with `inherits_access`; null is everyone with a key (`retrieval.principals`).
+    # Access list, with `inherits_access` that of the container; null: everyone with a key (`retrieval.principals`).
     access: dict[str, Any] | None = json_column(None)
-    # Intersection of the lists of versions in ingestion; null is unlimited.
+    # Intersection of the access lists of versions in ingestion, which limits `access`; null: no limit.
     access_limit: dict[str, Any] | None = json_column(None)
-    # Newest job run at the last change by a client.
+    # Number of the newest job run when a client changed the list: runs up to it do not overwrite it.
     access_after: int | None = Field(sa_column=Column(BigInteger, nullable=True))
     inherits_access: bool = Field(sa_column_kwargs={"server_default": "false"})
-    # Readers under both lists, maintained by a trigger.
+    # Principals that `access` and `access_limit` allow and deny, maintained by a trigger; {@}: everyone.
     allowed: list[str] = Field(sa_column=Column(ARRAY(Text), nullable=False, server_default=text("'{@}'")))
     denied: list[str] = Field(sa_column=Column(ARRAY(Text), nullable=False, server_default=text("'{}'")))
     withholds_file: bool = Field(sa_column_kwargs={"server_default": "false"})
-    # Reason of an unknown list at the content service.
+    # Why the content service's access list is unknown; null if it is known.
     access_reason: str | None = text_column(nullable=True)
     # Passages hidden from search (`retrieval.documents.hidden_passages`).
     hidden: list[dict[str, Any]] = Field(
         sa_column=Column(JSONB, nullable=False, server_default=text("'[]'::jsonb")), default_factory=list
     )
-    # Their texts by id, in a column of their own: searches read `hidden`.
+    # Texts of hidden passages by id, apart from `hidden`, which each search reads.
     hidden_texts: dict[str, str] = Field(
         sa_column=Column(JSONB, nullable=False, server_default=text("'{}'::jsonb")), default_factory=dict
     )
@@ -149,7 +149,7 @@ class Document(SQLModel, table=True):
 
 
 class Chunk(SQLModel, table=True):
-    """Part of a parsed document: `parsed[start:end] == content`."""
+    """Chunk of a version: characters `start` to `end` of the parsed text."""
 
     __tablename__ = "chunks"
     __table_args__ = (
@@ -194,7 +194,7 @@ class StoredVector(SQLModel, table=True):
 
 
 class DocumentCount(SQLModel, table=True):
-    """Number of documents by source and status, in parts added by a trigger."""
+    """Number of documents by source and status: the sum of the rows, to which a trigger adds."""
 
     __tablename__ = "document_counts"
     partition_id: int = partition_column(primary_key=True)
@@ -205,8 +205,9 @@ class DocumentCount(SQLModel, table=True):
 
 
 class ConnectionDocument(SQLModel, table=True):
-    """Connection with a listed document. No foreign keys: checks would cost more than inserts."""
+    """Document listed by a connection."""
 
+    # Without foreign keys, whose checks would cost more than the inserts.
     __tablename__ = "connection_documents"
     __table_args__ = (Index("documents_by_connection", "connection_id", "document_id"),)
     document_id: str = text_column(primary_key=True)
@@ -215,13 +216,13 @@ class ConnectionDocument(SQLModel, table=True):
 
 
 class Departure(SQLModel, table=True):
-    """Document missing at its connection."""
+    """Document that its connection no longer lists."""
 
     __tablename__ = "departures"
     document_id: str = reference_column("documents.id", primary_key=True)
     connection_id: str = reference_column("connections.id", index=True, primary_key=True)
     job_run_id: str = text_column()
-    # Too many departures at once need a person's confirmation.
+    # A person has to confirm the deletion, as after too many departures at once.
     held: bool = Field(sa_column_kwargs={"server_default": "false"})
     created_at: datetime = time_column()
 
@@ -234,15 +235,15 @@ class PageMiss(SQLModel, table=True):
     job_run_id: str = text_column()
     misses: int = Field(sa_column_kwargs={"server_default": "1"})
     reason: str = text_column()
-    # One miss is enough.
+    # One miss suffices for the deletion.
     final: bool = Field(sa_column_kwargs={"server_default": "false"})
-    # Waits for a person's confirmation.
+    # A person has to confirm the deletion.
     held: bool = Field(sa_column_kwargs={"server_default": "false"})
     created_at: datetime = time_column()
 
 
 class DocumentAlias(SQLModel, table=True):
-    """Further address of a web page, with the site's version."""
+    """Further address of a web page, with the version that the site reports for it."""
 
     __tablename__ = "document_aliases"
     partition_id: int = partition_column(primary_key=True)
@@ -303,7 +304,7 @@ class DirectoryResource(SQLModel, table=True):
     updated_at: datetime = time_column()
 
 
-def _count() -> int:
+def _count_column() -> int:
     count: int = Field(sa_column=Column(BigInteger, nullable=False, server_default="0"))
     return count
 
@@ -317,23 +318,23 @@ class Deletion(SQLModel, table=True):
     namespace_id: str = text_column()
     # Null for a namespace with all tenants.
     tenant: str | None = text_column(nullable=True)
-    documents: int = _count()
-    chunks: int = _count()
-    vectors: int = _count()
-    files: int = _count()
-    # A store refuses the check for emptiness.
+    documents: int = _count_column()
+    chunks: int = _count_column()
+    vectors: int = _count_column()
+    files: int = _count_column()
+    # A store refused to show whether it is empty.
     unread: bool = Field(sa_column=Column(Boolean, nullable=False, server_default=text("false")))
     requested_at: datetime = time_column()
     confirmed_at: datetime | None = time_column(nullable=True)
 
 
 class DeletedPlace(SQLModel, table=True):
-    """Former position of a deleted document in lists, stored for a day."""
+    """Sort key of a deleted document, kept for a day for cursors that name it."""
 
     __tablename__ = "deleted_places"
     __table_args__ = (Index("deleted_places_by_age", "deleted_at"),)
     partition_id: int = partition_column(primary_key=True)
-    # Id for OpenAI clients.
+    # Id of the document in OpenAI's API.
     name: str = text_column(primary_key=True)
     document_id: str = text_column()
     created_at: datetime = time_column()
@@ -341,7 +342,7 @@ class DeletedPlace(SQLModel, table=True):
 
 
 class DeletionStore(SQLModel, table=True):
-    """Data removed from a store by a deletion, and the last check for emptiness."""
+    """Number of entries that a deletion removed from a store, and time of the last check that it is empty."""
 
     __tablename__ = "deletion_stores"
     deletion_id: str = reference_column("deletions.id", primary_key=True)
@@ -351,7 +352,7 @@ class DeletionStore(SQLModel, table=True):
 
 
 class FilesFolder(SQLModel, table=True):
-    """Single row with the id in the folder's marker (`retrieval.readiness.files_folder`)."""
+    """Id of the folder of files, as in its marker file (`retrieval.readiness.files_folder`). The table has one row."""
 
     __tablename__ = "files_folder"
     __table_args__ = (CheckConstraint("single", name="files_folder_is_one"),)

@@ -50,7 +50,7 @@ def find_all(instance: Instance) -> list[Finding]:
     findings += find_gaps(instance)
     findings += _collect(files.find_unowned(instance), None)
     for partition in places:
-        findings += _collect(vectors.find_unfit(instance, partition), partition)
+        findings += _collect(vectors.find_wrong_dimensions(instance, partition), partition)
         findings += _collect(vectors.find_differences(instance, partition), partition)
         findings += _collect(files.find_missing(instance, partition), partition)
         findings += _collect(texts.find_wrong_texts(instance, partition), partition)

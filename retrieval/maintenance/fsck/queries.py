@@ -1,4 +1,4 @@
-"""Statements of the check among the tables and of their repairs; each statement is one snapshot."""
+"""Statements that find inconsistent rows, and statements that repair them. Each reads one snapshot of the tables."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from retrieval.maintenance.fsck.findings import IS_AT_WORK, IS_BEING_WRITTEN, IS
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokenRow:
-    """Inconsistent row: location, detail for people, and input of its repair."""
+    """Inconsistent row: namespace and document, description for people, and parameters of its repair."""
 
     namespace_id: str | None
     document_id: str | None
@@ -36,6 +36,7 @@ class BrokenRow:
     terms: int | None = None
 
 
+# Join of the namespace `n` by an expression of a partition's id.
 _NAMESPACE_JOIN: LiteralString = "join partitions p on p.id = {partition} join namespaces n on n.id = p.namespace_id"
 PARTITIONED_TABLES: tuple[LiteralString, ...] = (
     "chunks",
@@ -49,7 +50,7 @@ PARTITIONED_TABLES: tuple[LiteralString, ...] = (
 )
 
 
-UNSEEN_POSTINGS: LiteralString = """
+INVISIBLE_POSTINGS: LiteralString = """
     select distinct on (p.chunk_id) p.partition_id, p.chunk_id, c.document_id, n.id as namespace_id,
            'postings of chunk ' || p.chunk_id || ', which is not visible' as detail
     from postings p join partitions a on a.id = p.partition_id
@@ -82,19 +83,20 @@ MISSING_POSTINGS: LiteralString = (
 """
 )
 WRONG_TERM_COUNTS: LiteralString = """
-    with said as (
+    with stored as (
         select partition_id, term, sum(chunks)::bigint as chunks from term_counts group by partition_id, term
     ),
-    real as (select partition_id, term, count(*) as chunks from postings group by partition_id, term)
+    actual as (select partition_id, term, count(*) as chunks from postings group by partition_id, term)
     select partition_id, term, n.id as namespace_id, null as document_id,
-           coalesce(real.chunks, 0) - coalesce(said.chunks, 0) as difference,
-           'term counted in ' || coalesce(said.chunks, 0) || ' chunks, stands in ' || coalesce(real.chunks, 0) as detail
-    from said full join real using (partition_id, term)
+           coalesce(actual.chunks, 0) - coalesce(stored.chunks, 0) as difference,
+           'term counted in ' || coalesce(stored.chunks, 0) || ' chunks, stands in ' || coalesce(actual.chunks, 0)
+           as detail
+    from stored full join actual using (partition_id, term)
     join partitions p on p.id = partition_id join namespaces n on n.id = p.namespace_id and n.deleted_at is null
-    where coalesce(real.chunks, 0) <> coalesce(said.chunks, 0)
+    where coalesce(actual.chunks, 0) <> coalesce(stored.chunks, 0)
 """
 WRONG_COUNTERS: LiteralString = f"""
-    with real as (
+    with actual as (
         select partition_id, count(distinct chunk_id) as chunks,
                coalesce(sum(tf) filter (where {keyword_queries.IN_LENGTH}), 0) as terms
         from postings group by partition_id
@@ -104,26 +106,26 @@ WRONG_COUNTERS: LiteralString = f"""
            'counted ' || p.chunks || ' chunks and ' || p.terms || ' terms, there are ' || coalesce(r.chunks, 0)
            || ' and ' || coalesce(r.terms, 0) as detail
     from partitions p join namespaces n on n.id = p.namespace_id and n.deleted_at is null
-    left join real r on r.partition_id = p.id
+    left join actual r on r.partition_id = p.id
     where p.chunks <> coalesce(r.chunks, 0) or p.terms <> coalesce(r.terms, 0)
 """
 WRONG_DOCUMENT_COUNTS: LiteralString = """
-    with said as (
+    with stored as (
         select partition_id, source, status, sum(documents)::bigint as documents from document_counts group by 1, 2, 3
     ),
-    real as (
+    actual as (
         select partition_id, source, status, count(*) as documents from documents where deleted_at is null
         group by 1, 2, 3
     )
     select partition_id, source, status, n.id as namespace_id, null as document_id,
-           coalesce(real.documents, 0) - coalesce(said.documents, 0) as difference,
-           'counted ' || coalesce(said.documents, 0) || ' documents of ' || source || ' as ' || status || ', there are '
-           || coalesce(real.documents, 0) as detail
-    from said full join real using (partition_id, source, status)
+           coalesce(actual.documents, 0) - coalesce(stored.documents, 0) as difference,
+           'counted ' || coalesce(stored.documents, 0) || ' documents of ' || source || ' as ' || status
+           || ', there are ' || coalesce(actual.documents, 0) as detail
+    from stored full join actual using (partition_id, source, status)
     join partitions p on p.id = partition_id join namespaces n on n.id = p.namespace_id and n.deleted_at is null
-    where coalesce(real.documents, 0) <> coalesce(said.documents, 0)
+    where coalesce(actual.documents, 0) <> coalesce(stored.documents, 0)
 """
-UNSEEN_CHUNKS: LiteralString = (
+INVISIBLE_CHUNKS: LiteralString = (
     """
     select c.id as chunk_id, c.partition_id, c.document_id, c.generation, n.id as namespace_id, n.organization_id,
            p.tenant, 'chunk ' || c.index || ' of version ' || c.generation || ', which nothing shows' as detail
@@ -138,8 +140,8 @@ UNSEEN_CHUNKS: LiteralString = (
 )
 
 
-def lost_rows(table: LiteralString) -> LiteralString:
-    """Return the statement that counts rows of missing partitions."""
+def find_orphaned_rows(table: LiteralString) -> LiteralString:
+    """Return the statement that counts a table's rows of missing partitions."""
     return f"""
     select {table}.partition_id, null as namespace_id, null as document_id, '{table}' as table_name,
            count(*) || ' rows of {table} in partition ' || {table}.partition_id || ', which does not exist' as detail
@@ -148,8 +150,8 @@ def lost_rows(table: LiteralString) -> LiteralString:
 """
 
 
-def delete_lost(table: LiteralString) -> LiteralString:
-    """Return the statement that deletes rows of a missing partition."""
+def delete_orphaned_rows(table: LiteralString) -> LiteralString:
+    """Return the statement that deletes a table's rows of a missing partition."""
     return f"delete from {table} where partition_id = %(partition_id)s"
 
 
@@ -274,13 +276,13 @@ ROW_REPAIRS: Mapping[str, tuple[LiteralString, LiteralString]] = {
 
 
 def list_broken(db: Executor, statement: LiteralString, language: str) -> Iterator[dict[str, Any]]:
-    """Yield the rows of a statement of the check, without null columns."""
+    """Yield the inconsistent rows that a statement finds, without null columns."""
     for row in db.fetch(BrokenRow, statement, {"mark": UNREPAIRABLE_ERROR, "language": language}):
         yield {name: value for name, value in asdict(row).items() if value is not None}
 
 
 def list_stray_chunk(db: Executor, chunk_id: int) -> list[int]:
-    """Return the chunk if its document is missing or in another partition."""
+    """Return [chunk_id] if the chunk's document is missing or in another partition, else []."""
     statement: LiteralString = """
         select c.id from chunks c where c.id = %(chunk_id)s and not exists (
             select from documents d where d.id = c.document_id and d.partition_id = c.partition_id
@@ -290,7 +292,7 @@ def list_stray_chunk(db: Executor, chunk_id: int) -> list[int]:
 
 
 def lock_visible(connection: Executor, chunk_id: int) -> bool:
-    """Lock the document of a chunk; return False for an invisible chunk."""
+    """Lock the document of a visible chunk; return False for an invisible chunk."""
     statement: LiteralString = (
         "select d.id from chunks c join documents d on d.id = c.document_id and d.deleted_at is null"
         " and d.active_generation = c.generation where c.id = %(id)s for update of d"
@@ -299,7 +301,7 @@ def lock_visible(connection: Executor, chunk_id: int) -> bool:
 
 
 def copy_embedding(connection: Executor, chunk_id: int) -> None:
-    """Copy the embedding of a chunk from the embedded vector store."""
+    """Copy the embedding of a chunk from the vector store in the database."""
     connection.execute(
         """
         insert into embeddings (partition_id, key, values)

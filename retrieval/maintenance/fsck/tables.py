@@ -97,11 +97,13 @@ def _copy_embeddings(instance: Instance, findings: Sequence[Finding]) -> None:
 
 TABLE_CHECKS: tuple[TableCheck, ...] = (
     *(
-        TableCheck("ORPHAN_ROWS", queries.lost_rows(table), _execute_for_each(queries.delete_lost(table)))
+        TableCheck(
+            "ORPHAN_ROWS", queries.find_orphaned_rows(table), _execute_for_each(queries.delete_orphaned_rows(table))
+        )
         for table in queries.PARTITIONED_TABLES
     ),
-    TableCheck("ORPHAN_CHUNK", queries.UNSEEN_CHUNKS, _clear_generations),
-    TableCheck("ORPHAN_POSTINGS", queries.UNSEEN_POSTINGS, reindex_chunks),
+    TableCheck("ORPHAN_CHUNK", queries.INVISIBLE_CHUNKS, _clear_generations),
+    TableCheck("ORPHAN_POSTINGS", queries.INVISIBLE_POSTINGS, reindex_chunks),
     TableCheck("MISSING_POSTINGS", queries.MISSING_POSTINGS, reindex_chunks),
     TableCheck("ORPHAN_EMBEDDING", queries.UNUSED_EMBEDDINGS, _delete_unused_embeddings),
     TableCheck("WRONG_EMBEDDING", queries.WRONG_EMBEDDINGS, _delete_wrong_embeddings),

@@ -1,4 +1,4 @@
-"""Check of stored vectors against chunks."""
+"""Compare the vector store with the visible chunks, and repair differences."""
 
 from __future__ import annotations
 
@@ -16,56 +16,54 @@ def find_differences(instance: Instance, partition: Place) -> Iterator[Finding]:
     """Yield vectors without a visible chunk, and visible chunks without a vector."""
     store = instance.stores(partition.scope.namespace).vectors
     stored_ids = set(store.ids(partition.scope, ""))
-    expected, excused = _expected_ids(instance, partition)
-    unexpected = sorted(vector_id for vector_id in stored_ids - expected if not _is_of(vector_id, excused))
-    missing = sorted(vector_id for vector_id in expected - stored_ids if not _is_of(vector_id, excused))
+    expected_ids, skipped = _expected_ids(instance, partition)
+    unexpected = sorted(vector_id for vector_id in stored_ids - expected_ids if not _is_of(vector_id, skipped))
+    missing = sorted(vector_id for vector_id in expected_ids - stored_ids if not _is_of(vector_id, skipped))
     if not unexpected and not missing:
         return
-    # Stores and tables are not read at once: each difference is checked a second time.
-    documents = sorted(
-        {parsed[0] for vector_id in (*unexpected, *missing) if (parsed := ids.parse_vector_id(vector_id))}
-    )
-    for part in split_batches(documents, 200):
-        expected, excused = _expected_ids(instance, partition, part)
-        present = {
+    # Store and tables are not one snapshot: read the documents with differences a second time.
+    parsed_ids = [ids.parse_vector_id(vector_id) for vector_id in (*unexpected, *missing)]
+    documents = sorted({parsed[0] for parsed in parsed_ids if parsed})
+    for batch in split_batches(documents, 200):
+        expected_ids, skipped = _expected_ids(instance, partition, batch)
+        stored_ids = {
             vector_id
-            for document in part
+            for document in batch
             for vector_id in store.ids(partition.scope, ids.vector_prefix_of_document(document))
         }
-        orphans = [
-            vector_id for vector_id in unexpected if vector_id in present - expected and not _is_of(vector_id, excused)
+        orphans = stored_ids - expected_ids
+        still_unexpected = [
+            vector_id for vector_id in unexpected if vector_id in orphans and not _is_of(vector_id, skipped)
         ]
-        yield from _report_orphans(instance, partition, orphans)
-        yield from _report_missing(
-            instance,
-            store,
-            partition,
-            [vector_id for vector_id in missing if vector_id in expected - present and not _is_of(vector_id, excused)],
-        )
+        yield from _report_orphans(instance, partition, still_unexpected)
+        absent = expected_ids - stored_ids
+        still_missing = [vector_id for vector_id in missing if vector_id in absent and not _is_of(vector_id, skipped)]
+        yield from _report_missing(instance, store, partition, still_missing)
+    # Ids that this service has not made.
     foreign = [vector_id for vector_id in unexpected if ids.parse_vector_id(vector_id) is None]
     yield from (_make_finding("ORPHAN_VECTOR", partition, None, vector_id) for vector_id in foreign)
 
 
-def find_unfit(instance: Instance, partition: Place) -> Iterator[Finding]:
-    """Yield vectors with wrong dimensions. StepError if the store refuses the namespace's vectors."""
+def find_wrong_dimensions(instance: Instance, partition: Place) -> Iterator[Finding]:
+    """Yield visible vectors with wrong dimensions. StepError if the store refuses the namespace's vectors."""
     store = instance.stores(partition.scope.namespace).vectors
     store.check()
     if not (misfits := set(store.list_misfits(partition.scope))):
         return
-    expected, excused = _expected_ids(instance, partition)
+    expected_ids, skipped = _expected_ids(instance, partition)
+    # Store and tables are not one snapshot: read the store a second time.
     misfits &= set(instance.stores(partition.scope.namespace).vectors.list_misfits(partition.scope))
-    yield from (
-        _make_finding("WRONG_VECTOR", partition, (ids.parse_vector_id(vector_id) or ("",))[0], vector_id)
-        for vector_id in sorted(misfits & expected)
-        if not _is_of(vector_id, excused)
-    )
+    for vector_id in sorted(misfits & expected_ids):
+        if not _is_of(vector_id, skipped):
+            document, *_ = ids.parse_vector_id(vector_id) or ("", 0, 0)
+            yield _make_finding("WRONG_VECTOR", partition, document, vector_id)
 
 
 def remove_orphans(instance: Instance, partition: Place, findings: Sequence[Finding]) -> None:
     """Delete orphaned vectors."""
     store = instance.stores(partition.scope.namespace).vectors
-    for part in split_batches([str(finding.data["vector"]) for finding in findings]):
-        store.delete(partition.scope, part)
+    for batch in split_batches([str(finding.data["vector"]) for finding in findings]):
+        store.delete(partition.scope, batch)
 
 
 def restore_vectors(instance: Instance, partition: Place, findings: Sequence[Finding]) -> list[str]:
@@ -74,14 +72,15 @@ def restore_vectors(instance: Instance, partition: Place, findings: Sequence[Fin
     indexes_by_version: dict[tuple[str, int], list[int]] = {}
     for finding in findings:
         if parsed := ids.parse_vector_id(str(finding.data["vector"])):
-            indexes_by_version.setdefault(parsed[:2], []).append(parsed[2])
-    lost = []
+            document, generation, index = parsed
+            indexes_by_version.setdefault((document, generation), []).append(index)
+    without_embeddings = []
     for (document, generation), indexes in indexes_by_version.items():
         vectors = _make_vectors(instance, document, generation, indexes)
         store.upsert(partition.scope, vectors)
         if len(vectors) < len(indexes):
-            lost.append(document)
-    return lost
+            without_embeddings.append(document)
+    return without_embeddings
 
 
 def _make_vectors(instance: Instance, document: str, generation: int, indexes: Sequence[int]) -> list[Vector]:
@@ -99,7 +98,7 @@ def _make_vectors(instance: Instance, document: str, generation: int, indexes: S
 def _expected_ids(
     instance: Instance, partition: Place, documents: Sequence[str] | None = None
 ) -> tuple[set[str], frozenset[str]]:
-    """Return the vector ids of visible chunks, and the documents to skip."""
+    """Return the vector ids of visible chunks, and documents to skip: in a job run, or unrepairable."""
     rows = queries_stores.list_visible(instance.db, partition.partition_id, documents)
     names = {ids.vector_id(row.document_id, row.generation, index) for row in rows for index in row.indexes}
     return names, frozenset(row.document_id for row in rows if row.excused)
@@ -110,30 +109,38 @@ def _is_of(vector_id: str, documents: frozenset[str]) -> bool:
     return parsed is not None and parsed[0] in documents
 
 
-def _report_orphans(instance: Instance, partition: Place, names: Sequence[str]) -> Iterator[Finding]:
-    parsed = {name: parts for name in names if (parts := ids.parse_vector_id(name)) and parts[1] < 1 << 63}
-    versions = [parts[:2] for parts in parsed.values()]
-    documents, generations = [document for document, _ in versions], [generation for _, generation in versions]
-    protected = queries_stores.list_protected(instance.db, documents, generations) if parsed else set()
-    for name in names:
-        if name not in parsed or parsed[name][:2] not in protected:
-            yield _make_finding("ORPHAN_VECTOR", partition, parsed[name][0] if name in parsed else None, name)
+def _report_orphans(instance: Instance, partition: Place, vector_ids: Sequence[str]) -> Iterator[Finding]:
+    """Yield findings for vectors, except of versions that a job run writes or garbage collection clears."""
+    # Document and generation; the database has no larger generations.
+    versions = {
+        vector_id: parsed[:2]
+        for vector_id in vector_ids
+        if (parsed := ids.parse_vector_id(vector_id)) and parsed[1] < 1 << 63
+    }
+    documents = [document for document, _ in versions.values()]
+    generations = [generation for _, generation in versions.values()]
+    protected = queries_stores.list_protected(instance.db, documents, generations) if versions else set()
+    for vector_id in vector_ids:
+        version = versions.get(vector_id)
+        if version is None or version not in protected:
+            yield _make_finding("ORPHAN_VECTOR", partition, version[0] if version else None, vector_id)
 
 
 def _report_missing(
-    instance: Instance, store: VectorStore, partition: Place, names: Sequence[str]
+    instance: Instance, store: VectorStore, partition: Place, vector_ids: Sequence[str]
 ) -> Iterator[Finding]:
-    for name in names:
-        document, generation, index = ids.parse_vector_id(name) or ("", 0, 0)
+    for vector_id in vector_ids:
+        document, generation, index = ids.parse_vector_id(vector_id) or ("", 0, 0)
         if store.labelled:
-            values = _make_vectors(instance, document, generation, [index])
-            if values and not any(values[0].values):
-                continue  # a store with labels does not keep zero vectors
-        yield _make_finding("MISSING_VECTOR", partition, document, name)
+            vectors = _make_vectors(instance, document, generation, [index])
+            # A store with labels does not keep zero vectors.
+            if vectors and not any(vectors[0].values):
+                continue
+        yield _make_finding("MISSING_VECTOR", partition, document, vector_id)
 
 
-def _make_finding(kind: str, partition: Place, document: str | None, name: str) -> Finding:
-    words = {
+def _make_finding(kind: str, partition: Place, document: str | None, vector_id: str) -> Finding:
+    details = {
         "ORPHAN_VECTOR": "of no visible chunk",
         "MISSING_VECTOR": "not in the store",
         "WRONG_VECTOR": "of other dimensions than the namespace's",
@@ -142,6 +149,6 @@ def _make_finding(kind: str, partition: Place, document: str | None, name: str) 
         kind,
         partition.scope.namespace,
         document,
-        f"vector {name}: {words[kind]}",
-        {"vector": name, "partition_id": partition.partition_id},
+        f"vector {vector_id}: {details[kind]}",
+        {"vector": vector_id, "partition_id": partition.partition_id},
     )

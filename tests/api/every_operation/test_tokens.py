@@ -1,4 +1,4 @@
-"""Every operation with a token of the identity provider, by role and scope."""
+"""Every operation with a token of an identity provider, as viewer, editor and admin."""
 
 from __future__ import annotations
 
@@ -21,12 +21,15 @@ ROLES = ("viewer", "editor", "admin")
 
 @pytest.fixture(scope="module")
 def served(api_db, api_settings, api_database, ring):
-    """Yield a provider, an organization with all roles, and the API; `strangers` enter a second organization."""
-    organization, stranger = (
+    """Yield a provider, an organization, and the API's address.
+
+    Groups named as the roles have them in the organization; `strangers` are admins of another organization.
+    """
+    organization, other_organization = (
         organizations.create_organization(api_db, name, requests_per_minute=100_000) for name in ("own", "other")
     )
     roles = [OidcRole(group=role, role=role, organization=organization.id) for role in ROLES]
-    roles.append(OidcRole(group="strangers", role="admin", organization=stranger.id))
+    roles.append(OidcRole(group="strangers", role="admin", organization=other_organization.id))
     with oidc_provider.serving(Provider(seconds=3600)) as provider:
         changes = {"oidc_issuer": provider.issuer, "oidc_audience": [provider.client_id], "oidc_roles": roles}
         with serve(api_settings.model_copy(update=changes), api_database, ring) as base:
@@ -35,15 +38,14 @@ def served(api_db, api_settings, api_database, ring):
 
 @pytest.fixture(scope="module")
 def worlds(served, api_db, ring):
-    """Return the objects of the organization by role, and for a stranger."""
+    """Yield by role the organization's objects with the role's client; under `strangers` with a foreign client."""
     provider, organization, base = served
     created = Worlds(base, api_db, ring)
     key = api_keys.create_key(api_db, ring, organization.id, "application").api_key
     org = Organization(organization.id, created.client(key), key, api_db, ring, base)
-    people = {role: client_of(base, provider.token("owner", groups=[role])) for role in (*ROLES, "strangers")}
-    filled = {role: replace(created.fill(org, "alice"), client=client) for role, client in people.items()}
-    yield filled
-    for client in people.values():
+    clients = {role: client_of(base, provider.token("owner", groups=[role])) for role in (*ROLES, "strangers")}
+    yield {role: replace(created.fill(org, "alice"), client=client) for role, client in clients.items()}
+    for client in clients.values():
         client.close()
     created.close()
 
@@ -59,13 +61,14 @@ def test_a_person_gets_what_the_role_allows(worlds, role):
 
 def check_role(worlds, role, route):
     permission = find_permission(route.method, route.path)
-    allowed = permission.allows_on_behalf or role != "viewer"
-    allowed = allowed and (role == "admin" or not permission.needs_admin_role)
-    allowed = allowed and permission.scope in {None, *ROLE_SCOPES[role]}
+    # A viewer searches as the person of the token.
+    may_act = permission.allows_on_behalf or role != "viewer"
+    may_administer = role == "admin" or not permission.needs_admin_role
+    has_scope = permission.scope in {None, *ROLE_SCOPES[role]}
     answer = worlds[role].send(route)
     assert answer.status_code < 500, answer.text
     assert "x-ratelimit-remaining" in answer.headers
-    if allowed:
+    if may_act and may_administer and has_scope:
         assert answer.status_code not in {401, 403}, answer.text
     elif route.path == "/metrics":
         assert answer.status_code == 403
@@ -82,6 +85,8 @@ def test_an_admin_of_another_organization_reaches_nothing(worlds):
             with failures.of(case_name(route), case_name(parameter)):
                 answer = world.send(route, place=parameter, value=world.own[parameter.kind])
                 assert answer.status_code < 500, answer.text
-                unnamed = {kind: value for kind, value in world.own.items() if kind not in {parameter.kind, "tenant"}}
-                assert holds(answer, replace(world, own=unnamed)) == []
+                # The answer may repeat ids of the request.
+                sent_kinds = {parameter.kind, "tenant"}
+                other_ids = {kind: value for kind, value in world.own.items() if kind not in sent_kinds}
+                assert holds(answer, replace(world, own=other_ids)) == []
     failures.report()

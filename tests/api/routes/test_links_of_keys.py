@@ -1,4 +1,4 @@
-"""Signed links, only for keys with document access and only while the key is valid."""
+"""Signed links: given to keys that may read documents, valid as long as the key."""
 
 from __future__ import annotations
 
@@ -28,24 +28,24 @@ def document(org, space):
 
 
 def every_search(client, space):
-    """Return the answers of every search route and tool, as text."""
-    plain = {"namespaceId": space, "query": "harbour seal"}
-    words = {**plain, "hybridConfig": KEYWORDS_ONLY}
-    yield client.post("/v1/search", json=plain)
-    yield client.post("/v1/search/hybrid", json=words)
+    """Yield the responses of every search route, at last of the MCP tool."""
+    semantic_body = {"namespaceId": space, "query": "harbour seal"}
+    keyword_body = {**semantic_body, "hybridConfig": KEYWORDS_ONLY}
+    yield client.post("/v1/search", json=semantic_body)
+    yield client.post("/v1/search/hybrid", json=keyword_body)
     yield client.post("/v1/search/batch", json={"namespaceId": space, "queries": ["harbour seal"]})
     yield client.post(
         "/v1/compat/dify/retrieval",
         json={"knowledge_id": space, "query": "harbour seal", "retrieval_setting": {"top_k": 3, "score_threshold": 0}},
     )
     yield client.post(f"/v1/vector_stores/{space}/search", json={"query": "harbour seal"})
-    yield rpc(client, "tools/call", {"name": "search", "arguments": words})
+    yield rpc(client, "tools/call", {"name": "search", "arguments": keyword_body})
 
 
 @pytest.mark.parametrize("scopes", SCOPES, ids=" ".join)
-@pytest.mark.parametrize("bound", ["", "namespace"])
-def test_only_a_key_that_may_read_documents_is_handed_links(org, space, document, scopes, bound):
-    with org.key(scopes=scopes, **({"namespace": space} if bound else {})) as client:
+@pytest.mark.parametrize("is_bound", [False, True])
+def test_only_a_key_that_may_read_documents_gets_links(org, space, document, scopes, is_bound):
+    with org.key(scopes=scopes, **({"namespace": space} if is_bound else {})) as client:
         answers = list(every_search(client, space))
     assert any(document in answer.text for answer in answers)
     assert any("/v1/files/" in answer.text for answer in answers) is ("documents:read" in scopes)

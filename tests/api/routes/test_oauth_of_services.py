@@ -1,4 +1,4 @@
-"""OAuth2 of described services: authorization, rotation of tokens, end of access, and apps with access of their own."""
+"""OAuth2 of described services: authorization, rotated tokens, ended access, and apps that need no person."""
 
 from __future__ import annotations
 
@@ -57,8 +57,8 @@ class Notes(Served):
         return handler.reply(200, {"notes": [{"id": "1", "title": "Owls", "text": "Owls hunt at night."}]})
 
 
-def at_path(description, name):
-    """Return a description of addresses below a path."""
+def move_to_path(description, name):
+    """Return the description of a service whose addresses begin with a path."""
     return description.replace("[^/?#]+)/", f"[^/?#]+)/{name}/").replace("example.com/", f"example.com/{name}/")
 
 
@@ -80,9 +80,9 @@ def options(api_settings, endpoint, tmp_path_factory):
     """Settings with descriptions, one of them with a fixed token address, and the operator's apps."""
     folder = tmp_path_factory.mktemp("descriptions")
     fixed = DESCRIPTION.replace("{site}/oauth/token", f"{endpoint.base}/oauth/token")
-    (folder / "apps.yaml").write_text(at_path(DESCRIPTION, "apps") % ", client_credentials")
-    (folder / "fixed.yaml").write_text(at_path(fixed, "fixed") % "")
-    machine = at_path(fixed, "machine").replace("authorization_code%s", "client_credentials")
+    (folder / "apps.yaml").write_text(move_to_path(DESCRIPTION, "apps") % ", client_credentials")
+    (folder / "fixed.yaml").write_text(move_to_path(fixed, "fixed") % "")
+    machine = move_to_path(fixed, "machine").replace("authorization_code%s", "client_credentials")
     (folder / "machine.yaml").write_text(machine)
     (folder / "notes.yaml").write_text(DESCRIPTION % "")
     app = OAuthApp(client_id="client", client_secret="canary-client-secret")
@@ -104,7 +104,7 @@ def base(options, api_database, ring):
         yield address
 
 
-def create(org, space, url, connector="CUSTOM", credentials=None):
+def create_connection(org, space, url, connector="CUSTOM", credentials=None):
     config = {"url": url} | ({"credentials": credentials} if credentials else {})
     body = {"namespaceId": space, "name": "Notes", "connector": connector, "config": config}
     return org.client.post("/v1/connections", json=body)
@@ -117,13 +117,13 @@ def authorize(org, url):
         return browser.get(f"{org.base}/v1/oauth/callback/custom", params=query, headers={"Accept": "text/html"})
 
 
-def connect(org, space, notes, credentials=OWN_APP):
-    data = create(org, space, f"{notes.base}/handbook", credentials=credentials).json()["data"]
+def authorize_new_connection(org, space, notes, credentials=OWN_APP):
+    data = create_connection(org, space, f"{notes.base}/handbook", credentials=credentials).json()["data"]
     assert "<h1>Connected</h1>" in authorize(org, data["authorizationUrl"]).text
     return data["connection"]["id"]
 
 
-def read(org, connection):
+def read_connection(org, connection):
     return org.client.get(f"/v1/connections/{connection}").json()["data"]["connection"]
 
 
@@ -139,27 +139,27 @@ def list_names(org, options, connection):
 
 
 def test_a_person_authorizes_an_address_with_the_app_of_the_connection(org, space, notes, options):
-    response = create(org, space, f"{notes.base}/handbook?view=1", credentials=OWN_APP)
+    response = create_connection(org, space, f"{notes.base}/handbook?view=1", credentials=OWN_APP)
     data = response.json()["data"]
     connection, url = data["connection"]["id"], data["authorizationUrl"]
     query = dict(parse_qsl(urlsplit(url).query))
     assert (query["scope"], query["client_id"]) == ("notes.read offline", "client")
     assert query["redirect_uri"].endswith("/v1/oauth/callback/custom")
     assert query["code_challenge_method"] == "S256"
-    pending = read(org, connection)
+    pending = read_connection(org, connection)
     config = {"authType": "OAUTH2", "credentials": None, "url": f"{notes.base}/handbook"}
     assert (pending["status"], pending["config"]) == ("PENDING", config)
     with pytest.raises(Fatal, match="no longer ACTIVE"):
         list_names(org, options, connection)
     assert "<h1>Connected</h1>" in authorize(org, url).text
-    active = read(org, connection)
+    active = read_connection(org, connection)
     assert (active["status"], active["config"]) == ("ACTIVE", config)
     assert "canary" not in response.text + json.dumps(active)
     assert list_names(org, options, connection) == ["Owls"]
 
 
 def test_two_workers_use_a_refresh_token_once(org, space, notes, options, api_database):
-    connection = connect(org, space, notes)
+    connection = authorize_new_connection(org, space, notes)
     notes.expire()
     notes.vendor.calls.clear()
     databases = [Database(api_database, size=2) for _ in range(2)]
@@ -176,25 +176,28 @@ def test_two_workers_use_a_refresh_token_once(org, space, notes, options, api_da
     assert grants == ["refresh_token"]
     notes.expire()
     assert list_names(org, options, connection) == ["Owls"]  # by the rotated token
-    assert read(org, connection)["status"] == "ACTIVE"
+    assert read_connection(org, connection)["status"] == "ACTIVE"
 
 
 def test_a_withdrawn_authorization_names_its_remedy_and_is_given_again(org, space, notes, options):
-    connection = connect(org, space, notes)
+    connection = authorize_new_connection(org, space, notes)
     notes.expire()
     notes.vendor.refresh_tokens.clear()
     with pytest.raises(Fatal, match=r"used, expired or withdrawn\. Authorize the connection again"):
         list_names(org, options, connection)
-    failed = read(org, connection)
+    failed = read_connection(org, connection)
     assert (failed["status"], "Authorize the connection again" in failed["statusReason"]) == ("FAILED", True)
     answer = org.client.patch(f"/v1/connections/{connection}", json={"namespaceId": space})
     authorize(org, answer.json()["data"]["authorizationUrl"])
-    assert (read(org, connection)["status"], read(org, connection)["statusReason"]) == ("ACTIVE", None)
+    assert (read_connection(org, connection)["status"], read_connection(org, connection)["statusReason"]) == (
+        "ACTIVE",
+        None,
+    )
     assert list_names(org, options, connection) == ["Owls"]
 
 
-def test_a_link_that_ended_is_renewed_without_the_config(org, space, notes, options):
-    data = create(org, space, f"{notes.base}/handbook", credentials=OWN_APP).json()["data"]
+def test_an_authorization_link_is_renewed_without_the_config(org, space, notes, options):
+    data = create_connection(org, space, f"{notes.base}/handbook", credentials=OWN_APP).json()["data"]
     connection = data["connection"]["id"]
     answer = org.client.patch(f"/v1/connections/{connection}", json={"namespaceId": space})
     authorize(org, answer.json()["data"]["authorizationUrl"])
@@ -202,33 +205,33 @@ def test_a_link_that_ended_is_renewed_without_the_config(org, space, notes, opti
 
 
 def test_a_missing_scope_or_wrong_secret_says_what_to_do(org, space, notes, options):
-    data = create(org, space, f"{notes.base}/handbook", credentials=OWN_APP).json()["data"]
+    data = create_connection(org, space, f"{notes.base}/handbook", credentials=OWN_APP).json()["data"]
     notes.vendor.unticked = {"notes.read"}
     authorize(org, data["authorizationUrl"])
-    failed = read(org, data["connection"]["id"])
+    failed = read_connection(org, data["connection"]["id"])
     assert failed["status"] == "FAILED"
     assert "authorize again and grant notes.read too" in failed["statusReason"]
     notes.vendor.unticked = set()
-    connection = connect(org, space, notes)
+    connection = authorize_new_connection(org, space, notes)
     notes.expire()
     notes.vendor.trouble = (401, b'{"error": "invalid_client"}', {})
     with pytest.raises(AppRefused, match="does not accept the app"):
         list_names(org, options, connection)
-    assert read(org, connection)["status"] == "ACTIVE"
+    assert read_connection(org, connection)["status"] == "ACTIVE"
     notes.vendor.trouble = (200, b'{"error": "bad_refresh_token"}', {})  # as GitHub
     with pytest.raises(Fatal, match="Authorize the connection again"):
         list_names(org, options, connection)
 
 
 def test_the_secret_of_the_operator_goes_to_a_fixed_address_only(org, space, notes):
-    data = create(org, space, f"{notes.base}/fixed/handbook").json()["data"]
+    data = create_connection(org, space, f"{notes.base}/fixed/handbook").json()["data"]
     assert "<h1>Connected</h1>" in authorize(org, data["authorizationUrl"]).text
-    answer = create(org, space, f"{notes.base}/handbook")
+    answer = create_connection(org, space, f"{notes.base}/handbook")
     assert_error(answer, 400, "INVALID_REQUEST")
     assert "clientId and clientSecret of an app" in answer.json()["error"]["message"]
-    answer = create(org, space, "https://gitlab.com/acme/handbook", "GITLAB")
+    answer = create_connection(org, space, "https://gitlab.com/acme/handbook", "GITLAB")
     assert answer.json()["data"]["authorizationUrl"].startswith(f"{notes.base}/consent?scope=read_api")
-    answer = create(org, space, f"{notes.base}/acme/handbook", "GITLAB")
+    answer = create_connection(org, space, f"{notes.base}/acme/handbook", "GITLAB")
     assert answer.json()["data"]["authorizationUrl"] is None  # a public project
 
 
@@ -240,10 +243,10 @@ def test_the_secret_of_the_operator_goes_to_a_fixed_address_only(org, space, not
         ("TEAMS", "https://teams.microsoft.com/?tenantId=2432b57b-0abd-43db-aa7b-16eadd115d34"),
     ],
 )
-def test_the_operators_app_opens_no_account_by_access_of_its_own(org, space, notes, options, connector, url):
+def test_the_operators_app_opens_no_account_without_a_person(org, space, notes, options, connector, url):
     """Another organization may have allowed the operator's app to read this account."""
     address = url.format(base=notes.base)
-    answer = create(org, space, address, connector)
+    answer = create_connection(org, space, address, connector)
     assert_error(answer, 400, "INVALID_REQUEST")
     assert answer.json()["error"]["message"].endswith("clientId and clientSecret of an app.")
     assert notes.vendor.calls == []
@@ -253,11 +256,14 @@ def test_the_operators_app_opens_no_account_by_access_of_its_own(org, space, not
         registry.make_connector(connector, {}, options).authorizer.refresh(stored)
 
 
-def test_an_app_has_access_of_its_own(org, space, notes, options):
-    answer = create(org, space, f"{notes.base}/apps/handbook", credentials=OWN_APP).json()["data"]
+def test_an_app_reads_without_a_person(org, space, notes, options):
+    answer = create_connection(org, space, f"{notes.base}/apps/handbook", credentials=OWN_APP).json()["data"]
     connection = answer["connection"]["id"]
     assert answer["authorizationUrl"] is None
-    assert (read(org, connection)["status"], read(org, connection)["config"]["authType"]) == ("ACTIVE", "CONFIG")
+    assert (read_connection(org, connection)["status"], read_connection(org, connection)["config"]["authType"]) == (
+        "ACTIVE",
+        "CONFIG",
+    )
     for _ in range(2):
         assert list_names(org, options, connection) == ["Owls"]
         notes.expire()
@@ -270,8 +276,8 @@ def test_an_app_has_access_of_its_own(org, space, notes, options):
         list_names(org, options, connection)
 
 
-def test_revoking_tells_the_service(org, space, notes):
-    connection = connect(org, space, notes)
-    refresh = max(notes.vendor.refresh_tokens, key=lambda token: int(token.rpartition("-")[2]))
+def test_revoking_a_connection_revokes_its_token_at_the_service(org, space, notes):
+    connection = authorize_new_connection(org, space, notes)
+    newest_token = max(notes.vendor.refresh_tokens, key=lambda token: int(token.rpartition("-")[2]))
     org.client.post(f"/v1/connections/{connection}/revoke", json={"namespaceId": space})
-    assert refresh in notes.vendor.revoked
+    assert newest_token in notes.vendor.revoked

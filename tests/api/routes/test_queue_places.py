@@ -7,7 +7,7 @@ from datetime import datetime
 import pytest
 
 from retrieval import ids
-from tests.api.routes.test_runs import get, run_of
+from tests.api.routes.test_runs import read_run, run_id_of
 
 
 @pytest.fixture(autouse=True)
@@ -26,18 +26,18 @@ def begun(org, run, *, size, ago):
 
 
 def queue_place(org, space, run):
-    data = get(org, space, run)
+    data = read_run(org, space, run)
     start = data["estimatedStart"]
     return data["queuePosition"], start and datetime.fromisoformat(start["isoString"])
 
 
 def test_places_count_only_the_own_queue(org):
     space, other_space = org.namespace(), org.namespace()
-    waiting = [run_of(org.text(space, f"text {number}")) for number in range(3)]
-    theirs = run_of(org.text(other_space, "another queue"))
-    alice = run_of(org.text(space, "another tenant's", tenant="alice"))
+    waiting = [run_id_of(org.text(space, f"text {number}")) for number in range(3)]
+    theirs = run_id_of(org.text(other_space, "another queue"))
+    alice = run_id_of(org.text(space, "another tenant's", tenant="alice"))
     assert [queue_place(org, space, run) for run in waiting] == [(1, None), (2, None), (3, None)]
-    assert get(org, other_space, theirs)["queuePosition"] == 1
+    assert read_run(org, other_space, theirs)["queuePosition"] == 1
     answer = org.client.get(
         f"/v1/ingest-job-runs/{alice}", params={"namespaceId": space}, headers={"x-tenant-id": "alice"}
     )

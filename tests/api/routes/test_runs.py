@@ -16,21 +16,21 @@ from retrieval.jobs.queries.batches import DocumentKey
 from tests.api.support import assert_error
 
 
-def run_of(answer):
+def run_id_of(answer):
     return answer["data"]["ingestJobRunId"]
 
 
-def get(org, space, run):
+def read_run(org, space, run):
     answer = org.client.get(f"/v1/ingest-job-runs/{run}?namespaceId={space}")
     assert answer.status_code == 200, answer.text
     return answer.json()["data"]
 
 
-def act(org, space, run, action, **headers):
+def post_action(org, space, run, action, **headers):
     return org.client.post(f"/v1/ingest-job-runs/{run}/{action}", json={"namespaceId": space}, headers=headers)
 
 
-def batched(org, run):
+def put_into_batch(org, run):
     """Put the run into a batch, as the dispatcher does."""
     batch = ids.batch_id()
     values = {"batch": batch, "run": run, "flow": str(uuid.uuid4())}
@@ -43,32 +43,33 @@ def batched(org, run):
     return batch
 
 
-def claimed(org, run):
-    lease = batches.claim_lease(org.db, batched(org, run), 1, seconds=60)
+def claim_batch(org, run):
+    """Return the lease of a batch with the run, as a worker claims it."""
+    lease = batches.claim_lease(org.db, put_into_batch(org, run), 1, seconds=60)
     assert lease is not None
     return lease
 
 
-def keys_of(org, run):
+def list_document_keys(org, run):
     rows = org.db.rows(
         "select document_id from run_documents where job_run_id = %(run)s order by position", {"run": run}
     )
     return [DocumentKey(run, row["document_id"]) for row in rows]
 
 
-def failed(org, run, error="The file is damaged."):
-    """Start the run and fail all documents, as the flow does."""
-    lease, window = claimed(org, run), keys_of(org, run)
-    run_documents.start_window(org.db, lease, window)
-    run_documents.fail_items(org.db, lease, dict.fromkeys(window, error))
+def fail_run(org, run, error="The file is damaged."):
+    """Claim the run and let all of its documents fail, as the flow does."""
+    lease, keys = claim_batch(org, run), list_document_keys(org, run)
+    run_documents.start_window(org.db, lease, keys)
+    run_documents.fail_items(org.db, lease, dict.fromkeys(keys, error))
     results.settle_runs(org.db, lease)
     batches.finish_batch(org.db, lease)
 
 
-def succeeded(org, run):
-    """Start the run and store all documents."""
-    lease, window = claimed(org, run), keys_of(org, run)
-    run_documents.start_window(org.db, lease, window)
+def complete_run(org, run):
+    """Claim the run and let all of its documents succeed, as the flow does."""
+    lease, keys = claim_batch(org, run), list_document_keys(org, run)
+    run_documents.start_window(org.db, lease, keys)
     org.db.rows("update run_documents set status = 'SUCCESS' where job_run_id = %(run)s", {"run": run})
     results.settle_runs(org.db, lease)
     batches.finish_batch(org.db, lease)
@@ -82,7 +83,7 @@ def list_runs(org, space, **query):
 
 def test_job_runs_are_listed_newest_first_page_by_page(org):
     space, other_space = org.namespace(), org.namespace()
-    run_ids = [run_of(org.text(space, f"text {n}")) for n in range(5)]
+    run_ids = [run_id_of(org.text(space, f"text {n}")) for n in range(5)]
     org.text(other_space)
     org.text(space, tenant="alice")
     listed_ids, cursor = [], ""
@@ -105,7 +106,7 @@ def test_job_runs_are_listed_newest_first_page_by_page(org):
 def test_job_runs_are_sorted_over_all_pages(org, sort, order):
     # `a` waits, `d` runs; among the ended runs `b` took longer than `c`.
     space = org.namespace()
-    runs = {name: run_of(org.text(space, name)) for name in "abcd"}
+    runs = {name: run_id_of(org.text(space, name)) for name in "abcd"}
     for name, status, seconds in (("b", "COMPLETED", 90), ("c", "COMPLETED", 60), ("d", "PROCESSING", None)):
         org.db.rows(
             "update job_runs set status = %(status)s, started_at = now() - interval '5 s', finished_at ="
@@ -122,16 +123,16 @@ def test_job_runs_are_sorted_over_all_pages(org, sort, order):
 
 def test_job_runs_are_listed_by_their_outcome(org):
     space = org.namespace()
-    good, bad, ended, waiting = (run_of(org.text(space, f"text {n}")) for n in range(4))
-    succeeded(org, good)
-    failed(org, bad)
-    assert act(org, space, ended, "cancel").status_code == 200
+    good, bad, ended, waiting = (run_id_of(org.text(space, f"text {n}")) for n in range(4))
+    complete_run(org, good)
+    fail_run(org, bad)
+    assert post_action(org, space, ended, "cancel").status_code == 200
     by_outcome = {
         outcome: [run["id"] for run in list_runs(org, space, outcome=outcome)["ingestJobRuns"]]
         for outcome in ("SUCCEEDED", "FAILED", "CANCELLED", "COMPLETED_WITH_FAILURES")
     }
     assert by_outcome == {"SUCCEEDED": [good], "FAILED": [bad], "CANCELLED": [ended], "COMPLETED_WITH_FAILURES": []}
-    assert get(org, space, waiting)["outcome"] is None
+    assert read_run(org, space, waiting)["outcome"] is None
     assert list_runs(org, space, outcome="FAILED", pageSize=1)["hasNextPage"] is False
     wrong = org.client.get("/v1/ingest-job-runs", params={"namespaceId": space, "outcome": "LOST"})
     assert_error(wrong, 400, "INVALID_REQUEST")
@@ -154,26 +155,26 @@ def test_the_link_leads_to_the_flow_run_and_holds_no_credentials(api_settings, a
 @pytest.mark.parametrize("dispatched", [False, True])
 def test_a_waiting_run_is_cancelled_at_once(org, dispatched):
     space = org.namespace()
-    run = run_of(org.text(space))
-    batch = batched(org, run) if dispatched else None
-    answer = act(org, space, run, "cancel")
+    run = run_id_of(org.text(space))
+    batch = put_into_batch(org, run) if dispatched else None
+    answer = post_action(org, space, run, "cancel")
     assert answer.status_code == 200, answer.text
     data = answer.json()["data"]
     assert data["status"] == "COMPLETED"
     assert [document["status"] for document in data["documents"]["cancelled"]] == ["CANCELLED"]
-    repeated = act(org, space, run, "cancel").json()["data"]
+    repeated = post_action(org, space, run, "cancel").json()["data"]
     assert repeated["documents"] == data["documents"]
     if batch is not None:
         lease = batches.claim_lease(org.db, batch, 1, seconds=60)
         assert run_documents.list_windows(org.db, lease, documents=10, size=1000) == []
 
 
-def test_the_failed_text_of_a_run_is_run_again_from_what_was_kept(org):
+def test_a_retry_ingests_the_stored_text_of_a_failed_document(org):
     space = org.namespace()
     first = org.text(space, "Kept.", name="a")
-    run, document = run_of(first), first["data"]["documents"][0]["id"]
-    failed(org, run)
-    answer = act(org, space, run, "retry")
+    run, document = run_id_of(first), first["data"]["documents"][0]["id"]
+    fail_run(org, run)
+    answer = post_action(org, space, run, "retry")
     assert answer.status_code == 200, answer.text
     data = answer.json()["data"]
     assert data["id"] != run
@@ -184,49 +185,49 @@ def test_the_failed_text_of_a_run_is_run_again_from_what_was_kept(org):
     listing = org.client.post("/v1/documents", json={"namespaceId": space, "filterConfig": {}}).json()["data"]
     assert [(entry["ingestionStatus"], entry["ingestionError"]) for entry in listing["documents"]] == [("QUEUED", None)]
     assert listing["documents"][0]["ingestJobRun"]["id"] == data["id"]
-    assert len(get(org, space, run)["documents"]["failed"]) == 1
-    assert_error(act(org, space, run, "retry"), 400, "INVALID_REQUEST")
+    assert len(read_run(org, space, run)["documents"]["failed"]) == 1
+    assert_error(post_action(org, space, run, "retry"), 400, "INVALID_REQUEST")
 
 
-@pytest.mark.parametrize("begun", [False, True])
+@pytest.mark.parametrize("is_fetched", [False, True])
 @pytest.mark.parametrize("kind", ["text", "file"])
-def test_a_retried_run_finds_its_content(org, api_settings, kind, begun):
+def test_a_retried_run_finds_its_content(org, api_settings, kind, is_fetched):
     # The file store keeps files of failed documents, whether or not the first run reached the store.
     space, files = org.namespace(), LocalFiles(api_settings.files)
     if kind == "text":
-        run = run_of(org.text(space, "Kept."))
+        run = run_id_of(org.text(space, "Kept."))
     else:
         upload_files = {"file": ("a.txt", b"Kept.", "text/plain")}
-        run = run_of(org.client.post("/v1/ingest/file", data={"namespaceId": space}, files=upload_files).json())
-    lease, window = claimed(org, run), keys_of(org, run)
-    run_documents.start_window(org.db, lease, window)
-    if begun:
-        fetch.fetch_documents(org.db, lease, window, files, {"provider": "LOCAL"})
-    run_documents.fail_items(org.db, lease, {window[0]: "The worker had no memory left."})
+        run = run_id_of(org.client.post("/v1/ingest/file", data={"namespaceId": space}, files=upload_files).json())
+    lease, keys = claim_batch(org, run), list_document_keys(org, run)
+    run_documents.start_window(org.db, lease, keys)
+    if is_fetched:
+        fetch.fetch_documents(org.db, lease, keys, files, {"provider": "LOCAL"})
+    run_documents.fail_items(org.db, lease, {keys[0]: "The worker had no memory left."})
     results.settle_runs(org.db, lease)
     batches.finish_batch(org.db, lease)
-    new = act(org, space, run, "retry").json()["data"]["id"]
-    lease, window = claimed(org, new), keys_of(org, new)
-    run_documents.start_window(org.db, lease, window)
-    fetch.fetch_documents(org.db, lease, window, files, {"provider": "LOCAL"})
-    (item,) = run_documents.items_at_stage(org.db, lease, window, "fetched")
+    new = post_action(org, space, run, "retry").json()["data"]["id"]
+    lease, keys = claim_batch(org, new), list_document_keys(org, new)
+    run_documents.start_window(org.db, lease, keys)
+    fetch.fetch_documents(org.db, lease, keys, files, {"provider": "LOCAL"})
+    (item,) = run_documents.items_at_stage(org.db, lease, keys, "fetched")
     with files.open(item.raw_key) as stream:
         assert stream.read() == b"Kept."
 
 
-def test_a_document_that_was_sent_again_meanwhile_is_left_alone(org):
+def test_a_retry_leaves_out_documents_that_were_sent_again(org):
     space = org.namespace()
-    run = run_of(org.text(space, "One.", name="a"))
-    failed(org, run)
+    run = run_id_of(org.text(space, "One.", name="a"))
+    fail_run(org, run)
     org.text(space, "Two.", name="a")
-    answer = act(org, space, run, "retry")
+    answer = post_action(org, space, run, "retry")
     assert assert_error(answer, 400, "INVALID_REQUEST")["error"]["details"]["reason"] == "nothing_to_retry"
     assert len(list_runs(org, space)["ingestJobRuns"]) == 2
 
 
-def test_of_a_large_run_a_few_documents_are_answered_those_first_that_need_somebody(org):
+def test_a_limited_answer_lists_failed_documents_first(org):
     space = org.namespace()
-    run = run_of(org.text(space, "The first.", name="first"))
+    run = run_id_of(org.text(space, "The first.", name="first"))
     for position, status in enumerate(["SUCCESS", "SUCCESS", "PROCESSING", "FAILED"], 1):
         values = {"run": run, "id": f"{run}_{position}", "position": position, "status": status}
         org.db.rows(
@@ -248,18 +249,18 @@ def test_of_a_large_run_a_few_documents_are_answered_those_first_that_need_someb
     assert sum(count_documents(1000)[0].values()) == 5
 
 
-def sent_file(org, space, name, content):
+def upload_file(org, space, name, content):
     files = {"file": (name, content, "application/octet-stream")}
-    return run_of(org.client.post("/v1/ingest/file", data={"namespaceId": space}, files=files).json())
+    return run_id_of(org.client.post("/v1/ingest/file", data={"namespaceId": space}, files=files).json())
 
 
-def test_the_parts_of_a_run_sum_up_to_what_it_found(org):
+def test_the_counts_of_a_run_add_up(org):
     space = org.namespace(webScraperConfig={"provider": "BUILTIN"})
     urls = [f"https://docs.example.com/{number}" for number in range(5)]
     body = {"source": "URLS_LIST", "config": {"urls": urls}}
-    run = run_of(org.client.post("/v1/ingest/urls", json={"namespaceId": space, "ingestConfig": body}).json())
+    run = run_id_of(org.client.post("/v1/ingest/urls", json={"namespaceId": space, "ingestConfig": body}).json())
     states = ["SUCCESS upserted", "SUCCESS unchanged", "SUCCESS unchanged", "FAILED fetched", "PROCESSING fetched"]
-    for key, state in zip(keys_of(org, run), states, strict=True):
+    for key, state in zip(list_document_keys(org, run), states, strict=True):
         status, stage = state.split()
         values = {"id": key.document_id, "status": status, "stage": stage}
         org.db.rows(
@@ -267,39 +268,39 @@ def test_the_parts_of_a_run_sum_up_to_what_it_found(org):
         )
     counts = '{"skipped": {"An older copy.": 3}, "removed": 4}'
     org.db.rows("update job_runs set progress = %(counts)s::jsonb where id = %(run)s", {"run": run, "counts": counts})
-    progress = get(org, space, run)["progress"]
-    parts = {"indexed": 1, "unchanged": 2, "failed": 1, "cancelled": 0, "open": 1, "skipped": 3, "removed": 4}
-    assert {name: progress[name] for name in parts} == parts
+    progress = read_run(org, space, run)["progress"]
+    expected = {"indexed": 1, "unchanged": 2, "failed": 1, "cancelled": 0, "open": 1, "skipped": 3, "removed": 4}
+    assert {name: progress[name] for name in expected} == expected
 
 
 def test_a_failed_document_names_the_later_run_that_took_it(org):
     space = org.namespace()
-    run = run_of(org.text(space, "Torn.", name="torn"))
-    failed(org, run)
-    before = get(org, space, run)
+    run = run_id_of(org.text(space, "Torn.", name="torn"))
+    fail_run(org, run)
+    before = read_run(org, space, run)
     assert before["failures"] == [{"cause": "UNREADABLE", "count": 1, "open": 1}]
     assert "retriedIn" not in before["documents"]["failed"][0]
-    retry = act(org, space, run, "retry").json()["data"]["id"]
-    after = get(org, space, run)
+    retry = post_action(org, space, run, "retry").json()["data"]["id"]
+    after = read_run(org, space, run)
     assert after["failures"] == [{"cause": "UNREADABLE", "count": 1, "open": 0}]
     assert after["documents"]["failed"][0]["retriedIn"] == retry
 
 
-def test_what_failed_is_run_again_read_and_cut_in_another_way(org):
+def test_a_retry_with_other_settings_has_a_job_of_its_own(org):
     # The new run has a new job, repeated by later resyncs; the former job stays.
     space = org.namespace()
-    run = sent_file(org, space, "scan.pdf", b"%PDF-1.4 scanned")
-    failed(org, run)
+    run = upload_file(org, space, "scan.pdf", b"%PDF-1.4 scanned")
+    fail_run(org, run)
     changed = {"ocrConfig": {"strategy": "STANDARD_OCR"}, "chunkConfig": {"chunkSize": 300, "chunkOverlap": 30}}
     retried = org.client.post(f"/v1/ingest-job-runs/{run}/retry", json={"namespaceId": space, **changed})
     assert retried.status_code == 200, retried.text
     new = retried.json()["data"]["id"]
     (job,) = org.db.rows(
-        "select d.job_id = r.job_id as own, j.config from job_runs r join jobs j on j.id = r.job_id"
+        "select d.job_id = r.job_id as is_of_document, j.config from job_runs r join jobs j on j.id = r.job_id"
         " join documents d on d.job_run_id = r.id where r.id = %(run)s",
         {"run": new},
     )
-    assert job["own"]
+    assert job["is_of_document"]
     assert {name: job["config"][name] for name in ("ocr", "chunkSize", "chunkOverlap")} == {
         "ocr": "STANDARD_OCR",
         "chunkSize": 300,
@@ -309,19 +310,19 @@ def test_what_failed_is_run_again_read_and_cut_in_another_way(org):
         "select j.config from job_runs r join jobs j on j.id = r.job_id where r.id = %(r)s", {"r": run}
     )
     assert former_job["config"]["ocr"] == "BASIC_PARSER"
-    lease = claimed(org, new)
-    run_documents.start_window(org.db, lease, keys_of(org, new))
-    (item,) = run_documents.items_at_stage(org.db, lease, keys_of(org, new), "accepted")
+    lease = claim_batch(org, new)
+    run_documents.start_window(org.db, lease, list_document_keys(org, new))
+    (item,) = run_documents.items_at_stage(org.db, lease, list_document_keys(org, new), "accepted")
     assert (item.ocr, item.chunk_size, item.raw_key is not None) == ("STANDARD_OCR", 300, True)
 
 
-def test_job_runs_are_found_by_a_piece_of_what_they_are_about(org):
+def test_job_runs_are_found_by_parts_of_names_and_urls(org):
     space, other_space = org.namespace(webScraperConfig={"provider": "BUILTIN"}), org.namespace()
-    text = run_of(org.text(space, "seals dive", name="Harbour seals 100%"))
-    file = sent_file(org, space, "owls_at_night.txt", b"owls")
+    text = run_id_of(org.text(space, "seals dive", name="Harbour seals 100%"))
+    file = upload_file(org, space, "owls_at_night.txt", b"owls")
     config = {"source": "SITEMAP", "config": {"url": "https://docs.example.org/sitemap.xml?token=canary"}}
-    site = run_of(org.client.post("/v1/ingest/sitemap", json={"namespaceId": space, "ingestConfig": config}).json())
-    elsewhere = run_of(org.text(other_space, "seals", name="Harbour seals"))
+    site = run_id_of(org.client.post("/v1/ingest/sitemap", json={"namespaceId": space, "ingestConfig": config}).json())
+    elsewhere = run_id_of(org.text(other_space, "seals", name="Harbour seals"))
 
     def find_runs(**query):
         answer = org.client.get("/v1/ingest-job-runs", params={"namespaceId": space, **query})
@@ -333,7 +334,7 @@ def test_job_runs_are_found_by_a_piece_of_what_they_are_about(org):
     assert find_runs(q="owls_at") == [file]
     assert find_runs(q="%") == [text]
     assert find_runs(q="example.org") == [site]
-    assert find_runs(q="canary") == [], "what stands in a query string is nobody's to find"
+    assert find_runs(q="canary") == [], "query strings may hold secrets"
     assert find_runs(q=file) == [file]
     assert find_runs(source="SITEMAP") == [site]
     assert find_runs(source="TEXT", q="owls") == []

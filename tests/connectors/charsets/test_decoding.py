@@ -28,7 +28,8 @@ SAMPLE_TEXTS = {
     "windows-1254": "Gemi şafakta limandan ayrıldı, kaptan yükün adını günlüğe yazdı.",
     "utf-8": "Größe, kůň, прилив, 港口, 船長, 항구.",
 }
-PYTHON = {"gb2312": "gb18030", "gbk": "gb18030", "shift_jis": "cp932", "euc-kr": "cp949"}
+PYTHON_CODECS = {"gb2312": "gb18030", "gbk": "gb18030", "shift_jis": "cp932", "euc-kr": "cp949"}
+# Header and meta element of a page; {} is the page's charset.
 DECLARATIONS = {
     "header and meta right": ("{}", '<meta charset="{}">'),
     "header right, meta wrong": ("{}", '<meta charset="utf-8">'),
@@ -48,7 +49,7 @@ DECLARATIONS = {
 
 
 def encoded(text, charset):
-    return text.encode(PYTHON.get(charset, charset))
+    return text.encode(PYTHON_CODECS.get(charset, charset))
 
 
 @pytest.fixture
@@ -67,11 +68,11 @@ def parse(tmp_path):
 
 @pytest.mark.parametrize("charset", SAMPLE_TEXTS)
 def test_a_page_is_decoded_by_its_bytes(charset):
-    for form, parts in DECLARATIONS.items():
-        header, meta = (part.format(charset) for part in parts)
+    for case, (header_format, meta_format) in DECLARATIONS.items():
+        header, meta = header_format.format(charset), meta_format.format(charset)
         head = f"<!doctype html><html><head>{meta}<title>Harbour</title></head>"
         page = f"{head}<body><p>{SAMPLE_TEXTS[charset]}</p></body></html>"
-        assert decoding.decode_text(encoded(page, charset), header, markup=True) == page, form
+        assert decoding.decode_text(encoded(page, charset), header, markup=True) == page, case
 
 
 @pytest.mark.parametrize("charset", ["windows-1252", "windows-1251", "gb2312", "shift_jis", "euc-kr"])
@@ -117,13 +118,13 @@ def test_a_sitemap_is_read_in_any_charset(charset, tmp_path):
         ("UTF8", "Привет", "utf-8"),
     ],
 )
-def test_labels_mean_what_browsers_read_them_as(label, text, codec):
+def test_labels_select_the_codecs_of_browsers(label, text, codec):
     assert decoding.find_codec(label) == codec
     assert decoding.decode_text(text.encode(codec), label) == text
 
 
 @pytest.mark.parametrize("label", ["zip", "idna", "rot13", "unicode_escape", "utf-7", "punycode", "undefined", "x\0"])
-def test_labels_of_no_charset_are_not_accepted(label):
+def test_labels_of_other_codecs_are_ignored(label):
     assert decoding.find_codec(label) is None
 
 

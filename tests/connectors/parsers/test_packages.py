@@ -21,20 +21,22 @@ ODF = "application/vnd.oasis.opendocument."
 VISIO = 'xmlns="http://schemas.microsoft.com/office/visio/2012/main"'
 
 
-def opc(main: str, members: dict[str, str]) -> bytes:
+def pack_opc(main: str, members: dict[str, str]) -> bytes:
+    """Return an Open Packaging file. `main`: content type of its main part."""
     types = f'<Types xmlns="{OPC}content-types"><Override PartName="/main" ContentType="{main}"/></Types>'
     return packed({"[Content_Types].xml": types, **members})
 
 
 def relations(**targets: str) -> str:
-    lines = "".join(
-        f'<Relationship Id="{name}" Type="{DOCUMENT}/{target.split("|")[0]}" Target="{target.split("|")[1]}"/>'
-        for name, target in targets.items()
-    )
+    """Return relationships by id; each target is "type|address"."""
+    lines = ""
+    for name, target in targets.items():
+        kind, address = target.split("|")
+        lines += f'<Relationship Id="{name}" Type="{DOCUMENT}/{kind}" Target="{address}"/>'
     return f'<Relationships xmlns="{OPC}relationships">{lines}</Relationships>'
 
 
-def retyped(data: bytes, old: str, new: str) -> bytes:
+def change_content_type(data: bytes, old: str, new: str) -> bytes:
     """Change the content type of the main part, as templates and shows do."""
     with zipfile.ZipFile(io.BytesIO(data)) as archive:
         parts = {name: archive.read(name) for name in archive.namelist()}
@@ -51,7 +53,7 @@ def shape(number: int, text: str, x: float, y: float, inner: str = "", attribute
     return f'<Shape ID="{number}"{attributes}>{cells}{inner}{words}</Shape>'
 
 
-def drawing() -> bytes:
+def visio_drawing() -> bytes:
     """A flow of two shapes, a label from a master, a group, shape data, a background page and a comment."""
     data = '<Section N="Property"><Row N="Row_1"><Cell N="Value" V="{}"/>{}</Row></Section>'
     label = '<Cell N="Label" V="Rated power"/>'
@@ -74,7 +76,7 @@ def drawing() -> bytes:
     namespaces = f'{VISIO} xmlns:r="{DOCUMENT}"'
     master = f"<MasterContents {VISIO}><Shapes>{shape(5, 'Circulation pump', 1, 1)}</Shapes></MasterContents>"
     masters = '<Master ID="7" Name="Pump"><Rel r:id="m"/></Master>'
-    return opc(
+    return pack_opc(
         "application/vnd.ms-visio.drawing.main+xml",
         {
             "_rels/.rels": relations(a="document|visio/document.xml"),
@@ -96,7 +98,7 @@ def drawing() -> bytes:
 
 @pytest.mark.parametrize("ending", ["vsdx", "vssx", "zip"])
 def test_a_visio_drawing_is_read_page_by_page(read, ending):
-    parsed = read(f"plant.{ending}", drawing())
+    parsed = read(f"plant.{ending}", visio_drawing())
     assert not parsed.members
     assert parsed.text.split("\n\n") == [
         "## Heating circuit",
@@ -116,12 +118,12 @@ def test_a_visio_drawing_is_read_page_by_page(read, ending):
 def test_a_drawing_without_lists_of_its_pages_is_read(read):
     page = f"<PageContents {VISIO}><Shapes>{shape(1, 'Boiler BARE', 2, 2)}</Shapes></PageContents>"
     members = {"visio/document.xml": f"<VisioDocument {VISIO}/>", "visio/pages/page1.xml": page}
-    assert "Boiler BARE" in read("bare.vsdx", opc("application/vnd.ms-visio.drawing.main+xml", members)).text
+    assert "Boiler BARE" in read("bare.vsdx", pack_opc("application/vnd.ms-visio.drawing.main+xml", members)).text
 
 
-def test_a_drawing_that_is_damaged_is_refused_by_name(read):
+def test_a_damaged_drawing_is_refused_by_name(read):
     with pytest.raises(Skippable, match="The Visio drawing file is damaged"):
-        read("plant.vsdx", opc("application/vnd.ms-visio.drawing.main+xml", {"visio/document.xml": "<Visio"}))
+        read("plant.vsdx", pack_opc("application/vnd.ms-visio.drawing.main+xml", {"visio/document.xml": "<Visio"}))
 
 
 TEXT = "<office:text><text:p>Words of the template</text:p></office:text>"
@@ -177,8 +179,9 @@ def test_templates_and_drawings_of_opendocument_are_read(read, ending, declared)
     ],
 )
 def test_templates_and_shows_of_office_are_read(read, ending, old, new):
-    data = {"d": containers.docx, "x": containers.xlsx, "p": slides}[ending[0]]("Canarytemplate")[1]
-    parsed = read(f"model.{ending}", retyped(data, old, new))
+    make_file = {"dotx": containers.docx, "xltx": containers.xlsx}.get(ending, slides)
+    _, data = make_file("Canarytemplate")
+    parsed = read(f"model.{ending}", change_content_type(data, old, new))
     assert "Canarytemplate" in parsed.text
     assert not parsed.members
 
@@ -190,14 +193,20 @@ def slides(word: str) -> containers.File:
     return "slides.pptx", file.getvalue()
 
 
-IWA = {"Index/Document.iwa": b"\0\1", "Metadata/Properties.plist": b"bplist00", "preview.jpg": b"\xff\xd8\xff"}
-REFUSED = {
-    "plan.xps": ("XPS", opc("application/vnd.ms-package.xps-fixeddocumentsequence+xml", {"FixedDocSeq.fdseq": "<a/>"})),
-    "part.3mf": ("3MF", opc("application/vnd.ms-package.3dmanufacturing-3dmodel+xml", {"3D/3dmodel.model": "<m/>"})),
-    "sales.pbix": ("Power BI", opc("application/x", {"Report/Layout": "{}", "DataModel": "x"})),
-    "unheard.qqq": ("Open Packaging", opc("application/x", {"some/part.xml": "<a/>"})),
-    "letter.pages": ("Pages", packed(IWA)),
-    "talk.key": ("Keynote", packed({**IWA, "Index/Slide-1.iwa": b"\0"})),
+IWORK_MEMBERS = {
+    "Index/Document.iwa": b"\0\1",
+    "Metadata/Properties.plist": b"bplist00",
+    "preview.jpg": b"\xff\xd8\xff",
+}
+XPS = "application/vnd.ms-package.xps-fixeddocumentsequence+xml"
+MODEL_3D = "application/vnd.ms-package.3dmanufacturing-3dmodel+xml"
+REFUSED_PACKAGES = {
+    "plan.xps": ("XPS", pack_opc(XPS, {"FixedDocSeq.fdseq": "<a/>"})),
+    "part.3mf": ("3MF", pack_opc(MODEL_3D, {"3D/3dmodel.model": "<m/>"})),
+    "sales.pbix": ("Power BI", pack_opc("application/x", {"Report/Layout": "{}", "DataModel": "x"})),
+    "unheard.qqq": ("Open Packaging", pack_opc("application/x", {"some/part.xml": "<a/>"})),
+    "letter.pages": ("Pages", packed(IWORK_MEMBERS)),
+    "talk.key": ("Keynote", packed({**IWORK_MEMBERS, "Index/Slide-1.iwa": b"\0"})),
     "formula.odf": ("OpenDocument formula", packed(open_document("formula", ""))),
     "folder.key": ("Keynote", packed({"Talk.key/Index.zip": b"PK", "Talk.key/Metadata/a.plist": b"x"})),
     "letter.sxw": ("SXW", packed({"mimetype": "application/vnd.sun.xml.writer", "content.xml": "<a/>"})),
@@ -213,16 +222,16 @@ REFUSED = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", REFUSED)
+@pytest.mark.parametrize("name", REFUSED_PACKAGES)
 def test_a_package_of_another_program_is_refused_by_name(read, name):
-    subject, data = REFUSED[name]
+    subject, data = REFUSED_PACKAGES[name]
     with pytest.raises(Skippable, match=r"(?i)upload|Kinds that are taken") as caught:
         read(name, data)
     assert subject in str(caught.value)
 
 
 @pytest.mark.parametrize("name", ["letters.zip", "letters", "letters.zip.1", "a.txt"])
-def test_an_archive_of_files_stays_one(read, name):
+def test_a_plain_zip_is_unpacked(read, name):
     members = read(name, packed({"one.txt": "Words", "Index/list.txt": "Words"})).members
     assert [member.path for member in members] == ["one.txt", "Index/list.txt"]
 
@@ -232,7 +241,7 @@ def test_folders_of_an_archive_that_are_packages_are_reported_whole(unpack):
     data = packed(
         {
             "read.txt": "Words",
-            **{f"mail/letter.pages/{name}": text for name, text in IWA.items()},
+            **{f"mail/letter.pages/{name}": text for name, text in IWORK_MEMBERS.items()},
             "old/[Content_Types].xml": "<Types/>",
             "old/word/document.xml": "<a/>",
         }

@@ -1,4 +1,4 @@
-"""Parts of web pages that a browser shows or opens are read; a notice names what it hides."""
+"""Elements that a browser shows or opens on a click are read; a notice names hidden ones."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from retrieval.ports import OcrStrategy, Parsed, RawContent, ScrapeOptions
 pytestmark = pytest.mark.service
 
 STORY = "<p>It was a fine day, and the pump ran well in the old mill by the river.</p>"
-PARTS = {
+SHOWN_ELEMENTS = {
     "tabs": "<div role=tablist><button role=tab aria-controls=b>Imperial</button></div>"
     "<div role=tabpanel id=b hidden><p>Flow ten gallons.</p></div>",
     "Bootstrap": '<div class="tab-pane" id=b style="display:none">Flow ten gallons.</div>',
@@ -28,7 +28,7 @@ PARTS = {
     "scripts": "<style>[v-cloak]{display:none}</style><script src=x></script>"
     f"<main v-cloak><p>Flow ten gallons.</p>{STORY * 9}</main>",
 }
-HIDDEN = {
+HIDDEN_ELEMENTS = {
     "attribute": ("<p hidden>Four words of spam.</p>", "1 hidden element (4 words)"),
     "style": ("<p style='display: none'>Four words of spam.</p>" * 2, "2 hidden elements (8 words)"),
     "style sheet": ("<style>.x{display:none}</style><p class=x>Four words of spam.</p>", "1 hidden element (4 words)"),
@@ -54,16 +54,16 @@ def read_html(request, tmp_path: Path):
     return read
 
 
-@pytest.mark.parametrize("part", PARTS)
-def test_parts_that_a_click_opens_are_read(read_html, part):
-    parsed = read_html(STORY + PARTS[part])
+@pytest.mark.parametrize("kind", SHOWN_ELEMENTS)
+def test_elements_that_a_click_opens_are_read(read_html, kind):
+    parsed = read_html(STORY + SHOWN_ELEMENTS[kind])
     assert "Flow ten gallons." in parsed.text
     assert "notice" not in parsed.properties
 
 
-@pytest.mark.parametrize("part", HIDDEN)
-def test_hidden_parts_stand_in_a_notice(read_html, part):
-    source, expected = HIDDEN[part]
+@pytest.mark.parametrize("kind", HIDDEN_ELEMENTS)
+def test_a_notice_counts_hidden_elements(read_html, kind):
+    source, expected = HIDDEN_ELEMENTS[kind]
     parsed = read_html(STORY + source)
     assert "spam" not in parsed.text
     assert expected in str(parsed.properties["notice"])
@@ -85,8 +85,8 @@ def test_menus_and_requests_to_run_scripts_need_no_notice(read_html, source):
     assert "notice" not in parsed.properties
 
 
-def test_a_part_has_the_name_of_its_tab(read_html):
-    assert "Imperial Flow ten gallons." in " ".join(read_html(STORY + PARTS["tabs"]).text.split())
+def test_the_text_of_a_tab_follows_its_name(read_html):
+    assert "Imperial Flow ten gallons." in " ".join(read_html(STORY + SHOWN_ELEMENTS["tabs"]).text.split())
 
 
 def test_a_frame_set_names_its_pages(read):

@@ -16,13 +16,14 @@ from retrieval.settings import PROJECT_ROOT, Settings
 from tests.connectors.sources.reading import Tokens, list_by_processes, list_items, open_connector
 from tests.standins import database_servers
 
+# By URL scheme; MariaDB stands for MySQL.
 SERVERS = {"postgresql": database_servers.serve_postgresql, "mysql": database_servers.serve_mariadb}
-"""The dialects, MariaDB for MySQL."""
 
 
 @pytest.fixture(scope="module", params=["postgresql", pytest.param("mysql", marks=pytest.mark.slow)])
 def server(request):
-    folder = Path(tempfile.mkdtemp(prefix="db-", dir="/tmp"))  # open to the server's user
+    folder = Path(tempfile.mkdtemp(prefix="db-", dir="/tmp"))
+    # The server runs as another user.
     folder.chmod(0o755)
     with SERVERS[request.param](folder) as served:
         yield served
@@ -30,7 +31,7 @@ def server(request):
 
 
 class Account:
-    """A connection to the table `articles`."""
+    """Account of a connection with the table `articles`."""
 
     connector = "SQL"
 
@@ -68,7 +69,7 @@ def account(server):
     return Account(server)
 
 
-def text_of(account, key, to):
+def fetch_text(account, key, to):
     connector, tokens = open_connector(account)
     return connector.fetch(tokens, list_items(account)[0][account.locate(key)], to / "a").path.read_text()
 
@@ -81,12 +82,12 @@ def test_a_row_is_a_document_of_its_columns_or_of_its_text(account, tmp_path):
     item = items[account.locate(1)]
     assert (item.name, item.media_type, item.properties["path"], last.whole) == ("Owls", "text/plain", "1", True)
     expected = "id: 1\ntitle: Owls\nbody: They hunt at night.\nprice: 12.50\nupdated: 2026-11-27 08:00:00\n"
-    assert text_of(account, 1, tmp_path) == expected
+    assert fetch_text(account, 1, tmp_path) == expected
     account.config |= {"text": "body", "changed": "updated"}
     items, _ = list_items(account)
     assert items[account.locate(1)].media_type == "text/markdown"
     assert items[account.locate(1)].properties["modifiedAt"] == "2026-11-27T08:00:00Z"
-    assert text_of(account, 1, tmp_path) == "# Owls\n\nThey hunt at night.\n"
+    assert fetch_text(account, 1, tmp_path) == "# Owls\n\nThey hunt at night.\n"
     connector, tokens = open_connector(account)
     assert [(entry.id, entry.name) for entry in connector.browse(tokens, None, None).entries] == [
         (account.locate(1), "Owls")
@@ -119,12 +120,12 @@ def test_changed_and_deleted_rows_are_seen_by_the_next_run(account, tmp_path):
 
 
 @pytest.mark.parametrize("key_type", ["int", "varchar(20)", "date"])
-def test_a_listing_goes_on_behind_any_page_in_another_process(account, monkeypatch, key_type):
+def test_another_process_continues_a_listing_after_any_page(account, monkeypatch, key_type):
     monkeypatch.setattr(database, "BATCH", 2)
-    make = {"int": str, "date": lambda number: f"'2026-01-0{number}'"}.get(key_type, lambda number: f"'ä%:b/{number}'")
+    formats = {"int": "{}", "date": "'2026-01-0{}'", "varchar(20)": "'ä%:b/{}'"}
     account.execute("drop table if exists keyed", f"create table keyed (id {key_type} primary key, body text)")
     for number in range(1, 8):
-        account.execute(f"insert into keyed values ({make(number)}, 'text {number}')")
+        account.execute(f"insert into keyed values ({formats[key_type].format(number)}, 'text {number}')")
     account.config |= {"query": "select id, body from keyed", "title": "body"}
     items, _ = list_by_processes(lambda: open_connector(account))
     assert [item.name for item in items] == [f"text {number}" for number in range(1, 8)]
@@ -146,8 +147,9 @@ def test_a_thousand_rows_take_the_documented_statements(account):
     finally:
         event.remove(Engine, "before_cursor_execute", record)
     count = len([statement for statement in statements if "AS documents" in statement])
-    pages = (PROJECT_ROOT / "docs" / "connectors.md").read_text(encoding="utf-8").splitlines()
-    assert [row for row in pages if row.startswith("| SQL |") and row.endswith(f"| {count} / {count} |")], count
+    lines = (PROJECT_ROOT / "docs" / "connectors.md").read_text(encoding="utf-8").splitlines()
+    documented = [line for line in lines if line.startswith("| SQL |")]
+    assert any(line.endswith(f"| {count} / {count} |") for line in documented), count
 
 
 @pytest.mark.parametrize(
@@ -183,10 +185,10 @@ def test_a_refusal_says_what_to_do_without_data(account, config, problem):
     assert "canary" not in str(refused.value)
 
 
-def test_a_slow_statement_ends_with_a_remedy_and_a_stopped_server_is_asked_again(account, monkeypatch):
+def test_a_slow_statement_is_fatal_and_a_stopped_server_is_retried(account, monkeypatch):
     monkeypatch.setattr(database, "STATEMENT_SECONDS", 1)
-    wait = "pg_sleep(3)" if account.server.scheme == "postgresql" else "sleep(3)"
-    account.config |= {"query": f"select 1 as id, 'x' as title, {wait} as waited"}
+    sleep = "pg_sleep(3)" if account.server.scheme == "postgresql" else "sleep(3)"
+    account.config |= {"query": f"select 1 as id, 'x' as title, {sleep} as waited"}
     with pytest.raises(Fatal, match="add an index"):
         list_items(account)
     account.config["url"] = account.config["url"].replace(str(account.server.port), "1999")
@@ -215,7 +217,7 @@ def test_a_statement_that_writes_changes_nothing(account):
     assert len(list_items(account)[0]) == 1
 
 
-def test_connections_are_made_by_the_guard_only(account):
+def test_a_blocked_address_is_refused_without_a_connection(account):
     account.put(1)
     with pytest.raises(ValueError, match="cannot be used"):
         Tokens(account, Settings(_env_file=None))
