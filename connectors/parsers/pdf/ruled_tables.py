@@ -132,14 +132,14 @@ def _find_tables(items: Sequence[TextItem], rules: Rules) -> Iterator[RuledTable
     """Yield the ruled tables from top to bottom."""
     if len(rules.horizontal) + len(rules.vertical) > _MAX_RULES:
         return
-    found: list[RuledTable] = []
+    tables: list[RuledTable] = []
     for horizontal, vertical in _connected_rules(rules):
         columns, rows = _column_borders(horizontal, vertical), _merge_positions(rule.position for rule in horizontal)
         if not 3 <= len(columns) <= _MAX_COLUMNS or not 3 <= len(rows) <= _MAX_ROWS:
             continue
         if table := _read_table(items, columns, rows, Rules(horizontal, vertical)):
-            found.append(table)
-    yield from sorted(found, key=lambda table: table.top)
+            tables.append(table)
+    yield from sorted(tables, key=lambda table: table.top)
 
 
 def _connected_rules(rules: Rules) -> Iterator[tuple[list[Rule], list[Rule]]]:
@@ -300,10 +300,12 @@ def _has_unruled_rows(lines: Mapping[tuple[int, int], Sequence[Line]], height: i
     """Check for a row with several cells of level lines that are entries of their own."""
     for row in range(height):
         cells = [cell for (top, _), cell in lines.items() if top == row and len(cell) > 1]
-        for cell, other in combinations(cells, 2):
-            level = {round(_middle(line[0])) for line in cell} & {round(_middle(line[0])) for line in other}
-            are_numbers = any(all(NUMBER_PATTERN.match(_join_words(line)) for line in each) for each in (cell, other))
-            are_entries = not _is_wrapped(cell) and not _is_wrapped(other)
+        for cell, neighbor in combinations(cells, 2):
+            level = {round(_middle(line[0])) for line in cell} & {round(_middle(line[0])) for line in neighbor}
+            are_numbers = any(
+                all(NUMBER_PATTERN.match(_join_words(line)) for line in entries) for entries in (cell, neighbor)
+            )
+            are_entries = not _is_wrapped(cell) and not _is_wrapped(neighbor)
             if (len(level) >= _MIN_LEVEL_NUMBERS and are_numbers) or (len(level) >= _MIN_LEVEL_LINES and are_entries):
                 return True
     return False
