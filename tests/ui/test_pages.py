@@ -53,10 +53,10 @@ def test_an_api_that_is_gone_is_said_in_words(app, org, space, page, monkeypatch
         assert "UNREACHABLE" not in visible_content(view)
 
 
-def test_a_key_that_has_ended_leads_back_to_the_form(app, org, space):
-    # The frame of all pages asks for it.
+@pytest.mark.parametrize("page", NAMESPACE_PAGES)
+def test_a_key_that_has_ended_leads_back_to_the_form(app, org, space, page):
     extra = api_keys.create_key(org.db, org.ring, org.id, "leaving")
-    view = app(extra.api_key, "documents", namespace=space)
+    view = app(extra.api_key, page, namespace=space)
     api_keys.revoke_key(org.db, org.id, extra.id)
     view.run()
     assert not view.exception
