@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import os
 import signal
 import sys
 from collections.abc import Awaitable, Callable, Sequence
@@ -153,9 +152,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description="A worker of the Retrieval Service.")
     parser.add_argument("--pool", required=True)
     parser.add_argument("--name", required=True, help="the worker's name in Prefect")
-    parser.add_argument("--limit", type=int, default=os.cpu_count() or 1, help="flow runs at the same time")
+    config = settings.load_settings()
+    parser.add_argument("--limit", type=int, default=config.worker_limit, help="flow runs at the same time")
     options = parser.parse_args(arguments)
-    registry.require_ocr_languages(settings.load_settings().ocr_languages)
+    registry.require_ocr_languages(config.ocr_languages)
     try:
         asyncio.run(run_worker(options.pool, options.name, options.limit))
     except PrefectHTTPStatusError as error:
