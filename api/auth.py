@@ -1,5 +1,5 @@
 """Authentication of API keys and identity-provider tokens, with request counts."""
-# One statement looks up key and tenant, and counts the request unless a number was lent (`api/rates.py`).
+# One statement looks up key and tenant, and counts the request unless a number is reserved (`api/rates.py`).
 
 from __future__ import annotations
 
@@ -62,12 +62,12 @@ class Caller:
     bound_tenant: str | None
     principal: str | None  # user that the key acts as
     principal_required: bool
-    tenant: str | None  # header as sent
+    tenant_header: str | None  # "" is malformed, None is absent
     tenant_known: bool
-    tenants_open: bool
+    accepts_new_tenants: bool
     tenant_required: bool
     # The organization or one of its tenants has, or had, a quota.
-    counted: bool
+    had_quota: bool
     signed_in: SignedIn | None = None
 
     @property
@@ -80,8 +80,9 @@ class Caller:
 class Credentials:
     """Bearer key or token, X-Tenant-ID and client address of a request."""
 
-    api_key: str | None = field(repr=False)
-    tenant: str | None
+    bearer: str | None = field(repr=False)
+    # "" is a malformed or repeated header, None an absent one.
+    tenant_header: str | None
     address: str
     resource: str | None = None  # additional audience of tokens on this path
 
@@ -105,51 +106,49 @@ class Authenticator:
 
     async def authenticate(self, credentials: Credentials) -> tuple[RateStatus, Caller | ServiceError]:
         """Return the rate to report, and the caller or the error: above a limit 429, for an invalid key by address."""
-        if credentials.api_key is None:
+        if credentials.bearer is None:
             return await self._refuse_address(credentials.address)
-        if self._tokens is not None and is_token(credentials.api_key):
+        if self._tokens is not None and is_token(credentials.bearer):
             return await self._authenticate_token(self._tokens, credentials)
         key_hash = b""
         try:
-            key_hash = hash_api_key(credentials.api_key, pepper=await self._load_pepper())
-            parameters = {"hash": key_hash, "tenant": credentials.tenant}
+            key_hash = hash_api_key(credentials.bearer, pepper=await self._load_pepper())
+            parameters = {"hash": key_hash, "tenant": credentials.tenant_header}
             row, minute, position = await self._find_caller(BY_KEY, key_hash, parameters)
         except UNAVAILABLE_ERRORS as error:
-            return self._last_rates[key_hash][1] if key_hash in self._last_rates else unknown_rate(), to_service_error(
-                error
-            )
+            return self._last_rate(key_hash), to_service_error(error)
         if row is None:
             return await self._refuse_address(credentials.address)
         rate = _rate_status(minute, position, row.requests_per_minute)
         self._remember_rate(key_hash, row.organization_id, rate)
-        return rate, _rate_limit_error(rate) if position > rate.limit else _key_caller(row, credentials.tenant)
+        if position > rate.limit:
+            return rate, _rate_limit_error(rate)
+        return rate, _key_caller(row, credentials.tenant_header)
 
     async def _authenticate_token(
         self, tokens: TokenVerifier, credentials: Credentials
     ) -> tuple[RateStatus, Caller | ServiceError]:
         try:
-            person = await tokens.verify_token(credentials.api_key or "", credentials.resource)
+            person = await tokens.verify_token(credentials.bearer or "", credentials.resource)
             assignment = self._roles.find_assignment(person.groups)
         except ServiceError as refusal:
             return await self._refuse_address(credentials.address, refusal)
         cache_key = f"organization:{assignment.organization or ''}".encode()
         try:
             await self._load_pepper()
-            parameters = {"organization": assignment.organization, "tenant": credentials.tenant}
-            row, minute, count = await self._find_caller(BY_ORGANIZATION, cache_key, parameters)
+            parameters = {"organization": assignment.organization, "tenant": credentials.tenant_header}
+            row, minute, position = await self._find_caller(BY_ORGANIZATION, cache_key, parameters)
         except UNAVAILABLE_ERRORS as error:
-            return self._last_rates[cache_key][
-                1
-            ] if cache_key in self._last_rates else unknown_rate(), to_service_error(error)
+            return self._last_rate(cache_key), to_service_error(error)
         if row is None:
             message = "The organization that this installation gives your groups a role in is not there."
             missing = ServiceError(ErrorCode.FORBIDDEN, message, reason="no_organization")
             return await self._refuse_address(credentials.address, missing)
-        rate = _rate_status(minute, count, row.requests_per_minute)
+        rate = _rate_status(minute, position, row.requests_per_minute)
         self._remember_rate(cache_key, row.organization_id, rate)
-        return rate, _rate_limit_error(rate) if count > rate.limit else _person_caller(
-            row, credentials.tenant, person, assignment
-        )
+        if position > rate.limit:
+            return rate, _rate_limit_error(rate)
+        return rate, _person_caller(row, credentials.tenant_header, person, assignment)
 
     async def close(self) -> None:
         """Return unused request numbers."""
@@ -161,22 +160,22 @@ class Authenticator:
         self, statements: tuple[LiteralString, LiteralString], cache_key: bytes, parameters: dict[str, Any]
     ) -> tuple[CallerRow | None, int, int]:
         """Return the row of a valid caller, the minute and the request's number in it."""
-        # `statements`: look-up without and with counting. `cache_key` finds the organization whose lent numbers may be
-        # used.
+        # `statements`: look-up without and with counting. `cache_key` finds the organization whose reserved numbers may
+        # be used.
         look_up, look_up_and_count = statements
         organization = self._last_rates[cache_key][0] if cache_key in self._last_rates else None
-        if organization is not None and (lent := self._numbers.take_number(organization)) is not None:
-            minute, position = lent
+        if organization is not None and (reserved := self._numbers.use_reserved(organization)) is not None:
+            minute, position = reserved
             used = False
             try:
                 row = await self._db.async_fetch_one(CallerRow, look_up, parameters, plan_once=True)
                 used = row is not None
             finally:
                 if not used:
-                    self._numbers.return_number(organization, minute, position)
+                    self._numbers.return_reserved(organization, minute, position)
             if row is None or row.minute == minute:
                 return row, minute, position
-        count = self._numbers.begin_borrowing(organization) if self._numbers.is_writable else 0
+        count = self._numbers.begin_reserving(organization) if self._numbers.is_writable else 0
         try:
             if not count:
                 return await self._find_uncounted(look_up, parameters)
@@ -186,11 +185,11 @@ class Authenticator:
             self._numbers.note_unwritable(error)
             return await self._find_uncounted(look_up, parameters)
         finally:
-            self._numbers.end_borrowing(organization, count)
+            self._numbers.end_reserving(organization, count)
         if row is None:
             return None, 0, 0
         minute, limit = row.counted_minute, row.requests_per_minute
-        return row, minute, self._numbers.add_block(row.organization_id, minute, row.requests, count, limit)
+        return row, minute, self._numbers.add_reserved(row.organization_id, minute, row.requests, count, limit)
 
     async def _find_uncounted(
         self, look_up: LiteralString, parameters: dict[str, Any]
@@ -207,9 +206,9 @@ class Authenticator:
         """Count a request without a valid key by the address; return the refusal."""
         minute, requests = await self._addresses.count_request(address)
         rate = _rate_status(minute, requests, ADDRESS_REQUESTS_PER_MINUTE)
-        return rate, _rate_limit_error(
-            rate
-        ) if requests > ADDRESS_REQUESTS_PER_MINUTE else refusal or unauthorized_error()
+        if requests > ADDRESS_REQUESTS_PER_MINUTE:
+            return rate, _rate_limit_error(rate)
+        return rate, refusal or unauthorized_error()
 
     async def _load_pepper(self) -> bytes:
         """Load the pepper on the first request."""
@@ -222,6 +221,11 @@ class Authenticator:
                 pepper = await asyncio.to_thread(secrets.server_secret, self._db, self._ring, secrets.PEPPER_NAME)
                 self._pepper = pepper
         return pepper
+
+    def _last_rate(self, cache_key: bytes) -> RateStatus:
+        if cache_key in self._last_rates:
+            return self._last_rates[cache_key][1]
+        return unknown_rate()
 
     def _remember_rate(self, cache_key: bytes, organization: str, rate: RateStatus) -> None:
         self._last_rates[cache_key] = organization, rate
@@ -248,19 +252,19 @@ def read_credentials(headers: list[tuple[bytes, bytes]], address: str) -> Creden
         if name in values:
             values[name].append(value)
     authorization = values[b"authorization"]
-    scheme, _, api_key = (authorization[0] if len(authorization) == 1 else b"").strip().partition(b" ")
+    scheme, _, bearer = (authorization[0] if len(authorization) == 1 else b"").strip().partition(b" ")
     tenant_values = values[b"x-tenant-id"]
     tenant = tenant_values[0].decode("latin-1") if len(tenant_values) == 1 else ""
     return Credentials(
-        api_key=api_key.strip().decode("latin-1") if scheme.lower() == b"bearer" else None,
-        tenant=(tenant if tenants.is_tenant_id(tenant) else "") if tenant_values else None,
+        bearer=bearer.strip().decode("latin-1") if scheme.lower() == b"bearer" else None,
+        tenant_header=(tenant if tenants.is_tenant_id(tenant) else "") if tenant_values else None,
         address=address,
     )
 
 
 def choose_tenant(caller: Caller, *, may_be_new: bool) -> str:
     """Return the tenant to act for, "" if absent; raise for a malformed, unknown or missing tenant."""
-    tenant = caller.tenant
+    tenant = caller.tenant_header
     if tenant is not None and not tenant:
         raise ServiceError(
             ErrorCode.INVALID_TENANT_ID,
@@ -274,7 +278,7 @@ def choose_tenant(caller: Caller, *, may_be_new: bool) -> str:
         if caller.tenant_required:
             raise ServiceError(ErrorCode.MISSING_TENANT_ID, "The X-Tenant-ID header is required.")
         return ""
-    if not caller.tenant_known and not (may_be_new and caller.tenants_open):
+    if not caller.tenant_known and not (may_be_new and caller.accepts_new_tenants):
         raise ServiceError(ErrorCode.INVALID_TENANT_ID, "The tenant in X-Tenant-ID is not known.")
     return tenant
 
@@ -319,7 +323,7 @@ def _rate_limit_error(rate: RateStatus) -> ServiceError:
     )
 
 
-def _key_caller(row: CallerRow, tenant: str | None) -> Caller:
+def _key_caller(row: CallerRow, tenant_header: str | None) -> Caller:
     return Caller(
         key_id=row.id,
         key_name=row.name,
@@ -329,11 +333,11 @@ def _key_caller(row: CallerRow, tenant: str | None) -> Caller:
         bound_tenant=row.tenant,
         principal=row.principal,
         principal_required=row.principal_required,
-        tenant=tenant,
+        tenant_header=tenant_header,
         tenant_known=row.tenant_known,
-        tenants_open=row.tenants == "open",
+        accepts_new_tenants=row.tenants == "open",
         tenant_required=row.tenant_required,
-        counted=row.counted,
+        had_quota=row.counted,
     )
 
 
@@ -347,7 +351,7 @@ async def find_service_caller(db: Database, name: str, organization: str, tenant
     return replace(_key_caller(row, tenant), key_id=name.lower(), key_name=name, scopes=scopes)
 
 
-def _person_caller(row: CallerRow, tenant: str | None, person: Person, assignment: RoleAssignment) -> Caller:
+def _person_caller(row: CallerRow, tenant_header: str | None, person: Person, assignment: RoleAssignment) -> Caller:
     return Caller(
         key_id=person.id,
         key_name=person.name,
@@ -357,11 +361,11 @@ def _person_caller(row: CallerRow, tenant: str | None, person: Person, assignmen
         bound_tenant=assignment.tenant,
         principal=person.principal if assignment.role == VIEWER else None,
         principal_required=False,
-        tenant=tenant,
+        tenant_header=tenant_header,
         tenant_known=row.tenant_known,
-        tenants_open=row.tenants == "open",
+        accepts_new_tenants=row.tenants == "open",
         tenant_required=row.tenant_required,
-        counted=row.counted,
+        had_quota=row.counted,
         signed_in=SignedIn(person, assignment.role),
     )
 
@@ -372,4 +376,5 @@ def _rate_status(minute: int, requests: int, limit: int) -> RateStatus:
 
 def unknown_rate() -> RateStatus:
     """Return the rate to report without a count."""
+    # The organization's limit is unknown too: the limit of requests without a valid key stands in for it.
     return RateStatus(ADDRESS_REQUESTS_PER_MINUTE, ADDRESS_REQUESTS_PER_MINUTE, (int(time.time()) // 60 + 1) * 60)

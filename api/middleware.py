@@ -64,7 +64,7 @@ def _is_uncounted(path: str) -> bool:
 
 def render_for_path(scope: HTTPScope, error: ServiceError) -> RenderedError:
     """Render an error in the format of the path's clients."""
-    has_key = read_credentials(list(scope["headers"]), "").api_key is not None
+    has_key = read_credentials(list(scope["headers"]), "").bearer is not None
     return render_error(error, scope["path"], has_key=has_key)
 
 

@@ -164,7 +164,7 @@ async def _list_document_problems(request: ApiRequest, scope: Scope) -> list[Pro
 
 async def _list_failing_webhooks(request: ApiRequest, page_request: PageRequest) -> list[Problem]:
     caller = request.caller
-    if "webhooks:read" not in caller.scopes or caller.tenant is not None:
+    if "webhooks:read" not in caller.scopes or caller.tenant_header is not None:
         return []
     webhook_scope = endpoints.WebhookScope(caller.organization, caller.namespace, request.tenant or None)
     return [

@@ -1,6 +1,7 @@
 """Request rates of organizations and client addresses."""
-# A process borrows request numbers in blocks, so the limit holds over all processes. No block exceeds a hundredth of
-# the limit or a sixteenth of the remainder: small limits, and the end of each limit, are counted one by one.
+# A process reserves several request numbers at once, so the limit holds over all processes. It reserves at most a
+# hundredth of the limit and a sixteenth of the remainder: small limits, and the end of each limit, are counted one by
+# one.
 
 from __future__ import annotations
 
@@ -19,8 +20,8 @@ from retrieval.database.database import UNAVAILABLE_ERRORS, Database
 
 log = structlog.get_logger()
 
-# Longest block of request numbers.
-MAX_LENT_REQUESTS = 64
+# Numbers reserved at once.
+MAX_RESERVED_REQUESTS = 64
 # Unused request numbers are returned after this time.
 IDLE_SECONDS = 1.0
 # Each failed attempt writes a line to PostgreSQL's log.
@@ -72,23 +73,23 @@ async def count_more(db: Database, organization: str, count: int) -> RateWindow:
 
 
 @dataclass(slots=True)
-class BorrowedNumbers:
-    """Request numbers lent to this process for a minute."""
+class ReservedNumbers:
+    """Request numbers of a minute, reserved for this process."""
 
     minute: int = -1
     limit: int = 0
     numbers: list[int] = field(default_factory=list)  # unused, the next at the end
-    block_size: int = 1
+    reserve_count: int = 1
     used_at: float = 0.0
-    is_borrowing: bool = False  # concurrent requests get one number each
+    is_reserving: bool = False  # concurrent requests get one number each
 
 
 class RateNumbers:
-    """Request numbers lent to this process, by organization."""
+    """Request numbers reserved for this process, by organization."""
 
     def __init__(self, db: Database) -> None:
         self._db = db
-        self._numbers: OrderedDict[str, BorrowedNumbers] = OrderedDict()
+        self._numbers: OrderedDict[str, ReservedNumbers] = OrderedDict()
         self._returning: asyncio.Task[None] | None = None
         self._unwritable_until = 0.0
         self._local_counts: tuple[int, Counter[str]] = (-1, Counter())
@@ -111,51 +112,51 @@ class RateNumbers:
             log.warning("rates.counted_here_only", reason=type(error).__name__)
         self._unwritable_until = time.monotonic() + UNWRITABLE_SECONDS
 
-    def take_number(self, organization: str) -> tuple[int, int] | None:
-        """Return a minute and a lent request number, or None. The caller uses or returns it."""
-        borrowed = self._numbers.get(organization)
-        if borrowed is None or not borrowed.numbers:
+    def use_reserved(self, organization: str) -> tuple[int, int] | None:
+        """Return a minute and a reserved request number, or None. The caller uses or returns it."""
+        reserved = self._numbers.get(organization)
+        if reserved is None or not reserved.numbers:
             return None
-        borrowed.used_at = time.monotonic()
-        return borrowed.minute, borrowed.numbers.pop()
+        reserved.used_at = time.monotonic()
+        return reserved.minute, reserved.numbers.pop()
 
-    def return_number(self, organization: str, minute: int, number: int) -> None:
-        borrowed = self._numbers.get(organization)
-        if borrowed is not None and borrowed.minute == minute:
-            borrowed.numbers.append(number)
+    def return_reserved(self, organization: str, minute: int, number: int) -> None:
+        reserved = self._numbers.get(organization)
+        if reserved is not None and reserved.minute == minute:
+            reserved.numbers.append(number)
 
-    def begin_borrowing(self, organization: str | None) -> int:
-        """Return the size of the next block, which grows while blocks last less than a second."""
-        borrowed = self._numbers.get(organization) if organization else None
-        if borrowed is None or borrowed.is_borrowing or borrowed.block_size == 1:
+    def begin_reserving(self, organization: str | None) -> int:
+        """Return the count of numbers to reserve next, which grows while they last less than a second."""
+        reserved = self._numbers.get(organization) if organization else None
+        if reserved is None or reserved.is_reserving or reserved.reserve_count == 1:
             return 1
-        borrowed.is_borrowing = True
-        return borrowed.block_size
+        reserved.is_reserving = True
+        return reserved.reserve_count
 
-    def end_borrowing(self, organization: str | None, count: int) -> None:
-        """Mark the request for a block as finished, successful or not."""
-        borrowed = self._numbers.get(organization) if organization else None
-        if borrowed is not None and count > 1:
-            borrowed.is_borrowing = False
+    def end_reserving(self, organization: str | None, count: int) -> None:
+        """Mark the request for reserved numbers as finished, successful or not."""
+        reserved = self._numbers.get(organization) if organization else None
+        if reserved is not None and count > 1:
+            reserved.is_reserving = False
 
-    def add_block(self, organization: str, minute: int, last: int, count: int, limit: int) -> int:
-        """Store the block of request numbers that ends at `last`; return the first number."""
+    def add_reserved(self, organization: str, minute: int, last: int, count: int, limit: int) -> int:
+        """Store the reserved numbers that end at `last`; return the first one, which is used."""
         first = last - count + 1
-        borrowed = self._numbers.get(organization)
-        if borrowed is None:
-            borrowed = self._numbers[organization] = BorrowedNumbers()
+        reserved = self._numbers.get(organization)
+        if reserved is None:
+            reserved = self._numbers[organization] = ReservedNumbers()
             self._forget_old()
         self._numbers.move_to_end(organization)
         timestamp = time.monotonic()
-        if (borrowed.minute, borrowed.limit) != (minute, limit):
-            borrowed.numbers.clear()
-            borrowed.minute = minute
-        borrowed.numbers[:0] = range(min(last, limit), first, -1)
-        was_quick = timestamp - borrowed.used_at < IDLE_SECONDS
-        largest = max(1, min(MAX_LENT_REQUESTS, limit // 100, (limit - last) // 16))
-        borrowed.block_size = min(largest, borrowed.block_size * 2 if was_quick else 1)
-        borrowed.limit, borrowed.used_at = limit, timestamp
-        if borrowed.numbers and (self._returning is None or self._returning.done()):
+        if (reserved.minute, reserved.limit) != (minute, limit):
+            reserved.numbers.clear()
+            reserved.minute = minute
+        reserved.numbers[:0] = range(min(last, limit), first, -1)
+        was_quick = timestamp - reserved.used_at < IDLE_SECONDS
+        largest = max(1, min(MAX_RESERVED_REQUESTS, limit // 100, (limit - last) // 16))
+        reserved.reserve_count = min(largest, reserved.reserve_count * 2 if was_quick else 1)
+        reserved.limit, reserved.used_at = limit, timestamp
+        if reserved.numbers and (self._returning is None or self._returning.done()):
             self._returning = asyncio.create_task(self._return_idle())
         return first
 
@@ -171,22 +172,22 @@ class RateNumbers:
                 del self._numbers[organization]
 
     async def _return_idle(self) -> None:
-        while any(borrowed.numbers for borrowed in self._numbers.values()):
+        while any(reserved.numbers for reserved in self._numbers.values()):
             await asyncio.sleep(IDLE_SECONDS / 2)
             await self._return_unused(time.monotonic() - IDLE_SECONDS)
 
     async def _return_unused(self, deadline: float) -> None:
         """Return numbers unused since the deadline; stop while the database is away."""
         # Each statement would wait for its timeout.
-        for organization, borrowed in list(self._numbers.items()):
-            if not borrowed.numbers or borrowed.used_at >= deadline:
+        for organization, reserved in list(self._numbers.items()):
+            if not reserved.numbers or reserved.used_at >= deadline:
                 continue
-            unused, borrowed.numbers, borrowed.block_size = len(borrowed.numbers), [], 1
+            unused, reserved.numbers, reserved.reserve_count = len(reserved.numbers), [], 1
             parameters = {
                 "organization": organization,
-                "minute": borrowed.minute,
+                "minute": reserved.minute,
                 "unused": unused,
-                "limit": borrowed.limit,
+                "limit": reserved.limit,
             }
             try:
                 await self._db.async_execute(_RETURN_REQUESTS, parameters, plan_once=True)

@@ -209,7 +209,7 @@ class ApiRequest(Request[Caller, None, State]):
 
     async def save_tenant(self) -> None:
         """Register the tenant on its first ingestion if the organization accepts new tenants."""
-        if self.tenant and not self.caller.tenant_known and self.caller.tenants_open:
+        if self.tenant and not self.caller.tenant_known and self.caller.accepts_new_tenants:
             await tenants.register_tenant(self.services.db, self.caller.organization, self.tenant)
 
     async def read_idempotency(self, content: bytes) -> IdempotentRequest | None:
@@ -238,7 +238,7 @@ class ApiRequest(Request[Caller, None, State]):
     async def run_once(self, act: Callable[[], Awaitable[AnswerT]], content: bytes) -> AnswerT | bytes:
         """Run a write within the quotas, once for each Idempotency-Key."""
         run = partial(self._run_idempotent, act, await self.read_idempotency(content))
-        return await (self._within_quotas(run) if self.caller.counted else run())
+        return await (self._within_quotas(run) if self.caller.had_quota else run())
 
     async def _run_idempotent(
         self, act: Callable[[], Awaitable[AnswerT]], idempotent: IdempotentRequest | None

@@ -53,7 +53,7 @@ _SELECT_IDS: LiteralString = """
     where partition_id = %(partition)s and id > %(after)s and id >= %(prefix)s and starts_with(id, %(prefix)s)
     order by id limit %(limit)s
 """
-_SELECT_MISFITS: LiteralString = """
+_SELECT_OTHER_DIMENSIONS: LiteralString = """
     select id from vectors where partition_id = %(partition)s and vector_dims(values) <> %(dimensions)s
 """
 # Checked for each vector from the index, until top_k matched. Without `offset 0` PostgreSQL would turn the subquery
@@ -80,7 +80,7 @@ class Partition:
 class PgVectorStore:
     """The PGVECTOR store of one namespace."""
 
-    labelled = False
+    stores_labels = False
 
     def __init__(self, db: Database, namespace_id: str, dimensions: int) -> None:
         self._db = db
@@ -113,18 +113,18 @@ class PgVectorStore:
             if partition is None:
                 return []
             params: dict[str, Any] = {"values": HalfVector(self._check_dimensions(values)), "top_k": top_k}
-            same_plan = document_filter is None or not document_filter.can_exclude()
+            excludes_documents = document_filter is not None and document_filter.can_exclude()
             if indexed and top_k <= MAX_EF_SEARCH:
-                is_viewer_only = viewer is not None and same_plan
+                is_viewer_only = viewer is not None and not excludes_documents
                 settings = {"hnsw.ef_search": str(max(EF_SEARCH, top_k)), "hnsw.iterative_scan": "relaxed_order"}
                 if is_viewer_only:
                     settings |= INDEX_SCANS_ONLY
                 db = viewed_database(self._db, viewer) if is_viewer_only else self._db
-                with db.tuned(settings, plan_once=same_plan) as connection:
+                with db.tuned(settings, plan_once=not excludes_documents) as connection:
                     rows = self._nearest(connection, partition, params, document_filter, viewer, exact=False)
                 if len(rows) == top_k:
                     return rows
-            with self._db.tuned(plan_once=same_plan and viewer is None) as connection:
+            with self._db.tuned(plan_once=not excludes_documents and viewer is None) as connection:
                 return self._nearest(connection, partition, params, document_filter, viewer, exact=True)
 
     def delete(self, scope: Scope, ids: Sequence[str]) -> None:
@@ -151,12 +151,12 @@ class PgVectorStore:
             yield from names
             size, last_id = len(names), names[-1] if names else last_id
 
-    def list_misfits(self, scope: Scope) -> Iterator[str]:
+    def list_other_dimensions(self, scope: Scope) -> Iterator[str]:
         """Yield ids of vectors with other dimensions, invisible to searches."""
         with self._connection() as connection:
             partition = self._read_partition(connection, scope)
             params = {"partition": partition and partition.id, "dimensions": self._dimensions}
-            return iter(connection.fetch(str, _SELECT_MISFITS, params))
+            return iter(connection.fetch(str, _SELECT_OTHER_DIMENSIONS, params))
 
     def list_unsettled(self, _scope: Scope, _ids: Sequence[str]) -> list[str]:
         """Return nothing: committed vectors are visible."""
@@ -251,11 +251,11 @@ class PgVectorStore:
         filtering: dict[str, Any] = {}
         limit: LiteralString = "%(top_k)s"
         is_prepared = False
-        narrows = document_filter is not None and document_filter.can_exclude()
-        if viewer is not None and not narrows and not exact:
+        excludes_documents = document_filter is not None and document_filter.can_exclude()
+        if viewer is not None and not excludes_documents and not exact:
             # The planner chooses the index by a literal limit.
             limit, is_prepared = str(int(params["top_k"])), True
-        elif viewer is not None or narrows:
+        elif viewer is not None or excludes_documents:
             document_filter = document_filter or DocumentFilter()
             fragment, filtering = replace(document_filter, document_ids=()).sql("d")
             document_condition = _AMONG_DOCUMENTS if exact else _EACH_DOCUMENT

@@ -74,7 +74,7 @@ def schedule_update(document_ids: Sequence[str]) -> tuple[LiteralString, dict[st
 def update_labels(db: Database, store: VectorStore, scope: Scope, document_id: str) -> None:
     """Update a document's labels in the store. Raises Retryable if they keep changing."""
     row_labels = None
-    for _ in range(MAX_UPDATE_ROUNDS if store.labelled else 0):
+    for _ in range(MAX_UPDATE_ROUNDS if store.stores_labels else 0):
         row = db.fetch_one(LabelSource, _FIND_DOCUMENT, {"id": document_id})
         if row is None:
             return

@@ -38,7 +38,7 @@ def upsert_documents(
 ) -> None:
     """Write and activate the window's documents; those unreadable in the store after `timeout` seconds fail."""
     written, metadata = _store_vectors(db, lease, window, store, timeout)
-    activation.activate_generations(db, lease, written, language, metadata if store.labelled else None, epoch)
+    activation.activate_generations(db, lease, written, language, metadata if store.stores_labels else None, epoch)
 
 
 def upsert_inactive(
@@ -54,7 +54,7 @@ def _store_vectors(
 ) -> tuple[list[Item], Mapping[str, LabelledDocument]]:
     """Return the items with readable vectors in the store, and the metadata of their labels."""
     items = run_documents.items_at_stage(db, lease, window, Stage.EMBEDDED)
-    metadata = _label_metadata(db, items) if store.labelled else {}
+    metadata = _label_metadata(db, items) if store.stores_labels else {}
     written = _write_vectors(db, lease.scope, items, store, metadata)
     missing = _wait_until_readable(store, lease.scope, written, timeout)
     run_documents.fail_items(

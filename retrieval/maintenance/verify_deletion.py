@@ -46,7 +46,7 @@ def drop_vectors(db: Database, stores: Stores, sweep: Sweep, notes: SweepCounter
     for name, store in name_stores(stores, sweep):
         if notes.has_receipt:
             # Listing millions of ids of a remote store takes longer than the deletion: the count of rows stands for it.
-            count = chunks if store.labelled else sum(1 for _ in store.ids(scope, ""))
+            count = chunks if store.stores_labels else sum(1 for _ in store.ids(scope, ""))
             notes.note(receipts.VECTORS_KIND, name, "all", count)
         store.drop(scope)
         if notes.has_receipt and any(True for _ in store.ids(scope, "")):

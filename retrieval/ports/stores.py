@@ -35,7 +35,7 @@ class VectorStore(Protocol):
     """Vectors of a namespace, partitioned by scope."""
 
     # True for a filter by labels, False for a filter by our tables.
-    labelled: bool
+    stores_labels: bool
 
     def upsert(self, scope: Scope, vectors: Sequence[Vector]) -> None: ...
 
@@ -56,7 +56,7 @@ class VectorStore(Protocol):
 
     def ids(self, scope: Scope, prefix: str) -> Iterator[str]: ...
 
-    def list_misfits(self, scope: Scope) -> Iterator[str]:
+    def list_other_dimensions(self, scope: Scope) -> Iterator[str]:
         """List ids of vectors with wrong dimensions."""
         ...
 

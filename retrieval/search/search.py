@@ -292,7 +292,7 @@ class _Search:
         if self.values is None or self.vectors is None:
             return []
         # pgvector tests every vector against a list of ids, so only external stores get the viewer's documents.
-        document_filter = selected.document_filter if self.vectors.labelled else self.query.document_filter
+        document_filter = selected.document_filter if self.vectors.stores_labels else self.query.document_filter
         with self.clock("vector_ms"):
             matches = self.vectors.query(self.scope, self.values, count, document_filter, self.viewer)
         return [match.id for match in matches]

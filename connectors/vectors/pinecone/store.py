@@ -127,7 +127,7 @@ _COSINE_BY_METRIC: Mapping[str, Callable[[float], float]] = {
 class PineconeStore:
     """The PINECONE store of one namespace."""
 
-    labelled = True
+    stores_labels = True
 
     def __init__(self, client: PineconeClient, namespace_id: str, dimensions: int) -> None:
         self._client = client
@@ -201,7 +201,7 @@ class PineconeStore:
             cursors.follow(token, brought=bool(page_ids) and page_ids[-1] != latest)
             latest = page_ids[-1] if page_ids else latest
 
-    def list_misfits(self, _scope: Scope) -> Iterator[str]:
+    def list_other_dimensions(self, _scope: Scope) -> Iterator[str]:
         """Return nothing: an index accepts no vectors of other dimensions."""
         return iter(())
 

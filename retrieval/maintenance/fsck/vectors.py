@@ -48,11 +48,11 @@ def find_wrong_dimensions(instance: Instance, partition: Place) -> Iterator[Find
     """Yield visible vectors with wrong dimensions. StepError if the store refuses the namespace's vectors."""
     store = instance.stores(partition.scope.namespace).vectors
     store.check()
-    if not (misfits := set(store.list_misfits(partition.scope))):
+    if not (misfits := set(store.list_other_dimensions(partition.scope))):
         return
     expected_ids, skipped = _expected_ids(instance, partition)
     # Store and tables are not one snapshot: read the store a second time.
-    misfits &= set(instance.stores(partition.scope.namespace).vectors.list_misfits(partition.scope))
+    misfits &= set(instance.stores(partition.scope.namespace).vectors.list_other_dimensions(partition.scope))
     for vector_id in sorted(misfits & expected_ids):
         if not _is_of(vector_id, skipped):
             document, *_ = ids.parse_vector_id(vector_id) or ("", 0, 0)
@@ -131,7 +131,7 @@ def _report_missing(
 ) -> Iterator[Finding]:
     for vector_id in vector_ids:
         document, generation, index = ids.parse_vector_id(vector_id) or ("", 0, 0)
-        if store.labelled:
+        if store.stores_labels:
             vectors = _make_vectors(instance, document, generation, [index])
             # A store with labels does not keep zero vectors.
             if vectors and not any(vectors[0].values):

@@ -142,7 +142,7 @@ def test_a_document_is_replaced_without_a_moment_in_which_it_is_missing(library,
     class FlipsInBetween:
         """Vector store that activates the new generation after its answer."""
 
-        labelled = False
+        stores_labels = False
 
         def query(self, *_):
             matches = [Match(f"{document}#1#0", 0.9)]
@@ -181,7 +181,7 @@ def test_matches_far_from_the_query_are_found_behind_a_store_that_filters_in_par
     library.put([f"blue {n}" for n in range(12)], [axis(0.1)] * 12, metadata={"year": 2024})
 
     class FiltersNothing:
-        labelled = True
+        stores_labels = True
 
         def query(self, *args):
             return library.store.query(*args[:3])
