@@ -25,7 +25,7 @@ from retrieval.namespaces import namespaces, validation
 from retrieval.namespaces.namespaces import EMBEDDED_CONFIGS, EMBEDDING_MODEL, VECTOR_STORAGE, NamespaceConfig
 from retrieval.ports import Scope
 from retrieval.principals import Viewer
-from retrieval.search import diversity, explain, reranking, search
+from retrieval.search import explain, reranking, result_selection, search
 from retrieval.search.context_expansion import Texts
 from retrieval.search.queries import Hit
 from retrieval.search.reranking import RerankRequest
@@ -252,7 +252,7 @@ async def _answer(
     if len(spaces) > 1:
         placed.sort(key=_rank_key)
         if query.shape.per_document is None:
-            placed = diversity.lead_documents(placed, lambda entry: (entry.hit.document_id, entry.hit.score))
+            placed = result_selection.lead_documents(placed, lambda entry: (entry.hit.document_id, entry.hit.score))
         placed = sorted(placed[: query.top_k], key=_rank_key)
     reranked = None
     if rerank is not None and not is_refused:

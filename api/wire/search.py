@@ -19,9 +19,9 @@ from retrieval.errors import ErrorCode, ServiceError
 from retrieval.filters import DocumentFilter
 from retrieval.ingestion.chunking.titles import embedded_text
 from retrieval.search.context_expansion import Expansion, Unit
-from retrieval.search.diversity import Recency, Shape
 from retrieval.search.queries import Copy, Hit
 from retrieval.search.reranking import RerankRequest
+from retrieval.search.result_selection import Recency, Shape
 from retrieval.search.search import Query
 
 MAX_QUERY_BYTES = 8 * 1024

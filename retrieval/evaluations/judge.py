@@ -22,9 +22,9 @@ from retrieval.namespaces.namespaces import Config
 from retrieval.ports import Embedder, Reranker, Scope, VectorStore
 from retrieval.search import reranking, search
 from retrieval.search.answerability import Answerability
-from retrieval.search.diversity import Recency, Shape
 from retrieval.search.queries import Copy, Hit
 from retrieval.search.reranking import RerankRequest
+from retrieval.search.result_selection import Recency, Shape
 from retrieval.search.search import Query
 
 # Per question.

@@ -3,8 +3,9 @@
     score(query, chunk) = sum over terms:  qtf * idf * tf * (K1 + 1) / (tf + K1 * (1 - B + B * length / average))
     idf = ln(1 + (N - df + 0.5) / (df + 0.5))
 
-qtf: count in the query. N, df, average: of visible chunks. Robertson and Zaragoza, "The Probabilistic Relevance
-Framework", 2009.
+Summed: the query's stems in every language of the partition, each once, their indexed forms, and replacements of absent
+words; at most the MAX_TERMS rarest. qtf: count in the query, PART_COUNT or TYPO_COUNT. N, df, average: of visible
+chunks. Robertson and Zaragoza, "The Probabilistic Relevance Framework", 2009.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     Points = npt.NDArray[np.float64]
 
 K1, B = 1.5, 0.75
-# Low enough to rank a chunk with the word above chunks with its parts.
+# Count of a part of a compound word, low enough to rank a chunk with the word above chunks with its parts.
 PART_COUNT = 0.25
 # Count of the replacement of an absent word (`retrieval.keywords.typos`).
 TYPO_COUNT = 0.5

@@ -93,13 +93,13 @@ def estimate_answerability(
 
 def measure_features(candidate: Candidate, terms: QueryTerms) -> dict[str, float]:
     """Return the features of a search from any of the candidates."""
-    # `nearest`, `nearby` and `strongest` are the same in all candidates of a search.
+    # `best_semantic`, `mean_best_semantic` and `best_keyword` are the same in all candidates of a search.
     # Candidates are visible chunks, so documents hidden from the viewer do not influence the features.
     # The keyword score is bm25 / (bm25 + BM25_HALF_SCORE).
-    best_bm25 = candidate.strongest / max(1 - candidate.strongest, 1e-9) * float(BM25_HALF_SCORE)
+    best_bm25 = candidate.best_keyword / max(1 - candidate.best_keyword, 1e-9) * float(BM25_HALF_SCORE)
     return {
-        "nearest": candidate.nearest,
-        "lead": candidate.nearest - candidate.nearby,
+        "nearest": candidate.best_semantic,
+        "lead": candidate.best_semantic - candidate.mean_best_semantic,
         "share": min(best_bm25 / terms.max_score, 1.0) if terms.max_score > 0 else 0.0,
     }
 

@@ -16,9 +16,9 @@ from retrieval.ports import Embedder, Scope, VectorStore
 from retrieval.principals import Viewer
 from retrieval.search import queries_explain as queries
 from retrieval.search import search
-from retrieval.search.diversity import Shape
 from retrieval.search.queries import Hit, find_partition
 from retrieval.search.queries_explain import ExplainedDocument
+from retrieval.search.result_selection import Shape
 from retrieval.search.search import Query
 
 ONLY_STOP_WORDS: Final = (

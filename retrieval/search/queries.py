@@ -20,13 +20,14 @@ from retrieval.filters import DocumentFilter
 from retrieval.keywords.bm25_scorer import K1, B, QueryTerms, ScoredChunk
 from retrieval.ports import Scope
 from retrieval.search.context_expansion import Context
+from retrieval.search.score_options import ScoreOptions
 
-# BM25 score of a keyword score of 0.5.
+# BM25 at which the keyword score is 0.5: bm25 / (bm25 + this).
 BM25_HALF_SCORE: LiteralString = "10.0"
 # Documents above this share of the best score get a place before second chunks.
 LEADING_SCORE_SHARE: LiteralString = "0.82"
-# Nearest candidates in the mean of `nearby`.
-NEARBY_CANDIDATES: LiteralString = "10"
+# Candidates in `mean_best_semantic`.
+MEAN_CANDIDATES: LiteralString = "10"
 # Semantic score of unrelated texts; fills the mean in small namespaces.
 UNRELATED_SCORE: LiteralString = "0.05::float8"
 # Condition: document `d` hides chunk `c` by the hash of the text (`retrieval.documents.hidden_passages`).
@@ -72,11 +73,11 @@ class Candidate:
     modified_at: str | None
     created_at: datetime
     # Best semantic score of all candidates.
-    nearest: float
+    best_semantic: float
     # Mean of the ten best semantic scores.
-    nearby: float
+    mean_best_semantic: float
     # Best keyword score of all candidates.
-    strongest: float
+    best_keyword: float
     pages: list[int] | None
     # Contexts must not show hidden passages of the document.
     has_hidden: bool = False
@@ -181,22 +182,24 @@ def _select_scores(condition: LiteralString, rows: LiteralString) -> LiteralStri
         from (select chunk_id from words union select chunk_id from exact) i
         cross join lateral (select * from chunks where id = i.chunk_id limit 1) c
     ),
-    open as materialized (
+    searchable_documents as materialized (
         select p.*, d.active_generation, d.hidden
         from proposed p cross join lateral (select * from documents where id = p.document_id limit 1) d
         where d.partition_id = %(partition)s and d.deleted_at is null and d.active_generation > 0
           and not d.hidden @> '[{{"contentHash": null}}]' and {condition}
     ),
     visible as materialized (
-        select id, document_id, generation, index, embedding_key, tokens, characters, hidden from open
+        select id, document_id, generation, index, embedding_key, tokens, characters, hidden
+        from searchable_documents
         where generation = active_generation and id is not null
         union
-        select c.*, o.hidden from (
-            select distinct document_id, active_generation, hidden from open where generation <> active_generation
-        ) o
+        select c.*, d.hidden from (
+            select distinct document_id, active_generation, hidden from searchable_documents
+            where generation <> active_generation
+        ) d
         cross join lateral (
             select id, document_id, generation, index, embedding_key, tokens, "end" - start from chunks
-            where document_id = o.document_id and generation = o.active_generation order by index
+            where document_id = d.document_id and generation = d.active_generation order by index
             limit {_MAX_STALE_CHUNKS}
         ) c
     ),
@@ -238,10 +241,10 @@ def _select_scores(condition: LiteralString, rows: LiteralString) -> LiteralStri
         from parts
     ),
     best_of_sides as (
-        select max(semantic) as nearest, max(keyword) as strongest, (
-                   select (sum(semantic) + {UNRELATED_SCORE} * ({NEARBY_CANDIDATES} - count(*))) / {NEARBY_CANDIDATES}
-                   from (select semantic from fused order by semantic desc limit {NEARBY_CANDIDATES}) near
-               ) as nearby
+        select max(semantic) as best_semantic, max(keyword) as best_keyword, (
+                   select (sum(semantic) + {UNRELATED_SCORE} * ({MEAN_CANDIDATES} - count(*))) / {MEAN_CANDIDATES}
+                   from (select semantic from fused order by semantic desc limit {MEAN_CANDIDATES}) near
+               ) as mean_best_semantic
         from fused
     ),
     hashed as materialized (
@@ -268,7 +271,8 @@ def _select_scores(condition: LiteralString, rows: LiteralString) -> LiteralStri
     select b.id, b.document_id, b.index, b.semantic, b.keyword, b.semantic_rank, b.keyword_rank, b.score, b.text_hash,
            c.start, c."end", d.parsed_key, d.hidden <> '[]' as has_hidden,
            d.properties ->> 'modifiedAt' as modified_at, d.created_at,
-           s.nearest, s.nearby, s.strongest, case when b.text_hash is null then '{{}}' else array(
+           s.best_semantic, s.mean_best_semantic, s.best_keyword,
+           case when b.text_hash is null then '{{}}' else array(
                select (array_agg(h.id order by h.score desc, h.index))[1] from hashed h
                where h.text_hash = b.text_hash and h.document_id <> b.document_id
                group by h.document_id order by max(h.score) desc, h.document_id collate "C" limit {MAX_COPIES}
@@ -293,14 +297,12 @@ def score_candidates(
     words: Sequence[ScoredChunk],
     terms: QueryTerms,
     values: Sequence[float] | None,
-    weights: tuple[float, float, float],
     document_filter: DocumentFilter | None,
-    limits: tuple[int | None, float],
-    with_pages: bool,
+    options: ScoreOptions,
 ) -> list[Candidate]:
     """Score visible matching candidates, best first."""
-    # `near`, `exact` and `words` are best first; `weights`: semantic, keyword, cosine of unrelated texts; `limits`:
-    # number of candidates, least score.
+    # Best first: `near` from the vector store; `exact` instead of it, by comparison with the embeddings of all chunks
+    # of a selective filter; `words` by BM25.
     condition, params = document_filter.sql("d") if document_filter is not None else ("true", {})
     rows = document_filter.has_row_sql("row_chunk", "row_document") if document_filter is not None else "true"
     params |= {
@@ -311,12 +313,12 @@ def score_candidates(
         "scores": array_literal(scored.score for scored in words),
         "exact": array_literal(exact),
         "excluded": array_literal(terms.excluded),
-        "unrelated": weights[2],
-        "semantic_weight": weights[0],
-        "keyword_weight": weights[1],
-        "limit": limits[0],
-        "threshold": limits[1],
-        "with_pages": with_pages,
+        "unrelated": options.unrelated_cosine,
+        "semantic_weight": options.semantic_weight,
+        "keyword_weight": options.keyword_weight,
+        "limit": options.limit,
+        "threshold": options.min_score,
+        "with_pages": options.with_pages,
     }
     by_viewer_alone = db.is_viewed and (document_filter is None or not document_filter.can_exclude())
     with db.tuned(INDEX_SCANS_ONLY if by_viewer_alone else {}) as connection:

@@ -14,7 +14,7 @@ import structlog
 
 from retrieval.errors import Skippable, StepError
 from retrieval.ports import AdditiveReranker
-from retrieval.search import diversity
+from retrieval.search import result_selection
 
 if TYPE_CHECKING:
     from retrieval.ports import Reranker
@@ -50,36 +50,36 @@ class RerankResult(NamedTuple):
 
 
 @dataclass(slots=True)
-class _FailureCount:
-    failures: int = 0
+class _RerankerState:
+    failure_count: int = 0
     paused_until: float = 0.0
 
 
 @dataclass(slots=True)
-class CircuitBreakers:
-    """Thread-safe failure counts of rerankers."""
+class RerankerPauses:
+    """Pauses of rerankers after failures; thread-safe."""
 
     # By `id` of the reranker.
-    _counts: dict[int, _FailureCount] = field(default_factory=dict)
+    _states: dict[int, _RerankerState] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def is_paused(self, reranker: Reranker) -> bool:
         with self._lock:
-            count = self._counts.get(id(reranker))
-            return count is not None and time.monotonic() < count.paused_until
+            state = self._states.get(id(reranker))
+            return state is not None and time.monotonic() < state.paused_until
 
     def record_call(self, reranker: Reranker, *, succeeded: bool) -> None:
         with self._lock:
             if succeeded:
-                self._counts.pop(id(reranker), None)
+                self._states.pop(id(reranker), None)
                 return
-            count = self._counts.setdefault(id(reranker), _FailureCount())
-            count.failures += 1
-            if count.failures >= MAX_FAILURES:
-                count.paused_until = time.monotonic() + PAUSE_SECONDS
+            state = self._states.setdefault(id(reranker), _RerankerState())
+            state.failure_count += 1
+            if state.failure_count >= MAX_FAILURES:
+                state.paused_until = time.monotonic() + PAUSE_SECONDS
 
 
-RERANKER_BREAKERS = CircuitBreakers()
+RERANKER_PAUSES = RerankerPauses()
 
 
 async def rerank_within_budget(
@@ -105,23 +105,23 @@ async def rerank_within_budget(
 
 def rerank_hits(reranker: Reranker, query: Query, hits: Sequence[Hit], seconds: float) -> list[Hit] | None:
     """Return hits in the reranker's order; None if the reranker fails or is paused."""
-    if RERANKER_BREAKERS.is_paused(reranker):
+    if RERANKER_PAUSES.is_paused(reranker):
         return None
     additive_reranker = reranker if isinstance(reranker, AdditiveReranker) else None
-    hits_to_score = hits[: additive_reranker.max_texts] if additive_reranker else hits
+    hits_to_rerank = hits[: additive_reranker.max_texts] if additive_reranker else hits
     try:
-        rerank_scores = reranker.rerank(query.text, [hit.content for hit in hits_to_score], seconds=seconds)
+        rerank_scores = reranker.rerank(query.text, [hit.content for hit in hits_to_rerank], seconds=seconds)
     except Skippable as error:
         # The reranker refuses one of the texts, which is not its failure.
         log.warning("rerank.not_scored", error=str(error))
         return None
     except StepError as error:
         log.warning("rerank.failed", error=str(error))
-        RERANKER_BREAKERS.record_call(reranker, succeeded=False)
+        RERANKER_PAUSES.record_call(reranker, succeeded=False)
         return None
-    RERANKER_BREAKERS.record_call(reranker, succeeded=True)
+    RERANKER_PAUSES.record_call(reranker, succeeded=True)
     # Hits beyond `max_texts` get the lowest score.
-    lowest_scores = [min(rerank_scores)] * (len(hits) - len(hits_to_score))
+    lowest_scores = [min(rerank_scores)] * (len(hits) - len(hits_to_rerank))
     scores = [*rerank_scores, *lowest_scores]
     rescored = [
         replace(hit, score=score, rerank_score=score, rank_before=rank)
@@ -132,7 +132,7 @@ def rerank_hits(reranker: Reranker, query: Query, hits: Sequence[Hit], seconds: 
         rerank_weight = additive_reranker.weight / (1 + additive_reranker.weight)
         rescored = [_blend_scores(query, hit, rerank_weight) for hit in rescored]
     if query.shape.recency is not None:
-        rescored = diversity.apply_recency(rescored, query.shape.recency)
+        rescored = result_selection.apply_recency(rescored, query.shape.recency)
     return choose_hits(rescored, query, favors_documents=additive_reranker is not None)
 
 
@@ -147,5 +147,5 @@ def choose_hits(hits: Sequence[Hit], query: Query, *, favors_documents: bool = T
     """Choose `top_k` hits, best first; with `favors_documents`, further chunks of a document displace no other one."""
     candidates = sorted((hit for hit in hits if hit.score >= query.threshold), key=lambda hit: -hit.score)
     if favors_documents and query.shape.per_document is None:
-        candidates = diversity.lead_documents(candidates, lambda hit: (hit.document_id, hit.score))
+        candidates = result_selection.lead_documents(candidates, lambda hit: (hit.document_id, hit.score))
     return sorted(candidates[: query.top_k], key=lambda hit: -hit.score)

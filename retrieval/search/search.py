@@ -34,12 +34,13 @@ from retrieval.search.answerability import (
     load_fit,
 )
 from retrieval.search.context_expansion import Texts, Unit
-from retrieval.search.diversity import Pick, ResultSelector, Shape
 from retrieval.search.phrases import PhraseIndex
 from retrieval.search.queries import Candidate, ChunkPlace, Hit, Partition
 from retrieval.search.queries_filters import Matches
 from retrieval.search.query_syntax import ParsedQuery, parse_query
 from retrieval.search.query_vectors import QueryVectors
+from retrieval.search.result_selection import Pick, ResultSelector, Shape
+from retrieval.search.score_options import ScoreOptions
 from retrieval.search.selectivity import Selectivity
 
 if TYPE_CHECKING:
@@ -365,10 +366,15 @@ class _Search:
                 words=words,
                 terms=terms,
                 values=self.values,
-                weights=(self.query.semantic_weight, self.query.keyword_weight, self.unrelated),
                 document_filter=self.query.document_filter,
-                limits=(self.query.top_k if shape.is_plain else None, self.query.threshold),
-                with_pages=shape.expansion is not None and shape.expansion.unit is Unit.PAGE,
+                options=ScoreOptions(
+                    self.query.semantic_weight,
+                    self.query.keyword_weight,
+                    self.unrelated,
+                    limit=self.query.top_k if shape.is_plain else None,
+                    min_score=self.query.threshold,
+                    with_pages=shape.expansion is not None and shape.expansion.unit is Unit.PAGE,
+                ),
             )
 
     def _read(self, picks: Sequence[Pick], selector: ResultSelector) -> list[Hit]:

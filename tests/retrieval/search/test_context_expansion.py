@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from retrieval.ingestion.chunking.tokenizer import MINILM_MODEL, tokenizer_for
 from retrieval.search.context_expansion import Expansion, ParsedText, Texts, Unit
-from retrieval.search.diversity import Recency, ResultSelector, Shape
 from retrieval.search.queries import Candidate
+from retrieval.search.result_selection import Recency, ResultSelector, Shape
 
 TOKENIZER = tokenizer_for("LOCAL", MINILM_MODEL)
 MANUAL = """# Manual
@@ -62,7 +62,7 @@ def expand_passage(text, passage, unit, max_tokens=512, pages=()):
 
 def row(document, text, start, end, score, index=0, **fields):
     parts = {"semantic": score, "keyword": 0.0, "score": score, "semantic_rank": None, "keyword_rank": None}
-    parts |= {"nearest": score, "nearby": score, "strongest": 0.0}
+    parts |= {"best_semantic": score, "mean_best_semantic": score, "best_keyword": 0.0}
     location = {"id": index, "document_id": document, "index": index, "start": start, "end": end, "parsed_key": text}
     times = {"modified_at": None, "created_at": datetime.now(UTC)}
     return Candidate(**parts, **location, **{**times, **fields}, pages=[])
@@ -73,7 +73,7 @@ def shaper(top_k=10, threshold=0.0, **shape):
 
 
 def contexts(picks):
-    return [(pick.candidate.document_id, *pick.part) for pick in picks]
+    return [(pick.candidate.document_id, *pick.context_range) for pick in picks]
 
 
 def test_each_unit_is_what_surrounds_the_hit():
@@ -128,7 +128,7 @@ def test_overlapping_contexts_become_one_that_covers_both_and_the_next_document_
     rows = [row("a", text, *first, 0.9), row("a", text, *second, 0.8, 1), row("b", text, *first, 0.7)]
     merged = shaper(top_k=2, expansion=Expansion(Unit.CHUNK, 100)).pick(rows)
     assert [pick.candidate.document_id for pick in merged] == ["a", "b"]
-    assert merged[0].part == (first[0], second[1] - 1)
+    assert merged[0].context_range == (first[0], second[1] - 1)
     tight = shaper(top_k=2, expansion=Expansion(Unit.CHUNK, count(text[slice(*first)]))).pick(rows)
     assert contexts(tight) == [("a", first[0], first[1] - 1), ("b", first[0], first[1] - 1)]
 

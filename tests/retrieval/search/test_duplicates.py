@@ -5,7 +5,7 @@ import pytest
 from retrieval.ingestion.chunking.tokenizer import MINILM_MODEL, tokenizer_for
 from retrieval.search import search
 from retrieval.search.context_expansion import Expansion, Texts, Unit
-from retrieval.search.diversity import Recency, Shape
+from retrieval.search.result_selection import Recency, Shape
 from retrieval.search.search import Query
 from tests.library import viewer_of
 from tests.retrieval.search.test_search import FixedEmbedder, axis

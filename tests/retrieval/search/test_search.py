@@ -8,7 +8,7 @@ from retrieval.filters import DocumentFilter
 from retrieval.ports import Match, Scope, Vector
 from retrieval.principals import Viewer
 from retrieval.search import search, selectivity
-from retrieval.search.diversity import Shape
+from retrieval.search.result_selection import Shape
 from retrieval.search.search import Query
 from tests.conditions import condition_of
 from tests.library import viewer_of

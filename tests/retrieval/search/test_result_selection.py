@@ -3,7 +3,7 @@
 import pytest
 
 from retrieval.search import search
-from retrieval.search.diversity import Shape
+from retrieval.search.result_selection import Shape
 from retrieval.search.search import Query
 from tests.retrieval.search.test_search import FixedEmbedder, axis, hybrid
 

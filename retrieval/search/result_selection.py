@@ -46,8 +46,8 @@ class Pick:
     score: float
     recency: float | None = None
     text: ParsedText | None = None
-    span: Range = (0, 0)
-    part: Range = (0, 0)
+    chunk_range: Range = (0, 0)
+    context_range: Range = (0, 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +101,7 @@ class ResultSelector:
         if expansion is None or self.texts is None:
             return None
         if pick.text is not None and not pick.candidate.has_hidden:
-            start, end = pick.part
+            start, end = pick.context_range
             return Context(pick.text.text[start:end], start, end)
         chunk_text = ParsedText(hit.content, (), self.texts.tokenizer)
         start, end = chunk_text.expand_around((0, len(chunk_text.text)), Unit.CHUNK, expansion.max_tokens)
@@ -124,13 +124,14 @@ class ResultSelector:
         pick.text = self._read_text(pick.candidate)
         if pick.text is None:
             return True
-        pick.span = pick.text.trim_blanks(pick.candidate.start, pick.candidate.end)
+        pick.chunk_range = pick.text.trim_blanks(pick.candidate.start, pick.candidate.end)
         neighbours = [neighbour for neighbour in picked if neighbour.text is pick.text]
-        if any(neighbour.part[0] <= pick.span[0] and pick.span[1] <= neighbour.part[1] for neighbour in neighbours):
+        if any(_contains(neighbour.context_range, pick.chunk_range) for neighbour in neighbours):
             return False  # Counting the tokens of a second context would be slow.
         unit = Unit.CHUNK if pick.candidate.has_hidden else expansion.unit
-        pick.part = pick.text.expand_around(pick.span, unit, expansion.max_tokens)
-        better = next((neighbour for neighbour in neighbours if _overlap(neighbour.part, pick.part)), None)
+        pick.context_range = pick.text.expand_around(pick.chunk_range, unit, expansion.max_tokens)
+        overlapping = (neighbour for neighbour in neighbours if _overlap(neighbour.context_range, pick.context_range))
+        better = next(overlapping, None)
         if better is None or pick.candidate.has_hidden:
             return True
         _extend_context(better, pick, [neighbour for neighbour in neighbours if neighbour is not better], expansion)
@@ -201,16 +202,22 @@ def apply_recency(hits: Sequence[Hit], recency: Recency) -> list[Hit]:
 
 
 def _extend_context(better: Pick, worse: Pick, neighbours: Sequence[Pick], expansion: Expansion) -> None:
-    """Extend the better hit's context over both spans, within the token limit."""
+    """Extend the better hit's context over both chunks, within the token limit."""
     text, limit = better.text, expansion.max_tokens
     if text is None:
         return
-    union = min(better.part[0], worse.part[0]), max(better.part[1], worse.part[1])
-    span = min(better.span[0], worse.span[0]), max(better.span[1], worse.span[1])
-    part = union if text.fits_limit(union, limit) else text.expand_around(span, expansion.unit, limit, union)
-    covers = part[0] <= span[0] and span[1] <= part[1]
-    if covers and text.fits_limit(part, limit) and not any(_overlap(part, neighbour.part) for neighbour in neighbours):
-        better.part, better.span = part, span
+    union = min(better.context_range[0], worse.context_range[0]), max(better.context_range[1], worse.context_range[1])
+    chunk_range = min(better.chunk_range[0], worse.chunk_range[0]), max(better.chunk_range[1], worse.chunk_range[1])
+    context_range = union
+    if not text.fits_limit(union, limit):
+        context_range = text.expand_around(chunk_range, expansion.unit, limit, union)
+    overlaps = any(_overlap(context_range, neighbour.context_range) for neighbour in neighbours)
+    if _contains(context_range, chunk_range) and text.fits_limit(context_range, limit) and not overlaps:
+        better.context_range, better.chunk_range = context_range, chunk_range
+
+
+def _contains(outer: Range, inner: Range) -> bool:
+    return outer[0] <= inner[0] and inner[1] <= outer[1]
 
 
 def _overlap(first: Range, second: Range) -> bool:
