@@ -30,7 +30,8 @@ from retrieval.ports import TokenSource
 log = structlog.get_logger()
 ResultT = TypeVar("ResultT")
 
-# Longest wait of a call in the queue of its rate limit. A person waits for a query.
+# Longest wait and tries of a call of models and parsers; content services have those of `ServicePolicy`. A person waits
+# for a query.
 MAX_RETRY_SECONDS = {"document": 180.0, "query": 4.0}
 MAX_TRIES = {"document": 5, "query": 2}
 FIRST_PAUSE_SECONDS = 0.5
@@ -103,7 +104,7 @@ class Bucket:
 
 @dataclass(slots=True)
 class Retries:
-    """Budget of a call: seconds of waiting, and tries, 429s apart. A request takes `cost` tokens of the bucket."""
+    """Limits of a call: seconds of waiting, and tries; a 429 is not a try. A request costs `cost` tokens."""
 
     vendor: str
     bucket: Bucket
@@ -113,24 +114,24 @@ class Retries:
     attributes: tracing.Attributes | None = None
 
     def call(self, request: Callable[[], ResultT], known_good: Callable[[], object] | None = None) -> ResultT:
-        """Repeat `request` until success. Retryable after the budget, Unavailable with an open circuit, InputFault if
+        """Repeat `request` until success. Retryable beyond the limits, Unavailable with an open circuit, InputFault if
         the vendor answers only the `known_good` request; other exceptions of `request` pass at once."""
         end = time.monotonic() + self.seconds
         circuit = breaker_watch.current_circuit()
         failed = busy = 0
-        suspicion = None if known_good is None else _Suspicion(circuit, known_good)
+        content_check = None if known_good is None else _ContentCheck(circuit, known_good)
         while True:
-            is_probing = suspicion is not None and suspicion.error is not None
+            is_probing = content_check is not None and content_check.error is not None
             self._wait(end, 1 if is_probing else self.cost)
             outcome, began = "refused", time.monotonic()
             try:
                 with tracing.trace_call(f"request to {self.vendor}", self.attributes):
-                    if suspicion is None:
+                    if content_check is None:
                         answer = _report(circuit, request)
                     elif not is_probing:
                         answer = _report(circuit, request, count_failure=False)
                     else:
-                        suspicion.probe()
+                        content_check.probe()
             except RateLimited as limited:
                 outcome = "rate_limited"
                 busy += 1
@@ -141,20 +142,20 @@ class Retries:
             except TransientError as trouble:
                 outcome = "failed"
                 failed += 1
-                if suspicion is not None and not is_probing:
-                    suspicion.record_failure(trouble, time.monotonic() - began)
+                if content_check is not None and not is_probing:
+                    content_check.record_failure(trouble, time.monotonic() - began)
                     continue
                 if failed >= self.tries:
                     # A local name of the error would form a cycle with its traceback and keep the socket open.
-                    message = f"{_find_cause(suspicion, trouble)} Attempts: {failed}."
-                    raise Retryable(message) from _find_cause(suspicion, trouble)
+                    message = f"{_find_cause(content_check, trouble)} Attempts: {failed}."
+                    raise Retryable(message) from _find_cause(content_check, trouble)
                 time.sleep(max(0.0, min(_pause(failed), end - time.monotonic())))
             else:
                 outcome = "ok"
                 if not is_probing:
                     return answer
-                if suspicion is not None and suspicion.fault is not None:
-                    raise suspicion.take_fault()
+                if content_check is not None and content_check.content_failure is not None:
+                    raise content_check.take_content_failure()
             finally:
                 counts.add_count(catalog.VENDOR, _label(self.vendor), outcome)
 
@@ -171,53 +172,53 @@ class Retries:
 
 
 @dataclass(slots=True)
-class _Suspicion:
-    """Distinguish an outage from faulty content by a known good request."""
+class _ContentCheck:
+    """Check by a known good request whether the content or the vendor fails."""
 
     circuit: Circuit | None
     known_good: Callable[[], object]
     error: TransientError | None = None
-    fault: InputFault | None = None
+    content_failure: InputFault | None = None
     _seconds: float = 0.0
-    _doubts: int = 0
+    _failure_count: int = 0
     _is_outage: bool = False
 
     def record_failure(self, error: TransientError, seconds: float) -> None:
         """Record a failure and its duration for `probe`."""
         self.error, self._seconds, self._is_outage = error, seconds, False
-        self._doubts += 1
+        self._failure_count += 1
 
     def probe(self) -> None:
-        """Send the known good request; success sets `fault`, unless an outage explains the failure."""
+        """Send the known good request; success sets `content_failure`, unless an outage explains the failure."""
         error = self.error
         try:
-            _report(self.circuit, self.known_good, before_failure=self._report_doubt)
+            _report(self.circuit, self.known_good, before_failure=self._report_failure)
         except TransientError:
             self._is_outage = True
             raise
         # The first failure next to an outage may be its effect; a second one is the content's own.
-        if not self._is_outage or self._doubts > 1:
-            self.fault = InputFault(_describe_fault(error))
-            self.fault.__cause__ = error
+        if not self._is_outage or self._failure_count > 1:
+            self.content_failure = InputFault(_describe_failure(error))
+            self.content_failure.__cause__ = error
         else:
             self.error = None
 
-    def take_fault(self) -> InputFault:
+    def take_content_failure(self) -> InputFault:
         # A reference from the raising frame would keep the socket open.
-        fault, self.fault = self.fault, None
-        return fault or InputFault("")
+        failure, self.content_failure = self.content_failure, None
+        return failure or InputFault("")
 
-    def _report_doubt(self) -> None:
+    def _report_failure(self) -> None:
         if self.circuit is not None and not self._is_outage:
             self.circuit.record_failure(self._seconds, str(self.error))
 
 
-def _find_cause(suspicion: _Suspicion | None, error: TransientError) -> TransientError:
+def _find_cause(content_check: _ContentCheck | None, error: TransientError) -> TransientError:
     """Return the failure of the request, not of its probe."""
-    return error if suspicion is None or suspicion.error is None else suspicion.error
+    return error if content_check is None or content_check.error is None else content_check.error
 
 
-def _describe_fault(error: TransientError | None) -> str:
+def _describe_failure(error: TransientError | None) -> str:
     words = error.vendor_message if error is not None else ""
     return f"{error} It says: {words.rstrip('.')}." if words else str(error)
 
@@ -281,7 +282,7 @@ class Unauthorized(Exception):
 
 @dataclass(frozen=True, slots=True)
 class ServicePolicy:
-    """Rate limit and retries of a content service, per budget; `seconds` limits the wait of a call."""
+    """Rate limit and retries of a content service; `seconds` limits the wait of a call."""
 
     service: str
     per_minute: float = 600
@@ -290,13 +291,14 @@ class ServicePolicy:
     tries: int = 4
 
     def call(
-        self, tokens: TokenSource, request: Callable[[str], ResultT], budget: str = "", *, cost: float = 1
+        self, tokens: TokenSource, request: Callable[[str], ResultT], bucket_name: str = "", *, cost: float = 1
     ) -> ResultT:
         """Call `request` with an access token, with retries. Retryable after the wait, Fatal if unauthorized.
 
-        Connections share the rate limit of a `budget`, by default each has its own. `cost` is in units of the limit.
+        Calls with one `bucket_name` share the rate limit; by default each connection has its own. `cost` is in units of
+        the limit.
         """
-        bucket = self._bucket(budget or tokens.connection_id)
+        bucket = self._bucket(bucket_name or tokens.connection_id)
         retries = Retries(self.service, bucket, self.seconds, self.tries, cost)
         return retries.call(lambda: self._call_with_token(tokens, request))
 
@@ -313,11 +315,11 @@ class ServicePolicy:
                 f"{self.service} refuses the access, also after it was renewed: authorize the connection again.", token
             ) from None
 
-    def _bucket(self, budget: str) -> Bucket:
-        return _shared_bucket(self.service, budget, self.per_minute, self.burst)
+    def _bucket(self, name: str) -> Bucket:
+        return _shared_bucket(self.service, name, self.per_minute, self.burst)
 
 
 @lru_cache(maxsize=1024)
-def _shared_bucket(_service: str, _budget: str, per_minute: float, burst: int) -> Bucket:
-    """Return the bucket of a budget in this process."""
+def _shared_bucket(_service: str, _name: str, per_minute: float, burst: int) -> Bucket:
+    """Return this process's bucket of a name."""
     return Bucket(per_minute, burst)

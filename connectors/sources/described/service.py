@@ -135,7 +135,7 @@ class Service:
             return self._read_error(answer) if self.about.errors and not is_file else answer
 
         codes = frozenset(passing)
-        answer = self.policy.call(tokens, ask, _find_budget(json.loads(tokens.token())))
+        answer = self.policy.call(tokens, ask, _find_bucket_name(json.loads(tokens.token())))
         if answer.status_code != 200 and answer.status_code not in codes:
             raise self.refusal(answer)
         return answer
@@ -270,8 +270,8 @@ class Service:
             raise error
 
 
-def _find_budget(config: Mapping[str, Any]) -> str:
-    """Return the name of a credential's rate budget; "" for a connection's own."""
+def _find_bucket_name(config: Mapping[str, Any]) -> str:
+    """Return the name of a credential's bucket of requests; "" for a connection's own."""
     # Vendors count requests by credential; the tokens of a person's authorization change.
     credentials = {} if "grant" in config else config.get("credentials") or {}
     return hashlib.sha256(json.dumps(credentials, sort_keys=True).encode()).hexdigest() if credentials else ""

@@ -189,9 +189,9 @@ class Gmail:
 
     def _call(self, request: Callable[[str], ResultT], units: float) -> ResultT:
         # The quota is a person's, also where a connection reads many people.
-        budget = f"{self.tokens.connection_id} {self.owner}"
+        bucket_name = f"{self.tokens.connection_id} {self.owner}"
         try:
-            return SERVICE_POLICY.call(self.tokens, request, budget, cost=units)
+            return SERVICE_POLICY.call(self.tokens, request, bucket_name, cost=units)
         except (AppsForbidden, MailboxClosed) as error:
             if self.owner:
                 raise PartUnavailable(str(error).partition(":")[0]) from error
