@@ -61,13 +61,13 @@ class ConnectionTokens:
         self._authorizer = authorizer
 
     def token(self) -> str:
-        """Return an access token with some minutes of validity."""
+        """Return an access token with at least two minutes of validity."""
         tokens = self._active(queries.get_credentials(self._db, self._id))
-        return self._refreshed(_ends_soon) if _ends_soon(tokens) else tokens.access_token
+        return self._refresh(_ends_soon) if _ends_soon(tokens) else tokens.access_token
 
     def renew(self, refused: str) -> str:
         """Fetch another token after the service refused this one; concurrent callers share one refresh."""
-        return self._refreshed(lambda tokens: tokens.access_token == refused)
+        return self._refresh(lambda tokens: tokens.access_token == refused)
 
     def end_authorization(self, reason: str, refused: str) -> StepError:
         """Mark the connection FAILED after the service refused a renewed token; return the error to raise.
@@ -81,10 +81,10 @@ class ConnectionTokens:
             self._fail(connection, reason)
         return Fatal(reason)
 
-    def _refreshed(self, is_old: Callable[[Tokens], bool]) -> str:
+    def _refresh(self, is_old: Callable[[Tokens], bool]) -> str:
         """Return a refreshed access token."""
         # The row stays locked during the vendor's bounded response: two refreshes would void each other.
-        fresh, previous, ended = None, b"", Fatal("")
+        fresh, previous, failure = None, b"", Fatal("")
         try:
             with self._db.transaction() as connection:
                 row = queries.lock_credentials(connection, self._id)
@@ -96,21 +96,21 @@ class ConnectionTokens:
                 except AppRefused as error:
                     log.warning("connection.app_refused", connection_id=self._id)
                     queries.explain_connection(connection, self._id, str(error))
-                    ended = error
+                    failure = error
                 except Fatal as error:
                     self._fail(connection, str(error))
-                    ended = error
+                    failure = error
                 else:
                     self._store(connection, fresh, previous)
         except UNAVAILABLE_ERRORS:
             if fresh is None:
                 raise
-            return self._stored_late(fresh, previous)
+            return self._store_when_available(fresh, previous)
         if fresh is None:
-            raise ended
+            raise failure
         return fresh.access_token
 
-    def _stored_late(self, fresh: Tokens, previous: bytes) -> str:
+    def _store_when_available(self, fresh: Tokens, previous: bytes) -> str:
         """Store tokens after the database returns."""
         # The old refresh token may be used up.
         deadline = time.monotonic() + STORE_TIMEOUT_SECONDS

@@ -56,64 +56,64 @@ class Drive:
 
         return SERVICE_POLICY.call(self.tokens, send)
 
-    def read_start_token(self, log: str) -> str:
+    def read_start_token(self, change_log: str) -> str:
         """Return the token for future changes of a shared drive, or for "" of the account."""
         answer = self._list(
             "startPageToken",
             lambda drive: drive.changes.getStartPageToken(
-                supportsAllDrives=True, fields="startPageToken", driveId=log or None
+                supportsAllDrives=True, fields="startPageToken", driveId=change_log or None
             ),
-            part=bool(log),
+            partial=bool(change_log),
         )
         return str(answer["startPageToken"])
 
-    def list_files(self, query: str, log: str, page: str | None, *, part: bool = False) -> Answer:
-        """Return a page of files of a shared drive, or for "" of the account; `part`: only of a folder."""
+    def list_files(self, query: str, change_log: str, page: str | None, *, partial: bool = False) -> Answer:
+        """Return a page of files of a shared drive, or for "" of the account; `partial`: only of a folder."""
         return self._list(
             "files",
             lambda drive: drive.files.list(
                 q=query,
-                corpora="drive" if log else "user",
-                driveId=log or None,
+                corpora="drive" if change_log else "user",
+                driveId=change_log or None,
                 pageSize=FILES_PER_PAGE,
                 pageToken=page,
                 fields=f"nextPageToken,incompleteSearch,files({FILE_FIELDS})",
                 **ALL_DRIVES,
             ),
-            part=part or bool(log),
+            partial=partial or bool(change_log),
         )
 
-    def list_changes(self, log: str, page: str) -> Answer:
+    def list_changes(self, change_log: str, page: str) -> Answer:
         """Return a page of changes; a change without a file means a deleted file."""
         return self._list(
             "changes",
             lambda drive: drive.changes.list(
                 pageToken=page,
-                driveId=log or None,
+                driveId=change_log or None,
                 pageSize=FILES_PER_PAGE,
                 includeRemoved=True,
                 includeCorpusRemovals=True,
                 fields=f"nextPageToken,newStartPageToken,changes(changeType,removed,fileId,driveId,file({FILE_FIELDS}))",
                 **ALL_DRIVES,
             ),
-            part=bool(log),
+            partial=bool(change_log),
         )
 
-    def watch_changes(self, log: str, channel: Mapping[str, str]) -> Answer:
+    def watch_changes(self, change_log: str, channel: Mapping[str, str]) -> Answer:
         """Open a channel for the changes of a shared drive, or for "" of the account."""
-        token = self.read_start_token(log)
+        token = self.read_start_token(change_log)
         return self._list(
             "resourceId",
             lambda drive: drive.changes.watch(
                 body=dict(channel),
                 pageToken=token,
-                driveId=log or None,
+                driveId=change_log or None,
                 includeRemoved=True,
                 includeCorpusRemovals=True,
                 fields="id,resourceId,expiration",
                 **ALL_DRIVES,
             ),
-            part=True,
+            partial=True,
         )
 
     def stop_channel(self, channel: Mapping[str, str]) -> None:
@@ -149,7 +149,7 @@ class Drive:
                 useDomainAdminAccess=admin or None,
                 fields=fields,
             ),
-            part=True,
+            partial=True,
         )
 
     def download(self, file_id: str, to: Path, max_bytes: int) -> Sink:
@@ -188,10 +188,10 @@ class Drive:
     def _list_drives_page(self, page: str | None, *, admin: bool) -> Answer:
         request = {"pageSize": DRIVES_PER_PAGE, "pageToken": page, "fields": "nextPageToken,drives(id,name)"}
         request |= {"useDomainAdminAccess": True} if admin else {}
-        return self._list("drives", lambda drive: drive.drives.list(**request), part=admin)
+        return self._list("drives", lambda drive: drive.drives.list(**request), partial=admin)
 
-    def _list(self, collection: str, build_request: RequestBuilder, *, part: bool = False) -> Answer:
-        """Return a page of a collection. CursorExpired for an unknown token or drive; Forbidden for a `part`, a
+    def _list(self, collection: str, build_request: RequestBuilder, *, partial: bool = False) -> Answer:
+        """Return a page of a collection. CursorExpired for an unknown token or drive; Forbidden for a `partial` one, a
         shared drive or a folder, without permission to list."""
 
         def send(token: str) -> Answer:
@@ -207,7 +207,7 @@ class Drive:
         except (NotFound, api.Unsupported) as error:
             raise api.CursorExpired from error
         except Skippable as error:
-            if part:
+            if partial:
                 raise api.Forbidden from error
             raise Fatal("Google Drive does not let the connected account list its files.") from error
 

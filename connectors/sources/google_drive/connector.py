@@ -159,7 +159,7 @@ class GoogleDrive:
         from connectors.sources.google_drive import files
 
         if self._part is not None:
-            parent = parent or self._part.log or "root"
+            parent = parent or self._part.change_log or "root"
         return files.list_folder(self.make_drive(tokens), parent, cursor)
 
     def access(self, tokens: TokenSource, external_id: str) -> SourceAccess:

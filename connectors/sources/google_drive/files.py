@@ -288,7 +288,7 @@ def _list_subfolder(drive: Drive, shared: Mapping[str, str], parent: str, cursor
     log = parent if parent in shared else str(drive.read_file(parent, "id,driveId").get("driveId") or "")
     try:
         answer = drive.list_files(
-            f"'{quoted}' in parents and trashed = false", log if log in shared else "", cursor, part=True
+            f"'{quoted}' in parents and trashed = false", log if log in shared else "", cursor, partial=True
         )
     except (api.CursorExpired, api.Forbidden) as error:
         raise Skippable(FOLDER_MISSING_MESSAGE) from error

@@ -37,13 +37,13 @@ MAX_FOREIGN_FOLDERS: Final = 1000
 class Step:
     """Part of a listing.
 
-    `log`: id of a shared drive, "" for the account. Kinds: "files": all files; "changes": changes since the log's
-    token; "folder": contents of a changed folder; "trash": contents of a trashed folder; "shared": contents of a
+    `change_log`: id of a shared drive, "" for the account. Kinds: "files": all files; "changes": changes since the
+    log's token; "folder": contents of a changed folder; "trash": contents of a trashed folder; "shared": contents of a
     foreign folder.
     """
 
     kind: str
-    log: str
+    change_log: str
     folder: str = ""
 
 
@@ -74,10 +74,10 @@ class DriveCursor:
             return None
 
     def __str__(self) -> str:
-        fields = {**asdict(self), "steps": [(step.kind, step.log, step.folder) for step in self.steps]}
+        fields = {**asdict(self), "steps": [(step.kind, step.change_log, step.folder) for step in self.steps]}
         return json.dumps(fields, separators=(",", ":"))
 
-    def keep_listing(self, folder_id: str) -> None:
+    def list_every_time(self, folder_id: str) -> None:
         """List this folder with each listing from now on."""
         if folder_id not in self.shared and len(self.shared) < MAX_FOREIGN_FOLDERS:
             self.shared.append(folder_id)
@@ -118,14 +118,14 @@ class ListedPage:
 
 @dataclass(frozen=True, slots=True)
 class DrivePart:
-    """Part of an organization: the shared drive `log`, or for "" the files that an account owns."""
+    """Part of an organization: the shared drive `change_log`, or for "" the files that an account owns."""
 
-    log: str
+    change_log: str
     name: str = ""
 
     def holds(self, file: Mapping[str, Any]) -> bool:
         """Check for a file of this part, by its `driveId` and `ownedByMe`."""
-        return file.get("driveId") == self.log if self.log else file.get("ownedByMe") is True
+        return file.get("driveId") == self.change_log if self.change_log else file.get("ownedByMe") is True
 
 
 class DriveListing:
@@ -178,11 +178,11 @@ class DriveListing:
         try:
             return self._steps[step.kind](state, step)
         except api.Forbidden:
-            logger.warning("drive.skipped", drive=step.log, step=step.kind)
+            logger.warning("drive.skipped", drive=step.change_log, step=step.kind)
             state.whole = False
             if step.kind == "files":
-                state.tokens.pop(step.log, None)  # tried again by the next listing
-            barred = files.SKIPPED_DRIVE if step.log and not step.folder else files.SKIPPED_FOLDER
+                state.tokens.pop(step.change_log, None)  # tried again by the next listing
+            barred = files.SKIPPED_DRIVE if step.change_log and not step.folder else files.SKIPPED_FOLDER
             return ListedPage(None, skipped=Counter({barred: 1}))
 
     def _check_progress(self, step: Step, page: str | None) -> None:
@@ -201,7 +201,8 @@ class DriveListing:
             return self._start_full()
         fresh = self._start_tokens(sorted(self._shared_drives.keys() - state.tokens.keys()))
         state.whole, state.page = False, None
-        state.steps = [Step("changes", log) for log in state.tokens] + [Step("files", new) for new in fresh]
+        state.steps = [Step("changes", change_log) for change_log in state.tokens]
+        state.steps += [Step("files", change_log) for change_log in fresh]
         state.steps += [Step("shared", "", folder) for folder in state.shared]
         state.tokens |= fresh
         return state
@@ -211,13 +212,14 @@ class DriveListing:
         self._shared_drives.clear()
         self._skipped.clear()
         self._shared_drives.update(self._list_shared_drives())
-        tokens = self._start_tokens(["", *self._shared_drives] if self._part is None else [self._part.log])
-        return DriveCursor(tokens, [Step("files", log) for log in tokens], _today(), whole=not self._skipped)
+        tokens = self._start_tokens(["", *self._shared_drives] if self._part is None else [self._part.change_log])
+        steps = [Step("files", change_log) for change_log in tokens]
+        return DriveCursor(tokens, steps, _today(), whole=not self._skipped)
 
     def _list_shared_drives(self) -> dict[str, str]:
         if self._part is None:
             return self._drive.list_shared_drives()
-        return {self._part.log: self._part.name} if self._part.log else {}
+        return {self._part.change_log: self._part.name} if self._part.change_log else {}
 
     def _is_elsewhere(self, file: Mapping[str, Any]) -> bool:
         """Check for a file of another part."""
@@ -238,42 +240,43 @@ class DriveListing:
         return tokens
 
     def _list_files(self, state: DriveCursor, step: Step) -> ListedPage:
-        self._folders.load_all(step.log)
-        query = OWN_FILES_QUERY if self._part is not None and not step.log else FILES_QUERY
-        answer = self._drive.list_files(query, step.log, state.page)
+        self._folders.load_all(step.change_log)
+        query = OWN_FILES_QUERY if self._part is not None and not step.change_log else FILES_QUERY
+        answer = self._drive.list_files(query, step.change_log, state.page)
         page = ListedPage(answer.get("nextPageToken") or None)
         for file in answer["files"]:
-            if step.log or file.get("driveId") not in self._shared_drives:  # a shared drive lists its own
+            if step.change_log or file.get("driveId") not in self._shared_drives:  # a shared drive lists its own
                 self._listed_ids.add(file["id"])
                 self._add_item(state, file, page)
-        if not step.log and page.next is None and self._part is None:
+        if not step.change_log and page.next is None and self._part is None:
             for folder in self._folders.foreign:
                 self._queue_foreign_folder(state, folder, page)
         return page
 
     def _list_changes(self, state: DriveCursor, step: Step) -> ListedPage:
-        answer = self._drive.list_changes(step.log, state.page or state.tokens[step.log])
+        answer = self._drive.list_changes(step.change_log, state.page or state.tokens[step.change_log])
         page = ListedPage(answer.get("nextPageToken") or None)
         for change in answer["changes"]:
             file: Answer = change.get("file") or {}
-            is_in_own_log = not step.log and {change.get("driveId"), file.get("driveId")} & self._shared_drives.keys()
+            drives = {change.get("driveId"), file.get("driveId")}
+            is_in_own_log = not step.change_log and drives & self._shared_drives.keys()
             if change.get("changeType", "file") == "file" and not is_in_own_log:
                 self._add_change(state, change["fileId"], file, page)
         if page.next is None:
-            state.tokens[step.log] = str(answer["newStartPageToken"])
+            state.tokens[step.change_log] = str(answer["newStartPageToken"])
         return page
 
     def _list_folder(self, state: DriveCursor, step: Step) -> ListedPage:
         """List a folder."""
         # Google does not report every file of a changed folder.
         quoted = step.folder.replace("\\", "\\\\").replace("'", "\\'")
-        answer = self._drive.list_files(f"'{quoted}' in parents", step.log, state.page, part=True)
+        answer = self._drive.list_files(f"'{quoted}' in parents", step.change_log, state.page, partial=True)
         page = ListedPage(answer.get("nextPageToken") or None)
         already_listed = [
             file["id"] in self._listed_ids or self._folders.has_folder(file["id"]) for file in answer["files"]
         ]
         if step.kind == "shared" and not (already_listed and all(already_listed)):
-            state.keep_listing(step.folder)
+            state.list_every_time(step.folder)
         for file in answer["files"]:
             is_gone = step.kind == "trash" or bool(file.get("explicitlyTrashed"))
             if file["mimeType"] == files.FOLDER_TYPE:

@@ -86,7 +86,7 @@ def finish_unchanged(
                 join run_documents r on r.job_run_id = same.run and r.document_id = same.document
                 where r.raw_key is distinct from same.raw_key and r.raw_key is not null
             ),
-            read as (
+            cleared_inbox as (
                 delete from inbox i using same where i.job_run_id = same.run and i.document_id = same.document
             )
             update run_documents r set status = 'SUCCESS', stage = %(unchanged)s,
@@ -142,7 +142,7 @@ def activate_generations(
         )
         passage_matching.hide_matching_chunks(connection, sorted({key.document_id for key in activated}))
         _replace_postings(connection, lease, [item for item in items if item.key in activated], documents, language)
-        _enqueue_gc(connection, lease, items, activated, documents)
+        _queue_sweeps(connection, lease, items, activated, documents)
         members.drop_members(
             connection, [(item.key.document_id, item.generation) for item in items if item.key in activated]
         )
@@ -234,14 +234,14 @@ def _replace_postings(
     partitions.add_counts(connection, lease.partition, chunks=chunks, terms=terms)
 
 
-def _enqueue_gc(
+def _queue_sweeps(
     connection: ThreadConnection,
     lease: Lease,
     items: Sequence[Item],
     activated: frozenset[DocumentKey],
     previous: Mapping[str, _PreviousVersion],
 ) -> None:
-    """Queue old generations and outdated new ones for garbage collection."""
+    """Queue sweeps of old generations and of outdated new ones."""
     generations: list[tuple[str, int]] = []
     files: list[str] = []
     for item in items:

@@ -86,7 +86,7 @@ def swap_generations(
     with db.transaction() as connection:
         connection.execute(UNLIMITED_TRANSACTION)
         batches.guard_lease(connection, lease)
-        row = connection.fetch_one(NamespaceRow, _HOLD_PREFIX + NAMESPACE_COLUMNS + _HOLD_SUFFIX, values)
+        row = connection.fetch_one(NamespaceRow, _LOCK_NAMESPACE_QUERY, values)
         if row is None or not connection.fetch_one(bool, _OPEN_RUN_QUERY, values):
             return False
         connection.execute(_LOCK_DOCUMENTS_STATEMENT, values)
@@ -107,8 +107,8 @@ def swap_generations(
     return True
 
 
-_HOLD_PREFIX: LiteralString = "select "
-_HOLD_SUFFIX: LiteralString = """
+_LOCK_NAMESPACE_QUERY: LiteralString = f"""
+    select {NAMESPACE_COLUMNS}
     from namespaces where id = %(namespace)s and deleted_at is null and pending_run = %(run)s for no key update
 """
 _OPEN_RUN_QUERY: LiteralString = (
