@@ -200,7 +200,7 @@ def make_local_file_store() -> FileStore:
 def _file_store_identity(storage: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return the identity of a file store."""
     # The folder on this machine comes from the settings, not from the namespace.
-    return {**storage, "folder": str(settings.load_settings().files)} if storage["type"] == "LOCAL" else storage
+    return {**storage, "folder": str(settings.load_settings().files_folder)} if storage["type"] == "LOCAL" else storage
 
 
 def make_scraper(config: NamespaceConfig) -> Scraper:

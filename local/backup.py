@@ -82,11 +82,11 @@ def _back_up(folder: Path, settings: Settings) -> None:
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     folder.chmod(0o700)
     if settings.allow_local_files:
-        _copy_files(settings.files, folder / _FILES)
+        _copy_files(settings.files_folder, folder / _FILES)
     with _keep_files(home):
         postgres.base_backup(home, folder / _DATA)
         if settings.allow_local_files:
-            _copy_files(settings.files, folder / _FILES)
+            _copy_files(settings.files_folder, folder / _FILES)
     write_private(folder / _KEY, key)
     write_private(folder / _PASSWORD, (home / _PASSWORD).read_text())
     manifest = {
@@ -136,14 +136,14 @@ def _install_backup(folder: Path, home: Path, settings: Settings) -> Path | None
     shutil.rmtree(fresh, ignore_errors=True)
     fresh.mkdir(mode=0o700)
     shutil.copytree(folder / _DATA, fresh / _DATA, symlinks=True)
-    inside, has_files = settings.files.resolve() == home / _FILES, (folder / _FILES).is_dir()
+    inside, has_files = settings.files_folder.resolve() == home / _FILES, (folder / _FILES).is_dir()
     if inside and has_files:
         shutil.copytree(folder / _FILES, fresh / _FILES)
     instance.clear_home(home)
     postgres.stop(home)
     aside = _move_aside(home)
     if not inside and has_files and settings.allow_local_files:
-        shutil.copytree(folder / _FILES, settings.files, dirs_exist_ok=True)
+        shutil.copytree(folder / _FILES, settings.files_folder, dirs_exist_ok=True)
     for name in (_KEY, _PASSWORD):
         write_private(home / name, (folder / name).read_text())
     postgres.change_owner(home, fresh / _DATA)

@@ -172,7 +172,7 @@ def build_roles(settings: Settings, addresses: Addresses, key: str, record: Inst
         variables = environment.build_ui(settings, addresses.api, token)
         ready = partial(probes.is_answering, f"{addresses.ui}/_stcore/health")
         roles.append(
-            Role("ui", commands["ui"], variables, PROJECT_ROOT, ready, after_end=("register",), address=addresses.ui)
+            Role("ui", commands["ui"], variables, PROJECT_ROOT, ready, after_done=("register",), address=addresses.ui)
         )
     if addresses.metrics:
         ready = partial(probes.is_listening, settings.metrics_host, settings.metrics_port or 0)

@@ -47,7 +47,7 @@ class Role:
     # Roles that must be up or done first.
     after: tuple[str, ...] = ()
     # Setup steps that must be done first.
-    after_end: tuple[str, ...] = ()
+    after_done: tuple[str, ...] = ()
     # Ends by itself and is not restarted; another exit code than 0 stops everything.
     is_setup_step: bool = False
     address: str | None = None
@@ -74,8 +74,8 @@ class _Child:
     log_offset: int = 0
     was_ready: bool = False
     deaths: deque[float] = field(default_factory=deque)
-    # Time of the next restart or probe.
-    due: float = 0.0
+    restart_at: float = 0.0
+    probe_at: float = 0.0
     shown_problem: str | None = None
     silent_since: float | None = None
 
@@ -168,7 +168,7 @@ class Supervisor:
         if child.process is None:
             if child.record.state == "waiting" and self._may_start(role):
                 self._spawn(child)
-            elif child.record.state == "restarting" and clock >= child.due:
+            elif child.record.state == "restarting" and clock >= child.restart_at:
                 self._restart(child)
         elif (code := child.process.poll()) is not None:
             self._on_exit(child, child.process, code)
@@ -178,13 +178,13 @@ class Supervisor:
                 self._set_state(child, "up")
                 if child.record.restarts:
                     self._say(f"{role.name} is up again.")
-        elif role.max_silent_seconds and clock >= child.due:
-            child.due = clock + _PROBE_SECONDS
+        elif role.max_silent_seconds and clock >= child.probe_at:
+            child.probe_at = clock + _PROBE_SECONDS
             self._probe_child(child, child.process, role.max_silent_seconds)
 
     def _may_start(self, role: Role) -> bool:
         is_after = all(self._children[name].record.state in _READY_STATES for name in role.after)
-        return is_after and all(self._children[name].record.state == "done" for name in role.after_end)
+        return is_after and all(self._children[name].record.state == "done" for name in role.after_done)
 
     def _probe_child(self, child: _Child, process: subprocess.Popen[bytes], max_silent_seconds: float) -> None:
         """Kill a role without an answer for `max_silent_seconds` seconds; its death is handled as any other."""
@@ -212,7 +212,7 @@ class Supervisor:
             self._say(f"{child.role.name} is not started: {problem}")
         child.shown_problem = problem
         if problem:
-            child.due = time.monotonic() + _DEPENDENCY_CHECK_SECONDS
+            child.restart_at = time.monotonic() + _DEPENDENCY_CHECK_SECONDS
             child.deaths.clear()
             return
         if child.role.prepare:
@@ -244,7 +244,7 @@ class Supervisor:
                 f"Its log: {logs.log_path(self._home, name)}"
             )
         pause = min(_MAX_PAUSE_SECONDS, 0.5 * 2 ** (len(child.deaths) - 1))
-        child.due = clock + pause
+        child.restart_at = clock + pause
         self._set_state(child, "restarting")
         self._say(f"{story}\n  It is started again in {pause:g} s.")
 
@@ -267,6 +267,7 @@ class Supervisor:
         started = Process.from_pid(child.process.pid)
         record.pid, record.started = child.process.pid, started.started if started else None
         record.since = time.time()
+        child.probe_at = 0.0
         self._set_state(child, "starting")
 
     def _describe_end(self, name: str, since: int = 0) -> str:

@@ -370,11 +370,11 @@ class Settings(BoundedSettings, BaseSettings):
         return (self.public_url or f"http://{f'[{host}]' if ':' in host else host}:{self.api_port}").rstrip("/")
 
     @property
-    def files(self) -> Path:
+    def files_folder(self) -> Path:
         return self.files_directory or self.home / "files"
 
+    @property
     def rerankers_folder(self) -> Path:
-        """Return the folder of local reranker models."""
         return self.rerankers or self.home / "rerankers"
 
 

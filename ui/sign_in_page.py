@@ -42,14 +42,6 @@ USED_LINK_MESSAGE = (
 )
 
 
-def has_openid() -> bool:
-    """Check for an identity provider; the app then offers both ways."""
-    try:
-        return "auth" in st.secrets
-    except FileNotFoundError:
-        return False
-
-
 async def show_form(request: Request) -> Response:
     """Show the form, with a one-time link a button."""
     # Previews of links and scanners of mails send GET and HEAD: only the button uses the link up.
@@ -157,7 +149,7 @@ class RequireSignIn:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "http" and scope["method"] == "GET" and not has_openid():
+        if scope["type"] == "http" and scope["method"] == "GET" and not session.has_openid():
             request = Request(scope)
             page = "/" + request.url.path.removeprefix(_base_path()).lstrip("/")
             wants_page = "text/html" in request.headers.get("accept", "") and PAGE_PATTERN.fullmatch(page)

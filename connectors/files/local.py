@@ -126,4 +126,4 @@ def _create(path: Path) -> BinaryIO:
 
 def make(_config: Mapping[str, Any], settings: Settings) -> LocalFiles:
     """Build the store in the operator's folder."""
-    return LocalFiles(settings.files)
+    return LocalFiles(settings.files_folder)

@@ -36,7 +36,7 @@ def make(config: Mapping[str, Any], settings: Settings) -> Reranker:
         from connectors.embedders.local import MiniLM
 
         return LateInteraction(MiniLM(settings.home.absolute(), runtime=settings.local_model_runtime))
-    return CrossEncoder(_folder(settings.rerankers_folder(), config["path"]))
+    return CrossEncoder(_folder(settings.rerankers_folder, config["path"]))
 
 
 def _folder(root: Path, path: str) -> Path:

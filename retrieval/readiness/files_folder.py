@@ -17,7 +17,7 @@ def claim_folder(db: Database, settings: Settings) -> str | None:
     """Claim the folder at the start of a role, if none is claimed. Return a problem, or None."""
     if not settings.allow_local_files:
         return None
-    folder = settings.files
+    folder = settings.files_folder
     if folder_id := db.fetch_one(str, "select id from files_folder"):
         return folder_problem(settings, folder_id)
     try:
@@ -37,13 +37,14 @@ def folder_problem(settings: Settings, folder_id: str | None) -> str | None:
     claim."""
     if not settings.allow_local_files:
         return None
+    folder = settings.files_folder
     try:
-        marker = _read_marker(settings.files)
+        marker = _read_marker(folder)
         if folder_id is not None and marker != folder_id:
-            return _mismatch_problem(settings.files, folder_id, marker)
-        return _space_problem(settings.files, settings.max_file_bytes) if settings.files.exists() else None
+            return _mismatch_problem(folder, folder_id, marker)
+        return _space_problem(folder, settings.max_file_bytes) if folder.exists() else None
     except OSError as error:
-        return f"The folder of stored files {settings.files} cannot be read: {error.strerror}."
+        return f"The folder of stored files {folder} cannot be read: {error.strerror}."
 
 
 def _space_problem(folder: Path, required_bytes: int) -> str | None:

@@ -26,7 +26,7 @@ def offer_sign_in(refusal: ApiError | None = None) -> None:
     _, middle, _ = st.columns([1, 2, 1])
     with middle:
         st.header("Retrieval Service")
-        if session.offers_openid():
+        if session.has_openid():
             _offer_openid(refusal)
         elif refusal is not None and session.key_has_ended(refusal):
             st.warning("Your key is not valid any more. Sign in again; this page opens where you left it.")

@@ -79,7 +79,7 @@ def read_layer(document: Any, number: int) -> TextLayer:
         rules = find_rules(page, paths)
         sideways = find_sideways(page, words)
         legible = sum(map(str.isalnum, text))
-        shows_more = legible < _MIN_LAYER_LETTERS and _shows_more(page, legible)
+        shows_more = legible < _MIN_LAYER_LETTERS and _has_unread_picture(page, legible)
         added = tuple(dict.fromkeys(filter(None, _annotation_texts(document.formenv, page))))
     finally:
         words.close()
@@ -130,12 +130,13 @@ def _unmapped_share(words: Any) -> float:
     return len(unmapped) / max(len(sampled), 1)
 
 
-def _shows_more(page: Any, legible: int) -> bool:
-    kinds = [(kind.type, kind.get_bounds() if kind.type == _IMAGE_OBJECT else None) for kind in page.get_objects()]
+def _has_unread_picture(page: Any, legible: int) -> bool:
+    objects = list(page.get_objects())
     if not legible:
-        return bool(kinds)
+        return bool(objects)
     width, height = page.get_size()
-    covered = sum((b[2] - b[0]) * (b[3] - b[1]) for _, b in kinds if b)
+    boxes = [shape.get_bounds() for shape in objects if shape.type == _IMAGE_OBJECT]
+    covered = sum((right - left) * (top - bottom) for left, bottom, right, top in boxes)
     return bool(covered > _MIN_IMAGE_SHARE * width * height)
 
 

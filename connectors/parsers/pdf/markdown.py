@@ -92,33 +92,36 @@ def _convert_page(
     page: ParsedPage,
     blocks: Sequence[LayoutBlock],
     table_ids: frozenset[int],
-    turned_texts: Sequence[SidewaysText],
+    layer_sideways: Sequence[SidewaysText],
     font: RunningFont,
     monospaced: frozenset[str],
 ) -> PageMarkdown:
     if not table_ids and (text := panels.read_panels(page, font)):
         return PageMarkdown(tidy_markdown(text))
-    places = _sideways_texts(page)
-    turned = (turned_texts or places) if places else []  # liteparse tears sideways words apart
+    liteparse_sideways = _sideways_texts(page)
+    # liteparse tears sideways words apart.
+    sideways_texts = (layer_sideways or liteparse_sideways) if liteparse_sideways else []
     blocks, listing_ids = listings.place_listings(blocks, page, monospaced, font.height)
     texts = (
         _upright_texts(page, listing_ids | table_ids)
-        if turned or any(block.kind == "table" for block in blocks)
+        if sideways_texts or any(block.kind == "table" for block in blocks)
         else set()
     )
-    headers = sideways.find_headers(turned, texts) if turned else {}
+    headers = sideways.find_headers(sideways_texts, texts) if sideways_texts else {}
     header_lines = {line for lines in headers.values() for line in lines}
-    apart = sideways.turn_upright((item for item in turned if item not in header_lines), page.width, page.height)
-    ways = bool(headers) + sum(len(group) >= _MIN_DIRECTION_TEXTS for group in (texts, *apart))
-    parts = [*_upright_parts(blocks, texts, [item.text for item in (*places, *turned)], [*headers])]
-    for group in apart:
+    outer_texts = (item for item in sideways_texts if item not in header_lines)
+    sideways_groups = sideways.turn_upright(outer_texts, page.width, page.height)
+    direction_count = bool(headers) + sum(len(group) >= _MIN_DIRECTION_TEXTS for group in (texts, *sideways_groups))
+    turned = [item.text for item in (*liteparse_sideways, *sideways_texts)]
+    parts = [*_upright_parts(blocks, texts, turned, [*headers])]
+    for group in sideways_groups:
         tables = sideways.sideways_tables(group)
         parts += [("\n".join(_format_rows(table)), False) for table in tables if table]
     text, in_list = "", False
     for part, is_item in parts:
         text += ("" if not text else "\n" if in_list and is_item else "\n\n") + part
         in_list = is_item
-    return PageMarkdown(tidy_markdown(text), max(ways, 1))
+    return PageMarkdown(tidy_markdown(text), max(direction_count, 1))
 
 
 def _upright_parts(
