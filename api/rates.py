@@ -140,7 +140,7 @@ class RateNumbers:
             reserved.is_reserving = False
 
     def add_reserved(self, organization: str, minute: int, last: int, count: int, limit: int) -> int:
-        """Store the reserved numbers that end at `last`; return the first one, which is used."""
+        """Store the reserved numbers up to `last`; return the first one, for this request."""
         first = last - count + 1
         reserved = self._numbers.get(organization)
         if reserved is None:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import base64
 import os
+import re
 import time
+from collections.abc import Iterable
 
 Prefix = str
 _ALPHABET = bytes.maketrans(b"ABCDEFGHIJKLMNOPQRSTUVWXYZ234567", b"0123456789abcdefghjkmnpqrstvwxyz")
+_DOCUMENT_ID = re.compile(r"[A-Za-z0-9_-]+")
 
 
 def new_id(prefix: Prefix) -> str:
@@ -112,3 +115,9 @@ def parse_vector_id(vector_id: str) -> tuple[str, int, int] | None:
     if len(parts[1]) > 18 or len(parts[2]) > 9:
         return None
     return parts[0], int(parts[1]), int(parts[2])
+
+
+def parse_vector_ids(vector_ids: Iterable[str]) -> list[tuple[str, int, int]]:
+    """Parse vector ids and skip malformed ids."""
+    parsed = map(parse_vector_id, vector_ids)
+    return [place for place in parsed if place is not None and _DOCUMENT_ID.fullmatch(place[0])]

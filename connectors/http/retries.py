@@ -173,7 +173,7 @@ class Retries:
 
 @dataclass(slots=True)
 class _ContentCheck:
-    """Check by a known good request whether the content or the vendor fails."""
+    """Check by a known good request for failures of the content or of the vendor."""
 
     circuit: Circuit | None
     known_good: Callable[[], object]

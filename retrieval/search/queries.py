@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import lru_cache
 from typing import Any, LiteralString
 
-from retrieval import ids
 from retrieval.access.hidden_spans import REPEATED_SPANS, mask_text
 from retrieval.database import partitions
 from retrieval.database.database import Database
 from retrieval.database.half_vectors import HalfVector
-from retrieval.database.rows import Params
+from retrieval.database.rows import Params, array_literal
 from retrieval.database.sessions import INDEX_SCANS_ONLY
 from retrieval.filters import DocumentFilter
 from retrieval.keywords.bm25_scorer import K1, B, QueryTerms, ScoredChunk
 from retrieval.ports import Scope
 from retrieval.search.context_expansion import Context
-from retrieval.search.score_options import ScoreOptions
 
 # BM25 at which the keyword score is 0.5: bm25 / (bm25 + this).
 BM25_HALF_SCORE: LiteralString = "10.0"
@@ -38,7 +35,6 @@ MAX_COPIES: LiteralString = "10"
 # Limit of visible chunks scored for a candidate of an old generation, so that documents under replacement stay
 # findable.
 _MAX_STALE_CHUNKS: LiteralString = "1000"
-_DOCUMENT_ID = re.compile(r"[A-Za-z0-9_-]+")
 
 # Document id, generation and index of a chunk.
 ChunkPlace = tuple[str, int, int]
@@ -132,6 +128,20 @@ class Hit:
     copies: tuple[Copy, ...] = ()
     # Parts that hidden chunks repeat, from its start.
     masked: Sequence[Sequence[int]] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ScoreOptions:
+    """Weights of the scores, and limits of the candidates."""
+
+    semantic_weight: float
+    keyword_weight: float
+    # Cosine of unrelated texts, a semantic score of 0.
+    unrelated_cosine: float
+    # Number of candidates; None for all.
+    limit: int | None
+    min_score: float
+    with_pages: bool
 
 
 def find_partition(db: Database, scope: Scope, *, viewed: bool = False) -> Partition | None:
@@ -381,19 +391,7 @@ def vector_params(values: Sequence[float] | None) -> Params:
     return {"values": None if values is None else HalfVector(values), "size": None if values is None else len(values)}
 
 
-def parse_places(vector_ids: Iterable[str]) -> list[ChunkPlace]:
-    """Parse vector ids, `document#generation#index`, and skip malformed ids."""
-    parsed = map(ids.parse_vector_id, vector_ids)
-    return [place for place in parsed if place is not None and _DOCUMENT_ID.fullmatch(place[0])]
-
-
 def place_params(places: Sequence[ChunkPlace]) -> dict[str, str]:
     """Return the parameters `documents`, `generations` and `indexes`."""
     parts = zip(*places, strict=True) if places else ((), (), ())
     return dict(zip(("documents", "generations", "indexes"), map(array_literal, parts), strict=True))
-
-
-def array_literal(values: Iterable[object]) -> str:
-    """Format numbers or ids as a PostgreSQL array."""
-    # psycopg needs ten times as long to send lists.
-    return "{" + ",".join("null" if value is None else str(value) for value in values) + "}"

@@ -9,12 +9,12 @@ from typing import Any, LiteralString
 from retrieval.access.reading import viewed_database
 from retrieval.database import partitions
 from retrieval.database.database import Database
-from retrieval.database.rows import Executor
+from retrieval.database.rows import Executor, array_literal
 from retrieval.filters import DocumentFilter
 from retrieval.keywords.queries import FIXED_PREFIX
 from retrieval.ports import Scope
 from retrieval.principals import Viewer
-from retrieval.search.queries import COSINE_DISTANCE, array_literal, vector_params
+from retrieval.search.queries import COSINE_DISTANCE, vector_params
 
 
 @dataclass(frozen=True, slots=True)

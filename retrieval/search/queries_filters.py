@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, LiteralString
 
 from retrieval.access.reading import scope_statement, viewed_database
 from retrieval.database.database import Database
-from retrieval.database.rows import Executor
+from retrieval.database.rows import Executor, array_literal
 from retrieval.database.sessions import INDEX_SCANS_ONLY
 from retrieval.filters import DocumentFilter
 from retrieval.principals import Viewer
-from retrieval.search.queries import COSINE_DISTANCE, array_literal, vector_params
+from retrieval.search.queries import COSINE_DISTANCE, vector_params
 
 if TYPE_CHECKING:
     from retrieval.keywords.bm25_scorer import Numbers

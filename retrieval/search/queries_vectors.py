@@ -8,10 +8,11 @@ from typing import LiteralString
 
 from retrieval.access.reading import scope_statement
 from retrieval.database.database import Database
+from retrieval.database.rows import array_literal
 from retrieval.database.sessions import INDEX_SCANS_ONLY
 from retrieval.filters import DocumentFilter
 from retrieval.principals import Viewer
-from retrieval.search.queries import COSINE_DISTANCE, array_literal, vector_params
+from retrieval.search.queries import COSINE_DISTANCE, vector_params
 
 
 @dataclass(frozen=True, slots=True)

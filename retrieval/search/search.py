@@ -16,6 +16,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
+from retrieval import ids
 from retrieval.access.reading import viewed_database
 from retrieval.database.database import Database
 from retrieval.database.sessions import INDEX_SCANS_ONLY
@@ -40,7 +41,6 @@ from retrieval.search.queries_filters import Matches
 from retrieval.search.query_syntax import ParsedQuery, parse_query
 from retrieval.search.query_vectors import QueryVectors
 from retrieval.search.result_selection import Pick, ResultSelector, Shape
-from retrieval.search.score_options import ScoreOptions
 from retrieval.search.selectivity import Selectivity
 
 if TYPE_CHECKING:
@@ -184,7 +184,7 @@ class _Search:
         while True:
             exact = self._nearest_matches(selected, count)
             vector_ids = self._nearest_vectors(selected, count) if exact is None else []
-            near_places = queries.parse_places(vector_ids)
+            near_places = ids.parse_vector_ids(vector_ids)
             words = self._best_by_words(terms, ranking, selected, count)
             candidates = self._score(near_places, exact or [], words, terms)
             with self.clock("hydrate_ms"):
@@ -367,7 +367,7 @@ class _Search:
                 terms=terms,
                 values=self.values,
                 document_filter=self.query.document_filter,
-                options=ScoreOptions(
+                options=queries.ScoreOptions(
                     self.query.semantic_weight,
                     self.query.keyword_weight,
                     self.unrelated,
