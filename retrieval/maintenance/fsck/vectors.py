@@ -48,12 +48,12 @@ def find_wrong_dimensions(instance: Instance, partition: Place) -> Iterator[Find
     """Yield visible vectors with wrong dimensions. StepError if the store refuses the namespace's vectors."""
     store = instance.stores(partition.scope.namespace).vectors
     store.check()
-    if not (misfits := set(store.list_other_dimensions(partition.scope))):
+    if not (other_dimensions := set(store.list_other_dimensions(partition.scope))):
         return
     expected_ids, skipped = _expected_ids(instance, partition)
     # Store and tables are not one snapshot: read the store a second time.
-    misfits &= set(instance.stores(partition.scope.namespace).vectors.list_other_dimensions(partition.scope))
-    for vector_id in sorted(misfits & expected_ids):
+    other_dimensions &= set(instance.stores(partition.scope.namespace).vectors.list_other_dimensions(partition.scope))
+    for vector_id in sorted(other_dimensions & expected_ids):
         if not _is_of(vector_id, skipped):
             document, *_ = ids.parse_vector_id(vector_id) or ("", 0, 0)
             yield _make_finding("WRONG_VECTOR", partition, document, vector_id)
