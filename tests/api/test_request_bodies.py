@@ -38,7 +38,7 @@ def read_stored(org, answer):
         {"id": document_id},
     )
     # The server of these tests shares the process, and its settings may have been read by another module.
-    return (settings.load_settings().files / row["raw_key"]).read_bytes(), row["config"]["metadata"]
+    return (settings.load_settings().files_folder / row["raw_key"]).read_bytes(), row["config"]["metadata"]
 
 
 def test_json_with_a_byte_order_mark_is_read(org):

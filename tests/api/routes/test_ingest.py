@@ -39,7 +39,7 @@ def test_a_file_is_stored_whole_before_it_is_accepted(org, api_settings, source)
     assert answer.status_code == 200, answer.text
     document = answer.json()["data"]["documents"][0]["id"]
     row = org.db.row("select * from run_documents where document_id = %(id)s", {"id": document})
-    assert (api_settings.files / row["raw_key"]).read_bytes() == content
+    assert (api_settings.files_folder / row["raw_key"]).read_bytes() == content
     assert (row["raw_size"], row["raw_hash"]) == (len(content), hashlib.sha256(content).digest())
     assert (row["name"], row["media_type"]) == ("report.bin", "application/octet-stream")
     assert list((api_settings.home / "uploads").iterdir()) == []

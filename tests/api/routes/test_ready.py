@@ -80,7 +80,7 @@ def test_a_full_or_foreign_folder_of_files_is_not_ready(at, own_db):
     assert files_folder.claim_folder(own_db, configured) is None
     assert files_folder.claim_folder(own_db, configured) is None, "the same folder again"
     assert ask().status_code == 200
-    marker = configured.files / files_folder.MARKER_NAME
+    marker = configured.files_folder / files_folder.MARKER_NAME
     marker.write_text("files_of_another_service\n")
     assert "is not the files folder of this service" in reason(ask())
     marker.unlink()
@@ -103,8 +103,8 @@ def test_a_second_machine_with_a_folder_of_its_own_is_refused(own_db, tmp_path):
     refused = files_folder.claim_folder(own_db, second)
     assert refused is not None
     assert "Mount the same folder on every machine" in refused
-    assert not (second.files / files_folder.MARKER_NAME).exists()
-    shared = Settings(home=tmp_path / "two", files_directory=first.files)
+    assert not (second.files_folder / files_folder.MARKER_NAME).exists()
+    shared = Settings(home=tmp_path / "two", files_directory=first.files_folder)
     assert files_folder.claim_folder(own_db, shared) is None
     assert files_folder.claim_folder(own_db, Settings(home=tmp_path / "two", allow_local_files=False)) is None
 

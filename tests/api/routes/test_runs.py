@@ -193,7 +193,7 @@ def test_a_retry_ingests_the_stored_text_of_a_failed_document(org):
 @pytest.mark.parametrize("kind", ["text", "file"])
 def test_a_retried_run_finds_its_content(org, api_settings, kind, is_fetched):
     # The file store keeps files of failed documents, whether or not the first run reached the store.
-    space, files = org.namespace(), LocalFiles(api_settings.files)
+    space, files = org.namespace(), LocalFiles(api_settings.files_folder)
     if kind == "text":
         run = run_id_of(org.text(space, "Kept."))
     else:
