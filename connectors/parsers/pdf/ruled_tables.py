@@ -26,7 +26,9 @@ RULED = "ruled_table"
 _MEETING_DISTANCE, _SAME_COLUMN = 3.0, 3.0
 # In points: minimum width of a column and height of a row, and overhang of rules beyond the outer column.
 _MIN_CELL_SIZE, _OVERHANG = 4.0, 6.0
-_MAX_ROWS, _MAX_COLUMNS, _MAX_RULES = 300, 60, 600
+_MAX_ROWS, _MAX_COLUMNS, _MAX_CELLS, _MAX_RULES = 300, 60, 6_000, 600
+# Of the page height: a table that continues on the next page ends below it.
+_PAGE_END_SHARE = 0.7
 _MIN_FILLED_SHARE, _MIN_WORDS = 0.4, 4
 # A longer cell is a frame around text.
 _MAX_CELL_WORDS = 150
@@ -84,7 +86,8 @@ def place_tables(
     if previous and _continues(previous, tables[0]) and not _has_text_above(tables[0], page.text_items):
         tables[0] = replace(tables[0], rows=[previous.header, *tables[0].rows])
     placed = place_regions(blocks, page.text_items, tables, _make_block)
-    last = None if _has_text_below(tables[-1], page) else tables[-1]
+    is_at_end = tables[-1].bottom > _PAGE_END_SHARE * page.height and not _has_text_below(tables[-1], page)
+    last = tables[-1] if is_at_end else None
     return placed, frozenset(number for table in tables for number in table.items), last
 
 
@@ -137,7 +140,9 @@ def _find_tables(items: Sequence[TextItem], rules: Rules) -> Iterator[RuledTable
         columns, rows = _column_borders(horizontal, vertical), _merge_positions(rule.position for rule in horizontal)
         if not 3 <= len(columns) <= _MAX_COLUMNS or not 3 <= len(rows) <= _MAX_ROWS:
             continue
-        if table := _read_table(items, columns, rows, Rules(horizontal, vertical)):
+        if len(columns) * len(rows) <= _MAX_CELLS and (
+            table := _read_table(items, columns, rows, Rules(horizontal, vertical))
+        ):
             tables.append(table)
     yield from sorted(tables, key=lambda table: table.top)
 

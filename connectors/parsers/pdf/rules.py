@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from itertools import islice, pairwise
+from itertools import islice
 from typing import Any, NamedTuple
 
 # In points.
 MAX_THICKNESS, _MIN_LENGTH = 2.0, 3.0
 _SAME_POSITION, _MAX_GAP = 1.5, 2.5
-# Pages with more paths are maps and drawings.
-_MAX_PATHS, _MAX_SEGMENTS = 4_000, 2_000
-# A box has five segments: a start and four sides.
-_BOX_SEGMENTS = 6
-_LINE_SEGMENT, _MOVE_SEGMENT = 0, 2
+# Of a page; pages with more are maps and drawings.
+_MAX_PATHS, _MAX_SEGMENTS = 4_000, 20_000
 
 
 class PathBounds(NamedTuple):
@@ -61,8 +58,14 @@ def find_rules(page: Any, paths: Iterable[tuple[Any, PathBounds]]) -> Rules:
     origin_x, _, _, origin_y = page.get_bbox()
     horizontal: list[Rule] = []
     vertical: list[Rule] = []
+    remaining_segments = _MAX_SEGMENTS
     for path, bounds in paths:
-        for left, bottom, right, top in _straight_parts(path, bounds):
+        if min(bounds.right - bounds.left, bounds.top - bounds.bottom) <= MAX_THICKNESS:
+            parts = [bounds]
+        else:
+            parts = _stroked_parts(path, remaining_segments)
+            remaining_segments -= len(parts)
+        for left, bottom, right, top in parts:
             if top - bottom <= MAX_THICKNESS and right - left >= _MIN_LENGTH:
                 horizontal.append(Rule(origin_y - (top + bottom) / 2, left - origin_x, right - origin_x))
             elif right - left <= MAX_THICKNESS and top - bottom >= _MIN_LENGTH:
@@ -70,35 +73,36 @@ def find_rules(page: Any, paths: Iterable[tuple[Any, PathBounds]]) -> Rules:
     return Rules(_join_rules(horizontal), _join_rules(vertical))
 
 
-def _straight_parts(path: Any, bounds: PathBounds) -> Iterator[PathBounds]:
-    """Yield the bounds of a thin path, or of each straight segment of a drawn one."""
+def _stroked_parts(path: Any, limit: int) -> list[PathBounds]:
+    """Return the bounds of each straight segment of a stroked path; none of other paths, or beyond the limit."""
     import pypdfium2.raw as pdfium
 
-    left, bottom, right, top = bounds
-    if min(right - left, top - bottom) <= MAX_THICKNESS:
-        yield bounds
-        return
     count = pdfium.FPDFPath_CountSegments(path.raw)
     fill, is_stroked = ctypes.c_int(), ctypes.c_int()
     pdfium.FPDFPath_GetDrawMode(path.raw, fill, is_stroked)
-    if not is_stroked.value or count > _MAX_SEGMENTS:
-        return
-    if count < _BOX_SEGMENTS:
-        yield PathBounds(left, bottom, right, bottom)
-        yield PathBounds(left, top, right, top)
-        yield PathBounds(left, bottom, left, top)
-        yield PathBounds(right, bottom, right, top)
-        return
+    if not is_stroked.value or count > limit:
+        return []
     matrix = path.get_matrix()
     x, y = ctypes.c_float(), ctypes.c_float()
-    points: list[tuple[float, float, int]] = []
+    parts: list[PathBounds] = []
+    start = previous = (0.0, 0.0)
     for number in range(count):
         segment = pdfium.FPDFPath_GetPathSegment(path.raw, number)
         pdfium.FPDFPathSegment_GetPoint(segment, x, y)
-        points.append((*matrix.on_point(x.value, y.value), pdfium.FPDFPathSegment_GetType(segment)))
-    for (x1, y1, _), (x2, y2, kind) in pairwise(points):
-        if kind == _LINE_SEGMENT:
-            yield PathBounds(min(x1, x2), min(y1, y2), max(x1, x2), max(y1, y2))
+        point = matrix.on_point(x.value, y.value)
+        kind = pdfium.FPDFPathSegment_GetType(segment)
+        if kind == pdfium.FPDF_SEGMENT_MOVETO:
+            start = point
+        elif kind == pdfium.FPDF_SEGMENT_LINETO:
+            parts.append(_segment_bounds(previous, point))
+        if pdfium.FPDFPathSegment_GetClose(segment):
+            parts.append(_segment_bounds(point, start))
+        previous = point
+    return parts
+
+
+def _segment_bounds(start: tuple[float, float], end: tuple[float, float]) -> PathBounds:
+    return PathBounds(min(start[0], end[0]), min(start[1], end[1]), max(start[0], end[0]), max(start[1], end[1]))
 
 
 def _join_rules(rules: list[Rule]) -> list[Rule]:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from reportlab.lib.styles import ParagraphStyle
 from reportlab.pdfgen.canvas import Canvas
-from reportlab.platypus import Paragraph, SimpleDocTemplate, Table
+from reportlab.platypus import PageBreak, Paragraph, SimpleDocTemplate, Table
 
 from tests.connectors.parsers.conftest import Read
 from tests.connectors.parsers.test_sideways import drawn
@@ -205,3 +205,49 @@ def test_columns_with_headings_at_other_heights_are_read_one_after_another(read:
     assert [heading.lstrip("# ") for heading in headings] == [
         "Harbour report", *(f"Part {number}" for number in range(1, 7)), "Prices"
     ]  # fmt: skip
+
+
+def test_columns_that_only_the_header_rules_stay_columns(read: Read) -> None:
+    rows = [("Harbour", "Ships", "Price", "Draught"), *BODY]
+    rules = [("GRID", (0, 0), (-1, 0), 1, "black"), ("BOX", (0, 1), (-1, -1), 1, "black")]
+    lines = [("LINEBELOW", (0, row), (-1, row), 1, "black") for row in range(1, len(rows))]
+    text = read("a.pdf", build(rows, [*rules, *lines], colWidths=90)).text
+    for row in rows:
+        assert f"| {' | '.join(row)} |" in text
+
+
+def test_names_of_rows_outside_of_the_rules_stay_with_their_rows(read: Read) -> None:
+    def draw(canvas: Canvas) -> None:
+        for line in range(len(BODY) + 1):
+            canvas.line(120, 735 - 20 * line, 360, 735 - 20 * line)
+        for column in range(4):
+            canvas.line(120 + 80 * column, 735, 120 + 80 * column, 735 - 20 * len(BODY))
+        for at, (name, *numbers) in enumerate(BODY):
+            canvas.drawString(80, 720 - 20 * at, name)
+            for column, number in enumerate(numbers):
+                canvas.drawString(140 + 80 * column, 720 - 20 * at, number)
+
+    assert "| South | 7 | 95 | 2.1 |" in read("a.pdf", drawn(draw)).text
+
+
+def test_a_new_table_on_the_next_page_keeps_its_own_header(read: Read) -> None:
+    buffer = io.BytesIO()
+    tables = [
+        Table([header, *((name, number) for name, number, *_ in BODY)], colWidths=90, style=GRID)
+        for header in (("Harbour", "Ships"), ("Market", "Stalls"))
+    ]
+    SimpleDocTemplate(buffer).build([tables[0], PageBreak(), tables[1]])
+    text = read("a.pdf", buffer.getvalue()).text
+    assert text.count("| Harbour | Ships |") == 1
+    assert "| Market | Stalls |\n|---|---|\n| North | 12 |" in text
+
+
+def test_diagonals_of_a_drawing_are_no_rules_of_a_table(read: Read) -> None:
+    def draw(canvas: Canvas) -> None:
+        for at in range(3):
+            canvas.line(100, 700 - 40 * at, 300, 660 - 40 * at)
+            canvas.line(100 + 100 * at, 700, 200 + 100 * at, 580)
+            canvas.drawString(120, 675 - 40 * at, f"Pier {at} leads to")
+            canvas.drawString(220, 675 - 40 * at, f"berth {at}")
+
+    assert "|---|" not in read("a.pdf", drawn(draw)).text
