@@ -48,7 +48,10 @@ def _delete_generation(db: Database, stores: Stores, sweep: Sweep) -> None:
 
 def _delete_unreferred_files(db: Database, stores: Stores, sweep: Sweep, generation: int) -> None:
     """Delete files of a generation without a row: a worker may end between storing a file and recording its key."""
-    # Without permission to list, `retrieval fsck` reports such files.
+    # A retry between storing a file and recording its key: the end of that attempt queues another sweep.
+    if queries_garbage.is_generation_open(db, sweep):
+        return
+    # Without permission to list, nothing can be found.
     with suppress(Fatal):
         keys = list(stores.files.keys(file_keys.generation_key(sweep.scope, sweep.document, generation)))
         stores.files.delete(queries_stores.list_unreferred(db, keys, [sweep.partition_id]) if keys else [])

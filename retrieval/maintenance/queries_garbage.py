@@ -43,6 +43,15 @@ def is_visible(db: Executor, sweep: Sweep) -> bool:
     return bool(db.fetch_one(bool, statement, sweep.params))
 
 
+def is_generation_open(db: Executor, sweep: Sweep) -> bool:
+    """Return whether a job run still writes the sweep's generation of the document."""
+    statement: LiteralString = (
+        "select exists (select from run_documents where document_id = %(document_id)s"
+        " and generation = %(generation)s and status in ('QUEUED', 'PROCESSING'))"
+    )
+    return bool(db.fetch_one(bool, statement, sweep.params))
+
+
 def list_generations(db: Executor, sweep: Sweep) -> list[int]:
     statement: LiteralString = "select distinct generation from chunks where document_id = %(document_id)s"
     return db.fetch(int, statement, sweep.params)

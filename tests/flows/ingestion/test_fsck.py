@@ -211,8 +211,18 @@ def test_a_file_of_a_killed_worker_is_deleted_after_its_run_was_cancelled(quiet)
     store = registry.make_file_store(space.config)
     # The worker stored the text and was killed before it recorded the key.
     store.put(key, [b"Owls hunt mice."])
+    only(
+        space,
+        "insert into sweeps (partition_id, kind, document_id, generation)"
+        " select partition_id, 'generation', %(document)s, number from job_runs where id = %(run)s",
+        document=accepted.document_id,
+        run=accepted.job_run_id,
+    )
+    space.sweep()
+    assert list(store.keys(f"{space.scope.namespace}/")) == [key], "another worker may still record it"
     control.cancel_run(space.db, space.scope, accepted.job_run_id)
     space.take(lease)
+    assert check.run_check(instance(space)).findings == []
     space.sweep()
     assert list(store.keys(f"{space.scope.namespace}/")) == []
     assert check.run_check(instance(space)).findings == []
