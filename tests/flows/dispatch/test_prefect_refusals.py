@@ -3,6 +3,7 @@
 import asyncio
 from uuid import uuid4
 
+import httpx
 import pytest
 from prefect.client.orchestration import get_client
 from prefect.settings import PREFECT_API_URL, temporary_settings
@@ -17,6 +18,7 @@ from retrieval.jobs import levers
 from retrieval.jobs.queries import batches
 from tests.connectors.web.test_web_client import answer, serving
 from tests.flows.configured import Configured
+from tests.standins.faults import Handler, served
 
 REFUSED = "Prefect refuses the credentials"
 
@@ -86,3 +88,42 @@ def test_a_suspended_flow_run_that_prefect_lost_is_replaced(db, registered_deplo
     replaced = read_batch(space, suspended)
     assert replaced["dispatched_at"]
     assert replaced["flow_run_id"] != lost
+
+
+def test_a_batch_that_prefect_fails_to_start_holds_no_other_back(db, prefect_server, registered_deployments):
+    space, neighbour = Configured(db), Configured(db)
+    first = space.text("Owls hunt mice.", "owls").job_run_id
+    batches.form_batches(db, size=64, batches=8)
+    later = neighbour.text("Bats hunt moths.", "bats").job_run_id
+    refused_name = read_batch(space, first)["id"]
+
+    class Proxy(Handler):
+        def do_GET(self):  # noqa: N802
+            self.forward()
+
+        def do_POST(self):  # noqa: N802
+            self.forward()
+
+        def forward(self):
+            body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+            if refused_name.encode() in body:
+                self.reply(500, b"{}", {"Content-Type": "application/json"})
+                return
+            answered = httpx.request(
+                self.command,
+                prefect_server.removesuffix("/api") + self.path,
+                content=body,
+                headers={"Content-Type": "application/json"},
+            )
+            self.reply(answered.status_code, answered.content, {"Content-Type": "application/json"})
+
+    with (
+        served(Proxy) as port,
+        temporary_settings({PREFECT_API_URL: f"http://127.0.0.1:{port}/api"}),
+        pytest.raises(prefect_errors.SERVER_ERRORS),
+    ):
+        dispatch(db)
+    assert read_batch(neighbour, later)["dispatched_at"]
+    assert not read_batch(space, first)["dispatched_at"]
+    dispatch(db)
+    assert read_batch(space, first)["dispatched_at"]
