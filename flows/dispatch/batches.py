@@ -27,25 +27,29 @@ async def dispatch_batches(
     *,
     size: int,
     limit: int,
+    failed_batches: set[str],
     on_start: Callable[[], None] = lambda: None,
 ) -> int:
-    """Start flow runs of waiting batches; return their number."""
+    """Start flow runs of waiting batches, `failed_batches` last; return their number and update `failed_batches`."""
     # At most 2 x limit batches are open, so that the remainder forms larger batches. Exceptions: short work, an
     # organization's only batch, and job runs joining a batch at work.
     free_slots = 2 * limit - await thread.run(batches.count_in_flight)
     await thread.run(batches.form_batches, size=size, batches=free_slots, worker_slots=limit)
     held_sources = await thread.run(levers.blocked_sources)
     waiting = [batch for batch in await thread.run(batches.undispatched_batches) if batch.source not in held_sources]
+    failed_batches &= {batch.id for batch in waiting}
+    waiting.sort(key=lambda batch: batch.id in failed_batches)
     started, failure = 0, None
     for batch in waiting:
         try:
             is_started = await _dispatch_batch(thread, client, batch, on_missing_deployment)
         except SERVER_ERRORS as error:
-            # One batch that Prefect fails to start holds no other back; after a second failure Prefect is unavailable.
+            # Batches that Prefect fails to start hold no others back; after two failures Prefect may be unavailable.
+            failed_batches.add(batch.id)
+            log.warning("batch.not_dispatched", batch_id=batch.id, source=batch.source, reason=failure_reason(error))
             if failure is not None:
                 raise
             failure = error
-            log.warning("batch.not_dispatched", batch_id=batch.id, source=batch.source, reason=failure_reason(error))
             continue
         if is_started:
             started += 1

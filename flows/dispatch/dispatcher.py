@@ -82,6 +82,7 @@ class Dispatcher:
         self.wake, self.webhooks_due, self.busy, self.missing_deployment = (asyncio.Event() for _ in range(4))
         self._loop: asyncio.AbstractEventLoop | None = None
         self.workers = 1
+        self.failed_batches: set[str] = set()
         self.pool = config.work_pool
         self.loops: dict[str, LoopStep] = {
             "dispatch": self.dispatch_waiting,
@@ -133,6 +134,8 @@ class Dispatcher:
             while True:
                 limit = self.workers * self.config.worker_limit
                 has_due_push = await thread.run(pushes.start_due)
+                # Before the batches: one that Prefect refuses ends the pass.
+                await batches.start_evaluations(thread, client)
                 # A slow Prefect needs long for several flow runs: each counts as a success.
                 while await batches.dispatch_batches(
                     thread,
@@ -140,10 +143,10 @@ class Dispatcher:
                     self.missing_deployment.set,
                     size=self.config.batch_limit,
                     limit=limit,
+                    failed_batches=self.failed_batches,
                     on_start=partial(self.heartbeat.record_success, "dispatch"),
                 ):
                     self.busy.set()
-                await batches.start_evaluations(thread, client)
                 self.heartbeat.record_success("dispatch")
                 checked_at = time.monotonic()
                 is_busy = has_due_push or await thread.run(job_queue.has_unfinished_work)

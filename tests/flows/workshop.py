@@ -46,7 +46,9 @@ class Workshop:
 
     async def _turn(self) -> None:
         async with get_client() as client:
-            await dispatched_batches.dispatch_batches(self.thread, client, lambda: None, size=64, limit=2)
+            await dispatched_batches.dispatch_batches(
+                self.thread, client, lambda: None, size=64, limit=2, failed_batches=set()
+            )
             await reconciliation.reconcile_batches(
                 self.thread, client, attempts=ATTEMPTS, lease=timedelta(seconds=LEASE_SECONDS)
             )

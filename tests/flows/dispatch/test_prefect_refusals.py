@@ -54,10 +54,14 @@ def test_the_lever_says_how_prefect_answers(db, status, words):
     levers.record_levers(db, [])
 
 
-def dispatch(db):
+def dispatch(db, failed_batches=None):
+    failed_batches = set() if failed_batches is None else failed_batches
+
     async def dispatch_once():
         async with get_client() as client:
-            await dispatched_batches.dispatch_batches(thread, client, lambda: None, size=64, limit=4)
+            await dispatched_batches.dispatch_batches(
+                thread, client, lambda: None, size=64, limit=4, failed_batches=failed_batches
+            )
 
     thread = LoopThread("dispatch", db)
     try:
@@ -90,12 +94,14 @@ def test_a_suspended_flow_run_that_prefect_lost_is_replaced(db, registered_deplo
     assert replaced["flow_run_id"] != lost
 
 
-def test_a_batch_that_prefect_fails_to_start_holds_no_other_back(db, prefect_server, registered_deployments):
-    space, neighbour = Configured(db), Configured(db)
-    first = space.text("Owls hunt mice.", "owls").job_run_id
+def test_batches_that_prefect_fails_to_start_hold_no_others_back(db, prefect_server, registered_deployments):
+    """Two of them, the oldest: the first pass ends at the second one, the next pass tries them last."""
+    refused, neighbour = [Configured(db), Configured(db)], Configured(db)
+    first = [space.text("Owls hunt mice.", "owls").job_run_id for space in refused]
     batches.form_batches(db, size=64, batches=8)
     later = neighbour.text("Bats hunt moths.", "bats").job_run_id
-    refused_name = read_batch(space, first)["id"]
+    refused_names = [read_batch(space, run)["id"].encode() for space, run in zip(refused, first, strict=True)]
+    failed_batches = set()
 
     class Proxy(Handler):
         def do_GET(self):  # noqa: N802
@@ -106,7 +112,7 @@ def test_a_batch_that_prefect_fails_to_start_holds_no_other_back(db, prefect_ser
 
         def forward(self):
             body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
-            if refused_name.encode() in body:
+            if any(name in body for name in refused_names):
                 self.reply(500, b"{}", {"Content-Type": "application/json"})
                 return
             answered = httpx.request(
@@ -117,13 +123,11 @@ def test_a_batch_that_prefect_fails_to_start_holds_no_other_back(db, prefect_ser
             )
             self.reply(answered.status_code, answered.content, {"Content-Type": "application/json"})
 
-    with (
-        served(Proxy) as port,
-        temporary_settings({PREFECT_API_URL: f"http://127.0.0.1:{port}/api"}),
-        pytest.raises(prefect_errors.SERVER_ERRORS),
-    ):
-        dispatch(db)
+    with served(Proxy) as port, temporary_settings({PREFECT_API_URL: f"http://127.0.0.1:{port}/api"}):
+        for _ in range(2):
+            with pytest.raises(prefect_errors.SERVER_ERRORS):
+                dispatch(db, failed_batches)
     assert read_batch(neighbour, later)["dispatched_at"]
-    assert not read_batch(space, first)["dispatched_at"]
-    dispatch(db)
-    assert read_batch(space, first)["dispatched_at"]
+    assert not any(read_batch(space, run)["dispatched_at"] for space, run in zip(refused, first, strict=True))
+    dispatch(db, failed_batches)
+    assert all(read_batch(space, run)["dispatched_at"] for space, run in zip(refused, first, strict=True))
