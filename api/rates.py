@@ -1,5 +1,6 @@
 """Request rates of organizations and client addresses."""
-# A process reserves several request numbers at once, so the limit holds over all processes. It reserves at most a
+# A request number is the place of a request among those of its minute. A process reserves several at once, so the limit
+# holds over all processes. It reserves at most a
 # hundredth of the limit and a sixteenth of the remainder: small limits, and the end of each limit, are counted one by
 # one.
 
@@ -24,7 +25,7 @@ log = structlog.get_logger()
 MAX_RESERVED_REQUESTS = 64
 # Unused request numbers are returned after this time.
 IDLE_SECONDS = 1.0
-# Each failed attempt writes a line to PostgreSQL's log.
+# Pause of writing after a refused write: each refusal writes a line to PostgreSQL's log.
 UNWRITABLE_SECONDS = 2.0
 # The window's minute is current or the next, which a concurrent request has begun. A later minute was written before
 # the database's clock went back, and would block requests until then.

@@ -18,7 +18,7 @@ log = structlog.get_logger()
 
 # Prefect retries a task after 1, 2, 4 and 8 s, together 15 s. A longer Retry-After would use up all retries.
 MAX_RETRIES: Final = 4
-MAX_RETRY_AFTER_SECONDS: Final = 15.0
+TASK_RETRY_SECONDS: Final = 15.0
 # Total wait of a step for a vendor or for disk space.
 STEP_WAIT_SECONDS: Final = 600.0
 FULL_DISK_WAIT_SECONDS: Final = 10.0
@@ -27,7 +27,7 @@ CANCEL_CHECK_SECONDS: Final = 2.0
 
 def permits_task_retry(error: Retryable) -> bool:
     """Check if the vendor's Retry-After, if any, is within the delays of Prefect's task retries."""
-    return (error.after or 0) <= MAX_RETRY_AFTER_SECONDS
+    return (error.after or 0) <= TASK_RETRY_SECONDS
 
 
 class LongWaits:

@@ -30,8 +30,8 @@ from retrieval.ports import TokenSource
 log = structlog.get_logger()
 ResultT = TypeVar("ResultT")
 
-# Longest wait and tries of a call of models and parsers; content services have those of `ServicePolicy`. A person waits
-# for a query.
+# Longest wait and tries of a call of models and parsers; content services have those of `ServicePolicy`. Those of
+# queries are short: a person waits.
 MAX_RETRY_SECONDS = {"document": 180.0, "query": 4.0}
 MAX_TRIES = {"document": 5, "query": 2}
 FIRST_PAUSE_SECONDS = 0.5

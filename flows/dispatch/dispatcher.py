@@ -69,7 +69,8 @@ SUBSCRIBE_CHECK_SECONDS = 5.0
 LEVERS_CHECK_SECONDS = 5.0
 # While work waits or a lever holds it.
 BUSY_LEVERS_CHECK_SECONDS = 2.0
-# Pool, queues, workers and paused flow runs, without unfinished work: five of the seven requests of a check.
+# Without unfinished work, the pool, queues, workers and paused flow runs are read this seldom: five of the seven
+# requests of a check.
 IDLE_POOL_CHECK_SECONDS = 15.0
 LoopStep = Callable[[LoopThread], Awaitable[None]]
 

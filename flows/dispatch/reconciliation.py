@@ -114,8 +114,8 @@ def _decide_by_process(batch: OpenBatch, state: FlowRunState, current_time: date
 
 def _is_set_by_hand(batch: OpenBatch, state: FlowRunState, *, is_held: bool) -> bool:
     """Check if a person set the final state of an open batch."""
-    # A flow ends its lease before it fails, and closes its batch before it completes. A person has therefore set FAILED
-    # with a live lease, and COMPLETED with an open batch.
+    # A flow ends its lease before it fails, and closes its batch before it completes. So only a
+    # person sets FAILED while the lease lives, or COMPLETED while the batch is open.
     if batch.claimed:
         return is_held or (state.type == "COMPLETED" and not batch.released)
     return not state.message.startswith(ENGINE_FAILURE_PREFIX)

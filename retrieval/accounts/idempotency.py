@@ -45,7 +45,7 @@ class IdempotentRequest:
 
     @property
     def row(self) -> str:
-        """Return the seal name of the response."""
+        """Return the name under which the response is sealed."""
         return row_name(self.caller, self.key)
 
     @property

@@ -65,7 +65,7 @@ class SourceCursor:
     whole: bool = False
     # Otherwise a regular expression of the external ids of which it listed all.
     whole_pattern: str = ""
-    # The connection has another account, so a person must confirm removals.
+    # Stored name of `account_changed`: the connection has another account, so a person must confirm removals.
     moved: bool = False
     # External ids of the last listed items, to check that the service still answers for them.
     known_ids: Sequence[str] = ()
@@ -152,8 +152,8 @@ class ConnectedSource:
 
     def count_removals(self, request: DiscoveryRequest, departed_ids: Sequence[str]) -> RemovalCounts:
         """Count the documents to be removed or held by the next listing."""
-        moved = queries_sync.read_state(self._db, _connection_id(request)).moved
-        return queries_sync.count_removals(self._db, request, departed_ids, moved=moved)
+        account_changed = queries_sync.read_state(self._db, _connection_id(request)).account_changed
+        return queries_sync.count_removals(self._db, request, departed_ids, account_changed=account_changed)
 
     def fetch(self, item: SourceItem, request: DiscoveryRequest, to: Path) -> RawContent | None:
         """Fetch an item and update its access list; None if its content has not changed."""
@@ -165,7 +165,7 @@ class ConnectedSource:
             raise
         if raw is None:
             return None
-        if queries_sync.read_state(self._db, tokens.connection_id).shares:
+        if queries_sync.read_state(self._db, tokens.connection_id).has_access_lists:
             access = read_access(self._connector, tokens, item.external_id)
             if access.missing:
                 self._require_endpoint(
@@ -184,11 +184,11 @@ class ConnectedSource:
         state = queries_sync.read_state(self._db, _connection_id(request))
         is_new_selection = state.chosen != SyncFilter.of(request.config).mark
         if is_new_selection or _is_for_selection(request):
-            return SourceCursor("listing", None, moved=state.moved)
+            return SourceCursor("listing", None, moved=state.account_changed)
         # Lists of changes do not reliably contain changes of permissions.
-        lists_all_for_access = state.shares and not isinstance(self._connector, SharedWorkspaceConnector)
+        lists_all_for_access = state.has_access_lists and not isinstance(self._connector, SharedWorkspaceConnector)
         lists_all = lists_all_for_access or bool(request.config.get(FULL_LISTING))
-        return SourceCursor("unfinished", None if lists_all else state.cursor, moved=state.moved)
+        return SourceCursor("unfinished", None if lists_all else state.cursor, moved=state.account_changed)
 
     def _list_unfinished(self, request: DiscoveryRequest, position: SourceCursor) -> Iterator[Page[SourceItem]]:
         """List items that earlier runs did not finish."""
@@ -203,7 +203,7 @@ class ConnectedSource:
     ) -> Iterator[Page[SourceItem]]:
         """List the selected items that changed at the service."""
         loops, selection, removes_none = _LoopDetector(), SyncFilter.of(request.config), _is_for_selection(request)
-        has_shares = queries_sync.read_state(self._db, _connection_id(request)).shares
+        has_shares = queries_sync.read_state(self._db, _connection_id(request)).has_access_lists
         for page in self._connector.iter_changes(tokens, position.at):
             loops.check_page(page)
             entries = _last_entries(page.items)
@@ -278,7 +278,7 @@ class ConnectedSource:
             # Without `save`: nothing is removed, and the connection's cursor stays.
             yield Page([], str(position), done=True)
             return
-        has_shares = queries_sync.read_state(self._db, _connection_id(request)).shares
+        has_shares = queries_sync.read_state(self._db, _connection_id(request)).has_access_lists
         lists_whole = position.whole or bool(position.whole_pattern)
         unlisted_ids = queries_sync.list_missing(self._db, request) if lists_whole or has_shares else []
         if not has_shares:
@@ -371,7 +371,9 @@ def _record_page_with_access(
 def _finish_listing(request: DiscoveryRequest, position: SourceCursor, connection: Executor) -> None:
     """Save the connection's cursor, remove departed documents, and hide those held for confirmation."""
     mark = SyncFilter.of(request.config).mark
-    queries_sync.finish_listing(connection, request=request, cursor=position.at, chosen=mark, moved=position.moved)
+    queries_sync.finish_listing(
+        connection, request=request, cursor=position.at, chosen=mark, account_changed=position.moved
+    )
     queries_access.hide_departed(connection, _connection_id(request))
 
 

@@ -25,13 +25,12 @@ RowT = TypeVar("RowT")
 
 @dataclass(frozen=True, slots=True)
 class SyncState:
-    """Start of the next listing. `moved`: account changed; `chosen`: hash of the last selection; `shares`: with access
-    lists."""
+    """Start of the next listing. `chosen`: hash of the last selection."""
 
     cursor: str | None
-    moved: bool
+    account_changed: bool
     chosen: str = ""
-    shares: bool = False
+    has_access_lists: bool = False
 
 
 _connection: Any = schema.Connection
@@ -39,16 +38,16 @@ _cursor = _connection.cursor
 _READ_STATE = compile_statement(
     select(
         _cursor["at"].astext.label("cursor"),
-        func.coalesce(_cursor["accountChanged"].astext == "true", false()).label("moved"),
+        func.coalesce(_cursor["accountChanged"].astext == "true", false()).label("account_changed"),
         func.coalesce(_cursor["chosen"].astext, "").label("chosen"),
-        (_connection.permissions == "SOURCE").label("shares"),
+        (_connection.permissions == "SOURCE").label("has_access_lists"),
     ).where(equals(_connection.id))
 )
 _MOVE_CURSOR = compile_statement(
     update(_connection)
     .where(
         equals(_connection.id, "connection"),
-        or_(bindparam("moved", type_=Boolean), _cursor["accountChanged"].astext.is_(None)),
+        or_(bindparam("account_changed", type_=Boolean), _cursor["accountChanged"].astext.is_(None)),
     )
     .values(listed_at=func.now(), **parameters("cursor"))
 )
@@ -69,7 +68,7 @@ _DELETE_QUEUED = compile_statement(
 
 
 def read_state(db: Executor, connection_id: str) -> SyncState:
-    return db.fetch_one(SyncState, _READ_STATE, {"id": connection_id}) or SyncState(None, moved=False)
+    return db.fetch_one(SyncState, _READ_STATE, {"id": connection_id}) or SyncState(None, account_changed=False)
 
 
 # Documents of the connection, without packed documents.
@@ -127,7 +126,7 @@ def list_unfinished(db: Database, request: DiscoveryRequest) -> list[UnfinishedI
 
 
 def list_missing(db: Database, request: DiscoveryRequest) -> list[str]:
-    """List documents of the connection absent from this run's listing, without known departures."""
+    """List documents of the connection absent from this run's listing, except known departures."""
     return _fetch_compared(
         str,
         db,
@@ -173,11 +172,11 @@ class RemovalCounts(NamedTuple):
 
 
 def count_removals(
-    db: Database, request: DiscoveryRequest, departed_ids: Sequence[str], *, moved: bool
+    db: Database, request: DiscoveryRequest, departed_ids: Sequence[str], *, account_changed: bool
 ) -> RemovalCounts:
     """Count the documents to be removed or held by `finish_listing`."""
     values = {**discovery_params(request), "departed": list(departed_ids)}
-    are_shared = db.fetch(
+    shared_flags = db.fetch(
         bool,
         "select exists (select from connection_documents o where o.document_id = d.id"
         " and o.connection_id <> %(connection)s) from"
@@ -185,9 +184,9 @@ def count_removals(
         + "where d.external_id = any(%(departed)s)",
         values,
     )
-    if _needs_confirmation(db, request, len(are_shared), moved=moved):
-        return RemovalCounts(removed=0, held=len(are_shared))
-    return RemovalCounts(removed=are_shared.count(False), held=0)
+    if _needs_confirmation(db, request, len(shared_flags), account_changed=account_changed):
+        return RemovalCounts(removed=0, held=len(shared_flags))
+    return RemovalCounts(removed=shared_flags.count(False), held=0)
 
 
 def _fetch_compared(
@@ -233,7 +232,7 @@ def finish_listing(
     *,
     request: DiscoveryRequest,
     cursor: str | None,
-    moved: bool,
+    account_changed: bool,
     chosen: str = "",
 ) -> None:
     """Remove or hold departed documents and move the cursor, in the last page's transaction."""
@@ -242,7 +241,7 @@ def finish_listing(
     values = discovery_params(request)
     connection_documents.require_active_connection(connection, values["connection"])
     leaving, removed = _lock_departed(connection, request), 0
-    if _needs_confirmation(connection, request, len(leaving), moved=moved):
+    if _needs_confirmation(connection, request, len(leaving), account_changed=account_changed):
         connection.execute(_HOLD_DEPARTURES, {**values, "ids": leaving})
     elif leaving:
         last_ids = connection_documents.release_from_connection(
@@ -261,7 +260,7 @@ def finish_listing(
         {**values, "removed": removed},
     )
     position = json.dumps({"at": cursor} | ({"chosen": chosen} if chosen else {}))
-    connection.execute(_MOVE_CURSOR, {**values, "cursor": position, "moved": moved})
+    connection.execute(_MOVE_CURSOR, {**values, "cursor": position, "account_changed": account_changed})
 
 
 def _lock_departed(connection: Executor, request: DiscoveryRequest) -> list[str]:
@@ -280,13 +279,13 @@ def _delete_queued(connection: Executor, request: DiscoveryRequest, removed_ids:
     connection.execute(_DELETE_QUEUED, {**discovery_params(request), "ids": list(removed_ids)})
 
 
-def _needs_confirmation(db: Executor, request: DiscoveryRequest, leaving: int, *, moved: bool) -> bool:
+def _needs_confirmation(db: Executor, request: DiscoveryRequest, leaving: int, *, account_changed: bool) -> bool:
     """Return whether removals are held: for a changed account or a large share of the documents."""
     if not leaving:
         return False
     documents = db.fetch_one(int, "select count(*) from" + CONNECTION_DOCUMENTS, discovery_params(request)) or 0
-    is_moved = moved or read_state(db, str(request.connection_id)).moved
-    return is_moved or deletion.needs_confirmation(leaving, documents)
+    is_other_account = account_changed or read_state(db, str(request.connection_id)).account_changed
+    return is_other_account or deletion.needs_confirmation(leaving, documents)
 
 
 def discovery_params(request: DiscoveryRequest) -> dict[str, Any]:

@@ -88,7 +88,7 @@ def anchor_time(schedule_id: str, minutes: int) -> datetime:
 
 
 def next_due(schedule_id: str, timing: Timing, moment: datetime | None = None) -> datetime:
-    """Return the next due time, in UTC."""
+    """Return the next due time to show, in UTC; Prefect computes its own."""
     start = moment or datetime.now(UTC)
     if timing.minutes is not None:
         anchor, interval = anchor_time(schedule_id, timing.minutes), timedelta(minutes=timing.minutes)

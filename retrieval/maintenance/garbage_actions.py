@@ -48,7 +48,7 @@ def _delete_generation(db: Database, stores: Stores, sweep: Sweep) -> None:
 
 def _delete_unreferred_files(db: Database, stores: Stores, sweep: Sweep, generation: int) -> None:
     """Delete files of a generation without a row: a worker may end between storing a file and recording its key."""
-    # A retry between storing a file and recording its key: the end of that attempt queues another sweep.
+    # A retry may have stored files whose keys it has not recorded yet; its end queues another sweep.
     if queries_garbage.is_generation_open(db, sweep):
         return
     # Without permission to list, nothing can be found.

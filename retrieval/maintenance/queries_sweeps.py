@@ -73,6 +73,7 @@ _OTHER_HOST: LiteralString = """
 """
 
 # Oldest first, up to the limit of each kind, so that blocked scopes hide no others.
+# One index row is read for each scope, due or not: a plan by `due_at` depends on statistics that are a day old.
 DUE_SCOPES_QUERY: LiteralString = (
     """
     with recursive scopes as (
@@ -107,7 +108,6 @@ DUE_SCOPES_QUERY: LiteralString = (
     where turn <= %(limit)s order by due_at
 """
 )
-# One index row is read for each scope, due or not: a plan by `due_at` depends on statistics that are a day old.
 
 TAKE_SWEEP_STATEMENT: LiteralString = (
     """

@@ -1,4 +1,4 @@
-"""Rerank the best hits with a cross-encoder; after a failure or timeout the search order remains."""
+"""Rerank the best hits with a reranker; after a failure or timeout the search order remains."""
 
 from __future__ import annotations
 
@@ -144,7 +144,7 @@ def _blend_scores(query: Query, hit: Hit, rerank_weight: float) -> Hit:
 
 
 def choose_hits(hits: Sequence[Hit], query: Query, *, favors_documents: bool = True) -> list[Hit]:
-    """Choose `top_k` hits, best first; with `favors_documents`, further chunks of a document displace no other one."""
+    """Choose `top_k` hits, best first; with `favors_documents`, second chunks take no other document's place."""
     candidates = sorted((hit for hit in hits if hit.score >= query.threshold), key=lambda hit: -hit.score)
     if favors_documents and query.shape.per_document is None:
         candidates = result_selection.lead_documents(candidates, lambda hit: (hit.document_id, hit.score))

@@ -128,7 +128,7 @@ def run_search(
     values: Sequence[float] | None = None,
     clock: Clock | None = None,
 ) -> SearchResult:
-    """Search a scope for chunks visible to the viewer; None is the application. ValueError without a vector store."""
+    """Search a scope for chunks visible to the viewer (None: the application); ValueError without a vector store."""
     clock = clock or Clock()
     if query.semantic_weight <= 0:
         embedder = values = None
@@ -232,7 +232,7 @@ class _Search:
                 chunks = queries_filters.filter_chunks(
                     self.db, self.partition.id, sorted(chunks), selected.document_filter, viewer=self.viewer
                 )
-        with self.clock(self._side):
+        with self.clock(self._candidate_step):
             nearest = queries_filters.sort_by_distance(self.db, self.partition.id, sorted(chunks), self.values)
         return parsed, replace(selected, matches=Matches(sorted(chunks), nearest)), terms
 
@@ -248,7 +248,7 @@ class _Search:
     def _estimate(self, count: int) -> Selectivity:
         if not self._filters:
             return Selectivity(self.query.document_filter)
-        with self.clock(self._side):
+        with self.clock(self._candidate_step):
             return selectivity.estimate_selectivity(
                 self.db,
                 self.partition,
@@ -260,7 +260,7 @@ class _Search:
             )
 
     @property
-    def _side(self) -> str:
+    def _candidate_step(self) -> str:
         return "keyword_ms" if self.values is None else "vector_ms"
 
     def _nearest_matches(self, selected: Selectivity, count: int) -> list[int] | None:

@@ -213,7 +213,7 @@ def follow(
     draw: Callable[[DataT], None],
     seconds: float,
 ) -> None:
-    """Draw `first`, then fetch and draw again while `state` is unchanged and not 0."""
+    """Draw `first`, then fetch and draw again until `state` changes; 0 ends the updates."""
     # Another state reruns the whole page.
     fetched, begun = [first], state(first)
 

@@ -182,7 +182,7 @@ class _Crawl:
         self._with = fetching
         self._at_once = at_once
         self._names = count()
-        self._silent = 0
+        self._failures_in_a_row = 0
         self._coming: deque[tuple[FrontierPage, Future[tuple[RawContent | None, bool]]]] = deque()
 
     def pieces(self) -> Generator[Piece, None, None]:
@@ -225,7 +225,10 @@ class _Crawl:
 
     def _submit_pages(self, pool: ThreadPoolExecutor) -> bool:
         """Submit fetches for free threads; return False without pending fetches."""
-        while len(self._coming) < self._at_once * (1 + PREFETCH_FACTOR) and self._silent < MAX_CONSECUTIVE_FAILURES:
+        while (
+            len(self._coming) < self._at_once * (1 + PREFETCH_FACTOR)
+            and self._failures_in_a_row < MAX_CONSECUTIVE_FAILURES
+        ):
             page = self._walk.next(len(self._coming))
             if page is None:
                 break
@@ -249,12 +252,14 @@ class _Crawl:
             else:
                 self._walk.fail(page.key, str(error), piece)
         except Retryable as error:
-            self._silent += 1
+            self._failures_in_a_row += 1
             fails_later = self._walk.fail(page.key, str(error), piece, later=True)
-            if fails_later or (self._silent >= MAX_CONSECUTIVE_FAILURES and not self._walk.is_unlinked_known(page.key)):
+            if fails_later or (
+                self._failures_in_a_row >= MAX_CONSECUTIVE_FAILURES and not self._walk.is_unlinked_known(page.key)
+            ):
                 self.retry_error = error
         else:
-            self._silent = 0
+            self._failures_in_a_row = 0
             self._walk.learn(page.key, raw, piece, same=same)
 
     def _checked(self, page: FrontierPage, raw: RawContent | None) -> RawContent:

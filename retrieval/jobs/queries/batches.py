@@ -279,7 +279,7 @@ def open_batches(db: Database) -> list[OpenBatch]:
     )
 
 
-# Not locked by a transaction: a worker writing with the fence is alive, or ends by its time limits.
+# Skips a batch that a worker's write has locked: the worker is alive, or its statement times out before the next pass.
 _UNLOCKED_CONDITION: LiteralString = """
     id in (select id from batches where id = %(id)s and attempt = %(attempt)s and finished_at is null
            for update skip locked)
@@ -301,6 +301,7 @@ def end_batch(db: Database, batch: OpenBatch, *, status: str, error: str | None)
             )
             for job_run_id in undiscovered:
                 record_failed_listing(connection, job_run_id, error)
+        # COMPLETED means ended; the outcome is computed from the documents (`progress.OUTCOME_EXPRESSION`).
         ended = connection.fetch(
             str,
             """
@@ -327,7 +328,7 @@ def open_documents(connection: ThreadConnection, batch_id: str) -> list[Document
 
 def sweep_target_stores(connection: ThreadConnection, job_runs: Sequence[str]) -> None:
     """Schedule removal of the target stores of re-embedding runs ended from outside."""
-    # Deletions would otherwise still reach them.
+    # Otherwise every later deletion would be sent to these stores, too. Generation -1: stores have none.
     connection.execute(
         "insert into sweeps (partition_id, kind, generation, due_at)"
         " select partition_id, 'stores', -1, now() + interval '10 minutes' from job_runs"

@@ -101,7 +101,7 @@ def test_an_account_that_is_changed_during_a_run_removes_nothing_unasked(space, 
     assert set(space.documents()) == stored_before
     monkeypatch.undo()
     state = queries_sync.read_state(space.db, space.connection)
-    assert (state.cursor, state.moved) == (None, True)
+    assert (state.cursor, state.account_changed) == (None, True)
 
 
 def test_what_a_client_deleted_comes_back_when_the_service_names_it_again(space, account):

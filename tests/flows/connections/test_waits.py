@@ -22,7 +22,7 @@ from tests.standins import faults, memory
 def account(monkeypatch):
     monkeypatch.setitem(registry.CONNECTOR_FACTORIES, "BOX", "tests.standins.memory:make")
     monkeypatch.setattr(memory, "POLICY", ServicePolicy("Memory", per_minute=60_000, burst=100, seconds=0.2))
-    monkeypatch.setattr(long_waits, "MAX_RETRY_AFTER_SECONDS", 0.1)
+    monkeypatch.setattr(long_waits, "TASK_RETRY_SECONDS", 0.1)
     monkeypatch.setattr(long_waits, "CANCEL_CHECK_SECONDS", 0.05)
     with memory.serving("BOX") as opened:
         yield opened
