@@ -105,7 +105,7 @@ async def _build_request(db: Database, submission: Submission) -> tuple[HTTPScop
 
 
 def _render_error(_: Request[Any, Any, Any], error: Exception) -> Response[bytes]:
-    rendered = render_error(to_service_error(error, failed=ErrorCode.INGESTION_FAILED))
+    rendered = render_error(to_service_error(error, unexpected_code=ErrorCode.INGESTION_FAILED))
     return Response(rendered.body, status_code=rendered.status, media_type="application/json")
 
 

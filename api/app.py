@@ -196,7 +196,7 @@ def _answer_exception(request: Request[Any, Any, Any], error: Exception) -> Resp
     handler = request.scope.get("route_handler")
     about: Operation | None = handler.opt.get("operation") if handler else None
     failed = about.failed if about else ErrorCode.INTERNAL_ERROR
-    understood = to_service_error(error, failed=failed, path=request.scope["path"])
+    understood = to_service_error(error, unexpected_code=failed, path=request.scope["path"])
     request_context.get_context(request.scope).code = understood.code
     if handler and "page" in handler.opt and oauth.accepts_html(request):
         return oauth.error_page(understood)

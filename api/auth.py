@@ -114,14 +114,14 @@ class Authenticator:
         try:
             key_hash = hash_api_key(credentials.bearer, pepper=await self._load_pepper())
             parameters = {"hash": key_hash, "tenant": credentials.tenant_header}
-            row, minute, position = await self._find_caller(BY_KEY, key_hash, parameters)
+            row, minute, request_number = await self._find_caller(BY_KEY, key_hash, parameters)
         except UNAVAILABLE_ERRORS as error:
             return self._last_rate(key_hash), to_service_error(error)
         if row is None:
             return await self._refuse_address(credentials.address)
-        rate = _rate_status(minute, position, row.requests_per_minute)
+        rate = _rate_status(minute, request_number, row.requests_per_minute)
         self._remember_rate(key_hash, row.organization_id, rate)
-        if position > rate.limit:
+        if request_number > rate.limit:
             return rate, _rate_limit_error(rate)
         return rate, _key_caller(row, credentials.tenant_header)
 
@@ -137,16 +137,16 @@ class Authenticator:
         try:
             await self._load_pepper()
             parameters = {"organization": assignment.organization, "tenant": credentials.tenant_header}
-            row, minute, position = await self._find_caller(BY_ORGANIZATION, cache_key, parameters)
+            row, minute, request_number = await self._find_caller(BY_ORGANIZATION, cache_key, parameters)
         except UNAVAILABLE_ERRORS as error:
             return self._last_rate(cache_key), to_service_error(error)
         if row is None:
             message = "The organization that this installation gives your groups a role in is not there."
             missing = ServiceError(ErrorCode.FORBIDDEN, message, reason="no_organization")
             return await self._refuse_address(credentials.address, missing)
-        rate = _rate_status(minute, position, row.requests_per_minute)
+        rate = _rate_status(minute, request_number, row.requests_per_minute)
         self._remember_rate(cache_key, row.organization_id, rate)
-        if position > rate.limit:
+        if request_number > rate.limit:
             return rate, _rate_limit_error(rate)
         return rate, _person_caller(row, credentials.tenant_header, person, assignment)
 
@@ -165,16 +165,16 @@ class Authenticator:
         look_up, look_up_and_count = statements
         organization = self._last_rates[cache_key][0] if cache_key in self._last_rates else None
         if organization is not None and (reserved := self._numbers.use_reserved(organization)) is not None:
-            minute, position = reserved
+            minute, request_number = reserved
             used = False
             try:
                 row = await self._db.async_fetch_one(CallerRow, look_up, parameters, plan_once=True)
                 used = row is not None
             finally:
                 if not used:
-                    self._numbers.return_reserved(organization, minute, position)
+                    self._numbers.return_reserved(organization, minute, request_number)
             if row is None or row.minute == minute:
-                return row, minute, position
+                return row, minute, request_number
         count = self._numbers.begin_reserving(organization) if self._numbers.is_writable else 0
         try:
             if not count:

@@ -147,8 +147,10 @@ def describe_error(error: ServiceError) -> ErrorInfo:
     return ErrorInfo(error.code, error.message, details)
 
 
-def to_service_error(error: Exception, *, failed: ErrorCode = ErrorCode.INTERNAL_ERROR, path: str = "") -> ServiceError:
-    """Convert an exception; unexpected exceptions get the code `failed`."""
+def to_service_error(
+    error: Exception, *, unexpected_code: ErrorCode = ErrorCode.INTERNAL_ERROR, path: str = ""
+) -> ServiceError:
+    """Convert an exception; unexpected exceptions get `unexpected_code`."""
     if isinstance(error, ServiceError):
         return error
     if (full := disk_full.full_disk_reason(error)) is not None or isinstance(error, UNAVAILABLE_ERRORS):
@@ -156,7 +158,9 @@ def to_service_error(error: Exception, *, failed: ErrorCode = ErrorCode.INTERNAL
         return unavailable_error(full, error)
     if isinstance(error, StepError):
         log.warning("request.step_failed", error=str(error))
-        return _not_embedded_error(error) if isinstance(error, NotEmbedded) else ServiceError(failed, str(error))
+        return (
+            _not_embedded_error(error) if isinstance(error, NotEmbedded) else ServiceError(unexpected_code, str(error))
+        )
     if isinstance(error, Disconnected):
         return ServiceError(ErrorCode.INVALID_REQUEST, "The request ended before its body was complete.")
     if isinstance(error, HTTPException):
@@ -167,7 +171,9 @@ def to_service_error(error: Exception, *, failed: ErrorCode = ErrorCode.INTERNAL
             message = UNSUPPORTED_OPENAI_CALLS.get(_first_segment(path), message)
         return ServiceError(code, message, headers=_allow_header(error))
     log.error("request.failed", exc_info=error)
-    return ServiceError(failed, "An internal error occurred. Try again; if it persists, report the X-Request-Id.")
+    return ServiceError(
+        unexpected_code, "An internal error occurred. Try again; if it persists, report the X-Request-Id."
+    )
 
 
 def _not_embedded_error(error: NotEmbedded) -> ServiceError:

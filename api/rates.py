@@ -40,7 +40,8 @@ _RETURN_REQUESTS: LiteralString = """
       and o.id = w.caller and o.requests_per_minute = %(limit)s
 """
 
-# Counts all requests, or none above the limit.
+# Further requests of one call, such as the queries of a batch: all of them, or none above the limit. The request itself
+# is counted with the look-up of its key (`api.auth`).
 _COUNT_MORE: LiteralString = f"""
     with limits as (select id, requests_per_minute as request_limit from organizations where id = %(organization)s),
     counted as (

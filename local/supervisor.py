@@ -116,7 +116,7 @@ class Supervisor:
             report(self._record.roles)
 
     def watch_roles(self) -> None:
-        """Watch the roles; raise StopRequested or, for a dying role, LocalError."""
+        """Watch the roles; raise StopRequested or, for a role that died too often, LocalError."""
         while True:
             self.check_roles()
 

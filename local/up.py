@@ -34,7 +34,7 @@ def print_line(line: str) -> None:
 
 
 def run(options: Namespace, settings: Settings) -> int:
-    """Run an instance until stopped; raise LocalError for a failed start or a dying role."""
+    """Run an instance until stopped; raise LocalError for a failed start or a role that died too often."""
     if options.detach:
         return _run_detached(settings)
     home = settings.home.resolve()
@@ -123,7 +123,7 @@ def _describe_running(home: Path) -> str:
 
 
 def _settle_ports(settings: Settings, claims: contextlib.ExitStack) -> Settings:
-    """Return settings with claimed ports; a taken default port moves."""
+    """Return settings with claimed ports; a taken port moves unless it was set, else LocalError."""
     addresses = {"api_port": (settings.api_host, settings.api_port)}
     if not settings.prefect_api_url:
         addresses["prefect_port"] = (settings.prefect_host, settings.prefect_port)

@@ -99,7 +99,7 @@ async def batch_search(request: ApiRequest, data: JSONBody[SearchBatchRequest]) 
             try:
                 answer = await searches.answer_search(request, _read_query(content, selection))
             except Exception as error:  # noqa: BLE001 - each query answers for itself
-                info = errors.describe_error(errors.to_service_error(error, failed=ErrorCode.SEARCH_FAILED))
+                info = errors.describe_error(errors.to_service_error(error, unexpected_code=ErrorCode.SEARCH_FAILED))
                 return SearchBatchResult(error=info)
             return SearchBatchResult(answer.results, answer.timings, answer.reranked, answer.note, answer.answerable)
 

@@ -116,6 +116,7 @@ class DocumentParser:
         reply = messages.read_following(
             self._run_task(task, keep_waiting), task, self._run_task, parallel=self.pool.size
         )
+        # An external engine reads only unreadable pages with BASIC_PARSER, not those with pictures.
         if self.external is not None and ocr is OcrStrategy.BASIC_PARSER and reply.pdf:
             unread = tuple(quality.page for quality in reply.qualities if quality.unread and quality.page)
             reply = msgspec.structs.replace(reply, ocr_pages=unread)

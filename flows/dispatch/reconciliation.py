@@ -99,7 +99,7 @@ def _decide_by_person(batch: OpenBatch, state: FlowRunState) -> Action | None:
 
 
 def _decide_by_process(batch: OpenBatch, state: FlowRunState, current_time: datetime, lease: timedelta) -> Action:
-    """Return the action for a state set by a worker, Prefect's engine or a flow."""
+    """Return the action for a state set by a worker, Prefect's engine or a flow, or for a lost lease."""
     if batch.released or state.name == INTERRUPTED_STATE:
         is_scheduled_again = state.type in ("SCHEDULED", "PENDING")
         is_process_ending = state.type == "RUNNING" and not batch.lease_lost

@@ -45,7 +45,7 @@ class IdempotentRequest:
 
     @property
     def row(self) -> str:
-        """Return the name under which the response is sealed."""
+        """Return the name that the response is sealed under."""
         return row_name(self.caller, self.key)
 
     @property

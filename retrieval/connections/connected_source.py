@@ -371,9 +371,7 @@ def _record_page_with_access(
 def _finish_listing(request: DiscoveryRequest, position: SourceCursor, connection: Executor) -> None:
     """Save the connection's cursor, remove departed documents, and hide those held for confirmation."""
     mark = SyncFilter.of(request.config).mark
-    queries_sync.finish_listing(
-        connection, request=request, cursor=position.at, chosen=mark, account_changed=position.moved
-    )
+    queries_sync.finish_listing(connection, request, cursor=position.at, chosen=mark, account_changed=position.moved)
     queries_access.hide_departed(connection, _connection_id(request))
 
 

@@ -229,15 +229,15 @@ def record_page(
 
 def finish_listing(
     connection: Executor,
-    *,
     request: DiscoveryRequest,
+    *,
     cursor: str | None,
     account_changed: bool,
     chosen: str = "",
 ) -> None:
     """Remove or hold departed documents and move the cursor, in the last page's transaction."""
-    # A faulty listing must not empty an index: many departures are held for confirmation. A document of another
-    # connection leaves only this one.
+    # A faulty listing must not empty an index: many departures are held for confirmation. A document that
+    # another connection also has is only detached from this one.
     values = discovery_params(request)
     connection_documents.require_active_connection(connection, values["connection"])
     leaving, removed = _lock_departed(connection, request), 0

@@ -56,7 +56,7 @@ def take_page(rows: Sequence[ItemT], size: int | None, find_position: Callable[[
 
 
 def age_cursor(item: Aged) -> str:
-    """Return the cursor of an item."""
+    """Return the position after an item: `created_at/id`."""
     return f"{item.created_at.isoformat()}/{item.id}"
 
 
@@ -83,19 +83,19 @@ def cut_page(rows: Sequence[AgedT], page: PageRequest | None) -> Page[AgedT]:
 
 def order_desc(table: LiteralString = "") -> LiteralString:
     """Return the end of a statement for rows of `table`, newest first."""
-    return _follow(table, "<", " desc")
+    return _after_position(table, "<", " desc")
 
 
 def order_asc(table: LiteralString = "") -> LiteralString:
     """Return the end of a statement for rows of `table`, oldest first."""
-    return _follow(table, ">", "")
+    return _after_position(table, ">", "")
 
 
 def order_by_age(table: LiteralString = "", *, oldest_first: bool) -> LiteralString:
     return order_asc(table) if oldest_first else order_desc(table)
 
 
-def _follow(table: LiteralString, than: LiteralString, order: LiteralString) -> LiteralString:
+def _after_position(table: LiteralString, than: LiteralString, order: LiteralString) -> LiteralString:
     name: LiteralString = f"{table}." if table else ""
     return (
         f" and (%(after_id)s::text is null or ({name}created_at, {name}id) {than} (%(after_time)s::timestamptz,"

@@ -15,13 +15,13 @@ from retrieval.metrics import catalog, counts
 from retrieval.statuses import DocumentStatus
 
 # An orderly interruption returns the lease and does not count. Other losses blame the work in progress. From
-# `items.ISOLATION_BLAME` on, a document runs in a batch of one and fails if its process keeps dying.
+# `items.ISOLATION_BLAME` on, a document runs in a window of its own and fails if its process keeps dying.
 
 # Blame if the process died under a living worker, or the flow failed.
 DEATH_BLAME = 10
 # Blame if the worker was lost with all processes, or did not renew its lease in time.
 LOSS_BLAME = 1
-# A batch without suspects may be lost so many times more often before it fails.
+# A batch without suspects fails at this multiple of a document's limit of blame.
 UNATTRIBUTED_LOSS_FACTOR = 10
 
 

@@ -21,7 +21,7 @@ from retrieval.search.context_expansion import Context
 
 # BM25 at which the keyword score is 0.5: bm25 / (bm25 + this).
 BM25_HALF_SCORE: LiteralString = "10.0"
-# Documents above this share of the best score get a place before second chunks.
+# Share of the best score from which a document's best chunk comes before further chunks of other documents.
 LEADING_SCORE_SHARE: LiteralString = "0.82"
 # Candidates in `mean_best_semantic`.
 MEAN_CANDIDATES: LiteralString = "10"

@@ -14,7 +14,7 @@ from tests.api.support import assert_error
 
 
 def test_an_unexpected_error_reveals_no_details():
-    error = to_service_error(RuntimeError("password=hunter2"), failed=ErrorCode.SEARCH_FAILED)
+    error = to_service_error(RuntimeError("password=hunter2"), unexpected_code=ErrorCode.SEARCH_FAILED)
     assert error.code == ErrorCode.SEARCH_FAILED
     assert "hunter2" not in error.message
 

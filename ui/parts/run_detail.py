@@ -158,7 +158,7 @@ def describe_counts(progress: Json) -> str:
 FINAL_STATES = ("COMPLETED", "FAILED", "CANCELLED", "CRASHED")
 
 
-def count_open_parts(run: Json) -> int:
+def find_progress(run: Json) -> int:
     """Return 0 once the run and its flow run have ended."""
     states = (run.get("flowRun") or {}).get("states") or []
     return 2 * (run["status"] in ACTIVE_STATUSES) + (bool(states) and states[-1]["type"] not in FINAL_STATES)

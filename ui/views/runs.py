@@ -165,9 +165,7 @@ def show_run(person: session.Person, namespace: str, run_id: str) -> None:
         _show_failures(person, namespace, run)
     if run["connection"]:
         removals.show_link(person, namespace, run["connection"]["id"])
-    frame.follow(
-        run, fetch, run_detail.count_open_parts, partial(run_detail.show_run, person, namespace), REFRESH_SECONDS
-    )
+    frame.follow(run, fetch, run_detail.find_progress, partial(run_detail.show_run, person, namespace), REFRESH_SECONDS)
 
 
 def _show_failures(person: session.Person, namespace: str, run: dict[str, Any]) -> None:

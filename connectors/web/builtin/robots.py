@@ -58,7 +58,7 @@ class Robots:
         self._lock = threading.Lock()
 
     def rules(self, url: str) -> RobotsRules:
-        """Return the rules of a site. Retryable for an unreadable robots.txt."""
+        """Return the rules of a site. Retryable while robots.txt cannot be fetched: no page is fetched then."""
         try:
             parts = urlsplit(url)
         except ValueError:  # no page can be fetched from there either
@@ -67,7 +67,7 @@ class Robots:
         site = self._site(f"{parts.scheme}://{urls.site_of(url)}")
         with site.lock:
             if site.known is None or time.monotonic() > site.until:
-                site.known = self._fetched(origin)
+                site.known = self._fetch_rules(origin)
                 lifetime = TROUBLE_SECONDS if isinstance(site.known, Retryable) else KEPT_SECONDS
                 site.until = time.monotonic() + lifetime
             if isinstance(site.known, Retryable):
@@ -81,7 +81,7 @@ class Robots:
         except (StepError, ValueError):
             return 0.0
 
-    def _fetched(self, origin: str) -> RobotsRules | Retryable:
+    def _fetch_rules(self, origin: str) -> RobotsRules | Retryable:
         into = io.BytesIO()
         wish = FetchRequest(headers={"Accept": "text/plain,*/*;q=0.5"}, bounds=BOUNDS, cut=True)
         try:

@@ -284,8 +284,8 @@ class Walk:
         self._end(piece, url, ())
         self._release(url, piece)
 
-    def fail(self, url: str, reason: str, piece: Piece, *, later: bool = False) -> bool:
-        """Record a failed page; True for another try, possible only with `later`."""
+    def fail(self, url: str, reason: str, piece: Piece, *, may_retry: bool = False) -> bool:
+        """Record a failed page; True for another try, possible only with `may_retry`."""
         # No further try: the next crawl fetches a known page again.
         if self.is_unlinked_known(url):
             piece.skip(reason)
@@ -294,10 +294,10 @@ class Walk:
             self._end(piece, url, ())
             return False
         self._tries[url] = self._tries.get(url, 0) + 1
-        if later and self._tries[url] < MAX_PAGE_TRIES:
+        if may_retry and self._tries[url] < MAX_PAGE_TRIES:
             piece.change.failed.append(url)
             return True
-        if later:
+        if may_retry:
             self.mark_partial(piece)
         elif url == self.start or reason not in (GONE_PAGE, MISSING_PAGE):
             self._lose_links(url, piece)

@@ -209,7 +209,7 @@ class _Crawl:
         begun = time.monotonic()
         while self._submit_pages(pool):
             page, future = self._coming.popleft()
-            self._take(page, future, piece)
+            self._record_result(page, future, piece)
             if len(piece.change.ended) >= PIECE_PAGES or time.monotonic() - begun > PIECE_SECONDS:
                 yield piece
                 self._drop(piece)
@@ -242,7 +242,7 @@ class _Crawl:
         fetch_options = replace(options, check=self._rules.check_start) if start else options
         return self._with.earlier.fetch(self._with.scraper, url, fetch_options, to)
 
-    def _take(self, page: FrontierPage, future: Future[tuple[RawContent | None, bool]], piece: Piece) -> None:
+    def _record_result(self, page: FrontierPage, future: Future[tuple[RawContent | None, bool]], piece: Piece) -> None:
         try:
             fetched, same = future.result()
             raw = self._checked(page, fetched)
@@ -253,8 +253,8 @@ class _Crawl:
                 self._walk.fail(page.key, str(error), piece)
         except Retryable as error:
             self._failures_in_a_row += 1
-            fails_later = self._walk.fail(page.key, str(error), piece, later=True)
-            if fails_later or (
+            is_tried_again = self._walk.fail(page.key, str(error), piece, may_retry=True)
+            if is_tried_again or (
                 self._failures_in_a_row >= MAX_CONSECUTIVE_FAILURES and not self._walk.is_unlinked_known(page.key)
             ):
                 self.retry_error = error
