@@ -115,7 +115,7 @@ class Events(msgspec.Struct, frozen=True):
 
 
 class Person(msgspec.Struct, frozen=True):
-    """User of an enterprise. `status`: null for one outside of it."""
+    """User of an enterprise. `status`: null for external users."""
 
     id: str
     login: str | None = None

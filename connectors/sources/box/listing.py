@@ -93,7 +93,7 @@ class BoxCursor:
 
 @dataclass(frozen=True, slots=True)
 class BoxListing:
-    """Listing for one connection. `owner_id`: list only what this user owns."""
+    """Listing for one connection. `owner_id`: list only this user's own items."""
 
     client: BoxSession
     tokens: TokenSource
@@ -195,7 +195,7 @@ class BoxListing:
         return self._make_page(items, next_position, is_end=not next_position.waiting, skipped=dict(+skipped))
 
     def _skip_folder(self, folder: str, cursor: BoxCursor, error: Exception) -> Page[SourceItem]:
-        """Handle a folder that disappeared while it waited: list everything if an event named it."""
+        """Skip a folder gone or closed since the listing. FullListingRequired for a folder named by an event."""
         if not cursor.whole:
             raise FullListingRequired from error
         if folder == ROOT_FOLDER_ID:

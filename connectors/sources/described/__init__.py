@@ -1,1 +1,1 @@
-"""Services that are read by a description: one YAML file each, and an engine that executes it."""
+"""Services read by a description: a YAML file each, executed by a common engine."""

@@ -1,4 +1,4 @@
-"""Files of an item and of its comments, packed with its text as a mail, whose attachments become members."""
+"""Files of an item and of the comments, packed with the item's text as a mail; attachments become members."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from retrieval.ports import TokenSource
 
 MAX_FILES: Final = 100
-"""Files of one item that are read."""
+"""Maximum number of files read per item."""
 PACKED_TYPE: Final = "message/rfc822"
 
 

@@ -122,7 +122,7 @@ class DescribedAuthorizer:
         return replace(flow, open_transport=lambda: _open_transport(guard))
 
     def _find_client(self, name: str, about: OAuth2, credentials: Mapping[str, str]) -> Mapping[str, str]:
-        """Return the app of a connection, or that of the operator. Fatal without one."""
+        """Return the app of a connection, else the operator's app. Fatal without both."""
         if credentials.keys() >= CLIENT_NAMES:
             return credentials
         if PERSON not in about.grants:
@@ -140,7 +140,7 @@ def _open_transport(guard: Guard) -> httpx.BaseTransport:
 
 
 def _store(tokens: Tokens, document: Mapping[str, Any]) -> Tokens:
-    """Return tokens whose access token has the address of the connection, as the engine expects it."""
+    """Return tokens with the connection's document as access token, as expected by the engine."""
     credentials = {**document["credentials"], "token": tokens.access_token}
     text = json.dumps({**document, "credentials": credentials})
     is_by_person = document["grant"] == PERSON

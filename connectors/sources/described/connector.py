@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 MOVED: Final = (301, 302, 307, 308)
 """Statuses of items of a parent that has moved out of the list."""
 MAX_KNOWN_LISTS: Final = 5
-"""Lists that are requested for items to compare with a missing one."""
+"""Maximum number of lists requested for known items, to compare with a missing item."""
 
 
 def make_described(name: str, settings: Settings) -> Described:
@@ -149,7 +149,7 @@ class Described:
         return RawContent(to, item.name, media_type, len(data))
 
     def _add_parent(self, tokens: TokenSource, site: Site, stream: Stream, values: dict[str, str]) -> dict[str, str]:
-        """Return the values of an item with the fields of its parent that the text names."""
+        """Return the values of an item with the parent's fields named by the text."""
         parents = self.about.parents.get(stream.parents)
         parent_fields = {name for name in (parents.fields if parents else ()) if f"item.{name}" in stream.content.text}
         if values.keys() >= parent_fields:

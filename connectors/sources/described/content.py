@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import httpx
 
 COMMENT_PAGES: Final = 100
-"""Pages of comments that one document may have."""
+"""Maximum number of pages of comments per document."""
 MISSING: Final = "It is no longer there, or may not be read with these credentials."
 
 

@@ -1,4 +1,4 @@
-"""Services that the operator describes: the description that a connection's address fits reads it."""
+"""Services described by the operator: a connection is read by the description for the connection's address."""
 
 from __future__ import annotations
 
@@ -57,8 +57,10 @@ def load_description(file: Path) -> Description:
 
 
 def find_description(url: str, settings: Settings) -> tuple[str, Description]:
-    """Return the first description, by name of its file, that an address fits. ValueError with the field and the
-    problem."""
+    """Return name and description of the first file fitting an address, in order of file names.
+
+    Raises ValueError with the field and the problem.
+    """
     folder = settings.source_descriptions
     if folder is None:
         raise ValueError(
@@ -80,18 +82,18 @@ def find_description(url: str, settings: Settings) -> tuple[str, Description]:
 
 @dataclass(frozen=True, slots=True)
 class Custom:
-    """A `Connector` that leaves a connection to the connector of the description that its address fits."""
+    """`Connector` delegating to the connector of the description for the connection's address."""
 
     settings: Settings
     authorizer: Authorizer
     choice: SyncFilter = SYNC_EVERYTHING
-    made: dict[str, Described] = field(default_factory=dict, repr=False)
+    connectors_by_url: dict[str, Described] = field(default_factory=dict, repr=False)
 
     def iter_changes(self, tokens: TokenSource, cursor: str | None) -> Iterator[Page[SourceItem]]:
         return self._find(tokens).iter_changes(tokens, cursor)
 
     def with_choice(self, choice: SyncFilter) -> Custom:
-        return replace(self, choice=choice, made={})
+        return replace(self, choice=choice, connectors_by_url={})
 
     def browse(self, tokens: TokenSource, parent: str | None, cursor: str | None) -> FolderPage:
         return self._find(tokens).browse(tokens, parent, cursor)
@@ -110,10 +112,10 @@ class Custom:
 
     def _find(self, tokens: TokenSource) -> Described:
         url = json.loads(tokens.token())["url"]
-        if url not in self.made:
+        if url not in self.connectors_by_url:
             try:
                 name, about = find_description(url, self.settings)
             except ValueError as error:
                 raise Fatal(f"The connection's address {error.args[-1]}.") from error
-            self.made[url] = make_connector(name, about, self.settings).with_choice(self.choice)
-        return self.made[url]
+            self.connectors_by_url[url] = make_connector(name, about, self.settings).with_choice(self.choice)
+        return self.connectors_by_url[url]

@@ -40,7 +40,7 @@ class Comments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Attachments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Files of an item and of its comments, as members of its document."""
+    """Files of an item and of the comments, as members of the document."""
 
     # Field or expression with the list of files.
     each: str
@@ -120,7 +120,7 @@ class Parents(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Group(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Consecutive entries with one value of the expression `by` as one item with the first entry's fields."""
+    """Consecutive entries with an equal expression `by`, as an item with the first entry's fields."""
 
     by: str
     # Order of the list; the text begins with the oldest.

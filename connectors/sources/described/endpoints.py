@@ -1,4 +1,4 @@
-"""Check that an endpoint still answers for items that exist, before a missing item counts as deleted."""
+"""Check that an endpoint still answers for existing items, before a missing item counts as deleted."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
     from retrieval.ports import TokenSource
 
 MAX_KNOWN_ITEMS: Final = 3
-"""Listed items that are requested to compare with a missing one: some may be deleted at the same time."""
+"""Maximum number of listed items compared with a missing item: some may be deleted at the same time."""
 
 
 @dataclass(frozen=True, slots=True)
 class EndpointCheck:
-    """Compares a missing item with items that the list names now. `list_known` returns their template values."""
+    """Compares a missing item with currently listed items. `list_known` returns template values of the latter."""
 
     service: Service
     tokens: TokenSource

@@ -33,7 +33,7 @@ def fill_text(template: str, values: Mapping[str, str]) -> str:
 
 
 def read_field(item: Any, name: str) -> Any:
-    """Return a field by its dotted name, in which a number is a place in a list; "" where there is none."""
+    """Return a field by dotted name, with numbers as positions in lists; "" if missing or null."""
     if isinstance(item, Mapping) and name in item:  # such as `@odata.nextLink`
         return "" if item[name] is None else item[name]
     for part in name.split(".") if name else ():
@@ -54,7 +54,7 @@ def read_value(item: Any, field: str) -> Any:
 
 
 def has_field(item: Any, name: str) -> bool:
-    """Tell if an item has a field by its dotted name, be it null."""
+    """Check for a field by dotted name, null included."""
     above, _, last = name.rpartition(".")
     parent = read_field(item, above)
     return isinstance(parent, Mapping) and last in parent

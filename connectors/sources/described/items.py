@@ -117,7 +117,7 @@ def _version(stream: Stream, entry: Any) -> str:
 
 
 def _count_periods(external_id: str, days: float) -> int:
-    """Return the number of periods of so many days that an item has seen; those of items end at different times."""
+    """Return the number of the current period of `days`; periods of different items end at different times."""
     offset = int(digest(external_id)[:8], 16) / 16**8
     return int(time.time() / 86400 / days + offset)
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 NOT_MODIFIED: Final = 304
 MAX_PATTERNS: Final = 500
-"""Patterns of ids that one listing names; items beyond them are removed by the next full one."""
+"""Maximum number of id patterns of a listing; missing items beyond are removed by the next full listing."""
 
 
 class ExpiredPage(Exception):

@@ -33,7 +33,7 @@ class NameReader:
     answers: AnswerCache
 
     def find_name(self, look_up: str, key: str) -> str:
-        """Return the name of an id, the id itself where the credentials may not read it."""
+        """Return the name of an id; the id if unknown or not readable with the credentials."""
         about = self.service.about.look_ups.get(look_up)
         if about is None:
             return key

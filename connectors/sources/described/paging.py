@@ -59,7 +59,7 @@ def _follow_last(paging: Paging, answer: httpx.Response, entries: Sequence[Any])
 
 
 def _set_cursor(answer: httpx.Response, name: str, value: str | int) -> str:
-    """Return the request of an answer with a cursor in its query, or in the field of its body with this dotted name."""
+    """Return the answer's request with a cursor in the query, or for POST in the body at this dotted name."""
     if answer.request.method == "GET":
         return str(answer.url.copy_set_param(name, value))
     document = json.loads(answer.request.content)

@@ -8,11 +8,14 @@ import msgspec
 
 
 class Paging(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The next page: by the header `Link`, by the address in a field or its `parameter`, or by the query parameter
-    `parameter`, which takes the `cursor` of a field, else the page's number or, as `offset`, the number of entries
-    before it. `first`: the value of the first page; `continues`: field that is empty on the last page; `total`: field
-    with the number of pages or entries. Without both, the last page is one without entries. `last`: parameters that
-    take the fields of the last entry, up to a page with less than `size` entries."""
+    """Request of the next page: by the header `Link`, by the field `address`, or by the query parameter `parameter`.
+
+    `address` and `parameter`: only the parameter's value in the address is used. Without `address`, the parameter gets
+    the field `cursor`, else the number of the page or, with `offset`, of previous entries. `first`: value for the first
+    page; `continues`: field, empty on the last page; `total`: field with the number of pages or entries. Without both,
+    the listing ends at a page without entries. `last`: parameters with fields of the last entry, up to a page with less
+    than `size` entries.
+    """
 
     link: bool = False
     address: str = ""
@@ -27,9 +30,11 @@ class Paging(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Principals(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Users or groups in an answer: the entries of the list `items` that have the fields `keep`. `id`: their field, ""
-    for entries that are ids; `address`: field with the e-mail address. With `look_up` the address is one of its answer,
-    which has to have the fields `active`."""
+    """Users or groups in an answer: entries of the list `items` with the fields `keep`.
+
+    `id`: field with the id, "" for plain ids as entries; `address`: field with the e-mail address, of the entry or of
+    the answer to `look_up`. `active`: required fields of the latter.
+    """
 
     items: str = ""
     id: str = ""
@@ -48,10 +53,10 @@ class Open(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Above(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Request for the parents of an item, each of which is a limit: the layer's request with the parent's `fields`.
+    """Request for the parents of an item. Each is a limit, read by the layer's request with the parent's `fields`.
 
-    A parent in the list `items` without the fields `keep` limits the item in a way that the service does not report:
-    the access is then unknown, for the reason `why`.
+    A parent in the list `items` without the fields `keep` is a limit not reported by the service: the access is
+    unknown, for the reason `why`.
     """
 
     get: str
@@ -62,11 +67,11 @@ class Above(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Layer(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Request for the `users` and `groups` that a layer of an item's permissions admits.
+    """Request for the `users` and `groups` admitted by a layer of an item's permissions.
 
-    `within`: fields whose objects, one or a list, are a limit each, "" for the answer itself; `above`: limits that the
-    answer does not have; `optional`: an empty limit limits nothing; `fields`: names for the requests of further layers,
-    and their fields of the answer.
+    `within`: fields with an object or a list of objects, each a limit; "" for the whole answer. `above`: limits of
+    parents; `optional`: an empty limit limits nothing; `fields`: the answer's fields by name for the requests of
+    further layers.
     """
 
     get: str
@@ -81,9 +86,9 @@ class Layer(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Permissions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Access of an item: the users and groups that all `layers` admit.
+    """Access of an item: the users and groups admitted by all `layers`.
 
-    `members`: request for the members of a group, by its {id}; `needs`: what the credentials need to read permissions.
+    `members`: request for the members of the group {id}; `needs`: required rights of the credentials, for messages.
     """
 
     needs: str

@@ -25,14 +25,14 @@ if TYPE_CHECKING:
     from retrieval.ports import TokenSource
 
 FRESH_SECONDS: Final = 300.0
-"""Maximum age of cached answers; a listing renews all of them."""
+"""Maximum age of cached answers; each listing renews all."""
 MAX_LIST_PAGES: Final = 100
 """Pages of one list of users or groups; Skippable for more."""
 
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    """Principals that one layer admits. `users`: e-mail addresses by user id, "" for a hidden one; `groups`: ids."""
+    """Principals admitted by a layer. `users`: e-mail addresses by user id, "" if hidden; `groups`: ids."""
 
     users: Mapping[str, str]
     groups: frozenset[str]
@@ -80,8 +80,8 @@ def shared_answers() -> AnswerCache:
 class AccessReader:
     """Reader of a connection's access lists.
 
-    `item_fields`: fields that identify an item in addresses. `require_endpoint`: raises Retired for an address that the
-    service refuses for all items.
+    `item_fields`: fields identifying an item in addresses. `require_endpoint`: raises Retired for an address refused
+    for all items.
     """
 
     service: Service
@@ -143,7 +143,7 @@ class AccessReader:
             values |= {name: str(read_field(documents[0], source)) for name, source in layer.fields.items()}
 
     def _is_open(self, layer: Layer, values: Mapping[str, str]) -> bool:
-        """Check for a layer that admits everybody or its open group."""
+        """Check for a layer open to everybody or to a group."""
         if layer.open is None:
             return False
         return is_kept(self._load_documents(layer.open.get, layer, values)[0], layer.open.when, values)
@@ -166,7 +166,7 @@ class AccessReader:
                 yield self._load(fill_address(layer.get, {**values, **names}), layer, _require_present)
 
     def _read_limit(self, layer: Layer, documents: Sequence[Any]) -> Limit:
-        """Return the active users and the groups that the documents list."""
+        """Return the active users and the groups listed by the documents."""
         users = dict[str, str]()
         if layer.users:
             for user, entry in self._principal_entries(layer.users, documents):
@@ -247,7 +247,7 @@ class AccessReader:
     def _request(self, url: str, layer: Layer | None, check: Callable[[Refused], None]) -> list[Any]:
         """Return all pages of an answer. Skippable without permission, Retired for a removed endpoint.
 
-        `layer`: paging of the list. `check`: raises Retired for a refusal that means a removed endpoint.
+        `layer`: paging of the list. `check`: raises Retired for a refusal by a removed endpoint.
         """
         address, visited, documents = self.site.base + url, Cursors("The list of permissions"), list[Any]()
         for _ in range(MAX_LIST_PAGES):
@@ -268,7 +268,7 @@ class AccessReader:
         raise self._unreported()
 
     def _unreported(self) -> Skippable:
-        """Return the error for permissions that the service does not report."""
+        """Return the error for permissions not reported by the service."""
         return Skippable(
             f"{self.service.about.title} does not show the connection's credentials who may see this: they need"
             f" {self.permissions.needs}."

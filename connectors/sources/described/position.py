@@ -21,11 +21,11 @@ OVERLAP: Final = timedelta(minutes=5)
 class Position:
     """Place in a listing of the connection `url`.
 
-    `since`: start of the listing before; `full_at`: start of the last full one, this one if it is `full`;
-    `began`: start of this one, "" between listings; `stream`, `parent`, `next`: its page; `skip`: group with which
-    that page begins; `parents`: marks of the parents that were listed before; `patterns`: of ids that were listed
-    in full; `totals`: numbers of items by list, with their times; `tags`: of the answers of lists; `created`: items
-    of the list later than its number; `has_lost`: fewer items are there than that lets expect.
+    `since`: start of the previous listing; `full_at`: start of the latest full listing; `began`: start of this listing,
+    "" between listings; `full`: this listing is full; `stream`, `parent`, `next`: current page; `skip`: first group of
+    that page; `parents`: marks of previously listed parents; `patterns`: of ids listed in full; `totals`: numbers of
+    items by list, with times; `tags`: entity tags of lists; `created`: items of the list newer than the total;
+    `has_lost`: a list has fewer items than expected.
     """
 
     url: str
@@ -119,9 +119,11 @@ class Position:
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """List to request: that of the stream with this number, for a parent. `values`: of templates, with the parent's
-    fields; `path`: of the parent in a choice; `changed_at`: of its items, if it has that; `parents`: values by parent,
-    of a list of the changes of all of them."""
+    """List of a stream to request, for a parent if the stream has parents.
+
+    `values`: template values with the parent's fields; `path`: of the parent in a choice; `changed_at`: time of the
+    parent's latest change, "" if not reported; `parents`: values by parent, for a list of all parents' changes.
+    """
 
     number: int
     stream: Stream

@@ -46,7 +46,7 @@ _REASONS: Final = (
 """Fields in which services explain a refusal."""
 _SURROGATE: Final = re.compile(rb"\\u[dD][89a-fA-F]|\xed[\xa0-\xbf]")
 BUSY_SECONDS: Final = 60.0
-"""Pause after a rate limit that does not say its end."""
+"""Pause after a rate limit without an end time."""
 
 
 class Refused(Fatal):

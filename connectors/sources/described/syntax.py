@@ -27,7 +27,7 @@ _EXPRESSIONS: Final = {
     "count",
     "each",
 }
-"""Fields with expressions, or with mappings to expressions, where a `|` distinguishes them from names."""
+"""Fields with expressions or mappings to expressions, distinguished from names by a `|`."""
 
 
 def check_syntax(about: Description) -> None:

@@ -20,7 +20,7 @@ MILLISECONDS: Final = 10**11
 NamesById = Callable[[str, str], str]
 """Name of an id in the look-up of a name."""
 TemplateFault: Final = (TemplateError, TypeError, ValueError, AttributeError, LookupError, ArithmeticError)
-"""Errors of a template over fields that are not what it expects."""
+"""Errors of a template over unexpected fields."""
 
 
 class FieldEnvironment(ImmutableSandboxedEnvironment):

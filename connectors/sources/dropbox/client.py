@@ -1,4 +1,4 @@
-"""Client of Dropbox: one session per process, one SDK client per call, port errors."""
+"""Client of Dropbox: a session per process, an SDK client per call, port errors."""
 
 # The SDK's hosts are fixed, it would wait for a full rate without end, and it reads proxies and .netrc of the machine.
 # This session sends to the operator's endpoint if there is one, ignores the environment and follows no redirect: a
@@ -39,7 +39,7 @@ MAX_ERROR_BYTES = 16 * 1024
 
 @dataclass(frozen=True, slots=True)
 class TeamSpace:
-    """Namespace of a team, read as one of its members or as an administrator. `is_shared`: a folder of several."""
+    """Namespace of a team, read as a member or an administrator. `is_shared`: folder of several people."""
 
     namespace_id: str
     member_id: str

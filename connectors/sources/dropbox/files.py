@@ -100,7 +100,7 @@ def is_deleted(client: DropboxSession, tokens: TokenSource, external_id: str) ->
 
 
 def _fetch_content(sdk: Any, item: SourceItem, to: Path, max_bytes: int) -> RawContent:
-    """Download the content, or export it if Dropbox requires that."""
+    """Download the content, or export a file without a download."""
     from dropbox.exceptions import ApiError
 
     try:
@@ -158,7 +158,7 @@ def _export_format(file: Any) -> str | None:
 
 
 def _file_properties(file: Any) -> dict[str, str | int]:
-    """Return metadata of a file; `url` opens it in its folder on the web."""
+    """Return metadata of a file; `url` opens a preview in the folder on the web."""
     path = PurePosixPath(file.path_display or "/" + file.name)
     folder = quote(str(path.parent).rstrip("/"))
     return {

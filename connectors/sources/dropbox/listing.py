@@ -155,7 +155,7 @@ def _changed_paths(entries: Sequence[Any], cursor: DropboxCursor) -> dict[str, s
 
 
 def _deleted_ids(client: DropboxSession, tokens: TokenSource, paths: Mapping[str, str | None]) -> set[str] | None:
-    """Return the ids of deleted files of these paths; None if they cannot be determined one by one."""
+    """Return the ids of files deleted at these paths; None if not all can be determined."""
 
     def ids_at(path: str) -> set[str]:
         return client.call(tokens, lambda sdk: _file_ids_at(sdk, path))

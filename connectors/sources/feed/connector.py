@@ -104,7 +104,7 @@ class FeedReader:
         return FolderPage([_list_item(item) for item in items])
 
     def fetch(self, tokens: TokenSource, item: SourceItem, to: Path) -> RawContent | None:
-        """Fetch the page of an entry, or its text in the feed where the page cannot be read."""
+        """Fetch the text of an entry from the feed, or else from the entry's page; a summary's page comes first."""
         url, link = _read_url(tokens), str(item.properties.get("url") or "")
         attempts = [partial(self._write_entry, url, item, to)]
         if link not in {"", url}:
@@ -119,7 +119,7 @@ class FeedReader:
         raise Skippable(" ".join(problems))
 
     def is_deleted(self, tokens: TokenSource, external_id: str) -> bool:
-        """Return True for entries of another feed; those of this one stay."""
+        """Return True for entries of another feed; entries dropped by this feed stay."""
         return not external_id.startswith(identify(_read_url(tokens), ""))
 
     def _fetch_page(self, link: str, item: SourceItem, to: Path) -> RawContent:
@@ -204,7 +204,7 @@ def _read_position(url: str, cursor: str | None) -> Position:
 
 
 def _deliver(entry: Entry, url: str, folder: Path) -> SourceItem:
-    """Return the item of an entry, with its text unless that is its page's."""
+    """Return the item of an entry, with content unless the feed has only a summary."""
     item = entry.make_item(url)
     return item if entry.is_summary else replace(item, content=_write(entry, folder / entry.mark))
 

@@ -128,7 +128,7 @@ def _read_entry(raw: Mapping[str, Any], url: str, feed_author: str) -> Entry:
 
 
 def _read_body(raw: Mapping[str, Any]) -> tuple[str, bool]:
-    """Return the longest text of an entry as HTML, and whether the feed calls it the content."""
+    """Return the longest text of an entry as HTML, and True for content instead of a summary."""
     contents = [_markup(content) for content in raw.get("content") or []]
     content = max(contents, key=len, default="")
     summary = _markup(raw.get("summary_detail") or {})

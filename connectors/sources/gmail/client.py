@@ -96,7 +96,7 @@ GMAIL_API: Final = GoogleApi(
 
 @dataclass(frozen=True, slots=True)
 class Gmail:
-    """Requests of one mailbox. Thread-safe. `owner`: address of the person, whose quota they share."""
+    """Requests of one mailbox. Thread-safe. `owner`: address of the person, who has a separate quota."""
 
     pool: HttpPool
     tokens: TokenSource
@@ -104,15 +104,15 @@ class Gmail:
 
     def read_profile(self) -> Answer:
         """Return address and current history record of the mailbox."""
-        return self._list("emailAddress", lambda gmail: gmail.users.getProfile(userId="me"), _CHEAP_UNITS)
+        return self._read_answer("emailAddress", lambda gmail: gmail.users.getProfile(userId="me"), _CHEAP_UNITS)
 
     def list_labels(self) -> list[Mapping[str, Any]]:
-        answer = self._list("labels", lambda gmail: gmail.labels.list(userId="me"), _CHEAP_UNITS)
+        answer = self._read_answer("labels", lambda gmail: gmail.labels.list(userId="me"), _CHEAP_UNITS)
         return [label for label in answer["labels"] if isinstance(label, dict) and isinstance(label.get("id"), str)]
 
     def list_threads(self, label: str, page: str | None, limit: int = THREADS_PER_PAGE) -> Answer:
         """Return a page of threads of a label, or for "" of the mailbox, without spam and trash."""
-        return self._list(
+        return self._read_answer(
             "threads",
             lambda gmail: gmail.threads.list(
                 userId="me", maxResults=limit, pageToken=page, labelIds=[label] if label else None
@@ -121,9 +121,9 @@ class Gmail:
         )
 
     def list_history(self, since: str, page: str | None) -> Answer:
-        """Return a page of records after one. HistoryExpired for a record that is too old."""
+        """Return a page of records after `since`. HistoryExpired if the record is too old."""
         try:
-            return self._list(
+            return self._read_answer(
                 "historyId",
                 lambda gmail: gmail.history.list(
                     userId="me", startHistoryId=since, maxResults=RECORDS_PER_PAGE, pageToken=page
@@ -134,8 +134,8 @@ class Gmail:
             raise HistoryExpired from error
 
     def read_thread(self, thread_id: str, *, with_text: bool = False) -> Answer:
-        """Return a thread with its messages. NotFound for a missing one."""
-        return self._list("messages", _build_thread_request(thread_id, with_text=with_text), THREAD_UNITS)
+        """Return a thread with all messages. NotFound for a missing thread."""
+        return self._read_answer("messages", _build_thread_request(thread_id, with_text=with_text), THREAD_UNITS)
 
     def read_threads(self, thread_ids: Sequence[str], *, with_text: bool = False) -> dict[str, Answer | None]:
         """Return threads by id, THREADS_PER_BATCH a request; None for a missing one."""
@@ -147,7 +147,7 @@ class Gmail:
         return answers
 
     def read_attachment(self, message_id: str, attachment_id: str) -> bytes:
-        answer = self._list(
+        answer = self._read_answer(
             "data",
             lambda gmail: gmail.attachments.get(userId="me", messageId=message_id, id=attachment_id),
             _MESSAGE_UNITS,
@@ -157,7 +157,7 @@ class Gmail:
     def _send_batch(
         self, token: str, builders: Mapping[str, RequestBuilder], answers: dict[str, Answer | None]
     ) -> None:
-        """Read the threads that `answers` lacks. The error of a request, after the answers to the others were kept."""
+        """Add missing threads to `answers`, None for deleted threads, and then raise an error of a request, if any."""
         pending = {name: build for name, build in builders.items() if name not in answers}
         errors = list[Exception]()
         for name, answer in self.pool.send_batch(token, pending).items():
@@ -172,8 +172,8 @@ class Gmail:
         if errors:
             raise next((error for error in errors if isinstance(error, RateLimited)), errors[0])
 
-    def _list(self, field: str, build_request: RequestBuilder, units: float) -> Answer:
-        """Return an answer that must hold a field; a listing may lack its empty list."""
+    def _read_answer(self, field: str, build_request: RequestBuilder, units: float) -> Answer:
+        """Return an answer with the required `field`; a listing without threads gets an empty list."""
 
         def send(token: str) -> Answer:
             answer = self.pool.send(token, build_request)

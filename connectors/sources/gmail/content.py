@@ -118,7 +118,7 @@ class MessageReader:
         return data
 
     def _rebuild_mail(self, part: Entry, message_id: str) -> bytes:
-        """Return an attached mail as bytes, with its main headers and its text."""
+        """Return an attached mail as bytes, with main headers and text."""
         children = [child for child in _children(part) if isinstance(child, dict)]
         message = children[0] if children else {}
         mail = EmailMessage()
@@ -136,7 +136,7 @@ class MessageReader:
 
 
 def iter_parts(payload: Entry, depth: int = 0, *, into_mails: bool = False) -> Iterator[Entry]:
-    """Yield a part and its inner parts; those of attached mails only with `into_mails`."""
+    """Yield a part and all inner parts; parts of attached mails only with `into_mails`."""
     yield payload
     if depth < _MAX_DEPTH and (into_mails or _media_type(payload) != mail_threads.THREAD_TYPE):
         for part in _children(payload):

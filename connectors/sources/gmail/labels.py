@@ -1,4 +1,4 @@
-"""Labels of a mailbox as folders: paths, and those that are read."""
+"""Labels of a mailbox as folders: paths, and the labels to read."""
 
 # developers.google.com/workspace/gmail/api/guides/labels: a slash in a name nests labels, and a thread shows the labels
 # of all its messages.
@@ -34,7 +34,7 @@ ARCHIVE_PATH: Final = "All mail"
 
 @dataclass(frozen=True, slots=True)
 class Label:
-    """Label of a mailbox. `above`: ids of the labels that it is nested in, itself first."""
+    """Label of a mailbox. `above`: ids from this label to the outermost."""
 
     id: str
     path: str
@@ -52,14 +52,14 @@ class Label:
 
 @dataclass(frozen=True)
 class Labels:
-    """Labels of a mailbox by id, in the order in which they give a thread its path."""
+    """Labels of a mailbox by id, in order of precedence for a thread's path."""
 
     by_id: Mapping[str, Label]
     choice: SyncFilter = SYNC_EVERYTHING
 
     @property
     def marks(self) -> dict[str, int]:
-        """Numbers by id of a label that change with its path."""
+        """Checksums of paths by label id."""
         return {label.id: zlib.crc32(label.path.encode("utf-8", "replace")) for label in self.by_id.values()}
 
     @cached_property

@@ -50,7 +50,7 @@ class MailCursor:
 
     @classmethod
     def parse(cls, cursor: str | None, chosen: str) -> MailCursor | None:
-        """Parse a cursor; None for a missing or invalid one, or one of another selection."""
+        """Parse a cursor; None if missing, invalid or of another selection."""
         with suppress(ValueError, TypeError):
             position = cls(**json.loads(cursor or "null"))
             return position if position.chosen == chosen else None
@@ -185,6 +185,6 @@ def _thread_ids(changes: Sequence[Mapping[str, Any]]) -> set[str]:
 
 
 def _split(thread_ids: Sequence[str]) -> Iterator[tuple[Sequence[str], bool]]:
-    """Yield the ids of each page, and whether it is the last; at least one page."""
+    """Yield the ids of each page, and True for the last; at least one page."""
     for start in range(0, max(len(thread_ids), 1), THREADS_PER_PAGE):
         yield thread_ids[start : start + THREADS_PER_PAGE], start + THREADS_PER_PAGE >= len(thread_ids)

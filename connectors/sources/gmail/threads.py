@@ -64,7 +64,7 @@ def read_label_ids(entry: Entry) -> list[str]:
 
 
 def read_header(entry: Entry, name: str) -> str:
-    """Return a header of a message as one line, "" without it."""
+    """Return a header of a message as one line, "" if missing."""
     payload = entry.get("payload")
     return part_header(payload, name) if isinstance(payload, dict) else ""
 

@@ -176,7 +176,7 @@ class Drive:
         SERVICE_POLICY.call(self.tokens, send)
 
     def download_link(self, url: str, to: Path, max_bytes: int) -> None:
-        """Download a document by one of its `exportLinks`."""
+        """Download a document by an export link."""
         # Links have no limit of 10 MB.
 
         def send(token: str) -> None:

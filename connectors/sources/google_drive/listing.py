@@ -129,7 +129,7 @@ class DrivePart:
 
 
 class DriveListing:
-    """One listing, for one thread; of everything that the account sees, or of a `part`."""
+    """Listing of everything visible to the account, or of a `part`. Not thread-safe."""
 
     def __init__(self, drive: Drive, part: DrivePart | None = None) -> None:
         self._drive = drive
@@ -322,7 +322,7 @@ class DriveListing:
             self._add_item(state, file, page)
 
     def _add_folder_change(self, state: DriveCursor, folder: Mapping[str, Any], page: ListedPage) -> None:
-        """List a folder that was trashed, renamed or moved since its last listing."""
+        """List a folder trashed, renamed or moved since the last listing."""
         if folder.get("trashed"):
             state.folders.pop(folder["id"], None)
             self._queue_folder(state, folder, "trash", page)

@@ -1,4 +1,4 @@
-"""Channels of Google Drive, which announce changes of the account and its shared drives."""
+"""Channels of Google Drive, announcing changes of the account and of shared drives."""
 
 # developers.google.com/workspace/drive/api/guides/push: a channel lasts a week at most and cannot be renewed, so that a
 # new one replaces it; each notification repeats the channel's token.
@@ -23,7 +23,7 @@ MAX_WATCHED_DRIVES: Final = 50
 
 
 def subscribe(drive: Drive, address: str, secret: str, state: str | None) -> Subscription:
-    """Open channels of the account and its shared drives, then close those of `state`."""
+    """Open channels of the account and of shared drives, then close the channels of `state`."""
     ends = datetime.now(UTC) + CHANNEL_LIFETIME
     logs = ["", *list(drive.list_shared_drives())[:MAX_WATCHED_DRIVES]]
     channels, expirations = list[dict[str, str]](), [ends]

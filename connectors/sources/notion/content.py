@@ -161,14 +161,14 @@ TOO_LARGE_MESSAGE = "The page is too large to be fetched whole: split it into se
 
 @dataclass(slots=True)
 class PageContent:
-    """Reader of one page's content; `max_bytes`: limit of its Markdown."""
+    """Reader of one page's content; `max_bytes`: limit of the Markdown."""
 
     send: RequestSender
     max_bytes: int
     _requests: int = 0
 
     def read_markdown(self, page_id: str) -> str:
-        """Return the page's Markdown. Skippable if it is too large; NotFound or Forbidden if it is unreadable."""
+        """Return the page's Markdown. Skippable if too large; NotFound or Forbidden if unreadable."""
         try:
             return tidy_markdown(self._render(page_id, set()))
         except NotFound:

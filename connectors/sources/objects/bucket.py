@@ -1,4 +1,4 @@
-"""S3 and every storage that speaks its protocol: one request lists a thousand objects."""
+"""S3 and storages with S3's protocol: each request lists a thousand objects."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Objects: listed by page in the order of their keys, fetched as a stream, judged deleted one by one."""
+"""Objects: listed by page in order of keys, fetched as a stream, each checked for deletion."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ _FINGERPRINT: Final = re.compile(r"SHA256:[A-Za-z0-9+/]{43}=?")
 
 @dataclass(frozen=True, slots=True)
 class Location:
-    """A storage: its `host` (bucket or account) and the `prefix` in it, "" or ending in `/`."""
+    """Location in a storage: `host` (bucket or account) and `prefix`, "" or ending in `/`."""
 
     scheme: str
     host: str

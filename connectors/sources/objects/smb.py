@@ -1,4 +1,4 @@
-"""SMB 2 and 3, of shares in private networks: signed, or encrypted where the server demands it."""
+"""SMB 2 and 3, of shares in private networks: signed, or encrypted on the server's demand."""
 
 # The client is connected to an address that the guard resolved. Referrals of DFS, which lead to other servers, are not
 # followed.

@@ -21,8 +21,10 @@ UNKNOWN: Final = -1
 
 @dataclass(frozen=True, slots=True)
 class StoredObject:
-    """An object or, where a folder is listed, a folder, whose key ends in `/`. `version`: ETag, or size and time;
-    `name`: for people, if it is not the end of the key."""
+    """Object, or in listings of folders a folder, with a key ending in `/`.
+
+    `version`: ETag, or size and time; `name`: for people, if different from the end of the key.
+    """
 
     key: str
     size: int
@@ -46,8 +48,7 @@ class Batch:
 
 
 class Storage(Protocol):
-    """A storage below its prefix. Raises only Retryable, Fatal, Skippable, or a TransientError or RateLimited that the
-    connector repeats."""
+    """Storage below a prefix. Raises Retryable, Fatal, Skippable, or for a retry TransientError, RateLimited."""
 
     def list_objects(self, after: str) -> Iterator[Batch]:
         """Yield batches of objects behind a key; all for ""."""

@@ -49,9 +49,9 @@ def explain_failures(service: str, *failures: type[Exception]) -> Iterator[None]
 
 
 class Files(Protocol):
-    """Part of a file system of fsspec that is used; a server's files are a small class with these two methods.
+    """Methods used of fsspec's file systems; a server's files are a small class with both.
 
-    Both raise FileNotFoundError for what is missing.
+    Both raise FileNotFoundError.
     """
 
     def ls(self, path: str) -> Sequence[Mapping[str, Any]]: ...

@@ -74,7 +74,7 @@ def _address(person: Any) -> tuple[str, str]:
 
 
 class AttachmentReader:
-    """Reads the files of messages, up to `max_bytes`; `notices` name those that cannot be read."""
+    """Reads the files of messages, up to `max_bytes`; `notices` name unreadable files."""
 
     def __init__(self, graph: Graph, tokens: TokenSource, max_bytes: int) -> None:
         self.files: list[ThreadFile] = []
@@ -83,7 +83,7 @@ class AttachmentReader:
         self._bytes_left = max_bytes
 
     def read_message(self, message: Entry) -> None:
-        """Read the files of a message. Skippable for a message that was deleted since it was listed."""
+        """Read the files of a message. Skippable for a message deleted since the listing."""
         message_path = f"/me/messages/{quote(message['id'], safe='')}/attachments"
         path = f"{message_path}?$select=id,name,contentType,size,isInline"
         cursors = responses.Cursors(f"{self._graph.title}'s list of attachments")

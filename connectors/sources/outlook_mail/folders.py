@@ -1,4 +1,4 @@
-"""Folders of a mailbox: names, paths, and those that are read."""
+"""Folders of a mailbox: names, paths, and the folders to read."""
 
 # learn.microsoft.com/graph/api/mailfolder-delta lists folders of all depths at once. Names are in the language of the
 # mailbox: learn.microsoft.com/graph/api/resources/mailfolder has names for the folders that are left out.
@@ -58,9 +58,9 @@ class Folder:
 
 @dataclass(frozen=True, slots=True)
 class Folders:
-    """Folders of a mailbox by id, without those that are left out.
+    """Folders of a mailbox by id, without left-out folders.
 
-    `listed_ids`: folders that may hold chosen threads; `taken_ids`: those that are chosen themselves.
+    `listed_ids`: folders with possibly chosen threads; `taken_ids`: chosen folders.
     """
 
     by_id: Mapping[str, Folder]
@@ -103,7 +103,7 @@ def _item(folder: Folder) -> SyncItem:
 
 
 def _chain(raw: Mapping[str, Mapping[str, Any]], folder_id: str) -> list[str]:
-    """Return a folder and those above it; the root of the mailbox is not listed."""
+    """Return the ids of a folder and its ancestors, without the mailbox's root."""
     chain = [folder_id]
     while (above := str(raw[chain[-1]].get("parentFolderId") or "")) in raw and above not in chain:
         chain.append(above)

@@ -49,7 +49,7 @@ class MailCursor:
 
     @classmethod
     def parse(cls, cursor: str | None, chosen: str) -> MailCursor | None:
-        """Parse a cursor; None for a missing, invalid or old one, or one of another selection."""
+        """Parse a cursor; None if missing, invalid, old or of another selection."""
         with suppress(ValueError, TypeError):
             position = cls(**json.loads(cursor or "null"))
             is_old = not position.last_id and time.time() - position.begun > FULL_LISTING_SECONDS

@@ -73,7 +73,7 @@ class Database:
         weakref.finalize(self, self._engine.dispose)
 
     def list_rows(self, last_key: str | None) -> tuple[list[Row], str | None]:
-        """Return rows behind a key, and the key behind which more follow. Fatal for keys that name two rows."""
+        """Return rows after a key, and the last key, None at the end. Fatal for NULL and duplicate keys."""
         columns = self._find_columns()
         key = self._quote(columns.key)
         if last_key is None and self._select(f"WHERE {key} IS NULL", 1):

@@ -15,7 +15,7 @@ _LINK: Final = re.compile(
 
 
 def find_links(text: Any) -> list[dict[str, str]]:
-    """Return the different links of a text, each with its `url`, and its `text` in Markdown."""
+    """Return the distinct links of a text, with `url` and `text`; the latter is "" unless in Markdown."""
     links = dict[str, dict[str, str]]()
     for match in _LINK.finditer(text if isinstance(text, str) else ""):
         url = match["target"] or html.unescape(match["attribute"] or "") or match["bare"]

@@ -29,7 +29,7 @@ _ROOT: Final = '<root xmlns:ac="urn:ac" xmlns:ri="urn:ri" xmlns:at="urn:at">'
 
 @pass_context
 def read_storage(context: Context, text: Any) -> str:
-    """Return a text of the storage format as HTML; what is no XML stays as it is."""
+    """Return a text in storage format as HTML; invalid XML stays unchanged."""
     return convert_storage(str(text or ""), context.get("_names") or (lambda _kind, key: key))
 
 

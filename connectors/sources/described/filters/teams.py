@@ -21,7 +21,7 @@ _ATTACHMENT: Final = re.compile(r"<attachment\b[^>]*>(?:</attachment>)?")
 
 
 def read_body(body: Any, attachments: Any = None) -> str:
-    """Return the body of a message as HTML, above the messages that it quotes, its files and its cards."""
+    """Return a message as HTML: the body, followed by quoted messages, files and cards."""
     about = body if isinstance(body, Mapping) else {}
     text = str(about.get("content") or "")
     if about.get("contentType") != "html":
