@@ -1,1 +1,1 @@
-"""Everything that speaks to a vendor or a library for a port: one module each, its SDK imported on first use."""
+"""Adapters of ports to vendors and libraries: one module each, with the SDK imported on first use."""

@@ -1,4 +1,4 @@
-"""Cohere's SDK as its embedder and its reranker share it: at the operator's endpoint or at Cohere's own."""
+"""Cohere's SDK for the embedder and the reranker, at the operator's endpoint or at Cohere's."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def base_url(settings: Settings) -> str:
 
 
 def open_client(api_key: str, settings: Settings, *, seconds: float, max_bytes: int) -> tuple[Any, httpx.Client]:
-    """A client of its v2 API, and what it sends with, for the caller to close. `max_bytes`: of an answer."""
+    """Return a client of the v2 API, and its HTTP client for the caller to close. `max_bytes`: of an answer."""
     import cohere
 
     sessions.quiet_loggers("cohere")

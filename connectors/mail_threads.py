@@ -113,7 +113,7 @@ def render_thread(subject: str, messages: Iterable[ThreadMessage], notices: Sequ
 
 
 def drop_quotes(text: str, earlier: str) -> str:
-    """Return a message without those quotes that repeat `earlier`, words of earlier messages."""
+    """Return a message without quotes from `earlier`, the words of earlier messages."""
     # What no earlier message holds stays: answers within a quote, and forwarded mails.
     lines, stream = text.split("\n"), f" {earlier.strip()} "
     start = _find_quoted_tail(lines)
@@ -133,7 +133,7 @@ def _is_repeated(line: str, stream: str) -> bool:
 
 
 def _drop_marked(lines: Sequence[str], stream: str) -> list[str]:
-    """Drop repeated lines that begin with `>`, and the line that names their author."""
+    """Drop repeated lines with a leading `>`, and the attribution line above."""
     kept_lines: list[str] = []
     is_dropped = False
     for line in lines:
@@ -163,7 +163,7 @@ def _drop_attribution(kept_lines: list[str]) -> None:
 
 
 def _find_quoted_tail(lines: Sequence[str]) -> int:
-    """Return the index at which a message is quoted without marks; the number of lines without one."""
+    """Return the index of the first line of a message quoted without marks, else the number of lines."""
     for index, line in enumerate(lines):
         head_start = index + 1 if _SEPARATOR.fullmatch(line) else index
         fields = 0
@@ -179,7 +179,7 @@ def _find_quoted_tail(lines: Sequence[str]) -> int:
 
 
 def _drop_tail(lines: Sequence[str], stream: str) -> list[str]:
-    """Drop a quoted message that is repeated as a whole, or its repeated lines."""
+    """Drop a quoted message if all its lines are repeated, else only the repeated lines."""
     head = 1 if lines and _SEPARATOR.fullmatch(lines[0]) else 0
     while head < len(lines) and _FIELD.fullmatch(lines[head]):
         head += 1

@@ -1,4 +1,4 @@
-"""Connections over a whole organization: the drives of its people and teams, each listed by itself.
+"""Connections over a whole organization: drives of people and teams, each with a listing of its own.
 
 external id = <key of the part>/<id within the part>
 """
@@ -61,7 +61,7 @@ class CredentialsEnded(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """Drive of a person or team. Paths begin with `name`, unless the part's own ones do (`is_named`)."""
+    """Drive of a person or team. Paths get the prefix `name`, unless already prefixed (`is_named`)."""
 
     key: str
     name: str
@@ -74,7 +74,7 @@ class Organization(Protocol):
     def list_parts(self) -> Iterator[Part]: ...
 
     def find_part(self, key: str) -> Part | None:
-        """Return a part; None if it is gone."""
+        """Return a part; None for a deleted part."""
         ...
 
     def open_part(self, part: Part) -> tuple[Connector, TokenSource]:
@@ -83,7 +83,7 @@ class Organization(Protocol):
 
 
 class MemberTokens:
-    """`TokenSource` of an account that the credentials open; access tokens stay in memory."""
+    """`TokenSource` of an account accessed by the organization's credentials; access tokens stay in memory."""
 
     def __init__(self, connection: TokenSource, request_tokens: Callable[[], Tokens]) -> None:
         self.connection_id = connection.connection_id
@@ -123,8 +123,8 @@ def _ends_soon(expires_at: datetime | None) -> bool:
 class OrganizationCursor:
     """Position of a listing, stored as JSON.
 
-    `parts`: cursor of each part that was listed. `pending`: remaining parts, the first one continues at `page`.
-    `whole`: parts listed in full, or gone. `unlisted`: parts that could not be listed. `is_full`: no part had a cursor.
+    `parts`: cursor of each listed part. `pending`: remaining parts; the first continues at `page`. `whole`: parts
+    listed in full, or gone. `unlisted`: parts without a complete listing. `is_full`: no part had a cursor.
     """
 
     parts: dict[str, str] = field(default_factory=dict)
@@ -146,7 +146,7 @@ class OrganizationCursor:
         return json.dumps(asdict(self), separators=(",", ":"))
 
     def whole_pattern(self) -> str:
-        """Return the pattern of the external ids that were listed in full."""
+        """Return the pattern of external ids in parts listed in full; "" for none, or for all in a full listing."""
         if self.is_full:
             return f"(?!{_any_of(self.unlisted)}/).*" if self.unlisted else ""
         return f"{_any_of(self.whole)}/.*" if self.whole else ""
@@ -168,10 +168,12 @@ class OrganizationConnector:
         parts, skipped = self._list_parts()
         if not state.pending:
             unseen = [key for key in state.parts if key not in parts]
-            gone = [key for key in unseen if self._is_gone(key)]
-            known = {key: at for key, at in state.parts.items() if key not in gone}
-            unlisted = [key for key in unseen if key not in gone]
-            state = OrganizationCursor(known, list(parts), whole=gone, unlisted=unlisted, is_full=not state.parts)
+            gone_keys = [key for key in unseen if self._is_gone(key)]
+            cursors = {key: cursor for key, cursor in state.parts.items() if key not in gone_keys}
+            unlisted = [key for key in unseen if key not in gone_keys]
+            state = OrganizationCursor(
+                cursors, list(parts), whole=gone_keys, unlisted=unlisted, is_full=not state.parts
+            )
         state.pending = [key for key in state.pending if key in parts]
         if skipped or not state.pending:
             yield _make_page(state, [], skipped)
@@ -251,7 +253,7 @@ class OrganizationConnector:
         return parts, skipped
 
     def _open(self, external_id: str, missing: str = PART_MISSING_MESSAGE) -> tuple[Part, str, Connector, TokenSource]:
-        """Open the part of an item. ItemMissing for a part that is gone, Skippable for a closed one."""
+        """Open the part of an item. ItemMissing if the part is gone, Skippable if closed."""
         key, _, item_id = external_id.partition("/")
         part = self.organization.find_part(key)
         if part is None:
@@ -360,12 +362,12 @@ class EitherConnector:
     def organization_of(self, tokens: TokenSource) -> OrganizationConnector | None:
         """Return the organization of a connection, None for a person. Fatal for a person without an app."""
         with self._lock:
-            known = self._opened.get(tokens.connection_id)
-            if known is not None and known[1] is None:
+            opened = self._opened.get(tokens.connection_id)
+            if opened is not None and opened[1] is None:
                 return None
             config = tokens.token()
-            if known is not None and known[0] == config:
-                return known[1]
+            if opened is not None and opened[0] == config:
+                return opened[1]
             organization = None
             if Tokens(config).is_config:
                 organization = OrganizationConnector(self._open_organization(json.loads(config), tokens), self.choice)
@@ -376,7 +378,7 @@ class EitherConnector:
 
 
 class EitherMailbox(EitherConnector):
-    """`Connector` of mailboxes, whose documents all have the owner's access list."""
+    """`Connector` of mailboxes: all documents have the owner's access list."""
 
     has_one_access_list: ClassVar[Literal[True]] = True
 

@@ -95,7 +95,7 @@ def serve_models(address: str) -> None:
 
 
 class _Transformer(ABC):
-    """A network of BERT's kind: mean of the last layer's tokens, length 1. Texts over `max_tokens` are cut off there.
+    """Network of BERT's kind: mean of the last layer's tokens, length 1. Texts are cut off after `max_tokens`.
 
     `threads`: processor cores for one call; all of the machine's if None. `batch`: texts in one run of the network; if
     None 8 in OpenVINO, and as many as fit `_BATCH_TOKENS` in ONNX Runtime.
@@ -159,7 +159,7 @@ class _Transformer(ABC):
         return batches
 
     def _run_batches(self, run_batch: Callable[[list[int]], None], batches: list[list[int]], runtime: Runtime) -> None:
-        """Run each batch: in ONNX Runtime on the cores in parallel, in OpenVINO one by one."""
+        """Run each batch: in ONNX Runtime on the cores in parallel, in OpenVINO in sequence."""
         if runtime == "onnxruntime" and self._threads > 1 and len(batches) > 1:
             # The longest first, so that no core waits for the last one.
             for _ in _cores(self._threads).map(run_batch, reversed(batches)):
@@ -295,7 +295,7 @@ def _once(make: Callable[..., ResultT]) -> Callable[..., ResultT]:
 
 @_once
 def _cores(count: int) -> ThreadPoolExecutor:
-    """Return the threads that all calls of this process share, one for each core."""
+    """Return the threads shared by all calls of this process, one per core."""
     return ThreadPoolExecutor(count, thread_name_prefix="core")
 
 

@@ -69,8 +69,8 @@ class PathNotFound(Fatal):
 class EmbeddingsApi:
     """Client of a model on a server. Thread-safe.
 
-    `urls`: candidates for the operation; the first that does not answer 404 is used. `limits`: encoding and path that
-    former requests have learned.
+    `urls`: candidates for the operation; the first without a 404 is used. `limits`: encoding and path learned by former
+    requests.
     """
 
     def __init__(
@@ -193,7 +193,7 @@ class EmbeddingsApi:
         return vectors
 
     def _invalid_answer(self, answer: Any) -> TransientError:
-        """Return the error for an answer other than vectors, with the vendor's message if it has one."""
+        """Return the error for an answer other than vectors, with the vendor's message, if any."""
         # Gateways answer 200 with an error in the body.
         message = read_vendor_message(answer, self._key or "")
         return TransientError(f"{self._title}'s answer was no list of vectors.", vendor_message=message)

@@ -48,7 +48,7 @@ def estimate_tokens(provider: str, model: str, texts: Sequence[str]) -> list[int
 
 
 class RequestPacker:
-    """Pack texts into requests within the vendor's limits, by estimated tokens that its own counts correct."""
+    """Pack texts into requests within the vendor's limits, by token estimates calibrated with the vendor's counts."""
 
     def __init__(self, limits: RequestLimits) -> None:
         self._limits = limits

@@ -17,7 +17,7 @@ log = structlog.get_logger()
 class Learned(
     msgspec.Struct, omit_defaults=True, frozen=True, rename={"texts": "textsPerRequest", "tokens": "tokensPerText"}
 ):
-    """Form and limits of one model at one address. None: not known yet."""
+    """Form and limits of a model at an address. None: not known yet."""
 
     # Most texts of a request.
     texts: int | None = None
@@ -33,7 +33,7 @@ class Learned(
 
 
 class ServerLimits:
-    """Limits of one model at one address, thread-safe; `learned`: as stored by the namespace."""
+    """Limits of a model at an address. Thread-safe. `learned`: limits stored by the namespace."""
 
     # Limits learnt by requests are stored in the home and precede those of the namespace; the last writer wins.
 

@@ -236,7 +236,7 @@ def _tunnel_class(proxy: Proxy, bundle: str | None) -> type[http.client.HTTPSCon
 
 
 class _PooledConnection(httplib2.Http):  # type: ignore[misc]
-    """HTTP client of one host, with one bearer at a time, and without proxies of the environment."""
+    """HTTP client of a single host with an exchangeable bearer token, without proxies of the environment."""
 
     def __init__(self, base: str, bundle: str | None, title: str = "Google") -> None:
         super().__init__(timeout=READ_SECONDS, proxy_info=None, ca_certs=bundle)

@@ -1,4 +1,4 @@
-"""Google Workspace by a service account with domain-wide delegation: its people, and tokens to act for them."""
+"""People of a Google Workspace, and tokens to act for each person, by a service account with domain-wide delegation."""
 
 # The service account acts for an administrator to list people, and for each person to read the person's own content:
 # Google gives administrators names, but no content. developers.google.com/identity/protocols/oauth2/service-account
@@ -128,7 +128,7 @@ def _directory_api(name: str) -> GoogleApi:
 
 @dataclass(slots=True)
 class Workspace:
-    """People of a Google Workspace, and tokens of a service account that acts for them."""
+    """People of a Google Workspace, and tokens of a service account acting for each."""
 
     api: GoogleApi
     # Of content, and those of the administrator.

@@ -295,7 +295,7 @@ class ServicePolicy:
     ) -> ResultT:
         """Call `request` with an access token, with retries. Retryable after the wait, Fatal if unauthorized.
 
-        Calls with one `bucket_name` share the rate limit; by default each connection has its own. `cost` is in units of
+        Calls with the same `bucket_name` share a rate limit; by default, those of a connection do. `cost`: in units of
         the limit.
         """
         bucket = self._bucket(bucket_name or tokens.connection_id)

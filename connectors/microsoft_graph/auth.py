@@ -35,7 +35,7 @@ _CHECKED_STATE: Final = "checked before"
 def make_oauth(
     connector: str, title: str, app: Mapping[str, Any], settings: Settings, *, scope: str, more: str, tenant: str
 ) -> OAuth:
-    """Build the flow of a namespace's app. `scope`: scopes, the first of which is checked; `more` includes that one."""
+    """Build the flow of a namespace's app. `scope`: scopes; the first must be granted, or `more`, which includes it."""
     # `tenant` is "common" or "organizations". An app of one tenant works only at the addresses of this tenant.
     tenant_id = app.get("tenantId") or tenant
     authority = f"{LOGIN_URL}/{tenant_id}"

@@ -213,7 +213,7 @@ def _read_items(graph: Graph, answer: GraphResponse) -> list[Item]:
 
 
 def find_home(graph: Graph, tokens: TokenSource, drive: Drive, item_id: str) -> tuple[Drive, str]:
-    """Request the drive that owns an item, and its id there; the listed drive and id if unreadable."""
+    """Request the owning drive of an item, and the item's id there; the listed drive and id if unreadable."""
     item = _read_item(graph, tokens, drive, item_id)
     return drive.home({**item, "id": item_id}) if item else (drive, item_id)
 

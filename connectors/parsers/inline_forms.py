@@ -1,4 +1,4 @@
-"""Plain text for formatting that changes the meaning of words, the same for all readers.
+"""Plain text for formatting with meaning, the same for all readers.
 
     10<sup>6</sup>, H<sub>2</sub>O     10^(6), H_(2)O
     mark of a footnote                 word [1]
@@ -134,7 +134,7 @@ def tick(is_chosen: bool) -> str:  # noqa: FBT001 - a sign for a value
 
 
 def reading(*parts: str) -> str:
-    """Write the reading above a word after it; readings of single characters are one, in Latin letters with spaces."""
+    """Write the reading of a word in parentheses, joined from readings of single characters; Latin ones with spaces."""
     words = [part.strip() for part in parts if part.strip()]
     space = " " if any(part[0] < _FIRST_HANGUL for part in words) else ""
     return f"({space.join(words)})" if words else ""

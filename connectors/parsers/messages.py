@@ -41,8 +41,9 @@ class Page(msgspec.Struct, frozen=True):
 
 
 class Recognise(msgspec.Struct, frozen=True):
-    """Request the text of one page of a PDF or one picture of an image, counted from 1. `draws`: return the picture
-    for another engine instead.
+    """Request the text of a PDF page or of a picture in an image, counted from 1.
+
+    `draws`: return the picture for another engine instead.
     """
 
     page: int

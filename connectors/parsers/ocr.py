@@ -53,7 +53,7 @@ class TextRecognition:
         return merge_reply(reply, dict(zip(reply.ocr_pages, answers, strict=True)))
 
     def unsupported_languages(self) -> tuple[str, ...]:
-        """Return the configured languages unknown to the packaged engine, if that one reads."""
+        """Return the configured languages unknown to the packaged engine; none if tesseract is installed."""
         return (
             () if self.program else tuple(name for name in self.languages if name not in ocr_engines.PACKAGED_LANGUAGES)
         )

@@ -164,7 +164,7 @@ def parse_script(report: str) -> str | None:
 
 
 def choose_languages(script: str, preferred: Collection[str], installed: Collection[str]) -> tuple[str, ...]:
-    """Return the installed packs of a script: the preferred ones, else the usual one, else none."""
+    """Return the installed packs of a script: all preferred ones, else the most usual, else none."""
     readers = [name for name in SCRIPT_LANGUAGES[script] if name in installed]
     return tuple(name for name in readers if name in preferred) or tuple(readers[:1])
 

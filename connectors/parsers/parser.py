@@ -132,7 +132,7 @@ class DocumentParser:
         return verdicts.judge_reply(msgspec.structs.replace(reply, text=text, pages=(), qualities=()))
 
     def _make_unpack(self, raw: RawContent) -> Unpack | None:
-        """Create the folder of the file's members; the caller removes it."""
+        """Create the folder of the file's members, to be removed by the caller."""
         if raw.page is not None or self._unpack_template is None:
             return None
         folder = raw.path.parent / f"{raw.path.name}-members"
@@ -189,14 +189,14 @@ def document_parser() -> DocumentParser:
 
 
 def close_parser() -> None:
-    """Stop the children of this process's parser, if it has one."""
+    """Stop the children of this process's parser, if any."""
     # A forked process runs no `atexit` handlers.
     if document_parser.cache_info().currsize:
         document_parser().close()
 
 
 def _make_recognition(config: settings.Settings, cores: int) -> TextRecognition:
-    """Make the text recognition with a separate pool: it takes more memory and may start tesseract."""
+    """Make the text recognition with a separate pool, with more memory and access to tesseract."""
     program = shutil.which("tesseract") or ""
     limits = Limits(config.ocr_page_seconds, config.ocr_memory_bytes, program)
     recognition = TextRecognition(

@@ -1,4 +1,4 @@
-"""Pool of warm parser children: each reads one file at a time, is killed at its limits and then replaced."""
+"""Pool of warm parser children: each reads one file at a time, and is killed and replaced beyond the limits."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ class Limits:
 
 
 class ParserChild:
-    """One child process and its pipes. Not thread-safe."""
+    """Child process with its pipes. Not thread-safe."""
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
@@ -116,10 +116,10 @@ class ParserChild:
         self._ready = True
 
     def run(self, task: Task, report_progress: Callable[[float], None] | None = None) -> Reply:
-        r"""Return the child's reply. Skippable with the cause if the child dies or misses its deadline.
+        """Return the child's reply. Skippable with the cause after the child's death or the deadline.
 
-        `worked`: called about four times a second with the processor seconds used, or a third of the wall clock time if
-        more; its exceptions end the run.
+        `report_progress`: called about four times a second with the processor seconds used, or a third of the wall
+        clock time if more; exceptions end the run.
         """
         self.start()
         self.file_count += 1
@@ -149,7 +149,7 @@ class ParserChild:
         return self._process.poll() is None
 
     def end(self) -> None:
-        """Kill the child and release its resources."""
+        """Kill the child and release all resources."""
         if self.is_alive():
             self._process.kill()
         self._process.wait()
@@ -164,7 +164,7 @@ class ParserChild:
             file.close()
 
     def lower_priority(self) -> None:
-        """Lower the child's priority and retire it after its current file."""
+        """Lower the child's priority and retire the process after the current file."""
         self.spent = True
         with suppress(OSError):
             os.setpriority(os.PRIO_PROCESS, self.pid, _SLOW_NICENESS)
@@ -236,7 +236,7 @@ def never_interrupt() -> bool:
 
 
 def _require_need(is_needed: Callable[[], bool]) -> None:
-    """Raise Interrupted for work that nobody needs any more."""
+    """Raise Interrupted for work no longer needed."""
     if not is_needed():
         raise Interrupted
 
@@ -253,10 +253,10 @@ def _lane_slot(lane: threading.BoundedSemaphore, keep_waiting: Callable[[], bool
 
 
 class ChildPool:
-    r"""Pool of at most `size` children; further threads wait.
+    """Pool of at most `size` children; further threads wait.
 
-    `quick_seconds` adds a slow lane of `size` children. A file with more processor time moves there with its child, or
-    starts again there later if the lane is full.
+    `quick_seconds` adds a slow lane of `size` children. A file beyond this processor time moves there with its child,
+    or starts again later if the lane is full.
     """
 
     def __init__(self, size: int, limits: Limits, quick_seconds: float | None = None) -> None:
@@ -328,7 +328,7 @@ class ChildPool:
 
     @contextmanager
     def _borrow_child(self) -> Iterator[ParserChild]:
-        """Borrow a child for one file; return it to the idle ones or stop it if worn out."""
+        """Borrow a child for a file; keep the child idle afterwards, or stop a worn-out child."""
         child = self._take_child()
         keep = False
         try:

@@ -57,7 +57,7 @@ _ENTITY_MARKS = tuple("<!ENTITY".encode(codec) for codec in ("utf-8", "utf-16-le
 
 
 def parse_xml(data: bytes) -> Element:
-    """Parse XML without declared entities and return its root; otherwise raise one of `PARSE_ERRORS`."""
+    """Parse XML without declared entities and return the root. Raises one of `PARSE_ERRORS`."""
     if any(mark in data for mark in _ENTITY_MARKS):
         raise EntitiesRefused
     return fromstring(data)  # noqa: S314

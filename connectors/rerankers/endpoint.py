@@ -57,7 +57,7 @@ def make(config: Mapping[str, Any], settings: Settings) -> Reranker:
 
 
 class _RerankServer:
-    """Client of a server whose request form is learned from its first answers."""
+    """Client of a rerank server; the first answers show the accepted request form."""
 
     def __init__(self, client: httpx.Client, url: str, model: str | None, guard: Guard) -> None:
         self._client = client

@@ -28,7 +28,7 @@ def make(config: Mapping[str, Any], settings: Settings) -> ScrapingBee:
 
 
 class ScrapingBee:
-    """`Scraper` that runs the scripts of pages, and downloads files. It makes no conditional requests."""
+    """`Scraper` running the scripts of pages, and downloading files. Makes no conditional requests."""
 
     def __init__(self, service: Service, key: str) -> None:
         self._service = service

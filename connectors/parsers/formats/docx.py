@@ -325,7 +325,7 @@ class _Writer:
 
 
 def _sign_text(part: Element) -> str:
-    """Return the text of an element, or the characters that it stands for."""
+    """Return the text or the characters represented by an element."""
     name = part.tag[len(_W_NS) :]
     if name == "t":
         return part.text or ""

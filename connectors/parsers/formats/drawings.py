@@ -85,7 +85,7 @@ def _is_next_line(above: Bounds, below: Bounds, text: str) -> bool:
 
 
 def _ordered(texts: list[Boxed]) -> Iterator[str]:
-    """Yield texts from the top; texts in one row are one line."""
+    """Yield texts from the top; texts of a row are joined to a line."""
     row: list[Boxed] = []
     for text in sorted(dict.fromkeys(texts), key=lambda item: (item[1][1] + item[1][3], item[1][0])):
         if row and ("\n" in row[-1][0] + text[0] or not _is_same_row(row[-1][1], text[1])):
@@ -131,7 +131,7 @@ class _Drawing:
         yield from self._walk(self._root, _IDENTITY, _USUAL_SIZE, ())
 
     def _walk(self, part: Any, matrix: _Matrix, size: float, path: tuple[Any, ...]) -> Iterator[Boxed]:
-        """Yield each text with its box. `path`: elements of `use` around it. RecursionError for a deep drawing."""
+        """Yield texts with their boxes. `path`: enclosing `use` elements. RecursionError for a deep drawing."""
         self._elements_left -= 1
         name = elements.local_name(part)
         if self._elements_left < 0:
@@ -220,7 +220,7 @@ class _Drawing:
 
 
 class _Line:
-    """Text of one element, with spaces where its parts stand apart."""
+    """Text of an element, with spaces between distant parts."""
 
     def __init__(self, x: float, y: float) -> None:
         self.x, self.y, self.size = x, y, 0.0

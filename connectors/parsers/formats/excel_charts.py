@@ -68,7 +68,7 @@ class _Chart:
 
 
 def read_charts(stream: bytes, look_up: LookUp) -> dict[str, list[str]]:
-    """Return Markdown of the charts of each sheet by its name, in order of the sheets, those that are a chart too."""
+    """Return the charts as Markdown by sheet name, in order of the sheets, including chart sheets."""
     names: dict[int, str] = {}
     references: list[tuple[int, int]] = []
     charts: dict[str, list[str]] = {}
@@ -162,7 +162,7 @@ def _read_reference(formula: bytes, sheets: list[str], references: list[tuple[in
 
 
 def _read_text(data: bytes, at: int, *, wide: bool = False) -> str:
-    """Return a text with its length in one byte, or two, and its kind of letters before it."""
+    """Return a text after its length (1 byte, 2 if `wide`) and its flag of UTF-16."""
     length, flags = struct.unpack_from("<HB" if wide else "<BB", data, at)
     start = at + (3 if wide else 2)
     return data[start : start + length * (1 + flags % 2)].decode("utf-16-le" if flags % 2 else "latin-1", "replace")

@@ -30,9 +30,10 @@ def grid_markdown(
     narrow: Collection[int] = (),
     header_rows: int = 0,
 ) -> str:
-    """Return a Markdown table; "" without text. `nested`: blocks to insert after a row, by row number. `narrow`:
-    grid columns narrower than a letter, as between hand-drawn edges. `header_rows`: rows that the file marks as header.
-    Lines of cells that belong together are rows of their own.
+    """Return a Markdown table; "" without text. Parallel lines of cells become separate rows.
+
+    `nested`: blocks to insert after a row, by row number. `narrow`: grid columns narrower than a letter, as between
+    hand-drawn edges. `header_rows`: number of header rows by the file's marks.
     """
     rows, ends = _divide_rows(rows, header_rows)
     nested = {ends[at]: blocks for at, blocks in nested.items() if at < len(ends)}
@@ -102,7 +103,7 @@ def _count_parallel_lines(cells: Sequence[Cell], *, is_header: bool) -> int:
 
 
 def _divide_row(cells: Sequence[Cell], count: int) -> Iterable[list[Cell]]:
-    """Yield a row for each line; a cell of one line before those in parallel names all rows."""
+    """Yield a row per line; single-line cells left of the parallel ones are repeated as names of all rows."""
     first = next(at for at, (text, _, _) in enumerate(cells) if "\n" in text.rstrip())
     lines = [[*text.split("\n"), *[""] * count] for text, _, _ in cells]
     for number in range(count):
@@ -129,14 +130,14 @@ def _divided_columns(rows: Sequence[Sequence[int]]) -> set[int]:
 
 
 def _is_title(row: Sequence[int]) -> bool:
-    """Check for a row that one text fills."""
+    """Check for a row filled by one text."""
     return len(row) > 1 and row[0] != _BLANK_CELL and len({*row}) == 1
 
 
 def _names_groups(
     upper: Sequence[int], lower: Sequence[int], below: Sequence[Sequence[int]], texts: Sequence[str]
 ) -> bool:
-    """Check that cells of a row span columns which the next row names."""
+    """Check for cells above several columns named by the next row."""
     spanned = {at for at, cell in enumerate(upper) if cell != _BLANK_CELL and upper.count(cell) > 1}
     names = [texts[lower[at]] for at in spanned if lower[at] not in upper]
     apart = [at for at in range(len(upper)) if at not in spanned]

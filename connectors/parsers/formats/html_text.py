@@ -352,7 +352,7 @@ def _close_table(frame: _Frame, above: _Frame) -> None:
 
 
 def _names_columns(row: list[tuple[_Frame, Cell]]) -> bool:
-    """Check for a row of headers; headers that are all tall name the rows next to them."""
+    """Check for a row of column headers; if all are tall, they name rows instead."""
     is_tall = bool(row) and all(height > 1 for _, (_, height, _) in row)
     return not is_tall and all(cell.kind == "th" for cell, _ in row)
 

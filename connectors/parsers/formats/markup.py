@@ -289,7 +289,7 @@ class _Writer:
             yield edge
 
     def _referred_title(self, part: Any) -> str:
-        """Return the title of the section that a reference points to, else its name."""
+        """Return the title of a reference's target section, else the target's name."""
         target = part.get("linkend") or part.get("href", "").removeprefix("#")
         return self._titles.get(target) or target
 

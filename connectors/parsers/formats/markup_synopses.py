@@ -86,7 +86,7 @@ def _prototype(node: Any) -> str:
 
 
 def name_purpose(node: Any) -> str:
-    """Return the names of a reference page and its purpose, as in its heading."""
+    """Return the names and purpose of a reference page, as in the heading."""
     texts = [(elements.local_name(part), " ".join("".join(part.itertext()).split())) for part in node]
     names = ", ".join(text for name, text in texts if name == "refname" and text)
     return " \u2014 ".join(filter(None, [names, *(text for name, text in texts if name == "refpurpose")]))

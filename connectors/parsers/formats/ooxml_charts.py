@@ -55,7 +55,7 @@ def _point_labels(series: Element, names: list[str]) -> Iterator[str]:
 
 
 def _new_chart_markdown(root: Element, look_up: LookUp) -> str:
-    """Return a chart whose values are in data sets apart from its series."""
+    """Return a chart with values in data sets apart from the series."""
     data = {node.get("id", ""): node for node in root.iter(f"{CX}data")}
     series: list[Series] = []
     for node in root.iter(f"{CX}series"):

@@ -266,7 +266,7 @@ class _Reader:
         return grids.grid_markdown(rows, filled_nested, header_rows=header_rows)
 
     def _row_cells(self, row: Element, nested: list[str]) -> list[grids.Cell]:
-        """Return the cells of a row; add the tables in its cells to `nested`, each after its name."""
+        """Return the cells of a row; add inner tables to `nested`, each after the name of the cell."""
         cells = list[grids.Cell]()
         for node in row:
             if node.tag != f"{_TABLE_NS}table-cell":

@@ -29,7 +29,7 @@ def style_forms(roots: Iterable[Element]) -> dict[str, Form]:
 
 
 def _style_lineages(roots: Iterable[Element]) -> Iterator[tuple[str, list[Element]]]:
-    """Yield the name of each style, and the style with those that it is based on."""
+    """Yield the name of each style, and the style followed by its base styles."""
     styles = {style.get(f"{_STYLE_NS}name", ""): style for root in roots for style in root.iter(f"{_STYLE_NS}style")}
     for name, style in styles.items():
         lineage = [style]

@@ -18,7 +18,7 @@ _SIGN_NAMES: Final = frozenset(f"{ooxml.M}{name}" for name in ("chr", "begChr", 
 
 @dataclass(slots=True)
 class FormField:
-    """Check box or list; its value is in properties, not in its text."""
+    """Check box or list, with the value in properties instead of text."""
 
     values: dict[str, int] = field(default_factory=dict)
     choices: list[str] = field(default_factory=list)
@@ -33,7 +33,7 @@ class FormField:
 
 
 class Formula:
-    """Formula of nested groups, whose names are those of Office Open XML after an `m`."""
+    """Formula of nested groups, named as in Office Open XML after an `m`."""
 
     def __init__(self) -> None:
         # Element of each open group, None for groups of formatting; start of its text in the letters.

@@ -57,7 +57,7 @@ class _CellBlock:
 
 
 def link_cell(words: str, address: str) -> str:
-    """Return the text of a cell with its link to a web page, which a reader can open."""
+    """Return the text of a cell, linked if `address` is a web page not shown in the text."""
     shows_address = not words or not address.startswith(("http://", "https://")) or address in words
     return words if shows_address else f"[{words}]({address.replace('|', '%7C')})"
 
@@ -107,7 +107,7 @@ def _format_blocks(sheet: Sheet) -> Iterator[str]:
 
 
 def _fill_merged_cells(sheet: Sheet) -> None:
-    """Repeat the text of a merged cell in its rows, and mark the cells to its right as covered."""
+    """Repeat the text of merged cells in each row, and mark the covered cells to the right."""
     numbers = sorted(sheet.rows)
     last = max((max(row, default=0) for row in sheet.rows.values()), default=0)
     for top, left, bottom, right in sheet.merged:

@@ -194,7 +194,7 @@ def _controlled_ids(parsed: LexborHTMLParser) -> frozenset[str]:
 
 
 def _is_panel(node: LexborNode, controlled: frozenset[str]) -> bool:
-    """Check for a part that a click opens in its place: a tab panel or a part of an accordion."""
+    """Check for a part opened in place by a click: a tab panel or a part of an accordion."""
     attributes = node.attributes
     return (
         attributes.get("hidden") == "until-found"

@@ -316,7 +316,7 @@ def _read_xls(path: Path) -> list[Sheet]:
 
 
 def _workbook_stream(path: Path) -> bytes:
-    """Return the records of an XLS with its charts; b"" of older files, which have none that are read."""
+    """Return the records of an XLS with charts; b"" for older files without readable charts."""
     import olefile
 
     if not olefile.isOleFile(str(path)):

@@ -142,7 +142,7 @@ def _main_text(parsed: LexborHTMLParser) -> str:
 
 
 def _holds_parts(extracted: str, body: LexborNode) -> bool:
-    """Check the extracted text for the parts that a click opens, of which trafilatura drops short ones."""
+    """Check that the extracted text has all parts opened by clicks; trafilatura drops short ones."""
     letters = "".join(filter(str.isalnum, extracted))
     parts = ("".join(filter(str.isalnum, node.text())) for node in body.css(_OPENED_SELECTOR))
     return all(part[:_PART_LETTERS] in letters for part in parts)

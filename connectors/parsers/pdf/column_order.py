@@ -16,7 +16,7 @@ _LEFT, _RIGHT, _BOTH = 0, 1, 2
 
 
 def order_columns(blocks: Sequence[LayoutBlock], width: float) -> list[LayoutBlock]:
-    """Return the blocks with the left column before the right one, where liteparse mixes them by height."""
+    """Return the blocks with the left column before the right; liteparse mixes columns by height."""
     gutter = _find_gutter(blocks, width)
     if not gutter:
         return [*blocks]

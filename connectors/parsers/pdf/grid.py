@@ -58,7 +58,7 @@ class Row:
 
     @property
     def is_title(self) -> bool:
-        """The row is one text across columns, like a caption or prose."""
+        """Check for a single text across columns, such as a caption or prose."""
         return len(self.cells) == 1 and 0 in self.spanned_columns
 
 

@@ -27,7 +27,7 @@ _MIN_LEVEL_DISTANCE = 0.75
 
 @dataclass(frozen=True, slots=True)
 class GroupedHeader:
-    """Names of groups, each at its first column, and of their columns. `start`, `end`: range of its lines."""
+    """Names of groups by first column, and of their columns. `start`, `end`: range of the header's lines."""
 
     groups: dict[int, str]
     names: dict[int, str]
@@ -51,7 +51,7 @@ def read_header(lines: Sequence[Line], columns: Sequence[Range]) -> GroupedHeade
 
 
 def lines_above(region: Sequence[Line], above: Sequence[Line], columns: Sequence[Range]) -> list[Line]:
-    """Return the lines above a region that are groups of its header. `above`: nearest line first."""
+    """Return the lines of group names above a region. `above`: nearest line first."""
     lines: list[Line] = list(region)
     for number, line in enumerate(above[: _MAX_HEADER_LINES - 1], 1):
         if not _are_near(line, lines[0]) or not _are_names(line):
@@ -88,7 +88,7 @@ def _read_names(groups: Line, between: Sequence[Line], leaf: Line, columns: Sequ
 
 
 def _are_groups(spans: Sequence[Sequence[int]], leaves: AbstractSet[int], singles: AbstractSet[int]) -> bool:
-    """Check that groups cover named columns. A name of one column over a further line may be a name of two lines."""
+    """Check that groups cover named columns. A name above a single column may be the first line of a longer name."""
     wide_columns = {column for span in spans if len(span) > 1 for column in span}
     wide_count = sum(len(span) > 1 for span in spans)
     single_count = sum(len(span) == 1 and span[0] in leaves for span in spans)
@@ -96,7 +96,7 @@ def _are_groups(spans: Sequence[Sequence[int]], leaves: AbstractSet[int], single
 
 
 def _are_wrapped(upper: Line, lower: Sequence[PlacedText]) -> bool:
-    """Check that most texts of the lower line continue a name of the upper line, each in its own column."""
+    """Check that most texts of the lower line continue a name above, each in a separate column."""
     continued = [text for text in lower if any(_are_aligned(text, name) for name in upper)]
     names = [name for name in upper if any(_are_aligned(text, name) for text in lower)]
     return len(names) >= len(upper) - 1 and len(names) == len(continued) and 3 * len(names) >= 2 * len(lower)
@@ -143,7 +143,7 @@ def _assign_groups(
 
 
 def _offset_cost(group: PlacedText, span: Sequence[int], places: dict[int, Range]) -> float | None:
-    """Return the distance of a group from its columns; None if it is too large."""
+    """Return the distance of a group from its columns; None beyond the limit."""
     left, right = places[span[0]][0], max(places[column][1] for column in span)
     if len(span) > 1 and 0 in span:
         return None

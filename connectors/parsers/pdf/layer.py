@@ -170,7 +170,7 @@ def _single_line(text: str) -> str:
 
 
 def _read_string(read_value: Callable[[Any, int], int]) -> str:
-    """Read a string from a PDFium function: first its length in bytes, then its value."""
+    """Read a string from a PDFium function: first the length in bytes, then the value."""
     size = read_value(None, 0)
     if size <= 2:
         return ""
@@ -184,7 +184,7 @@ _HEADING_LINE = re.compile(r"^(#+ )(.+)$", re.MULTILINE)
 
 
 def verified_page(markdown: str, layer: TextLayer) -> str:
-    """Return the page's Markdown if it agrees with PDFium's text, else that text, with text added to the page."""
+    """Return the page's Markdown completed from PDFium's text, or the latter if the two disagree, with added texts."""
     markdown = write_formulas(replace_words(shorten_leaders(markdown), layer.changed_words), layer.text)
     contents = read_contents(layer.text)
     if contents or layer.right_to_left > _RIGHT_TO_LEFT_SHARE:
@@ -199,7 +199,7 @@ def verified_page(markdown: str, layer: TextLayer) -> str:
 
 
 def _add_texts(text: str, layer: TextLayer) -> tuple[str, list[str]]:
-    """Return the page's text with a name before each drawn value of a form field, and the texts that it lacks."""
+    """Return the page's text with a name before each drawn value of a form field, and the missing texts."""
     fresh = []
     solid_page, page_lines = solid_text(layer.text), set(layer.text.split("\n"))
     for line in layer.added_texts:

@@ -117,7 +117,10 @@ def _have_one_pitch(widths: Sequence[float]) -> bool:
 def place_listings(
     blocks: Sequence[LayoutBlock], page: ParsedPage, monospaced: frozenset[str], size: float
 ) -> tuple[list[LayoutBlock], frozenset[int]]:
-    """Return the blocks with each listing as a block of its own, and the ids of its items. `size`: of running text."""
+    """Return the blocks with a separate block per listing, and the ids of all listings' items.
+
+    `size`: of running text.
+    """
     listings = [
         listing for listing in _find_listings(page, monospaced, size) if not _is_table(listing, blocks, page.text_items)
     ]
@@ -126,7 +129,7 @@ def place_listings(
 
 
 class Region(Protocol):
-    """Part of a page that becomes a block of its own."""
+    """Part of a page to be placed as a separate block."""
 
     @property
     def items(self) -> frozenset[int]:
@@ -202,7 +205,7 @@ def _find_listings(page: ParsedPage, monospaced: frozenset[str], size: float) ->
 
 
 def _find_gutters(page: ParsedPage, other_items: Sequence[TextItem]) -> list[float]:
-    """Return the middles of gaps that no line crosses, with prose on both sides: gaps between columns."""
+    """Return the middles of gaps between columns: crossed by no line, with prose on both sides."""
     crossed = [0] * (int(page.width / _STEP) + 2)
     for item in page.text_items:
         for step in range(max(int(item.x / _STEP), 0), min(int(_right(item) / _STEP) + 1, len(crossed))):
@@ -240,14 +243,14 @@ def _group_lines(items: Iterable[TextItem]) -> list[list[TextItem]]:
 
 
 def _code_row(line: Sequence[TextItem], monospaced: frozenset[str]) -> _Row | None:
-    """Return a line in monospaced fonts without its number; None for text in other fonts, or next to it."""
+    """Return a line of code without its line number; None for a line with other fonts."""
     is_code = [(item.font_name or "") in monospaced and _has_pitch(item) for item in line]
     start = next((at for at, item in enumerate(line) if is_code[at] or not item.text.strip().isdigit()), len(line))
     return _Row(line[start:]) if start < len(line) and all(is_code[start:]) else None
 
 
 def _has_pitch(item: TextItem) -> bool:
-    """Check that all words of an item have letters of one width; prose may follow the first letters."""
+    """Check for letters of equal width in all words of an item; prose may follow the first letters."""
     widths = [word.width / len(word.text) for word in item.words if word.text]
     return not widths or max(widths) - min(widths) < _MAX_PITCH_DIFFERENCE * max(widths)
 

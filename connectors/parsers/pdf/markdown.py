@@ -162,7 +162,7 @@ def _upright_parts(
 
 
 def _find_outer_lines(blocks: Sequence[LayoutBlock], texts: Collection[PlacedText]) -> dict[int, list[Line]]:
-    """Return the lines outside all blocks, by the number of the block that they precede."""
+    """Return the lines outside all blocks, by the number of the next block."""
     outside = [text for text in texts if not any(_contains(block, text) for block in blocks)]
     if not outside:
         return {}

@@ -1,4 +1,4 @@
-"""Words of a page's text layer that its Markdown lacks, put back at their place."""
+"""Insertion of words missing in a page's Markdown from the text layer."""
 
 from __future__ import annotations
 
@@ -26,8 +26,9 @@ _ANCHOR_LENGTH, _MIN_ANCHOR_LENGTH = 24, 6
 
 
 def add_missing_lines(markdown: str, text: str) -> str:
-    """Return the Markdown with the lines of the text layer that it lacks, each after the block of the line before; the
-    text layer if the two differ as a whole.
+    """Return the Markdown with missing lines of the text layer, each after the block of the previous line.
+
+    Returns the text layer if the two differ as a whole.
     """
     markdown_words, text_words = Counter(page_words(markdown)), Counter(page_words(text))
     missing = _missing_words(text_words, markdown_words, markdown)
@@ -123,7 +124,7 @@ def _missing_lines(
 def _lost_words(
     words: Sequence[str], line: range, missing: Counter[str], solid: str, joined: Counter[str]
 ) -> list[str]:
-    """Return the missing words of a line of the page, without those that the Markdown has between the same words."""
+    """Return the missing words of a line, except words found in the Markdown between the same neighbours."""
     lost: list[str] = []
     for index in line:
         word = words[index]
@@ -144,7 +145,7 @@ def _holds(solid: str, words: str) -> bool:
 
 
 def _numbered_lines(lines: Sequence[Sequence[str]], lost_words: Sequence[Sequence[str]]) -> set[int]:
-    """Return the lines that lack rising numbers at their start only: the numbers of lines, left out on purpose."""
+    """Return the lines with only a rising number missing at the start: line numbers, left out on purpose."""
     starts = [
         (at, int(words[0]))
         for at, (words, lost) in enumerate(zip(lines, lost_words, strict=True))

@@ -48,7 +48,7 @@ def read_panels(page: ParsedPage, font: RunningFont) -> str:
 
 
 def _candidate_edges(items: Sequence[TextItem], width: float) -> Iterator[list[float]]:
-    """Yield the left edges of panels: parts of a folded page, or of a distance that most lines begin at."""
+    """Yield the left edges of panels: at the folds of a page, or at the usual distance of line starts."""
     spans = [(item.x, item.x + item.width) for item in items]
     for count in range(_MAX_PANELS, 2, -1):
         edges = [width * number / count for number in range(count)]
@@ -78,7 +78,7 @@ def _have_one_indent(edges: Sequence[float], items: Sequence[TextItem], width: f
 
 
 def _begin_at(edges: Sequence[float], starts: Sequence[int], items: Sequence[TextItem]) -> bool:
-    """Check that lines begin at each edge with text to its right."""
+    """Check for lines beginning at each edge with text on the right."""
     return all(
         any(abs(start - edge) < 2 * _SAME_EDGE for start in starts) or not any(item.x >= edge for item in items)
         for edge in edges
@@ -98,7 +98,7 @@ def _group_lines(items: Sequence[TextItem], start: float, end: float) -> list[li
 
 
 def _are_panels(panels: Sequence[Sequence[Sequence[TextItem]]], font: RunningFont) -> bool:
-    """Check that panels have headings, and that their lines are not the rows of the next panel."""
+    """Check for panels with headings, and without lines level with the next panel's."""
     filled = [panel for panel in panels if len(panel) >= _MIN_PANEL_ITEMS]
     if len(filled) < 2 or not all(map(_is_aligned, filled)):
         return False

@@ -1,4 +1,4 @@
-"""Tables of a PDF page whose cells are bounded by drawn rules."""
+"""Tables of a PDF page with cells bounded by drawn rules."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ _RIGHT_TO_LEFT = re.compile(r"[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc]")
 
 
 class RuledCell(NamedTuple):
-    """Text of a cell, its first column, and whether it covers several rows or columns."""
+    """Text of a cell with its first column. `is_merged`: across several rows or columns."""
 
     text: str
     column: int
@@ -56,7 +56,7 @@ class RuledCell(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class RuledTable:
-    """Cells of a table by row, and the positions of its column borders."""
+    """Cells of a table by row, with the positions of column borders."""
 
     rows: Sequence[Sequence[RuledCell]]
     borders: Sequence[float]
@@ -69,16 +69,17 @@ class RuledTable:
 
     @property
     def header(self) -> Sequence[RuledCell]:
-        """First row, if its cells cover one column and row each."""
+        """First row, if free of merged cells; otherwise empty."""
         return self.rows[0] if not any(cell.is_merged for cell in self.rows[0]) else ()
 
 
 def place_tables(
     blocks: Sequence[LayoutBlock], page: ParsedPage, rules: Rules, previous: RuledTable | None
 ) -> tuple[list[LayoutBlock], frozenset[int], RuledTable | None]:
-    """Return the blocks with each ruled table as a block of its own, the ids of its items, and the last table.
+    """Return the blocks with a separate block per ruled table, the ids of all tables' items, and the last table.
 
-    `previous`: table at the end of the page before, whose header a continuation takes over.
+    `previous`: table at the end of the page before; a continuation gets the header. The last table is None if text
+    follows.
     """
     tables = list(_find_tables(page.text_items, rules))
     if not tables:
@@ -148,7 +149,7 @@ def _find_tables(items: Sequence[TextItem], rules: Rules) -> Iterator[RuledTable
 
 
 def _connected_rules(rules: Rules) -> Iterator[tuple[list[Rule], list[Rule]]]:
-    """Yield groups of rules that meet, horizontal and vertical."""
+    """Yield the horizontal and vertical rules of each connected group."""
     waiting = set(range(len(rules.vertical)))
     pending = set(range(len(rules.horizontal)))
     while pending:
@@ -237,7 +238,7 @@ def _read_table(
 
 
 def _row_cells(spans: Sequence[tuple[int, int, int, int]], row: int) -> list[tuple[int, int, int, int]]:
-    """Return the cells that begin in a row, from left to right."""
+    """Return the cells starting in a row, from left to right."""
     return sorted({span for span in spans if span[0] == row}, key=lambda span: span[1])
 
 
@@ -249,7 +250,7 @@ def _is_inside(item: TextItem, columns: Sequence[float], rows: Sequence[float]) 
 def _merge_cells(
     columns: Sequence[float], rows: Sequence[float], rules: Rules
 ) -> list[list[tuple[int, int, int, int]]] | None:
-    """Return for each cell the merged one it belongs to: row, column, height, width; None for other shapes."""
+    """Return (row, column, height, width) of the merged cell at each position; None if one is no rectangle."""
     width, height = len(columns) - 1, len(rows) - 1
     middles_x = [(left + right) / 2 for left, right in pairwise(columns)]
     middles_y = [(top + bottom) / 2 for top, bottom in pairwise(rows)]
@@ -302,7 +303,7 @@ def _join_words(line: Line) -> str:
 
 
 def _has_unruled_rows(lines: Mapping[tuple[int, int], Sequence[Line]], height: int) -> bool:
-    """Check for a row with several cells of level lines that are entries of their own."""
+    """Check for neighbouring cells with level lines of separate entries."""
     for row in range(height):
         cells = [cell for (top, _), cell in lines.items() if top == row and len(cell) > 1]
         for cell, neighbor in combinations(cells, 2):
@@ -317,12 +318,12 @@ def _has_unruled_rows(lines: Mapping[tuple[int, int], Sequence[Line]], height: i
 
 
 def _is_wrapped(cell: Sequence[Line]) -> bool:
-    """Check for lines that continue a sentence."""
+    """Check for lines within a sentence."""
     return sum(line[0].text[:1].islower() for line in cell) > _MIN_WRAPPED_SHARE * len(cell)
 
 
 def _has_unruled_columns(lines: Mapping[tuple[int, int], Sequence[Line]], columns: Sequence[float]) -> bool:
-    """Check for many cells whose words stand far apart, or in columns that are ruled elsewhere."""
+    """Check for many cells with wide spaces between words, or with words in columns ruled elsewhere."""
     spaced = sum(any(_has_wide_space(line, columns) for line in cell) for cell in lines.values())
     return spaced > _MAX_SPACED_SHARE * len(lines)
 

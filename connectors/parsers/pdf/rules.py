@@ -106,7 +106,7 @@ def _segment_bounds(start: tuple[float, float], end: tuple[float, float]) -> Pat
 
 
 def _join_rules(rules: list[Rule]) -> list[Rule]:
-    """Join rules on one line that touch, such as the borders of neighbouring cells."""
+    """Join touching rules of a line, such as the borders of neighbouring cells."""
     lines: list[list[Rule]] = []
     for rule in sorted(rules):
         if lines and rule.position - lines[-1][-1].position <= _SAME_POSITION:

@@ -92,7 +92,7 @@ def correct_blocks(page: ParsedPage, font: RunningFont) -> list[LayoutBlock]:
 
 
 def _correct_heading(block: LayoutBlock, items: Sequence[TextItem], font: RunningFont) -> Iterator[LayoutBlock]:
-    """Yield a heading, or its heading and its running text apart, or a paragraph."""
+    """Yield a heading, a heading followed by running text, or a paragraph."""
     text = " ".join((block.text or "").split())
     if block.kind != "heading" or not text:
         yield block

@@ -44,7 +44,7 @@ _LEADING_SIGNS, _TRAILING_SIGNS = re.compile(r"[\W_]*"), re.compile(r"[\W_]*$")
 
 @dataclass(frozen=True, slots=True)
 class Script:
-    """Superscript, subscript or struck-out text with its base word and the letters and digits around them."""
+    """Superscript, subscript or struck-out text with its base word and the surrounding letters and digits."""
 
     text: str
     form: Form
@@ -242,7 +242,7 @@ def mark_scripts(text: str, scripts: Sequence[Script]) -> str:
 
 
 def _is_whole(text: str, offsets: Sequence[int], at: int, length: int, script: Script) -> bool:
-    """Check that a base begins and its script ends a word of the text, as on the page."""
+    """Check that a base and its script span whole words of the text, as on the page."""
     first, following = offsets[at], text[offsets[at + length - 1] + 1 :][:1]
     begins = not script.base[:1].isalnum() or not text[first - 1 : first].isalnum()
     return begins and (script.is_continued or not following.isalnum())

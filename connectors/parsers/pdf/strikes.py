@@ -62,7 +62,7 @@ def _annotations(page: Any) -> Iterator[_Line]:
 
 
 def _join_parts(lines: list[_Line]) -> list[_Line]:
-    """Join lines of one height that word processors draw for each word."""
+    """Join level lines, drawn word by word by word processors."""
     joined: list[_Line] = []
     for line in sorted(lines, key=lambda line: (round(line.height), line.start)):
         last = joined[-1] if joined else None

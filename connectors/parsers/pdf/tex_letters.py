@@ -1,4 +1,4 @@
-"""Letters of TeX's fonts that PDFium reads as their codes: brackets, ligatures, accents apart from their letter."""
+"""Letters of TeX's fonts read by PDFium as codes: brackets, ligatures, accents apart from their letter."""
 
 from __future__ import annotations
 
@@ -150,7 +150,7 @@ def _true_letters(words: Any, text: str) -> Iterator[tuple[int, str]]:
 
 
 def _composed_letters(words: Any, text: str) -> Iterator[tuple[int, str]]:
-    """Yield an empty accent and a letter with it, where both are drawn in one place."""
+    """Yield (index, text) for accents drawn on letters: "" for the accent, the accented letter for the base letter."""
     for match in re.finditer(f"[{_ACCENTS}]", text):
         accent = match.start()
         for index in (accent + 1, *range(accent - 1, accent - _MAX_ACCENT_DISTANCE, -1)):

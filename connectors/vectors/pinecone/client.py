@@ -1,4 +1,4 @@
-"""Pinecone's SDK: its requests pass the proxy of the fetch guard, its errors become those of the ports."""
+"""Pinecone's SDK, with requests through the fetch guard's proxy, and errors of the ports."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class PineconeClient:
 
     @contextmanager
     def index(self, timeout_seconds: float | None = None) -> Iterator[Index]:
-        """Yield the SDK's index for one request; raise IndexNotFound, Throttled, Retryable or Fatal for its failure.
+        """Yield the SDK's index for one request. Raises IndexNotFound, Throttled, Retryable or Fatal.
 
         `timeout_seconds`: limit of connecting and of each read and write.
         """
@@ -66,7 +66,7 @@ class PineconeClient:
             yield index
 
     def _require_allowed(self) -> None:
-        """Raise Fatal for a host that the guard or a missing TLS forbids, Retryable for an unresolvable one."""
+        """Raise Fatal for a blocked host or missing TLS, Retryable for an unresolvable host."""
         try:
             host, port = fetch_guard.parse_host_port(self._url)
             resolved = self._guard.resolve(host, port)

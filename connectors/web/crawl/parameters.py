@@ -31,7 +31,7 @@ class IdleParameters:
         self._by_value = defaultdict[tuple[str, str], _Observation](_Observation)
 
     def observe(self, address: str, mark: str) -> None:
-        """Compare the text's digest with pages that differ in one part of the address."""
+        """Compare the text's digest with pages at addresses with one different part."""
         self._marks["", address] = address, mark
         for name, value, remainder in _each_left_out(address):
             earlier = self._marks.get((name, remainder)) or self._marks.get(("", remainder))
@@ -44,7 +44,7 @@ class IdleParameters:
                 observation.is_relevant = observation.is_relevant or earlier[1] != mark
 
     def strip(self, address: str) -> str:
-        """Return the address without irrelevant parameters, or that of the page with another session id in its path."""
+        """Return the address without irrelevant parameters, or the page's known address with another session id."""
         for name, value, remainder in _each_left_out(address):
             if self._is_idle(name, value):
                 if not name.startswith("/"):

@@ -1,4 +1,4 @@
-"""Rules of a crawl: which hosts and addresses it reads. Depth and number of pages: `website.py`."""
+"""Rules of a crawl for hosts and addresses. Depth and number of pages: `website.py`."""
 
 from __future__ import annotations
 

@@ -307,7 +307,7 @@ class Walk:
         return False
 
     def _end(self, piece: Piece, url: str, keys: Iterable[str], name: str = "") -> None:
-        """Mark a page and further keys of it as done; its marks refer to the address `name`."""
+        """Mark a page and further keys as done; content marks refer to the address `name`."""
         self._done.add(url)
         piece.change.ended.append(url)
         for key in keys:

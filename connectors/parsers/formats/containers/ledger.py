@@ -58,7 +58,7 @@ class Part:
 
 
 class Ledger:
-    """Ledger of one container: writes its parts to the folder of `bounds`, within the limits of `bounds`."""
+    """Writes the parts of a container to the folder of `bounds`, within the limits of `bounds`."""
 
     def __init__(self, bounds: Unpack) -> None:
         self._bounds = bounds
