@@ -21,7 +21,7 @@ RENEW_RETRY_SECONDS = 1.0
 
 @contextmanager
 def keep_lease(db: Database, lease: Lease, *, seconds: float) -> Iterator[None]:
-    """Renew a lease of `seconds` after every third of that time; release it when the process is stopped."""
+    """Renew a lease of `seconds` after each third of this time; release the lease when the process is stopped."""
     # A separate connection: the lease stays alive while all connections of the worker are busy.
     heartbeat_db = db.sibling(size=1, role="heartbeat")
     is_batch_closed = threading.Event()

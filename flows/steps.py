@@ -106,7 +106,7 @@ class Work:
         run_documents.fail_items(self.db, self.lease, dict.fromkeys(self.window, str(error)))
 
     def fail_remaining(self, step: str, error: Retryable) -> None:
-        """Fail open documents before the step, except those that wait for a circuit breaker."""
+        """Fail open documents before the step, except documents waiting for a circuit breaker."""
         keys = run_documents.list_unfinished(self.db, self.lease, self.window, step)
         reasons = {
             key: _exhausted_message(step, error.errors_by_key.get(key, error))

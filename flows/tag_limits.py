@@ -35,7 +35,7 @@ class TagLimits:
         self._last_read_at = 0.0
 
     def refresh(self) -> Future[AbstractSet[str] | None]:
-        """Return the last read, or start a new one in a thread if it is too old."""
+        """Return the last read; start a new read in a thread if the last is too old."""
         with self._lock:
             if self._last_read is None or time.monotonic() > self._last_read_at + LIMITS_REFRESH_SECONDS:
                 executor = ThreadPoolExecutor(1, thread_name_prefix="tag-limits")

@@ -158,7 +158,7 @@ def _key_list(db: Database, _ring: KeyRing, options: Options) -> CommandOutcome:
 
 
 def format_keys(keys: Iterable[tuple[str, str, str, bool, str | None, str | None, Sequence[str]]]) -> str:
-    """Format keys as a table: id, name, hint, whether it is revoked, namespace, tenant, scopes."""
+    """Format keys (id, name, hint, revoked, namespace, tenant, scopes) as a table."""
     states = {True: "revoked", False: "active"}
     rows = [
         (key_id, name, f"…{hint}", states[is_revoked], space or "any", tenant or "any", ",".join(scopes))

@@ -277,7 +277,7 @@ def _read_secrets(file: str | None) -> dict[str, str]:
 
 
 def _fill_secrets(configs: dict[str, Any], secrets: dict[str, str]) -> tuple[str, ...]:
-    """Insert the secrets; return the missing ones, or raise LocalError if the import needs them."""
+    """Insert the secrets; return the paths of missing optional ones. LocalError for a missing required secret."""
     for path, value in secrets.items():
         *parents, key = path.split(".")
         config = configs

@@ -191,7 +191,7 @@ def make_parser(
 
 
 def _add_command(commands: Commands, name: str, summary: str) -> argparse.ArgumentParser:
-    """Add a command with its summary in the list of commands and in its own help."""
+    """Add a command, with the summary in the list of commands and in the command's help."""
     parser = commands.add_parser(name, help=summary)
     parser.description = f"{summary[0].upper()}{summary[1:]}."
     return parser

@@ -130,7 +130,7 @@ def read_service(home: Path) -> dict[str, Any]:
 def settle_ports(
     addresses: Mapping[str, tuple[str, int]], movable: Collection[str] = (), claims: ExitStack | None = None
 ) -> dict[str, int]:
-    """Choose the port of each setting from its (host, port), 0 for any; LocalError for a port that cannot be opened."""
+    """Choose a port per setting from (host, port), 0 for any free port. LocalError for an unusable port."""
     # A `movable` setting gets one of the next ports if its port is taken. `claims` reserves the ports against other
     # starting instances until it is closed.
     ports = {}

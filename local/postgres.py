@@ -175,7 +175,7 @@ def start(home: Path) -> str:
 
 
 def stop(home: Path) -> bool:
-    """Stop the server of this home; return whether it ran."""
+    """Stop the server of this home; return False if none was running."""
     home = home.resolve()
     was_running = _end_server(home / "postgres")
     _reap_process(home)
@@ -346,7 +346,7 @@ def _read_recorded(home: Path, name: str) -> str:
 
 
 def _derive_password(home: Path, role: str) -> str:
-    """Derive a role's password from the superuser's, so that homes and backups hold a single one."""
+    """Derive a role's password from the superuser's, the only password in homes and backups."""
     return hmac.new(_read_recorded(home.resolve(), "postgres.password").encode(), role.encode(), "sha256").hexdigest()
 
 

@@ -44,7 +44,7 @@ def pool_exists(prefect_api_url: str, pool: str, login: Mapping[str, str]) -> bo
 
 
 def is_registered(prefect_api_url: str, pool: str, login: Mapping[str, str], plan: Registration) -> bool:
-    """Return whether Prefect has the plan's queues and its deployments in the current version."""
+    """Check that Prefect has the plan's queues and deployments, the latter in the current version."""
     headers = _login_headers(login)
     status, queues = _request("POST", f"{prefect_api_url}/work_pools/{pool}/queues/filter", headers, {})
     if status != 200 or not plan.queues <= {queue["name"] for queue in queues}:

@@ -52,7 +52,7 @@ class Process:
 
 
 def make_parent_death_hook(signal_number: int) -> Callable[[], None]:
-    """Return a `preexec_fn` by which the kernel sends the child this signal when its parent dies."""
+    """Return a `preexec_fn`: the kernel sends the child this signal at the parent's death."""
     parent = os.getpid()
 
     def set_death_signal() -> None:

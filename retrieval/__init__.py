@@ -1,1 +1,1 @@
-"""The service itself: what it keeps, how it changes and how it is found. No HTTP server, no Prefect, no vendor."""
+"""The service's data, changes and search, without HTTP server, Prefect and vendors."""

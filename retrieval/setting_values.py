@@ -124,7 +124,7 @@ _FOLDER_PATTERN = re.compile(r"(?:(org_[a-z0-9]+)=)?(/.*)", re.DOTALL)
 
 
 def list_folders(entries: Iterable[str], organization: str) -> list[str]:
-    """List the folders of an organization among entries of `Folders`: its own, and those without an organization."""
+    """List the folders of an organization among entries of `Folders`, including entries for all organizations."""
     matches = [_FOLDER_PATTERN.fullmatch(entry) for entry in entries]
     return [match[2] for match in matches if match is not None and match[1] in {None, organization}]
 
@@ -186,7 +186,7 @@ class OAuthApp(BaseModel):
 
 
 class Endpoint(BaseModel):
-    """Address of a vendor, if not its public one, with trusted certificates."""
+    """Address of a vendor, in place of the public address, with trusted certificates."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 

@@ -1,4 +1,4 @@
-"""Selection of an account's items to synchronize: `include` and `exclude` of a connector's config.
+"""Selection of items to synchronize: `include` and `exclude` of a connector's config.
 
 {"id": "…"}          the file or folder with this id, and all below it
 {"path": "a/*/c"}    the item at the path, and all below it; `*`: within a name, `**`: any number of folders

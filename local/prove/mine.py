@@ -49,7 +49,7 @@ def measure_folder(bench: ProofBench, folder: Path) -> dict[str, Any]:
 
 
 def is_answer(question: Question, hit: Any) -> bool:
-    """Return whether a chunk is of the document and, for a row, has its cells in one line."""
+    """Check that a chunk is of the question's document and, for a row, has all cells in one line."""
     if find_external_id(hit) != question.document:
         return False
     return not question.cells or any(all(cell in line for cell in question.cells) for line in hit.content.splitlines())

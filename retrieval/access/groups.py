@@ -95,7 +95,7 @@ async def get_group(db: Database, scope: Scope, name: str) -> Group | None:
 
 
 async def delete_group(db: Database, scope: Scope, name: str) -> bool:
-    """Delete a group; return False if it does not exist. Access lists may still name it, without effect."""
+    """Delete a group; return False if missing. Entries of access lists with the group stay, without effect."""
     group = await get_group(db, scope, name)
     deleted = bool(await db.async_fetch(str, _DELETE_GROUP, {**partitions.scope_params(scope), "group": name}))
     if group is not None and deleted:

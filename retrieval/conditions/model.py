@@ -89,7 +89,7 @@ class Field:
 
 @dataclass(frozen=True, slots=True)
 class Leaf:
-    """Condition on one field. `values` has one entry except for `in` and `nin`."""
+    """Condition on a field. `values` has a single entry except for `in` and `nin`."""
 
     field: Field
     op: str

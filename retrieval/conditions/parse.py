@@ -41,7 +41,7 @@ def parse_condition(data: object, code: ErrorCode, *, path: str) -> Condition:
 
 @dataclass(slots=True)
 class _Parser:
-    """Parser of one condition with its counters."""
+    """Parser of a condition, with counters for the limits."""
 
     code: ErrorCode
     leaf_count: int = 0

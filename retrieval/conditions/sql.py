@@ -211,7 +211,7 @@ class _ConditionWriter:
         return "number", lambda member: f"{member} {sign} {number}::jsonb"
 
     def _any_member(self, target: Field, kind: str, compare: Callable[[str], str]) -> str:
-        """Return the condition that the field, or a member of its list, has the type and satisfies `compare`."""
+        """Return the SQL condition: the field, or a member of a list field, has the type and satisfies `compare`."""
         column = self._json(target)
         members = f"jsonb_array_elements({column}) m where jsonb_typeof(m) = '{kind}' and {compare('m')}"
         any_member = f"exists (select from {members})"

@@ -19,7 +19,7 @@ from retrieval.sync_filter import SyncFilter, SyncItem, media_type
 
 @dataclass(frozen=True, slots=True)
 class SelectableEntry:
-    """File or folder with its type; `selected`: included in the newest request (a folder with its content)."""
+    """File or folder with its type. `selected`: in the newest request, for a folder including all content."""
 
     entry: FolderEntry
     media_type: str

@@ -1,9 +1,8 @@
 """Source of the items of a connection.
 
-unfinished ──▶ listing ──▶ departures ──▶ the connection's cursor is saved
-unfinished: items that earlier runs failed or cancelled
-listing:    changes at the service, page by page; the cursor of each page is saved in the run
-departures: items that were removed, or are missing from a whole listing
+unfinished ──▶ listing ──▶ departures ──▶ the connection's cursor is saved unfinished: items of earlier runs, failed or
+cancelled listing: changes at the service, page by page; the cursor of each page is saved in the run departures: items
+that were removed, or are missing from a whole listing
 """
 
 # The connection's cursor is saved with the last page only: after an incomplete listing, the next run lists everything
@@ -78,7 +77,7 @@ class SourceCursor:
         return json.dumps(asdict(self))
 
     def must_list(self, external_id: str) -> bool:
-        """Check if the listing would have this item if it still existed."""
+        """Check if the listing covers this external id."""
         return self.whole or bool(self.whole_pattern and re.fullmatch(self.whole_pattern, external_id))
 
 
@@ -156,7 +155,7 @@ class ConnectedSource:
         return queries_sync.count_removals(self._db, request, departed_ids, account_changed=account_changed)
 
     def fetch(self, item: SourceItem, request: DiscoveryRequest, to: Path) -> RawContent | None:
-        """Fetch an item and update its access list; None if its content has not changed."""
+        """Fetch an item and update the access list; None without changed content."""
         tokens = ConnectionTokens(self._db, self._ring, _connection_id(request), self._connector.authorizer)
         try:
             raw = self._connector.fetch(tokens, item, to)
@@ -191,7 +190,7 @@ class ConnectedSource:
         return SourceCursor("unfinished", None if lists_all else state.cursor, moved=state.account_changed)
 
     def _list_unfinished(self, request: DiscoveryRequest, position: SourceCursor) -> Iterator[Page[SourceItem]]:
-        """List items that earlier runs did not finish."""
+        """List items left unfinished by earlier runs."""
         while rows := queries_sync.list_unfinished(self._db, request):
             items = [_unfinished_item(row) for row in rows]
             listed_ids = [item.external_id for item in items]
@@ -201,7 +200,7 @@ class ConnectedSource:
     def _list_changes(
         self, tokens: ConnectionTokens, request: DiscoveryRequest, position: SourceCursor
     ) -> Iterator[Page[SourceItem]]:
-        """List the selected items that changed at the service."""
+        """List selected items changed at the service."""
         loops, selection, removes_none = _LoopDetector(), SyncFilter.of(request.config), _is_for_selection(request)
         has_shares = queries_sync.read_state(self._db, _connection_id(request)).has_access_lists
         for page in self._connector.iter_changes(tokens, position.at):
@@ -307,13 +306,13 @@ class ConnectedSource:
             return [external_id for external_id, is_deleted in zip(external_ids, results, strict=True) if is_deleted]
 
     def _open_tokens(self, request: DiscoveryRequest) -> ConnectionTokens:
-        """Return the connection's tokens; raise Fatal if they are unusable."""
+        """Return the connection's tokens. Fatal for unusable tokens."""
         tokens = ConnectionTokens(self._db, self._ring, _connection_id(request), self._connector.authorizer)
         tokens.token()
         return tokens
 
     def _apply_selection(self, request: DiscoveryRequest) -> None:
-        """Let the connector list only selected items, if it can."""
+        """Let a `SelectiveConnector` list only selected items."""
         selection = SyncFilter.of(request.config)
         if selection and isinstance(self._connector, SelectiveConnector):
             self._connector = self._connector.with_choice(selection)
@@ -339,7 +338,7 @@ class _LoopDetector:
 
 
 def _is_for_selection(request: DiscoveryRequest) -> bool:
-    """Check if the run only lists items for a person to select."""
+    """Check for a run listing items only for selection by a person."""
     return bool(request.config.get("pick"))
 
 
@@ -349,7 +348,7 @@ def _last_entries(items: Iterable[SourceItem]) -> list[SourceItem]:
 
 
 def _is_included(selection: SyncFilter, item: SourceItem) -> bool:
-    """Check that an item exists and is selected."""
+    """Check for an existing, selected item."""
     if item.deleted:
         return False
     path = str(item.properties.get("path") or item.name)
@@ -369,7 +368,7 @@ def _record_page_with_access(
 
 
 def _finish_listing(request: DiscoveryRequest, position: SourceCursor, connection: Executor) -> None:
-    """Save the connection's cursor, remove departed documents, and hide those held for confirmation."""
+    """Save the connection's cursor, remove departed documents, and hide documents held for confirmation."""
     mark = SyncFilter.of(request.config).mark
     queries_sync.finish_listing(connection, request, cursor=position.at, chosen=mark, account_changed=position.moved)
     queries_access.hide_departed(connection, _connection_id(request))
@@ -382,7 +381,7 @@ def _connection_id(request: DiscoveryRequest) -> str:
 
 
 def read_access(connector: Connector, tokens: TokenSource, external_id: str) -> SourceAccess:
-    """Read an item's access list at its service; with the reason in `unknown` if it cannot be read."""
+    """Read an item's access list at the service; `unknown` has the reason if unreadable."""
     if not isinstance(connector, PermissionConnector):
         return SourceAccess(unknown=UNREAD_PERMISSIONS_REASON)
     try:

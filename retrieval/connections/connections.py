@@ -155,7 +155,7 @@ async def change_connection(
     change: ConnectionChange,
     authorization: AuthorizationStart | Tokens | None,
 ) -> Connection:
-    """Change a connection, and its authorization if one is given; raise INVALID_REQUEST for a REVOKED connection."""
+    """Change a connection, and the authorization if given. Raises INVALID_REQUEST for a REVOKED connection."""
     values = {
         "id": connection_id,
         "name": change.name,

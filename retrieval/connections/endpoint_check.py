@@ -1,4 +1,4 @@
-"""Check that a service answers for items that exist, before a missing item is believed."""
+"""Check that a service answers for existing items, before a missing item counts as deleted."""
 
 from __future__ import annotations
 

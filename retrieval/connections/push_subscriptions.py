@@ -54,7 +54,7 @@ def _renew(db: Database, ring: KeyRing, row: PushRow, connector: Connector, base
 
 
 def end_subscription(db: Database, ring: KeyRing, row: PushRow, open_connector: OpenConnector) -> None:
-    """End the subscription of a push at its service; an error is logged, because it ends by itself."""
+    """End a push's subscription at the service; errors are only logged, as subscriptions expire."""
     if row.subscription is None:
         return
     try:

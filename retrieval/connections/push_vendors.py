@@ -54,7 +54,7 @@ class PushAnswer:
 
 
 class WrongSignature(Exception):
-    """Signature that is absent, wrong, or out of its time."""
+    """Signature missing, wrong or expired."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -68,7 +68,7 @@ class ScheduleRow:
 
     @property
     def health(self) -> Health:
-        """Return the health of its job runs and of due times that failed to start one."""
+        """Return the health of job runs, and of due times without a started run."""
         health = Health.load(self.run_health).with_refusals(self.refusals, self.refused_since, self.reason)
         if not self.paused and not self.is_active:
             return replace(health, reason="The connection is not ACTIVE.")
@@ -321,7 +321,7 @@ def get_schedule_to_run(db: Executor, schedule_id: str) -> ScheduleToRun | None:
 
 
 def lock_and_check_busy(db: Executor, schedule_id: str) -> bool:
-    """Lock a schedule until the transaction ends; return whether a run of its job is unfinished."""
+    """Lock a schedule until the end of the transaction; return True if the job has an unfinished run."""
     job_id = db.fetch_one(str, _LOCK_SCHEDULE, {"id": schedule_id})
     return bool(db.fetch_one(bool, _HAS_OPEN_RUN, {"job_id": job_id}))
 

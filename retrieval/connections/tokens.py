@@ -66,7 +66,7 @@ class ConnectionTokens:
         return self._refresh(_ends_soon) if _ends_soon(tokens) else tokens.access_token
 
     def renew(self, refused: str) -> str:
-        """Fetch another token after the service refused this one; concurrent callers share one refresh."""
+        """Fetch a new token in place of `refused`; concurrent callers share a refresh."""
         return self._refresh(lambda tokens: tokens.access_token == refused)
 
     def end_authorization(self, reason: str, refused: str) -> StepError:

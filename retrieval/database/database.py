@@ -1,4 +1,4 @@
-"""PostgreSQL with two pools: one for the event loop and one for threads."""
+"""PostgreSQL with separate connection pools for the event loop and for threads."""
 
 from __future__ import annotations
 

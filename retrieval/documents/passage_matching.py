@@ -31,7 +31,7 @@ def hash_content(content: str) -> str:
 
 
 def find_chunks(passage: str, contents: Sequence[str]) -> list[int]:
-    """Return the places of the chunks with the passage: equal ones, else those that share successive words with it."""
+    """Return the positions of chunks equal to the passage, else of chunks sharing a run of words."""
     equal = [place for place, content in enumerate(contents) if content == passage]
     if equal:
         return equal
@@ -71,7 +71,7 @@ def hide_matching_chunks(connection: Executor, documents: Sequence[str]) -> None
 
 
 def _match_entry(entry: Entry, text: str | None, contents: Sequence[str]) -> list[Entry]:
-    """Return the entry and one entry per further chunk with its passage."""
+    """Return the entry, and an entry per further chunk with the passage."""
     if entry["contentHash"] is None:
         return [entry]
     # Passages that an older version of this service stored have the beginning of their text only.

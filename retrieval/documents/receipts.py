@@ -97,7 +97,7 @@ class SweepCounter:
 
 
 def settle_sweep(connection: Executor, sweep_id: int) -> None:
-    """Add the counts of a finished sweep to its deletion, and confirm the deletion after its last sweep."""
+    """Add the counts of a finished sweep to the deletion, and confirm the deletion after the last sweep."""
     sweep = queries.delete_sweep(connection, sweep_id)
     if sweep is None or sweep.deletion_id is None:
         return

@@ -89,7 +89,7 @@ class PagedDocument:
     hidden_spans: Sequence[Sequence[int]] | None
 
     def hides_page(self, number: int) -> bool:
-        """Return whether page `number`, counted from 1, has a hidden passage; True if its place is unknown."""
+        """Check page `number`, counted from 1, for hidden passages; True for passages at an unknown place."""
         if self.hidden_spans is None or (self.hidden_spans and not 1 <= number <= len(self.pages)):
             return True
         first, last = [*self.pages, sys.maxsize][number - 1 : number + 1] if self.hidden_spans else (0, 0)

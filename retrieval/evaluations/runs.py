@@ -224,7 +224,7 @@ def retry_start(db: Database, run_ids: Sequence[str]) -> None:
 
 
 def claim_run(db: Database, run_id: str, attempt: int) -> ClaimedRun | None:
-    """Start an attempt; return None if it ended or started, a later one exists, or the namespace is deleted."""
+    """Start an attempt; None for a started, ended or superseded attempt, or a deleted namespace."""
     return db.fetch_one(ClaimedRun, _CLAIM_RUN, {"id": run_id, "attempt": attempt})
 
 

@@ -1,1 +1,1 @@
-"""The steps of ingestion, one plain function each: fetch, parse, chunk, embed, upsert. `flows` runs them as tasks."""
+"""Steps of ingestion as plain functions: fetch, parse, chunk, embed, upsert. `flows` runs the steps as tasks."""

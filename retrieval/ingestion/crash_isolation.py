@@ -1,4 +1,4 @@
-"""Recovery of batches with a lost flow run: only a document that repeatedly kills its process fails."""
+"""Recovery of batches with a lost flow run: only documents repeatedly crashing the process fail."""
 
 from __future__ import annotations
 

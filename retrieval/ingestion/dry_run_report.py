@@ -14,7 +14,7 @@ MAX_PLANNED_PER_ACTION: Final = 500
 
 @dataclass(frozen=True, slots=True)
 class PlannedDocument:
-    """Document that an ingestion would create, update or remove, or that fails."""
+    """Document to be created, updated or removed by an ingestion, or failed."""
 
     name: str
     action: str

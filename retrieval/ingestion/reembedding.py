@@ -120,7 +120,7 @@ def read_target(db: Database, keys: KeyRing, lease: Lease) -> ReembeddingTarget 
 
 
 def list_windows(db: Database, lease: Lease, *, size: int) -> list[ReembeddingWindow]:
-    """Group unfinished documents in windows of one partition and at most `size`; suspects come last, one per window."""
+    """Group unfinished documents of each partition in windows of at most `size`, then suspects in windows of one."""
     windows: list[ReembeddingWindow] = []
     for document in queries.list_open_documents(db, lease):
         key = DocumentKey(document.job_run_id, document.document_id)

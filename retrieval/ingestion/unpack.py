@@ -34,7 +34,7 @@ _ADVICE_TEMPLATE = "Split the archive, or upload the files by themselves; the op
 
 @dataclass(frozen=True, slots=True)
 class StoredMember:
-    """Archive member with its key in the file store; "" for an omitted member, whose `member.reason` is set."""
+    """Archive member with its key in the file store, "" for an omitted member with `member.reason`."""
 
     member: Member
     key: str = ""
@@ -42,9 +42,9 @@ class StoredMember:
 
 
 def store_members(item: Item, parsed: Parsed, scope: Scope, files: FileStore) -> list[StoredMember]:
-    """Store the members of an archive; omit them with the reason beyond `MAX_ARCHIVE_DEPTH`.
+    """Store the members of an archive, or omit all with a reason beyond `MAX_ARCHIVE_DEPTH`.
 
-    Skippable beyond this depth if the archive has no text of its own.
+    Skippable beyond this depth for an archive without text.
     """
     if parsed.members and int(item.properties.get(DEPTH_PROPERTY, 0)) >= MAX_ARCHIVE_DEPTH:
         reason = f"Archives are opened up to {MAX_ARCHIVE_DEPTH} levels deep; this one is deeper. Upload it separately."

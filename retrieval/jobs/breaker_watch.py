@@ -106,7 +106,7 @@ class Circuit:
 
 
 class Circuits:
-    """Circuits of a batch, and the open breakers that block its work."""
+    """Circuits of a batch, and the open breakers blocking its work."""
 
     def __init__(self, db: Database, lease: Lease) -> None:
         self._db, self.lease = db, lease
@@ -185,7 +185,7 @@ class Circuits:
 
     @property
     def has_blocked_work(self) -> bool:
-        """Return whether a job run of the batch or its scope waits for a breaker."""
+        """Check if a breaker blocks job runs of the batch or the whole scope."""
         return bool(self.blocked_runs or self.scope_breakers)
 
     def release_probes(self) -> None:

@@ -35,7 +35,7 @@ MAX_EXTRA_BATCHES: Final = 16
 
 @dataclass(frozen=True, slots=True)
 class QueueGroup:
-    """Waiting job runs of one source and scope. `waiting_since`: Unix time at which the oldest began to wait."""
+    """Waiting job runs of a source and scope. `waiting_since`: Unix time of the oldest run's queueing."""
 
     partition: int
     source: str
@@ -48,8 +48,7 @@ class QueueGroup:
 
 @dataclass(slots=True)
 class OpenBatchCounts:
-    """Open batches by organization and scope. `growing`: batches that accept further job runs; `polling`: those that
-    read the queue now."""
+    """Open batches. `growing`: open for further job runs; `polling`: groups with a batch reading the queue."""
 
     short: Counter[str] = field(default_factory=Counter)
     organizations: Counter[str] = field(default_factory=Counter)
@@ -68,7 +67,7 @@ class OpenBatchCounts:
 def choose_groups(
     groups: Iterable[QueueGroup], open_batches: OpenBatchCounts, *, remaining: int, worker_slots: int | None = None
 ) -> list[tuple[QueueGroup, str]]:
-    """Choose the groups that become at most `remaining` batches, each with its queue."""
+    """Choose groups for at most `remaining` batches, each with a queue."""
     # `worker_slots`: so many batches of a group accept all its job runs.
     chosen: list[tuple[QueueGroup, str]] = []
     candidates = []

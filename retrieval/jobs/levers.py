@@ -32,7 +32,7 @@ _RECORD_FAILURE_STATEMENT: LiteralString = f"""
 
 @dataclass(frozen=True, slots=True)
 class Lever:
-    """Lever and its effect in words. Blocks one source, work queue or batch, or everything."""
+    """Lever with its effect in words. Blocks a source, a work queue, a batch, or everything."""
 
     effect: str
     source: str | None = None
@@ -43,11 +43,11 @@ class Lever:
 
     @property
     def blocks_all(self) -> bool:
-        """Return whether the lever blocks all new ingestion."""
+        """Check if the lever blocks all new ingestion."""
         return self.source is None and self.queue is None and self.batch is None and not self.delays
 
     def blocks(self, *, source: str, queue: str | None, batch: str | None) -> bool:
-        """Return whether the lever blocks a waiting job run by its source, queue or batch."""
+        """Check if the lever blocks a job run of this source, queue and batch."""
         if self.batch is not None:
             return self.batch == batch
         if self.queue is not None:

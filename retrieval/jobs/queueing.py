@@ -1,4 +1,4 @@
-"""Queue position of a job run in its scope and source, and its estimated start."""
+"""Queue position of a job run within scope and source, and the estimated start."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ JOB_RUNS_CHANNEL: LiteralString = "job_runs_waiting"
 
 @dataclass(frozen=True, slots=True)
 class DocumentReceipt:
-    """Receipt of a request for one document. `replaces`: whether a version of it is visible."""
+    """Receipt of a request for a document. `replaces`: an earlier version is visible."""
 
     job_run_id: str
     document_id: str
@@ -71,7 +71,7 @@ class CauseCount(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class JobRun:
-    """Job run with its documents, each in one of five groups."""
+    """Job run with its documents in five groups."""
 
     id: str
     status: str
@@ -365,7 +365,7 @@ def _job_run(row: _RunRow) -> JobRun:
 
 
 def _list_blocking_levers(row: _RunRow) -> list[levers.Lever]:
-    """Return the levers that block a waiting run, or the batch of a running one."""
+    """Return the levers blocking a waiting run, or the batch of a running run."""
     queue = row.queue if row.waits else ""
     return [
         lever

@@ -1,4 +1,4 @@
-"""Files sent before the request that ingests them."""
+"""Files uploaded ahead of the ingest request."""
 
 from __future__ import annotations
 

@@ -190,7 +190,7 @@ def _join_phone(groups: str) -> list[str]:
 
 
 def _list_dates(plain: str) -> set[str]:
-    """Return dates as year, month and day, in both orders where slashes leave it open."""
+    """Return dates as year, month and day; ambiguous dates with slashes in both orders."""
     dates = [(year, month, day) for year, _, month, day in _YEAR_FIRST.findall(plain)]
     for day, mark, month, year in _YEAR_LAST.findall(plain):
         dates += [(year, month, day), (year, day, month)] if mark == "/" else [(year, month, day)]

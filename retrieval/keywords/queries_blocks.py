@@ -79,7 +79,7 @@ def wait_for_lock(db: Executor, partition_id: int) -> None:
 
 
 def begin_packing(db: Executor, partition_id: int) -> None:
-    """Mark the partition as packed, so that its changes are recorded."""
+    """Mark the partition as packed; changes are recorded from now on."""
     db.execute("select pg_advisory_xact_lock(1886413164)")
     db.execute(
         """

@@ -1,4 +1,4 @@
-"""Vary words as their language does before endings, where stemmers do not.
+"""Variants of words with changes before endings, unknown to stemmers.
 
 sopimus, sopimukse-  automaatti, automaati-  rum, rummet      stems of Finnish and Nordic words
 החדר, בחדרי, וחדר                                             prefixes of Hebrew
@@ -45,7 +45,7 @@ _RESPELLED: Final[Mapping[str, tuple[tuple[re.Pattern[str], str], ...]]] = {
 
 
 def respell_endings(text: str, configuration: str) -> str:
-    """Return a text without accents with endings that its stemmer reads alike in singular and plural."""
+    """Respell endings of a text without accents, for equal stems of singular and plural."""
     for pattern, ending in _RESPELLED.get(configuration, ()):
         text = pattern.sub(ending, text)
     return text

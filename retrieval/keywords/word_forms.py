@@ -102,7 +102,7 @@ def find_forms(
 def find_distant_forms(
     db: Executor, partition_id: int, words: Sequence[str], configurations: Collection[str]
 ) -> list[TermStatistics]:
-    """Return statistics of the terms that resemble words without chunks; none of English ones."""
+    """Return statistics of terms similar to words without chunks; none for English."""
     if {"english"}.issuperset(configurations):
         return []
     plain = {analyzer.normalize_text(word).lower() for word in words if word.isalpha()}

@@ -1,4 +1,4 @@
-"""Advisory lock that keeps files from garbage collection while a backup or export copies them."""
+"""Advisory lock against garbage collection of files during a backup or export."""
 
 from __future__ import annotations
 

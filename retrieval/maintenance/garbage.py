@@ -35,7 +35,7 @@ SCOPE_TURN_SECONDS = 10.0
 
 @dataclass(frozen=True, slots=True)
 class _ScopeTurn:
-    """Work of a thread on one scope. `hosts`: external hosts of its stores."""
+    """Work of a thread on a scope. `hosts`: external hosts of the scope's stores."""
 
     work: Future[int]
     hosts: tuple[str, ...]

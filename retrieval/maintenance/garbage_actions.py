@@ -40,7 +40,7 @@ def _update_labels(db: Database, stores: Stores, sweep: Sweep) -> None:
 
 
 def _delete_generation(db: Database, stores: Stores, sweep: Sweep) -> None:
-    """Delete a generation of a document unless it is the visible one."""
+    """Delete a generation of a document unless visible."""
     if sweep.generation is not None and not queries_garbage.is_visible(db, sweep):
         _delete_vectors_and_chunks(db, stores, sweep, sweep.generation)
         _delete_unreferred_files(db, stores, sweep, sweep.generation)
@@ -75,7 +75,7 @@ def _delete_document(db: Database, stores: Stores, sweep: Sweep) -> None:
 
 
 def _is_processed(db: Database, sweep: Sweep) -> bool:
-    """Return whether a worker processes the document; cancel its entries in other job runs."""
+    """Cancel the document's entries in job runs, except entries in a worker's hands; return True for such an entry."""
     with db.transaction() as connection:
         entries = queries_garbage.lock_open_entries(connection, sweep)
         cancelled = [DocumentKey(entry.job_run_id, sweep.document) for entry in entries if not entry.in_hand]

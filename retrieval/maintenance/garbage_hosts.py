@@ -43,12 +43,12 @@ class HostBackoff:
             return [name for name in {*self._until, *self._at_work} if self._is_blocked(name)]
 
     def is_any_blocked(self, names: Sequence[str]) -> bool:
-        """Return whether one of the hosts is in a delay or without a free thread."""
+        """Check for a host in a delay or without a free thread."""
         with self._lock:
             return any(self._is_blocked(name) for name in names)
 
     def is_any_delayed(self, names: Sequence[str]) -> bool:
-        """Return whether one of the hosts is in a delay after a failure."""
+        """Check for a host in a delay after a failure."""
         with self._lock:
             return any(time.monotonic() < self._until.get(name, 0) for name in names)
 

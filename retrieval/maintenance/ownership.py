@@ -12,8 +12,7 @@ EXPORTED_MARK = ""
 
 @dataclass(frozen=True, slots=True)
 class TableOwnership:
-    """Table of namespaces. `left_out`: reason of its absence from exports; `stays`: reason of rows that outlive their
-    namespace."""
+    """Table of namespaces. `left_out`: why not exported; `stays`: why rows outlive a deleted namespace."""
 
     left_out: str = EXPORTED_MARK
     stays: str = ""

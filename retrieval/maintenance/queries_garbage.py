@@ -35,7 +35,7 @@ class OpenEntry:
 
 
 def is_visible(db: Executor, sweep: Sweep) -> bool:
-    """Return whether the sweep's generation is the visible one."""
+    """Check if the sweep's generation is visible."""
     statement: LiteralString = (
         "select exists (select from documents where id = %(document_id)s and active_generation = %(generation)s"
         " and deleted_at is null)"

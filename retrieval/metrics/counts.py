@@ -54,7 +54,7 @@ def _add(metric: Metric, labels: tuple[str, ...], parts: dict[str, float]) -> No
 
 
 def write_counts(db: Database) -> None:
-    """Add the counts to the database; keep them while it is unreachable."""
+    """Add the counts to the database; keep the counts while the database is unreachable."""
     counts = _take()
     if counts:
         try:

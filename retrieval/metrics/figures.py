@@ -1,6 +1,6 @@
 """Read metrics: counts, and gauges computed from tables.
 
-A query that took one second is repeated after 100 s; until then its last values are returned, with their age in
+A query of one second is repeated after 100 s; until then the last values are returned, with their age in
 `retrieval_figures_age_seconds`.
 """
 
@@ -53,7 +53,7 @@ class Reading:
 
 
 class _PacedQuery:
-    """Rows of one query, refreshed in proportion to its cost."""
+    """Rows of a query, refreshed in proportion to the query's cost."""
 
     def __init__(self) -> None:
         self.rows: list[Any] = []

@@ -1,4 +1,4 @@
-"""Addresses that receive a config's secrets, stored with the config and compared at each use.
+"""Addresses for a config's secrets, stored with the config and compared at each use.
 
 RETRIEVAL_ENDPOINTS and RETRIEVAL_OAUTH_ENDPOINTS move a vendor's address for all namespaces. A stored secret is not
 sent to another address unless the new one `replaces` the former. Without a stored address, secrets follow the settings.

@@ -169,7 +169,7 @@ class PermissionConnector(Protocol):
 
 @runtime_checkable
 class SharedWorkspaceConnector(PermissionConnector, Protocol):
-    """Connector with one access list for all documents, whose permissions need no full listing."""
+    """Connector with a single access list for all documents: permissions need no full listing."""
 
     has_one_access_list: Literal[True]
 

@@ -31,7 +31,7 @@ class OpenBreaker:
 
 @dataclass(frozen=True, slots=True)
 class WorkingBatch:
-    """Job runs of one source and scope in one batch; `job_run_id`: the first of them.
+    """Job runs of one source and scope in a batch; `job_run_id`: first run.
 
     The worker counts as alive until `lease_until`; None before the start of the flow run.
     """

@@ -49,7 +49,7 @@ class RequestFilter:
 
 @dataclass(frozen=True, slots=True)
 class SearchExplanation:
-    """Rank of a document in a search; ranks and scores are those of its best chunk, None without a matching chunk."""
+    """Rank of a document in a search; ranks and scores of the best chunk, None without a matching chunk."""
 
     document_id: str
     name: str
@@ -219,7 +219,7 @@ class _WordMatches(NamedTuple):
 def _match_words(
     connection: ThreadConnection, partition_id: int, text: str, language: str, chunk_id: int | None
 ) -> _WordMatches:
-    """Divide the words of the query into those in the chunk and the missing ones, without stop words."""
+    """Divide the query's words into matched and missing words of the chunk, without stop words."""
     scored_terms = set(bm25_scorer.read_terms(connection, partition_id, text, language).names)
     words = _WordMatches([], [])
     for word in analyzer.list_typed_words(text)[:MAX_WORDS]:
@@ -239,7 +239,7 @@ def _is_content_word(connection: ThreadConnection, word: str, configuration: str
 
 
 def has_only_stop_words(db: Database, scope: Scope, query: str, default_language: str, viewer: Viewer | None) -> bool:
-    """Check if the query consists of stop words, in its own language or in that of a document visible to the viewer."""
+    """Check for a query of stop words only, in the query's language or that of a document visible to the viewer."""
     partition = find_partition(db, scope)
     if partition is None or not partition.chunks:
         return False

@@ -15,7 +15,7 @@ MAX_LISTED_SEARCHES = 200
 
 @dataclass(frozen=True, slots=True)
 class WeakSearch:
-    """Query with its number of searches; scores are those of the latest search."""
+    """Query with its number of searches, and the scores of the latest search."""
 
     query: str
     searches: int

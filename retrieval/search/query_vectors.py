@@ -72,7 +72,7 @@ class QueryVectors:
 
 
 def _wait_for_vector(embedder: Embedder, queue: _QueryQueue, text: str) -> array[float]:
-    """Add a query to the queue and return its vector, embedded by this thread or that of another query."""
+    """Queue a query and return the vector, embedded by this thread or in another query's batch."""
     query = _PendingQuery(text)
     with queue.changed:
         queue.waiting.append(query)

@@ -134,7 +134,7 @@ def match_chunks(
     max_chunks: int = UNLIMITED_CHUNKS,
     versions: Sequence[str] | None = None,
 ) -> Matches | None:
-    """Return matching chunks and the nearest; None above `max_chunks`. `versions`: those that match, if known."""
+    """Return matching chunks and the nearest; None above `max_chunks`. `versions`: matching versions, if known."""
     if max_chunks < UNLIMITED_CHUNKS and not (document_filter is not None and document_filter.reads_rows):
         if versions is None:
             versions = queries_vectors.list_versions(

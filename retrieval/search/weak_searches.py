@@ -49,7 +49,7 @@ class WeakSearches:
             await self.write_pending()
 
     async def write_pending(self) -> None:
-        """Write pending counts; a lost database drops them, a namespace that is being removed its own."""
+        """Write pending counts; counts of namespaces in removal are dropped, and all counts without a database."""
         pending, self._pending = self._pending, {}
         try:
             for (scope, _), search in pending.items():

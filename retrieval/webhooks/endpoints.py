@@ -233,7 +233,7 @@ async def create_webhook(
     events: Sequence[str],
     description: str | None,
 ) -> tuple[Webhook, str]:
-    """Create a webhook and return it with its secret. Raises NAMESPACE_NOT_FOUND, INVALID_REQUEST above 50."""
+    """Create and return a webhook, and the secret. Raises NAMESPACE_NOT_FOUND, INVALID_REQUEST above 50."""
     if reach.namespace is not None:
         await namespaces.require_namespace(db, reach.organization, reach.namespace)
     webhook_id, secret = ids.webhook_id(), signing.create_secret()

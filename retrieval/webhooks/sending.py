@@ -33,7 +33,7 @@ _RUN_START_EVENTS = frozenset({"INGEST_JOB_RUN_QUEUED", "INGEST_JOB_RUN_PRE_PROC
 
 
 def publish_outbox(db: Database) -> int:
-    """Publish one page of the outbox; return its size, 0 if another publisher is active."""
+    """Publish a page of the outbox; return the number of events, 0 if another publisher is active."""
     with db.transaction() as connection:
         if not queries.lock_outbox(connection):
             return 0

@@ -84,7 +84,7 @@ async def list_tenant_page(db: Database, organization: str, part: PageRequest | 
 
 
 def delete_tenant(db: Database, organization: str, tenant: str) -> bool:
-    """Deregister a tenant; return False if unregistered. Its data stays, its requests are refused."""
+    """Deregister a tenant; return False if unregistered. The data stays, requests are refused."""
     return bool(db.execute(_DELETE_TENANT, {"organization": organization, "tenant": tenant}))
 
 

@@ -216,7 +216,7 @@ class ConnectionDocument(SQLModel, table=True):
 
 
 class Departure(SQLModel, table=True):
-    """Document that its connection no longer lists."""
+    """Document no longer listed by the connection."""
 
     __tablename__ = "departures"
     document_id: str = reference_column("documents.id", primary_key=True)
@@ -243,7 +243,7 @@ class PageMiss(SQLModel, table=True):
 
 
 class DocumentAlias(SQLModel, table=True):
-    """Further address of a web page, with the version that the site reports for it."""
+    """Further address of a web page, with the version reported by the site."""
 
     __tablename__ = "document_aliases"
     partition_id: int = partition_column(primary_key=True)
@@ -329,7 +329,7 @@ class Deletion(SQLModel, table=True):
 
 
 class DeletedPlace(SQLModel, table=True):
-    """Sort key of a deleted document, kept for a day for cursors that name it."""
+    """Sort key of a deleted document, kept for a day for cursors at this document."""
 
     __tablename__ = "deleted_places"
     __table_args__ = (Index("deleted_places_by_age", "deleted_at"),)
@@ -342,7 +342,7 @@ class DeletedPlace(SQLModel, table=True):
 
 
 class DeletionStore(SQLModel, table=True):
-    """Number of entries that a deletion removed from a store, and time of the last check that it is empty."""
+    """Number of entries removed from a store by a deletion, and time of the last check for remaining entries."""
 
     __tablename__ = "deletion_stores"
     deletion_id: str = reference_column("deletions.id", primary_key=True)
@@ -352,7 +352,7 @@ class DeletionStore(SQLModel, table=True):
 
 
 class FilesFolder(SQLModel, table=True):
-    """Id of the folder of files, as in its marker file (`retrieval.readiness.files_folder`). The table has one row."""
+    """Id of the folder of files, as in the marker file (`retrieval.readiness.files_folder`), in a single row."""
 
     __tablename__ = "files_folder"
     __table_args__ = (CheckConstraint("single", name="files_folder_is_one"),)

@@ -1,4 +1,4 @@
-"""Share embeddings between the chunks of a partition, and delete unused ones.
+"""Shared embeddings of a partition's chunks, with deletion of unused embeddings.
 
 Writers and readers hold a shared lock of the partition, deletion an exclusive one: no embedding in use is deleted, and
 none is written for a deleted chunk.

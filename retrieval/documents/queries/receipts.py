@@ -56,7 +56,7 @@ class Receipt:
 
 @dataclass(frozen=True, slots=True)
 class FinishedSweep:
-    """Finished sweep with its deletion and its counts by kind, store and part."""
+    """Finished sweep with its deletion, and counts by kind, store and part."""
 
     deletion_id: str | None
     removed: Mapping[str, int]

@@ -148,7 +148,7 @@ def is_upload_id(name: str) -> bool:
 
 
 def file_id(document_id: str, external_id: str) -> str:
-    """Return the OpenAI file id of a document: its upload id, else its own."""
+    """Return the OpenAI file id of a document: the upload id, else the document id."""
     return external_id if external_id.startswith(UPLOAD_ID_PREFIX) else document_id
 
 

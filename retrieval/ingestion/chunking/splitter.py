@@ -66,7 +66,7 @@ class _PlannedChunk:
 
 
 def choose_ranges(cutter: Cutter, previous: Iterable[PreviousChunk]) -> list[Range]:
-    """Return the range of each chunk: previous chunks where the text contains them, new cuts elsewhere."""
+    """Return the range of each chunk: previous chunks found in the text, new cuts elsewhere."""
     matches = list(_find_matches(cutter, previous))
     return _ChunkPlan(cutter, matches).plan_ranges() if matches else list(cutter.cut_ranges())
 

@@ -74,7 +74,7 @@ def raw_tokenizer(model: str) -> tokenizers.Tokenizer:
 
 
 def well_formed(text: str) -> str:
-    """Replace lone surrogates one for one, so that offsets stay valid."""
+    """Replace each lone surrogate by one character; offsets stay valid."""
     try:
         text.encode()
     except UnicodeEncodeError:

@@ -25,7 +25,7 @@ class FrontierPage:
 
 @dataclass(slots=True)
 class FrontierChange:
-    """Changes of a crawl's frontier in one page of its listing."""
+    """Changes of a crawl's frontier by one page of the listing."""
 
     ended: list[str] = field(default_factory=list)
     stored: list[str] = field(default_factory=list)

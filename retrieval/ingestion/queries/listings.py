@@ -29,7 +29,7 @@ class PendingListing:
 
     @property
     def is_for_selection(self) -> bool:
-        """Return whether the run only lists items: new documents wait in BACKLOG until a person selects them."""
+        """Check for a run listing items only: new documents wait in BACKLOG for a person's selection."""
         return bool(self.request.config.get("pick"))
 
 

@@ -76,7 +76,7 @@ _SWEEP_UNUSED_FILES: LiteralString = """
 
 
 class RunUsage(NamedTuple):
-    """Documents of a run, and the number and bytes of those packed into one outermost archive."""
+    """Documents of a run, and number and bytes of the members of an outermost archive."""
 
     documents: int
     members: int
@@ -130,9 +130,9 @@ def insert_refused(connection: ThreadConnection, entries: Sequence[Mapping[str, 
 
 
 def drop_members(connection: ThreadConnection, versions: Sequence[tuple[str, int]]) -> None:
-    """Delete documents of members that are missing in these versions (document, generation) of their archives.
+    """Delete documents of members missing in these versions (document, generation) of the archives.
 
-    Called in the transaction that makes the versions visible.
+    Called in the transaction of the versions' activation.
     """
     values = {
         "archives": [document for document, _ in versions],

@@ -75,7 +75,7 @@ def keep_addresses(connection: Executor, job_run_id: str, document_ids: Sequence
 
 
 def drop_outdated_aliases(connection: Executor, job_run_id: str) -> None:
-    """Delete aliases of earlier runs whose address is a document of its own again."""
+    """Delete aliases of earlier runs for addresses now ingested as documents."""
     connection.execute(
         """
         delete from document_aliases a using run_documents m join documents d on d.id = m.document_id

@@ -1,4 +1,4 @@
-"""Removal of web pages that disappeared from websites, sitemaps and lists of URLs.
+"""Removal of web pages missing in websites, sitemaps and lists of URLs.
 
 410, or moved to another page ─────────────────────────────▶ final ─┐
 404, an error page, or no link to it ─▶ a miss ─▶ a second run ─────┴▶ removed, or held if more than a fifth leave

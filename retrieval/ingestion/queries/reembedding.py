@@ -62,7 +62,7 @@ SWEEP_STORES_STATEMENT: LiteralString = """
 
 
 class PendingRun(NamedTuple):
-    """Job run that builds, with its sealed target configuration."""
+    """Re-embedding job run, with the sealed target configuration."""
 
     id: str
     pending: bytes
@@ -104,7 +104,7 @@ async def insert_run(connection: AsyncExecutor, values: Params) -> None:
 
 
 def find_pending(db: Executor, lease: Lease) -> PendingRun | None:
-    """Return the batch's run if it still builds for its namespace."""
+    """Return the batch's re-embedding run of the namespace; None if finished, cancelled or replaced."""
     return db.fetch_one(
         PendingRun,
         """
@@ -138,7 +138,7 @@ def list_open_documents(db: Executor, lease: Lease) -> list[OpenDocument]:
 
 
 def has_failed(db: Database, job_run_id: str) -> bool:
-    """Return whether building failed for a document that has not changed after its listing."""
+    """Check if re-embedding failed for a document unchanged since the listing."""
     statement: LiteralString = (
         "select exists (select from run_documents w join documents d on d.id = w.document_id and d.deleted_at is null"
         f" where w.job_run_id = %(run)s and w.status = 'FAILED' and w.made_from = {SOURCE_MARK})"

@@ -164,7 +164,7 @@ FILES_STATEMENT: LiteralString = (
 
 
 class AcceptedDocument(NamedTuple):
-    """Document of a request. `replaces`: whether a version of it is visible."""
+    """Document of a request. `replaces`: an earlier version is visible."""
 
     id: str
     replaces: bool

@@ -35,7 +35,7 @@ class DocumentKey:
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Job runs of one source and scope for one flow run."""
+    """Job runs of a source and scope for a flow run."""
 
     id: str
     source: str

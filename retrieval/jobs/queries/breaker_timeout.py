@@ -17,7 +17,7 @@ MAX_STORED_BREAKERS: Final = 1000
 
 
 def expire_runs(db: Database) -> int:
-    """Fail job runs whose breaker was open for longer than its patience; return their number. Delete old breakers."""
+    """Fail job runs with a breaker open beyond the time limit, return their number, and delete old breakers."""
     expired_count = 0
     while True:
         with db.transaction() as connection:

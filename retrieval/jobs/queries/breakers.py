@@ -125,7 +125,7 @@ def release_probes(db: Database, batch_id: str, partition: int) -> None:
 
 
 def release_probe(connection: ThreadConnection, batch_id: str, partition: int | None = None) -> None:
-    """Release the probe in the transaction that ends a batch or its attempt."""
+    """Release the probe, in the transaction ending a batch or an attempt."""
     # Without `partition`, the partition still waits for breakers without a probe.
     connection.execute(_RELEASE_PROBE_STATEMENT, {"batch": batch_id, "partition": partition})
 

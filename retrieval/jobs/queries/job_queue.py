@@ -208,7 +208,7 @@ def count_open(db: Database, *, size: int) -> OpenBatchCounts:
 
 
 def should_yield(db: Database, batch_id: str, *, seconds: float) -> bool:
-    """Return whether a batch unclaimed for `seconds` should replace this one."""
+    """Check if a batch unclaimed for `seconds` should replace this batch."""
     # Of another organization, of another scope if this organization has several batches at work, or of stored content
     # while this batch fetches from elsewhere.
     values = {"batch": batch_id, "seconds": seconds, "stored": sorted(STORED_SOURCES)}
@@ -216,7 +216,7 @@ def should_yield(db: Database, batch_id: str, *, seconds: float) -> bool:
 
 
 def is_behind_others(db: Database, batch_id: str) -> bool:
-    """Return whether a batch that waited when this one yielded still waits."""
+    """Check if this batch yielded to a batch still waiting."""
     # A resumed flow run keeps its work queue, whose priority may be higher than theirs.
     return bool(db.fetch_one(bool, _IS_BEHIND_QUERY, {"batch": batch_id}))
 

@@ -104,7 +104,7 @@ def cancel_suspended(db: Database, batch_id: str, error: str | None) -> None:
 
 
 def forget_suspended(db: Database, batch_id: str) -> None:
-    """Record the end of a suspended flow run; its waiting job runs get a new one."""
+    """Record the end of a suspended flow run; waiting job runs get a new flow run."""
     with db.transaction() as connection:
         connection.execute("update job_runs set resumes_batch = null where resumes_batch = %(id)s", {"id": batch_id})
         connection.execute(

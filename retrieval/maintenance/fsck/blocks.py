@@ -13,7 +13,7 @@ _LENGTH_BITS = int(LENGTH_BITS)
 
 
 def find_stale_blocks(instance: Instance) -> Iterator[Finding]:
-    """Yield terms whose blocks differ from the postings of chunks that have not changed since the packing."""
+    """Yield terms with blocks different from the postings of chunks unchanged since the packing."""
     for pack in queries_stores.list_packs(instance.db):
         with instance.db.transaction() as connection:
             queries_stores.begin_snapshot(connection)

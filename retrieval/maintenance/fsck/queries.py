@@ -1,4 +1,4 @@
-"""Statements that find inconsistent rows, and statements that repair them. Each reads one snapshot of the tables."""
+"""Statements to find and to repair inconsistent rows. Each reads one snapshot of the tables."""
 
 from __future__ import annotations
 

@@ -50,7 +50,7 @@ def list_gaps(db: Executor) -> list[ChunkGap]:
 
 
 def lacks_embedding(db: Executor, chunk_id: int) -> bool:
-    """Return whether the chunk exists without its embedding."""
+    """Check for an existing chunk without embedding."""
     statement: LiteralString = (
         "select exists (select from chunks c where c.id = %(chunk_id)s and not exists"
         " (select from embeddings e where e.partition_id = c.partition_id and e.key = c.embedding_key))"

@@ -1,1 +1,1 @@
-"""A namespace as one file: exported from one instance, imported into another."""
+"""Export of a namespace to a file, and import into another instance."""

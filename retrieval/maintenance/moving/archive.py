@@ -1,4 +1,4 @@
-"""Archive of a namespace: a plain tar, verified as a whole before it is imported.
+"""Archive of a namespace: a plain tar, verified as a whole before the import.
 
 manifest.json           {"version": 2, "members": {name: SHA-256 of every other member}, …}
 namespace.json          its name and configs, without secrets

@@ -1,4 +1,4 @@
-"""Export of one namespace from one snapshot, without secrets."""
+"""Export of a namespace from a single snapshot, without secrets."""
 
 from __future__ import annotations
 

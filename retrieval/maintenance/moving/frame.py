@@ -28,7 +28,7 @@ LEASE_RENEWAL_SECONDS = 10
 
 @dataclass(slots=True)
 class ImportTarget:
-    """Target of an import: configuration of the new namespace, and its stores, opened after its creation."""
+    """Target of an import: configuration of the new namespace, and stores, opened after the creation."""
 
     db: Database
     ring: KeyRing
@@ -122,7 +122,7 @@ DOCUMENT_FILE_PATTERN = re.compile(r"(?P<document>doc_[0-9A-Za-z]+)/\d+/(?P<rest
 
 @dataclass(slots=True)
 class ImportedJob:
-    """New job of an archived one, with its only run."""
+    """New job for an archived job, with a single run."""
 
     id: str
     partition: int

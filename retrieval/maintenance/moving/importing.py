@@ -116,7 +116,7 @@ class _NamespaceImport(TableImporter):
         return ImportResult(config.id, len(self._documents), chunks, self._renamed, self._target.lacks)
 
     def _choose_document_ids(self) -> None:
-        """Keep document ids, or choose new ones for all if one is in use."""
+        """Keep document ids, or choose new ids for all documents if any id is in use."""
         for page in self._read_pages("documents"):
             names = [record["id"] for record in page]
             if not all(isinstance(name, str) and frame.DOCUMENT_ID_PATTERN.fullmatch(name) for name in names):

@@ -83,7 +83,7 @@ def end_leases(db: Executor, partitions: Sequence[int]) -> None:
 def show_namespace(
     connection: Executor, namespace: str, organization: str, partitions: Sequence[int], leases: Sequence[int]
 ) -> None:
-    """Make the namespace visible with its tenants, and delete its leases."""
+    """Make the namespace visible, register its tenants, and delete the import's leases."""
     values = {"id": namespace, "organization": organization, "partitions": list(partitions), "leases": list(leases)}
     connection.execute("delete from sweeps where id = any(%(leases)s)", values)
     connection.execute("update namespaces set deleted_at = null, updated_at = now() where id = %(id)s", values)
@@ -141,7 +141,7 @@ def insert_runs(db: Executor, columns: Params) -> list[ImportedRun]:
 
 
 def has_any(db: Executor, table: LiteralString, ids: Sequence[str]) -> bool:
-    """Return whether the table has a row with one of the ids."""
+    """Check for a row with any of the ids."""
     statement: LiteralString = f"select exists (select from {table} where id = any(%(ids)s))"
     return bool(db.fetch_one(bool, statement, {"ids": list(ids)}))
 
