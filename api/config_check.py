@@ -194,7 +194,7 @@ def _check_error(code: ErrorCode, field: str, message: str, reason: str) -> Serv
 
 
 def _field_path(area: str, error: StepError) -> str:
-    """Return the path of the invalid field, which a port names relative to its config or in full."""
+    """Return the full path of the invalid field; ports name fields in full or relative to the config."""
     path = error.field if isinstance(error, Fatal) else None
     if not path:
         return area

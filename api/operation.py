@@ -139,7 +139,7 @@ async def set_tenant(connection: Connection, handler: BaseRouteHandler) -> None:
 
 
 async def set_principal(connection: Connection, handler: BaseRouteHandler) -> None:
-    """Set the user to act for; raise FORBIDDEN for operations that do not allow one."""
+    """Set the user to act for. Raises FORBIDDEN for operations without `allows_on_behalf`."""
     about = cast("Operation", handler.opt["operation"])
     context, caller = _get_context(connection), _get_caller(connection)
     acting = on_behalf.choose_principal(list(connection.scope["headers"]), caller, about.invalid)

@@ -158,7 +158,7 @@ def show_resource(
 
 
 def is_storable(value: Any) -> bool:
-    """Return whether a value is text that PostgreSQL can store."""
+    """Check for text without characters refused by PostgreSQL."""
     return isinstance(value, str) and "\0" not in value and not any("\ud800" <= letter <= "\udfff" for letter in value)
 
 

@@ -102,7 +102,7 @@ class Services:
     async def run_search(
         self, organization: str, function: Callable[CallP, ResultT], *args: CallP.args, **kwargs: CallP.kwargs
     ) -> ResultT:
-        """Call a part of a search; wait while the organization has as many running ones as it may."""
+        """Call a part of a search, after a wait for one of the organization's slots."""
         slot = self._slots.setdefault(organization, asyncio.Semaphore(SEARCHES_PER_ORGANIZATION))
         return await _call_in_slot(slot, self.threads, lambda: function(*args, **kwargs))
 
@@ -181,7 +181,7 @@ class StorageProbe:
 
 
 class ProbeThreads:
-    """At most `limit` concurrent calls in threads, half of them of one organization; used from a single event loop."""
+    """At most `limit` concurrent calls in threads, half per organization; used from a single event loop."""
 
     def __init__(self, limit: int) -> None:
         self._free = asyncio.Semaphore(limit)
@@ -189,7 +189,7 @@ class ProbeThreads:
         self._shares: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()
 
     async def run_call(self, organization: str, call: Callable[[], None]) -> None:
-        """Run `call` and raise its errors; a cancelled call counts until it ends."""
+        """Run `call`, raising its errors; a cancelled call keeps its slot until the end."""
         # Vendors that do not answer hold up the calls of one organization, not of all.
         share = self._shares.setdefault(organization, asyncio.Semaphore(self._share))
         await share.acquire()

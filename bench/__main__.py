@@ -37,7 +37,7 @@ class Benchmark:
 
 @dataclass(frozen=True, slots=True)
 class Goal:
-    """Minimum or maximum of one figure. `read_figure` takes it from the benchmark's figures."""
+    """Minimum or maximum of a figure. `read_figure` selects the figure of the benchmark."""
 
     benchmark: str
     label: str
@@ -119,7 +119,7 @@ GOAL_LIST = (
 
 
 def run_benchmark(benchmark: Benchmark) -> str:
-    """Run a benchmark with a temporary folder of its own; return a text about its failure, or ""."""
+    """Run a benchmark with a separate temporary folder; return the reason of a failure, or ""."""
     if benchmark.data_folder and not (DATA_FOLDER / benchmark.data_folder).is_dir():
         return f"left out: {DATA_FOLDER / benchmark.data_folder} does not exist"
     folder = tempfile.mkdtemp(prefix="retrieval-bench-")

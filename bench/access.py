@@ -1,11 +1,11 @@
-"""Cost of a search on behalf of a user, compared with the application's own search.
+"""Cost of a search on behalf of a user, compared with the application's search.
 
     python -m bench.access [--chunks 100000] [--groups 1000] [--of-user 200] [--rounds 7]
 
-The corpus is that of `bench.search`, with 20 chunks per document. In the first measurement each document has one group,
-and the user sees a fifth of the documents; in the second it has three groups. A search includes reading the groups of
+Uses the corpus of `bench.search`, with 20 chunks per document. In the first measurement each document has one group,
+and the user sees a fifth of the documents; in the second each has three groups. A search includes reading the groups of
 the user. "first" is the search of a user without a recent search. `ratio` is the largest ratio of medians, without
-first searches. The benchmark fails for a result that the user may not see, and for too few results.
+first searches. The benchmark fails for results hidden from the user, and for too few results.
 """
 
 from __future__ import annotations

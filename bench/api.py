@@ -70,7 +70,7 @@ class Round:
 
 
 class Client(asyncio.Protocol):
-    """Connection that sends one request after the other until the deadline; `ended` is done after the last answer."""
+    """Connection with one request after the other until the deadline; `ended` is done after the last answer."""
 
     def __init__(self, head: bytes, body: bytes, deadline: float, ended: asyncio.Future[None]) -> None:
         self.head, self.body, self.deadline, self.ended = head, body, deadline, ended

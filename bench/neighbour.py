@@ -1,11 +1,11 @@
 """One text of a quiet organization next to a noisy one, compared with a quiet service.
 
-    python -m bench.neighbour [--texts 3000] [--pages 300] [--slow 78] [--hung 20] [--searchers 0] [--rounds 7]
+    python -m bench.neighbour [--texts 3000] [--pages 300] [--slow 78] [--hung 0] [--searchers 0] [--rounds 7]
 
-Organization A sends texts, a crawl and job runs on slow sites (half a minute per page); with `--hung`, that many
-namespaces of A use a vendor that never answers; with `--searchers`, A's texts are ingested first, and so many clients
-of A search them without a pause. Organization B sends one text of 2 kB at a time and searches until it appears, and
-then searches 20 times. Reports B's seconds without A and next to A.
+Organization A sends texts, a crawl and job runs on slow sites (half a minute per page). `--hung`: number of A's
+namespaces with an unresponsive vendor. `--searchers`: number of A's clients searching without a pause, after A's texts
+are ingested. Organization B sends a text of 2 kB, searches until the text appears, and then searches 20 times. Reports
+B's seconds without A and next to A.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class Site(BaseHTTPRequestHandler):
         return self._answer(200, links + f"<p>Page {number}: {SAMPLE_LINE * 20}</p>")
 
     def do_POST(self) -> None:
-        """Hang, as the vendor that never answers."""
+        """Hang, as an unresponsive vendor."""
         time.sleep(SEARCH_TIMEOUT_SECONDS)
 
     def _answer(self, status: int, body: str) -> None:

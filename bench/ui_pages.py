@@ -49,7 +49,7 @@ SOURCE_NAMES = ("TEXT", "LOCAL_FILE", "URLS_LIST", "WEBSITE", CONTENT_SERVICES[0
 
 @dataclass(frozen=True, slots=True)
 class PageView:
-    """Page of the app; `link`: its link in the navigation, "" without one."""
+    """Page of the app; `link`: text in the navigation, "" for pages outside."""
 
     path: str
     query: str

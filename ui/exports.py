@@ -1,4 +1,4 @@
-"""Downloads of all documents that match a filter, streamed while the API lists them."""
+"""Downloads of all documents of a filter, streamed during the API's listing."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ EXPIRED_MESSAGE = "This download has expired. Reload the page of documents, and 
 
 @dataclass(frozen=True, slots=True)
 class Export:
-    """Documents of a filter as one person sees them, for the browser with this sign-in."""
+    """Documents of a filter visible to a person, for the browser with this sign-in."""
 
     api: Api
     namespace: str

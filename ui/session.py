@@ -181,7 +181,7 @@ def list_namespaces(person: Person, name: str = "", size: int = NAMESPACE_PAGE_S
 
 
 def namespace_names(person: Person, namespaces: Iterable[str | None]) -> dict[str, str]:
-    """Return the names of namespaces by id, without those that are unknown."""
+    """Return the names of known namespaces by id."""
     names = {space["id"]: space["name"] for space in list_namespaces(person)["namespaces"]}
     for namespace in set(filter(None, namespaces)) - names.keys():
         if (space := find_namespace(person, namespace)) is not None:
@@ -202,7 +202,7 @@ def find_namespace(person: Person, namespace: str | None) -> Json | None:
 
 
 def find_current_namespace(person: Person) -> Json | None:
-    """Return the namespace of the address, the last one, or the one with most documents."""
+    """Return the namespace of the address, else the last used, else the largest; None without any."""
     for namespace in (
         read_parameter("namespace"),
         st.session_state.get(NAMESPACE_KEY),

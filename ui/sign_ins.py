@@ -1,4 +1,4 @@
-"""Sign-ins that survive a refresh, a new tab and a restart of the app.
+"""Sign-ins kept over refreshes, new tabs and restarts of the app.
 
 The cookie holds a random id; a file named by the id's hash holds the API key, encrypted with the id. Neither the file
 nor the cookie gives the key without the other. One-time links of `retrieval up` use such files too.
@@ -70,7 +70,7 @@ def read_sign_in(sign_in_id: str | None) -> SignIn | None:
 
 
 def is_link(link_id: str) -> bool:
-    """Check for a one-time link that is neither used nor expired."""
+    """Check for an unused, unexpired one-time link."""
     sign_in = _read_file(link_id)
     return sign_in is not None and sign_in.once
 

@@ -1,4 +1,4 @@
-"""Model Context Protocol by the official SDK, stateless requests, one by one."""
+"""Model Context Protocol by the official SDK, with stateless requests."""
 # Importing the SDK takes a second of processor time, so `api.routes.mcp` imports this module on the first request.
 
 from __future__ import annotations

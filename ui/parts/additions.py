@@ -1,4 +1,4 @@
-"""Addition in progress: its items, their requests and job runs.
+"""Addition in progress: items, requests and job runs.
 
 Items stay in the browser session until the API accepts them. The page's address keeps the run ids, for lost sessions.
 """

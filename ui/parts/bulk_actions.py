@@ -1,4 +1,4 @@
-"""Actions on many documents: the selected ones, or all that match the filter."""
+"""Actions on many documents: selected ones, or all of the filter."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ CHART_COLORS = {
 
 
 def stage_waterfall(timings: Mapping[str, float], progress: Mapping[str, Any]) -> None:
-    """Show the work of each stage (seconds) after that of the stages before, with its documents."""
+    """Show a waterfall of the stages' work in seconds, with numbers of documents."""
     rows, begun = [], 0.0
     for step, stage in zip(PIPELINE_STEPS, DOCUMENT_STAGES, strict=True):
         if step in timings:

@@ -189,7 +189,7 @@ def _choose_metric(names: list[str], key: str) -> str:
 
 
 def describe_winner(measured: Sequence[tuple[str, Json]], metric: str) -> str:
-    """Describe in one sentence which setting is best; the first one stays unless another is clearly better."""
+    """Describe the best setting in a sentence; the first stays unless another is clearly better."""
     # Only an interval without 0 is a reason to act.
     (first, base), *others = measured
     better = [(name, value) for name, value in others if (value["deltaCi95"] or [0])[0] > 0]

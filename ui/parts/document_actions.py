@@ -45,7 +45,7 @@ def label_access(document: Json) -> str:
 
 
 def show_access(person: session.Person, namespace: str, document: Json) -> None:
-    """Show a document's access with its origin, and a form to change it."""
+    """Show a document's access with its origin, and a form for changes."""
     if frame.viewer_name():
         st.markdown(escape_markdown(explain_access(namespace, [document["id"]]).get(document["id"], "")))
         st.caption("Stop seeing as another person to read and change the whole list.")

@@ -127,7 +127,7 @@ def _chunk_title(chunk: Json) -> str:
 
 
 def _show_text(person: session.Person, namespace: str, document: Json, chosen: Json, by_index: dict[int, Json]) -> None:
-    """Show a chunk as rendered Markdown, or its source with the text around it."""
+    """Show a chunk as rendered Markdown, or the source with the surrounding text."""
     with st.container(horizontal=True, vertical_alignment="center"):
         is_source = st.toggle("Source, with the text around it", key="chunk_source")
         if not chosen["hidden"]:

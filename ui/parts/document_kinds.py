@@ -25,7 +25,7 @@ TITLES = {kind: title for kind, (title, *_) in KINDS.items()}
 
 
 def find_kind(media_type: str | None) -> str:
-    """Return the kind of a media type; without one it is text."""
+    """Return the kind of a media type, text for None."""
     return next(kind for kind, (*_, pattern) in KINDS.items() if re.match(pattern, media_type or ""))
 
 

@@ -25,7 +25,7 @@ class Retry(NamedTuple):
 
 
 class Remedy(NamedTuple):
-    """Names of a cause's documents, label of the retry, and page with its link text. `source`: its parameter."""
+    """Names of a cause's documents, label of the retry, and page with link text. `source`: parameter of the page."""
 
     singular: str
     plural: str
@@ -58,7 +58,7 @@ MAX_COMPARED_ERRORS = 50
 
 
 class Causes(NamedTuple):
-    """Numbers of failed documents by cause, most frequent first, and errors by cause if all its documents share one."""
+    """Numbers of failed documents by cause, most frequent first, and errors shared by all documents of a cause."""
 
     counts: Mapping[str, int]
     reasons: Mapping[str, str]
@@ -102,7 +102,7 @@ def show_causes(
     linked: bool = True,
     reasons: Mapping[str, str] | None = None,
 ) -> Retry | None:
-    """Show each cause with its remedy and shared error; return the retry whose button was pressed."""
+    """Show each cause with remedy and shared error; return the retry of a pressed button."""
     # `scope`: permission for a retry. `linked`: link each cause to its documents.
     chosen_retry = None
     for cause, count in counts.items():

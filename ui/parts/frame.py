@@ -193,7 +193,7 @@ def error_boundary(*, part: bool = False) -> Iterator[None]:
 
 
 def live_fragment(seconds: float | None = None) -> Callable[[Callable[[], None]], Callable[[], None]]:
-    """Decorate a fragment that reruns every `seconds` and shows its own errors."""
+    """Decorate a fragment, rerun every `seconds`, with errors shown in place."""
 
     def make_fragment(part: Callable[[], None]) -> Callable[[], None]:
         @st.fragment(run_every=seconds)

@@ -20,7 +20,7 @@ class Table:
 
 @dataclass(frozen=True, slots=True)
 class Passage:
-    """Text of a result with its leading headings and its tables."""
+    """Text of a result with leading headings and tables."""
 
     headings: Sequence[str]
     tables: Sequence[Table]
@@ -28,7 +28,7 @@ class Passage:
 
 
 def read_passage(content: str, header: str = "") -> Passage:
-    """Split Markdown into headings, tables and text; `header` has column names of a table that begins before it."""
+    """Split Markdown into headings, tables and text; `header`: column names of a table begun before."""
     headings: dict[int, str] = {}
     tables = [Table([name.strip() for name in header.rpartition("\n")[2].split(" | ")] if header else [], [])]
     text: list[str] = []
@@ -50,7 +50,7 @@ def read_passage(content: str, header: str = "") -> Passage:
 
 
 def build_table(passage: Passage, mark: Callable[[str], str]) -> str:
-    """Return the rows with most marked words of one table as HTML; "" if no row has one in addition to text."""
+    """Return the rows with most marked words of a table as HTML; "" if only the text has marked words."""
     # `mark` escapes a cell and marks the query's words.
     most_marks, html_table = -1, ""
     for table in passage.tables:

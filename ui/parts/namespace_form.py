@@ -101,7 +101,7 @@ TEST_STYLES = {
 
 
 def _show_tests(person: session.Person, stored: Json, tested: Json, containers: Mapping[str, DeltaGenerator]) -> None:
-    """Test the part whose button was clicked, and show each part's result until its fields change."""
+    """Test the part with a clicked button, and show each part's result until its fields change."""
     results: Json = st.session_state.setdefault(f"{_field_prefix(stored)}.tests", {})
     for area, (config, is_clicked) in tested.items():
         body = {area: config} | ({MODEL_AREA: tested[MODEL_AREA][0]} if area == "vectorStorageConfig" else {})
@@ -252,7 +252,7 @@ def _show_fields(
 def _read_fields(
     stored: Json, area: str, head: Json, fields: Mapping[str, bool], columns: Sequence[DeltaGenerator] = ()
 ) -> tuple[Json, bool]:
-    """Show a text field per entry of `fields`; return the configuration, and whether it changed."""
+    """Show a text field per entry of `fields`; return the configuration, and True for changes."""
     # Secrets are never filled in. An untyped secret is sent as its mask, and the API keeps it.
     previous = stored.get(area) or {}
     provider = head.get("type") or head.get("provider")

@@ -74,7 +74,7 @@ def _describe_html(problem: Json) -> str:
 
 
 def show_list(problems: list[Json]) -> None:
-    """Show problems, each as a link to the page that repairs it."""
+    """Show problems, each as a link to the page for the repair."""
     for problem in problems:
         text = escape_markdown(" ".join(filter(None, (problem["cause"], problem["remedy"]))))
         is_failing, page = problem["severity"] == "failing", PROBLEM_PAGES.get(problem["kind"])

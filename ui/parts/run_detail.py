@@ -80,7 +80,7 @@ DOCUMENT_GROUPS = ("failed", "processing", "queued", "cancelled", "completed")
 def fetch_run(
     person: session.Person, namespace: str, run_id: str, *, document_limit: int = MAX_SHOWN_DOCUMENTS
 ) -> Json:
-    """Return the run with its first documents and the states of its flow run."""
+    """Return the run with the first documents and the states of the flow run."""
     query = {"namespaceId": namespace, "documentLimit": document_limit, "withFlowRun": "true"}
     return person.api.get(f"/v1/ingest-job-runs/{run_id}", **query)
 

@@ -85,7 +85,7 @@ def choose_order(orders: Mapping[str, str]) -> str:
 
 
 def forget_fields(*pages: str) -> None:
-    """Forget the fields of pages, so that the address sets them again."""
+    """Forget the fields of pages, to be set again by the address."""
     for key in [str(key) for key in st.session_state if str(key).endswith(WRITTEN_SUFFIX)]:
         if key.startswith(pages):
             del st.session_state[key]

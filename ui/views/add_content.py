@@ -155,7 +155,7 @@ def _joint_item(namespace: str, files: list[Any], typed: dict[str, Any], chosen:
 
 
 def choose_connection(person: session.Person, namespace: str, kind: str) -> dict[str, Any] | None:
-    """Show the choice of a connection and its content; None without a usable one."""
+    """Show the choice of a connection and of content; None without an active connection."""
     connections: list[Json] = []
     if person.may("connections:read"):
         query = {"namespaceId": namespace, "connector": kind, "pageSize": 100}

@@ -80,7 +80,7 @@ def _show_connect_form(person: session.Person, namespace: str) -> None:
 
 
 def _show_one(person: session.Person, namespace: str, key: str) -> None:
-    """Show one connection with its documents, push and ID."""
+    """Show a connection with documents, push and ID."""
     widgets.link_back("All connections", "connection")
     details = person.api.get(f"/v1/connections/{key}", namespaceId=namespace)
     connection, documents = details["connection"], details["documents"]

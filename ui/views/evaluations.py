@@ -1,4 +1,4 @@
-"""Evaluations: question sets, comparisons, and gates, which let a new embedding model pass by its results."""
+"""Evaluations: question sets, comparisons, and gates for new embedding models."""
 
 from __future__ import annotations
 

@@ -49,7 +49,7 @@ def _create_successor(person: session.Person, old: Json) -> None:
 
 
 def _revoke_old() -> None:
-    """Revoke the old key; a session of that key continues with the new one."""
+    """Revoke the old key; a session of the old key continues with the new."""
     person = session.current_person()
     old, _, value = st.session_state[ROTATION_KEY]
     with frame.shown_refusal(frame.keep_outcome):

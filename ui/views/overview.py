@@ -120,7 +120,7 @@ def _show_attention(person: session.Person, namespace: str, answers: Answers) ->
 
 
 def _list_problems(answers: Answers) -> list[Json]:
-    """Return the problems without those of the strip and without failed documents, which have retries."""
+    """Return the problems, without problems of the strip and without failed documents, shown with retries."""
     listed = (answers["problems"] or {"problems": []})["problems"]
     return [problem for problem in listed if problem["severity"] != "blocked" and problem["kind"] != "FAILED_DOCUMENTS"]
 

@@ -54,7 +54,7 @@ def main() -> None:
 
 
 def _row(name: str, kind: str, documents: Json, page: str, health: Json | None = None, **query: str) -> Json:
-    """Return a row; `documents` is the filter of its documents, `page` and `query` are what a click opens."""
+    """Return a row; `documents`: filter of the documents, `page` and `query`: target of a click."""
     return {
         "Name": name,
         "Kind": kind,
