@@ -1,8 +1,8 @@
-"""Imports what a role imports, so that Python keeps it compiled; ends with an error where an import fails.
+"""Import all modules of a role, to be kept compiled. A failed import is an error.
 
     python deploy/compile.py service | app
 
-On a read-only file system nothing can be compiled later, and all of it compiled would be twice as much.
+On a read-only file system nothing can be compiled later; all packages compiled would take twice the space.
 """
 
 from __future__ import annotations
@@ -64,8 +64,8 @@ def main(image: str) -> None:
     if image == "app":
         return
     for package in PACKAGES[image]:
-        found = pkgutil.walk_packages(importlib.import_module(package).__path__, f"{package}.")
-        for module in found:
+        modules = pkgutil.walk_packages(importlib.import_module(package).__path__, f"{package}.")
+        for module in modules:
             if not module.name.endswith(SCRIPTS):
                 importlib.import_module(module.name)
 

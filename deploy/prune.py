@@ -1,9 +1,9 @@
-"""Takes out of a virtual environment what the service never opens, and the symbols of its libraries; the MB it saved.
+"""Remove unused files and the libraries' debug symbols from a virtual environment; print the size before and after.
 
     python3 deploy/prune.py .venv
 
-Each pattern says why. One that a newer version of its package no longer meets ends the build, so that the list stays
-true; a package that is not installed is passed over.
+Each pattern has its reason. A pattern without a match in an installed package ends the build; missing packages are
+passed over.
 """
 
 from __future__ import annotations
@@ -53,10 +53,10 @@ def main(environment: Path) -> None:
     (packages,) = environment.glob("lib/python3*/site-packages")
     before = size(environment)
     for package, pattern in UNUSED:
-        found = list(packages.glob(pattern))
-        if (packages / package).is_dir() and not found:
+        matches = list(packages.glob(pattern))
+        if (packages / package).is_dir() and not matches:
             sys.exit(f"prune: {pattern} meets nothing any more: look at what this version of {package} holds.")
-        for path in found:
+        for path in matches:
             shutil.rmtree(path) if path.is_dir() else path.unlink()
     for path in packages.rglob("*"):
         if path.suffix in SOURCES and path.is_file():
@@ -68,22 +68,23 @@ def main(environment: Path) -> None:
 
 
 def strip(library: Path) -> None:
-    """Take the symbols out that are for debuggers. Libraries that a wheel's maker has patched may come out with
-    segments that do not load: those stay as they are."""
+    """Remove the debug symbols of a library, unless segments of the result cannot be loaded, as of libraries patched by
+    a wheel's maker.
+    """
     stripped = library.with_name(f"{library.name}.stripped")
-    done = subprocess.run(
+    result = subprocess.run(
         ["strip", "--strip-unneeded", "-o", stripped, library],  # noqa: S607
         check=False,
         stderr=subprocess.DEVNULL,
     )
-    if done.returncode == 0 and loads(stripped):
+    if result.returncode == 0 and loads(stripped):
         stripped.chmod(library.stat().st_mode)
         stripped.replace(library)
     stripped.unlink(missing_ok=True)
 
 
 def loads(library: Path) -> bool:
-    """Whether every segment of a 64-bit little-endian ELF file lies where it can be mapped."""
+    """Check that all segments of a 64-bit little-endian ELF file can be mapped."""
     data = library.read_bytes()
     (start,), (entry, count) = struct.unpack_from("<Q", data, 0x20), struct.unpack_from("<HH", data, 0x36)
     for number in range(count):
@@ -94,9 +95,9 @@ def loads(library: Path) -> bool:
 
 
 def size(folder: Path) -> float:
-    """Megabytes of all files below a folder, those with several names once."""
-    found = {(one.st_dev, one.st_ino): one.st_size for one in (path.lstat() for path in folder.rglob("*"))}
-    return sum(found.values()) / 1e6
+    """Return megabytes of all files below a folder; files with several names count once."""
+    stats = (path.lstat() for path in folder.rglob("*"))
+    return sum({(stat.st_dev, stat.st_ino): stat.st_size for stat in stats}.values()) / 1e6
 
 
 if __name__ == "__main__":

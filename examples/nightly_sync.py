@@ -17,7 +17,7 @@ from retrieval_client import RetrievalClient
 
 @task(retries=2, retry_delay_seconds=300)
 def ingest_website(namespace: str, url: str) -> dict[str, int]:
-    """What became of the site's pages, counted; an error if the job run did not succeed."""
+    """Return numbers of completed and failed pages; RuntimeError for a failed job run."""
     with RetrievalClient(os.environ["RETRIEVAL_API_URL"], os.environ["RETRIEVAL_API_KEY"]) as client:
         run = client.ingest.website(namespace, url, max_links=500, wait=True, timeout=3600)
     for failed in run.documents.failed:

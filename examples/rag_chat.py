@@ -1,4 +1,4 @@
-"""Answer questions from a namespace by any model that speaks OpenAI's API, and name the sources.
+"""Answer questions from a namespace by any model with OpenAI's API, and name the sources.
 
 export RETRIEVAL_API_URL=… RETRIEVAL_API_KEY=… OPENAI_BASE_URL=http://127.0.0.1:11434/v1 OPENAI_API_KEY=none
 python examples/rag_chat.py NAMESPACE_ID --model llama3.2
@@ -18,7 +18,7 @@ INSTRUCTION = "Answer only from the numbered passages and cite them as [1]. If t
 
 
 def ask(model: OpenAI, name: str, question: str, hits: SearchResults) -> str:
-    """The model's answer to the question, given what was found."""
+    """Return the model's answer to the question from the found passages."""
     passages = "\n\n".join(f"[{number}] {hit.content}" for number, hit in enumerate(hits, 1))
     answer = model.chat.completions.create(
         model=name,

@@ -29,7 +29,7 @@ def sentence(kind: str, data: dict[str, Any]) -> str:
 
 
 class Bot(BaseHTTPRequestHandler):
-    """Receive events; refuse those that are not signed with the secret."""
+    """Receive events; refuse events not signed with the secret."""
 
     def do_POST(self) -> None:
         """Verify an event and post it once."""

@@ -1,7 +1,7 @@
-"""The package that a wheel installs; a checkout has the service's packages next to it.
+"""The installed package of a wheel; in a checkout, the service's packages are next to it.
 
-In a wheel they lie below `packages/`, which is only on the path of the service's own processes: `api`, `flows` and the
-others collide with nothing in the environment. Child processes run modules with that folder as their working directory.
+In a wheel, the packages are below `packages/`, on the path of the service's processes only: `api`, `flows` and the
+others collide with nothing in the environment. Child processes run modules with this folder as working directory.
 """
 
 import os

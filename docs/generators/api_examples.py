@@ -120,7 +120,7 @@ class Examples:
         return lines
 
     def build_response(self, schema: Schema) -> Any:
-        """Build a value of a response with the fields that it always has."""
+        """Build a value of a response with all required fields."""
         return self._build(schema, "", "", 0)
 
     def _render_curl(self, method: str, path: str, operation: Schema, content: Schema) -> str:
@@ -137,7 +137,7 @@ class Examples:
         return " \\\n  ".join(parts)
 
     def _render_call(self, path: str, operation: Schema, content: Schema) -> str:
-        """Return the call of the client's method; "" without one."""
+        """Return the call of the client's method; "" for operations without a method."""
         name = re.sub(r"(?<=[a-z0-9])([A-Z])", r"_\1", operation["operationId"]).lower()
         if not hasattr(Operations, name):
             return ""
@@ -224,7 +224,7 @@ def _build_text(schema: Schema, name: str, owner: str) -> str:
 
 
 def _format_literal(value: Any) -> str:
-    """Format a value of JSON as Python, in one line if it is short."""
+    """Format a JSON value as Python, short values in one line."""
     short = json.dumps(value, ensure_ascii=False)
     text = short if len(short) < 80 else json.dumps(value, ensure_ascii=False, indent=4)
     words = {"true": "True", "false": "False", "null": "None"}

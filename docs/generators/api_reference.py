@@ -1,4 +1,4 @@
-"""Markdown pages of the endpoint reference, made from the OpenAPI document that the service publishes."""
+"""Markdown pages of the endpoint reference, from the service's OpenAPI document."""
 
 from __future__ import annotations
 
@@ -45,12 +45,12 @@ _RANGES = (("minimum", "maximum", ""), ("minLength", "maxLength", " characters")
 
 
 def render_pages(document: Schema) -> dict[str, str]:
-    """Return the Markdown of each page by its path in the site: one for each tag, and one of shared types."""
+    """Return Markdown by path in the site: a page per tag, and a page of shared types."""
     return _Reference(document).render()
 
 
 def render_permissions(permissions: Mapping[str, Any], role_scopes: Mapping[str, frozenset[str]]) -> str:
-    """Return the Markdown of the table of permissions: what each operation needs, and who gets what of it."""
+    """Return the Markdown of the table of permissions by operation."""
     rows = (
         f"| {name} | {f'`{permission.scope}`' if permission.scope else 'any'} | {permission.namespace_keys} "
         f"| {permission.tenant_keys} | {'yes' if permission.allows_on_behalf else '403'} "
@@ -61,7 +61,7 @@ def render_permissions(permissions: Mapping[str, Any], role_scopes: Mapping[str,
 
 
 def _least_role(permission: Any, role_scopes: Mapping[str, frozenset[str]]) -> str:
-    """Return the first role whose people may do the operation. Viewers only read, for themselves."""
+    """Return the first role allowed to call the operation. Viewers only read, for themselves."""
     for role, scopes in role_scopes.items():
         is_scoped = permission.scope is None or permission.scope in scopes
         if is_scoped and (
@@ -82,7 +82,7 @@ class _Reference:
         self._schemas: Mapping[str, Schema] = document["components"]["schemas"]
         self._examples = api_examples.Examples(self._schemas)
         uses = Counter(_references(document["paths"]) + _references(self._schemas))
-        self._sent = self._reachable_from_requests()
+        self._request_types = self._reachable_from_requests()
         linked = set(_alternatives([document["paths"], self._schemas]))
         self._inline = {
             name
@@ -91,13 +91,13 @@ class _Reference:
         }
 
     def _reachable_from_requests(self) -> set[str]:
-        """Names of the types that requests hold: only there a required field is marked."""
+        """Return the names of types in requests: only these mark required fields."""
         bodies = [operation.get("requestBody", {}) for path in self._paths.values() for operation in path.values()]
         reached: set[str] = set()
         pending = set(_references(bodies))
         while pending:
             reached |= pending
-            pending = {name for old in pending for name in _references(self._schemas[old])} - reached
+            pending = {name for user in pending for name in _references(self._schemas[user])} - reached
         return reached
 
     def render(self) -> dict[str, str]:
@@ -149,18 +149,18 @@ class _Reference:
             codes = [code for code in examples if code not in COMMON_CODES]
             rows += [f"{status} `{code}`" for code in codes]
         text = ", ".join(rows)
-        more = "and those [of every operation](errors.md)"
-        return [f"**Errors**: {text}, {more}." if text else f"**Errors**: {more.removeprefix('and ')}.", ""]
+        common = "and those [of every operation](errors.md)"
+        return [f"**Errors**: {text}, {common}." if text else f"**Errors**: {common.removeprefix('and ')}.", ""]
 
     def _render_types(self, pages: Mapping[str, str]) -> str:
-        """Render each type that a page links to, and those that such types link to."""
+        """Render all types linked from pages, or from these types."""
         sections: dict[str, str] = {}
         pending = {name for text in pages.values() for name in _linked_types(text)}
         while pending:
             name = pending.pop()
             schema = self._schemas[name]
             text = f"## {name}\n\n{_escape(schema.get('description', ''))}\n\n"
-            text += "\n".join(self._render_fields(schema, required=name in self._sent))
+            text += "\n".join(self._render_fields(schema, required=name in self._request_types))
             sections[name] = text
             pending |= _linked_types(text) - sections.keys()
         return "# Types\n\nObjects that several operations share.\n\n" + "\n".join(
@@ -179,7 +179,7 @@ class _Reference:
         return ["| Field | Type | Meaning |", "|---|---|---|", *rows, ""] if rows else []
 
     def _flatten(self, schema: Schema, prefix: str) -> Iterator[tuple[str, Schema, bool]]:
-        """Yield each field by its path; objects that only one place uses are opened in place."""
+        """Yield fields by path; objects used in a single place are expanded there."""
         for name, field in schema["properties"].items():
             yield f"{prefix}{name}", field, name in schema.get("required", ())
             for nested, suffix in self._nested(field):
@@ -238,7 +238,7 @@ class _Reference:
 
 
 def _format_name(name: str) -> str:
-    """Return the path of a field as code that breaks after its dots only, where the theme breaks code anywhere."""
+    """Return a field's path as code with line breaks only after dots; the theme breaks code anywhere."""
     return f'<code style="word-break: normal">{name.replace(".", ".<wbr>")}</code>'
 
 
@@ -285,6 +285,6 @@ def _linked_types(text: str) -> set[str]:
 
 
 def _escape(text: str) -> str:
-    """Join lines, and keep `<name>` from being read as HTML."""
+    """Join lines, and escape `<` outside of code."""
     joined = " ".join(text.split())
     return re.sub(r"`[^`]*`|<", lambda match: match[0] if match[0] != "<" else "&lt;", joined)

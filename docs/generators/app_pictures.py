@@ -1,4 +1,4 @@
-"""Pictures of every page of the admin app, at twice their size, with the content of the demo.
+"""Pictures of every page of the admin app, at double size, with the content of the demo.
 
     make pictures
 
@@ -37,7 +37,7 @@ QUESTIONS = {
 ADDRESSES = {"search": "&q=Who+took+delivery+of+the+outdoor+units%3F"}
 """Parameters of a page's address besides the namespace."""
 README_CLIP = {"x": 350, "y": 70, "width": 1040, "height": 1030}
-"""The part of the search lab, with one column of results, that README shows."""
+"""README's part of the search lab, with one column of results."""
 CORPUS = PROJECT / "local" / "corpus"
 SECONDS = 120
 
@@ -70,7 +70,7 @@ def main() -> int:
 
 
 def fill(scratch: ScratchInstance) -> str:
-    """Ingest the demo's files into a namespace that is the only one; with judged questions."""
+    """Ingest the demo's files and judged questions into a new, only namespace."""
     with scratch.connect() as client:
         namespace = create_namespace(client, "Fjordline Home")
         client.namespaces.delete(scratch.service["namespaceId"])
@@ -104,7 +104,7 @@ def sign_in(page: Page, scratch: ScratchInstance) -> None:
 
 
 def photograph(page: Page, address: str, file: Path, clip: Any = None) -> None:
-    """Write a page's picture once nothing on it is being computed."""
+    """Write a page's picture after all computations of the page."""
     page.goto(address)
     expect(page.get_by_role("heading", level=1).first).to_be_visible()
     time.sleep(2)

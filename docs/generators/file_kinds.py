@@ -1,4 +1,4 @@
-"""Page of the kinds of files, from the table that detection uses."""
+"""Page of the kinds of files, from the table of the detection."""
 
 from __future__ import annotations
 

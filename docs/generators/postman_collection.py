@@ -1,4 +1,4 @@
-"""Postman collection of the API (format 2.1), with the examples of the reference; Bruno and Insomnia import it, too."""
+"""Postman collection of the API (format 2.1), with the examples of the reference; also for Bruno and Insomnia."""
 
 from __future__ import annotations
 

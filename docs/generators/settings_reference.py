@@ -83,7 +83,7 @@ BOUNDS = {"ge": "at least", "gt": "above", "le": "at most"}
 
 
 def list_settings() -> dict[str, list[tuple[str, str]]]:
-    """Return (field, description) of each setting by the heading under which the module lists it."""
+    """Return (field, description) of each setting by heading of the module."""
     source = Path(settings.__file__).read_text(encoding="utf-8")
     (body,) = [
         node.body for node in ast.parse(source).body if isinstance(node, ast.ClassDef) and node.name == "Settings"
@@ -166,7 +166,7 @@ def render_settings() -> str:
 
 
 class RecordingParser(argparse.ArgumentParser):
-    """Parser that keeps its arguments and its commands, which argparse does not list."""
+    """Parser with lists of arguments and commands, missing in argparse."""
 
     def __init__(self, **options: Any) -> None:
         self.arguments: list[argparse.Action] = []
@@ -183,7 +183,7 @@ class RecordingParser(argparse.ArgumentParser):
 
 
 class RecordedCommands:
-    """Commands of a parser by name, each with its description and its parser."""
+    """Commands of a parser by name, with description and parser."""
 
     def __init__(self, commands: Any, *, required: bool) -> None:
         self.required = required
@@ -197,7 +197,7 @@ class RecordedCommands:
 
 
 def list_commands(parser: RecordingParser, name: str, summary: str = "") -> Iterator[tuple[str, str, RecordingParser]]:
-    """Yield name, description and parser of each command that can be called; those with verbs by verb."""
+    """Yield name, description and parser of each complete command, including verbs."""
     if not parser.commands or not parser.commands.required:
         yield name, summary, parser
     if parser.commands:
@@ -214,7 +214,7 @@ def format_option(action: argparse.Action) -> str:
 
 
 def format_argument(action: argparse.Action) -> str:
-    """Return an argument without a name: in brackets what may be left out, with … what may be repeated."""
+    """Return a positional argument, in brackets if optional, with … if repeatable."""
     value = format_value(action)
     return {"?": f"[{value}]", "+": f"{value} […]", None: value}[action.nargs]  # type: ignore[index]
 
