@@ -38,7 +38,7 @@ class LongWaits:
         self._remaining_seconds: defaultdict[str, float] = defaultdict(lambda: STEP_WAIT_SECONDS)
 
     def take_seconds(self, step: str, error: Retryable) -> float | None:
-        """Return the seconds until the step is repeated, deducted from the step's remaining time; None to give up."""
+        """Return the seconds of a long wait, deducted from the remaining time of the step; None for no such wait."""
         is_disk_full = disk_full.full_disk_reason(error) is not None
         seconds = FULL_DISK_WAIT_SECONDS if is_disk_full else error.after or 0
         if isinstance(error, Unavailable) or permits_task_retry(error) or seconds > self._remaining_seconds[step]:

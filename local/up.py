@@ -45,7 +45,7 @@ def run(options: Namespace, settings: Settings) -> int:
     try:
         instance.clear_home(home)
         with contextlib.ExitStack() as claims:
-            _supervise(_settle_ports(settings, claims), home, show_key=not options.for_a_log)
+            _supervise(_choose_ports(settings, claims), home, show_key=not options.for_a_log)
     finally:
         os.close(lock)
     return 0
@@ -122,7 +122,7 @@ def _describe_running(home: Path) -> str:
     return f"An instance is running in {home} already: {', '.join(addresses) or 'it is starting'}."
 
 
-def _settle_ports(settings: Settings, claims: contextlib.ExitStack) -> Settings:
+def _choose_ports(settings: Settings, claims: contextlib.ExitStack) -> Settings:
     """Return settings with claimed ports; a taken port moves unless it was set, else LocalError."""
     addresses = {"api_port": (settings.api_host, settings.api_port)}
     if not settings.prefect_api_url:

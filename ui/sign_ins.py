@@ -20,7 +20,7 @@ from pathlib import Path
 from cryptography.fernet import Fernet, InvalidToken
 
 COOKIE_NAME = "retrieval_sign_in"
-# Without it, sign-ins end with the process.
+# Folder of the sign-ins; without it they end with the process.
 FOLDER_VARIABLE = "RETRIEVAL_UI_SIGN_INS"
 SIGN_IN_SECONDS = 12 * 3600
 LINK_SECONDS = 3600

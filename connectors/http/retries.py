@@ -68,7 +68,8 @@ class InputFault(Exception):
 class Bucket:
     """Token bucket with pauses. Thread-safe."""
 
-    # A request may cost several tokens. A cheap request overtakes expensive ones: an ingestion does not delay queries.
+    # A request may cost several tokens. One of one token need not wait for the tokens
+    # of expensive ones, so an ingestion does not delay queries.
 
     def __init__(self, per_minute: float, burst: int) -> None:
         self._rate = per_minute / 60

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     import olefile
 
 
-GLANCE_BYTES = decoding.HEAD_BYTES
 _LONE_SURROGATES = re.compile("[\ud800-\udfff]")
 _CODE_FENCE = re.compile(r"\s{0,3}(```|~~~)")
 _HEADING_LINE = re.compile(r" {0,3}#{1,6}[ \t]+(.+)")
@@ -246,17 +245,18 @@ def kind_of(head: bytes, name: str, media_type: str) -> Kind:
         return IMAGE
     if head.startswith(b"RIFF") and head[8:12] == b"WEBP":
         return IMAGE
-    named_kind = kind_by_name(name, media_type)
+    declared_kind = kind_by_name(name, media_type)
     promised = _kind_by_media_type(media_type)
-    if re.search(rb"%PDF-\d", head[:1024]) and not (named_kind and named_kind.text):
+    if re.search(rb"%PDF-\d", head[:1024]) and not (declared_kind and declared_kind.text):
         return PDF
     text = decode_start(head)
     foreign = signatures.name_binary(head, name) if text is None else signatures.name_doubtful(head, name)
     if text is None or foreign:
         raise unknown_kind(name, foreign)
-    if promised is MARKDOWN or (named_kind and not named_kind.text and promised and promised.text):
-        named_kind = promised  # a declared media type of Markdown beats the ending of the page's address
-    return _kind_of_text(head, text, named_kind)
+    # Of text, a media type of Markdown beats the ending of a page's address; any text type beats that of a binary kind.
+    if promised is MARKDOWN or (declared_kind and not declared_kind.text and promised and promised.text):
+        declared_kind = promised
+    return _kind_of_text(head, text, declared_kind)
 
 
 def _kind_of_text(head: bytes, text: str, named_kind: Kind | None) -> Kind:

@@ -55,6 +55,7 @@ def _folder(root: Path, path: str) -> Path:
 class LateInteraction:
     """Reranker by the words of query and text in context."""
 
+    # Share of its score in the result's, and number of texts that it reads; others get the lowest score.
     weight = 0.25
     max_texts = 20
 

@@ -143,7 +143,7 @@ async def reconcile_batches(thread: LoopThread, client: PrefectClient, *, attemp
         event = PERSON_EVENTS.get(action, "batch.recovered")
         log.warning(event, batch_id=batch.id, attempt=batch.attempt, prefect_state=name, action=action)
         if state is not None and state.type in LIVE_STATES and action in (Action.CANCEL, Action.LOST, Action.DIED):
-            # None sets the state Crashed.
+            # Without a state, `set_final_state` sets Crashed.
             final_state: State[None] | None = Cancelled() if action is Action.CANCEL else None
             await prefect_client.set_final_state(client, batch.flow_run_id, final_state)
     for suspended_batch in suspended_batches:
@@ -168,7 +168,7 @@ def _apply_action(db: Database, batch: OpenBatch, action: Action, state: FlowRun
                 error = f"The flow run was set to {state.name if state else 'a final state'} by hand in Prefect."
                 return batches.end_batch(db, batch, status=DocumentStatus.CANCELLED, error=error)
             case _:
-                return crash_isolation.restart_batch(db, batch, weight=LOSS_WEIGHTS[action], attempts=attempts)
+                return crash_isolation.restart_batch(db, batch, weight=LOSS_WEIGHTS[action], max_attempts=attempts)
         return True
     return False  # the rows are locked: `skip_locked` has logged it
 

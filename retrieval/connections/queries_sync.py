@@ -157,11 +157,11 @@ def list_ingested(db: Database, request: DiscoveryRequest, *, excluded_id: str, 
     statement: LiteralString = (
         "select d.external_id from"
         + CONNECTION_DOCUMENTS
-        + "where d.active_generation > 0 and d.external_id <> %(but)s and not"
+        + "where d.active_generation > 0 and d.external_id <> %(excluded)s and not"
         + _DEPARTED_CONDITION
         + " order by d.updated_at desc limit %(limit)s"
     )
-    return db.fetch(str, statement, {**discovery_params(request), "but": excluded_id, "limit": limit})
+    return db.fetch(str, statement, {**discovery_params(request), "excluded": excluded_id, "limit": limit})
 
 
 class RemovalCounts(NamedTuple):
@@ -240,15 +240,16 @@ def finish_listing(
     # another connection also has is only detached from this one.
     values = discovery_params(request)
     connection_documents.require_active_connection(connection, values["connection"])
-    leaving, removed = _lock_departed(connection, request), 0
+    leaving = _lock_departed(connection, request)
+    removed = 0
     if _needs_confirmation(connection, request, len(leaving), account_changed=account_changed):
         connection.execute(_HOLD_DEPARTURES, {**values, "ids": leaving})
     elif leaving:
-        last_ids = connection_documents.release_from_connection(
+        deleted_ids = connection_documents.release_from_connection(
             connection, values["connection"], leaving, keep=False
         ).last
-        _delete_queued(connection, request, last_ids)
-        removed = len(last_ids)
+        _delete_queued(connection, request, deleted_ids)
+        removed = len(deleted_ids)
     connection.execute(
         """
         update job_runs set progress = progress || jsonb_build_object('removed', %(removed)s::int,

@@ -33,7 +33,7 @@ def mark_isolated(db: Database, lease: Lease, work_id: str) -> Iterator[None]:
     crashes.set_isolated_work(db, lease, None)
 
 
-def restart_batch(db: Database, batch: OpenBatch, *, weight: int = 0, attempts: int = 1) -> bool:
+def restart_batch(db: Database, batch: OpenBatch, *, weight: int = 0, max_attempts: int = 1) -> bool:
     """Fence off the holder of the batch, count the crash against its documents, and queue a new attempt.
 
     Returns False if the holder is still writing.
@@ -47,10 +47,11 @@ def restart_batch(db: Database, batch: OpenBatch, *, weight: int = 0, attempts: 
         # A weight of 0 is an orderly interruption.
         is_hopeless = False
         if weight and at_work.work_id is not None:
-            _blame_isolated(connection, batch.id, at_work.work_id, weight, attempts * DEATH_BLAME)
+            _blame_isolated(connection, batch.id, at_work.work_id, weight, max_attempts * DEATH_BLAME)
         elif weight and not crashes.blame_together(connection, batch.id, weight, DEATH_BLAME):
             is_hopeless = (
-                crashes.blame_batch(connection, batch.id, weight) >= attempts * DEATH_BLAME * UNATTRIBUTED_LOSS_FACTOR
+                crashes.blame_batch(connection, batch.id, weight)
+                >= max_attempts * DEATH_BLAME * UNATTRIBUTED_LOSS_FACTOR
             )
         crashes.begin_attempt(connection, batch.id)
         breakers.release_probe(connection, batch.id)

@@ -68,21 +68,21 @@ class TextLayer:
 def read_layer(document: Any, number: int) -> TextLayer:
     """Read the text layer of a pypdfium2 document's page, counted from 1. PdfiumError if damaged."""
     page = document[number - 1]
-    words = page.get_textpage()
+    text_page = page.get_textpage()
     try:
-        true_text, changed_words = read_letters(words)
-        text = shorten_leaders(join_torn_lines(_clean_text(words, true_text), words))
-        quality = trust.judge_page(number, text, unmapped=_unmapped_share(words))
+        true_text, changed_words = read_letters(text_page)
+        text = shorten_leaders(join_torn_lines(_clean_text(text_page, true_text), text_page))
+        quality = trust.judge_page(number, text, unmapped=_unmapped_share(text_page))
         paths = [] if quality.unread else read_paths(page)
-        struck = find_struck(page, words, [bounds for _, bounds in paths])
-        scripts = () if quality.unread else (*find_scripts(words), *struck)
+        struck = find_struck(page, text_page, [bounds for _, bounds in paths])
+        scripts = () if quality.unread else (*find_scripts(text_page), *struck)
         rules = find_rules(page, paths)
-        sideways = find_sideways(page, words)
+        sideways = find_sideways(page, text_page)
         legible = sum(map(str.isalnum, text))
-        shows_more = legible < _MIN_LAYER_LETTERS and _has_unread_picture(page, legible)
+        shows_more = legible < _MIN_LAYER_LETTERS and _shows_more_than_text(page, legible)
         added = tuple(dict.fromkeys(filter(None, _annotation_texts(document.formenv, page))))
     finally:
-        words.close()
+        text_page.close()
         page.close()
     if not text.strip() and shows_more:
         quality = trust.unreadable_page(number, trust.PICTURES_ONLY)
@@ -130,7 +130,8 @@ def _unmapped_share(words: Any) -> float:
     return len(unmapped) / max(len(sampled), 1)
 
 
-def _has_unread_picture(page: Any, legible: int) -> bool:
+def _shows_more_than_text(page: Any, legible: int) -> bool:
+    """Check for images over `_MIN_IMAGE_SHARE` of the page; without letters for any object."""
     objects = list(page.get_objects())
     if not legible:
         return bool(objects)

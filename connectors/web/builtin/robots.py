@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 # The RFC requires at least the first 500 KiB.
 BOUNDS = Bounds(bytes=512 * 1024, seconds=20)
 KEPT_SECONDS = 3600.0
-TROUBLE_SECONDS = 60.0
+FAILURE_SECONDS = 60.0
 LONGEST_DELAY = 30.0
 _SITES = 1000
 
@@ -49,7 +49,7 @@ class _Site:
 
 
 class Robots:
-    """Thread-safe cache of rules, for an hour per site."""
+    """Thread-safe cache of rules per site, for an hour; of failures for a minute."""
 
     def __init__(self, client: WebClient) -> None:
         self._client = client
@@ -68,7 +68,7 @@ class Robots:
         with site.lock:
             if site.known is None or time.monotonic() > site.until:
                 site.known = self._fetch_rules(origin)
-                lifetime = TROUBLE_SECONDS if isinstance(site.known, Retryable) else KEPT_SECONDS
+                lifetime = FAILURE_SECONDS if isinstance(site.known, Retryable) else KEPT_SECONDS
                 site.until = time.monotonic() + lifetime
             if isinstance(site.known, Retryable):
                 raise Retryable(f"The site's robots.txt cannot be read: {site.known}", after=site.known.after)
@@ -83,9 +83,9 @@ class Robots:
 
     def _fetch_rules(self, origin: str) -> RobotsRules | Retryable:
         into = io.BytesIO()
-        wish = FetchRequest(headers={"Accept": "text/plain,*/*;q=0.5"}, bounds=BOUNDS, cut=True)
+        request = FetchRequest(headers={"Accept": "text/plain,*/*;q=0.5"}, bounds=BOUNDS, cut=True)
         try:
-            answer = self._client.get(f"{origin}/robots.txt", into, wish)
+            answer = self._client.get(f"{origin}/robots.txt", into, request)
         except Skippable:  # there is none: 4xx, or an address that no page can be fetched from either
             return RobotsRules(self._name)
         except Retryable as error:

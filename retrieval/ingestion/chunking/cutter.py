@@ -127,7 +127,8 @@ def _merge_ranges(ranges: list[tuple[int, int]]) -> list[tuple[int, int]]:
 
 # Tokens searched backwards for a space; a longer word is cut.
 _MAX_WORD_TOKENS: Final = 128
-# A paragraph, line or sentence may end a chunk early by 16 tokens (less the overlap) or a twentieth of the size.
+# A paragraph, line or sentence may end a chunk early by 16 tokens (less the overlap) or a twentieth of the size,
+# whichever is more.
 _MAX_TAIL_TOKENS, _TAIL_DIVISOR = 16, 20
 # A quarter of the overlap may be dropped to start at a sentence, line or paragraph.
 OVERLAP_TRIM_DIVISOR: Final = 4
@@ -143,14 +144,14 @@ class Cutter:
     def __init__(
         self,
         text: str,
-        tokens: Units,
+        units: Units,
         size: int,
         overlap: int,
         headers: Headers,
         marks: Boundaries | None = None,
     ) -> None:
         self.text, self.size, self.overlap = text, size, overlap
-        self.units, self.headers = tokens, headers
+        self.units, self.headers = units, headers
         small = len(self.units.starts) <= size
         self.marks = marks or (Boundaries() if small else find_boundaries(text, headers.structure.records.ranges))
 
@@ -159,7 +160,7 @@ class Cutter:
         return Cutter(self.text, self.units, size, overlap, self.headers, self.marks)
 
     def cut_ranges(self, start: int = 0, cut: int = 0, stop: int | None = None) -> Iterator[Range]:
-        """Yield chunks between `cut` and `stop` without blank margins; the first starts at `start`."""
+        """Yield chunks that end between `cut` and `stop`, without blank margins; the first starts at `start`."""
         stop = len(self.text) if stop is None else stop
         while cut < stop:
             end = self._end(start, cut, stop)
@@ -181,6 +182,7 @@ class Cutter:
         if limit <= cut:
             return next_cut(self.text, cut)
         last = self.units.last(limit)
+        # A heading may end a chunk from half its size on, other boundaries only in its tail.
         half = self.units.starts[(self.units.last(cut) + last + 1) // 2]
         tail = max(
             half, self.units.starts[max(0, last - max(_MAX_TAIL_TOKENS - self.overlap, self.size // _TAIL_DIVISOR))]

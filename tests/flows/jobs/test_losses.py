@@ -36,7 +36,7 @@ def claim(db, seconds=30):
 
 def lose(db, weight=crash_isolation.DEATH_BLAME):
     (batch,) = batches.open_batches(db)
-    crash_isolation.restart_batch(db, batch, weight=weight, attempts=ATTEMPTS)
+    crash_isolation.restart_batch(db, batch, weight=weight, max_attempts=ATTEMPTS)
 
 
 def begin(db, lease):
@@ -170,7 +170,7 @@ def test_a_database_or_prefect_that_is_away_is_no_death_of_the_work(db, new_scop
             "update batches set at_work = %(document)s where id = %(batch)s",
             {"document": run.document_id, "batch": batch.id},
         )
-        crash_isolation.restart_batch(db, opened, weight=reconciliation.LOSS_WEIGHTS[action], attempts=ATTEMPTS)
+        crash_isolation.restart_batch(db, opened, weight=reconciliation.LOSS_WEIGHTS[action], max_attempts=ATTEMPTS)
     assert len(read(db, scope, run).processing) == 1
 
 

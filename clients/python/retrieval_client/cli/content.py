@@ -16,12 +16,12 @@ from retrieval_client.cli.output import CommandError, print_records, print_table
 from retrieval_client.models import Document, Namespace
 
 Options = argparse.Namespace
+# Names shown in a message.
 _SHOWN_NAMES = 10
-"""Probability that the documents answer a question, below which a search says so."""
 
 
 def find_namespace(client: RetrievalClient, given: str | None, unlisted: str | None = None) -> str:
-    """The id of the namespace with this id or name, or of the only one.
+    """Return the id of the namespace with this id or name, or of the only one.
 
     `unlisted`: taken where none is given and the key may not list them. CommandError: there is no such namespace, or
     several.
