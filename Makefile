@@ -38,7 +38,7 @@ soak: setup ## faults without end: ARGS="--minutes 60 --seed 7"; about every rol
 
 # The longest first.
 LINTS := lint-types docs lint-format lint-rules lint-imports lint-dependencies
-.PHONY: $(LINTS) lint-types-again
+.PHONY: $(LINTS)
 
 lint: setup ## format, rules, types, import contracts, declared dependencies, the site of the docs; two at once
 	@$(MAKE) --no-print-directory --jobs 2 --output-sync=target $(LINTS)
@@ -51,11 +51,6 @@ lint-format:
 
 lint-rules:
 	$(BIN)/ruff check .
-
-# By a daemon, which checks only what changed and ends after an hour without work; where it crashes, by mypy itself.
-lint-types-again:
-	@mkdir -p .mypy_cache
-	$(BIN)/dmypy --status-file .mypy_cache/daemon.json run --timeout 3600 || { [ $$? = 2 ] && $(BIN)/mypy; }
 
 lint-imports:
 	$(BIN)/lint-imports
