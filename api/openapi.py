@@ -23,7 +23,7 @@ from retrieval.accounts.api_keys import KEY_SCOPES
 from retrieval.accounts.idempotency import IDEMPOTENCY_HEADER
 from retrieval.errors import ErrorCode, ServiceError
 from retrieval.namespaces.validation import DEFAULT_MODELS
-from retrieval.sources import CONTENT_SERVICES, source_slug
+from retrieval.sources import APP_SERVICES, source_slug
 from retrieval.webhooks.events import EVENT_NAMES, EVERY_EVENT
 
 _SCHEMA_REFERENCE = "#/components/schemas/{name}"
@@ -69,7 +69,7 @@ _RESPONSE_HEADERS: dict[str, spec.OpenAPIHeader | Reference] = {
     )
 }
 # A content service with several spellings.
-CONNECTOR_EXAMPLE = next(name for name in CONTENT_SERVICES if source_slug(name) != name.lower())
+CONNECTOR_EXAMPLE = next(name for name in APP_SERVICES if source_slug(name) != name.lower())
 _PATH_PARAMETERS: Mapping[str, str] = {
     "namespace_id": "The namespace's id.",
     "ingest_job_run_id": "The job run's id.",

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from retrieval.accounts.api_keys import KEY_SCOPES
-from retrieval.sources import CONTENT_SERVICES, source_slug
+from retrieval.sources import APP_SERVICES, source_slug
 
 
 class BoundAccess(StrEnum):
@@ -89,7 +89,7 @@ _INGESTION_PATHS = (
     "urls",
     "sitemap",
     "website",
-    *map(source_slug, CONTENT_SERVICES),
+    *map(source_slug, APP_SERVICES),
     "source",
 )
 

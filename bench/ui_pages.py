@@ -24,7 +24,7 @@ from bench.harness import NAMESPACE_CONFIG, parse_options, run_instance, write_f
 from local import postgres
 from retrieval.database import database
 from retrieval.keywords import postings
-from retrieval.sources import CONTENT_SERVICES
+from retrieval.sources import APP_SERVICES
 
 CHROMIUM_PATH = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 DIMENSIONS, BATCH_SIZE = 384, 2_000
@@ -44,7 +44,7 @@ SAMPLE_WORDS = [
 ]
 # In percent.
 STATUS_SHARES = (("SUCCESS", 94), ("FAILED", 4), ("QUEUED", 1), ("PROCESSING", 1))
-SOURCE_NAMES = ("TEXT", "LOCAL_FILE", "URLS_LIST", "WEBSITE", CONTENT_SERVICES[0])
+SOURCE_NAMES = ("TEXT", "LOCAL_FILE", "URLS_LIST", "WEBSITE", APP_SERVICES[0])
 
 
 @dataclass(frozen=True, slots=True)

@@ -296,7 +296,7 @@ def make_page_renderer() -> PageRenderer:
 
 @lru_cache(maxsize=1)
 def load_connector_infos() -> Mapping[str, ConnectorInfo]:
-    """Return the descriptions of services with an app, in the order of `retrieval.sources.CONTENT_SERVICES`."""
+    """Return the descriptions of services with an app, in the order of `retrieval.sources.APP_SERVICES`."""
     return {name: info for name, info in load_source_infos().items() if name in sources.APP_CONFIGS}
 
 

@@ -16,7 +16,8 @@ from retrieval.jobs.queries.batches import Lease
 
 log = structlog.get_logger()
 
-# Prefect retries a task after 1, 2, 4 and 8 s, together 15 s. A longer Retry-After would use up all retries.
+# Prefect retries a task after 1, 2, 4 and 8 s, together 15 s. `LongWaits` waits for a longer Retry-After, outside of
+# these retries.
 MAX_RETRIES: Final = 4
 TASK_RETRY_SECONDS: Final = 15.0
 # Total wait of a step for a vendor or for disk space.
@@ -38,7 +39,7 @@ class LongWaits:
         self._remaining_seconds: defaultdict[str, float] = defaultdict(lambda: STEP_WAIT_SECONDS)
 
     def take_seconds(self, step: str, error: Retryable) -> float | None:
-        """Return the seconds of a long wait, deducted from the remaining time of the step; None for no such wait."""
+        """Return the seconds of a long wait, taken from the step's time; None if Prefect retries or no time is left."""
         is_disk_full = disk_full.full_disk_reason(error) is not None
         seconds = FULL_DISK_WAIT_SECONDS if is_disk_full else error.after or 0
         if isinstance(error, Unavailable) or permits_task_retry(error) or seconds > self._remaining_seconds[step]:

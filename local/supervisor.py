@@ -206,7 +206,7 @@ class Supervisor:
 
     def _restart(self, child: _Child) -> None:
         """Restart a role; with a missing dependency, check again soon."""
-        # It would die repeatedly, which stops everything.
+        # Without its dependency it would die repeatedly, and that stops everything.
         problem = child.role.describe_problem() if child.role.describe_problem else None
         if problem and problem != child.shown_problem:
             self._say(f"{child.role.name} is not started: {problem}")

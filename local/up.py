@@ -52,7 +52,7 @@ def run(options: Namespace, settings: Settings) -> int:
 
 
 def _run_detached(settings: Settings) -> int:
-    """Start an instance in its own session; return when ready or failed."""
+    """Start an instance in its own session; return when ready, failed or already running."""
     home = settings.home.resolve()
     if instance.find_running(home):
         print_line(_describe_running(home))

@@ -44,7 +44,7 @@ class JobConfig:
     request: Mapping[str, Any] | None = None
     connection_id: str | None = None
     scheduled: bool = False
-    # Acceptance of the request repeated by a schedule; None: creation of the job.
+    # When the request that a schedule repeats was accepted; None: when the job was created.
     accepted_at: datetime | None = None
     # Source of a dry run.
     dry_run: str | None = None

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-# Content services with a connection; each is a package in `connectors/sources`.
-CONTENT_SERVICES = ("NOTION", "GOOGLE_DRIVE", "DROPBOX", "ONEDRIVE", "SHAREPOINT", "BOX", "OUTLOOK_MAIL", "GMAIL")
+# Services whose app people authorize; each is a package in `connectors/sources`.
+APP_SERVICES = ("NOTION", "GOOGLE_DRIVE", "DROPBOX", "ONEDRIVE", "SHAREPOINT", "BOX", "OUTLOOK_MAIL", "GMAIL")
 
 # Services defined in YAML in `connectors/sources/described`.
 DESCRIBED_SOURCES = (
@@ -38,7 +38,7 @@ CREDENTIAL_SOURCES = ("OBJECTS", *DESCRIBED_SOURCES, "CUSTOM", "FEED", "SQL")
 ORGANIZATION_SOURCES = ("GOOGLE_DRIVE", "ONEDRIVE", "SHAREPOINT", "BOX", "DROPBOX", "GMAIL")
 
 # All sources with connections.
-CONNECTED_SOURCES = (*CONTENT_SERVICES, *CREDENTIAL_SOURCES)
+CONNECTED_SOURCES = (*APP_SERVICES, *CREDENTIAL_SOURCES)
 
 # Raw files exist only in this service.
 STORED_SOURCES = frozenset({"TEXT", "LOCAL_FILE"})
@@ -61,7 +61,7 @@ def _config(name: str) -> str:
 
 
 # Namespace config of the OAuth app by content service, such as googleDriveConfig.
-APP_CONFIGS: Mapping[str, str] = {name: _config(name) for name in CONTENT_SERVICES}
+APP_CONFIGS: Mapping[str, str] = {name: _config(name) for name in APP_SERVICES}
 
 MISSING_APP_MESSAGE = "The namespace has no {app}: set it first, with the client id and secret of your app."
 

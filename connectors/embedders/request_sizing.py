@@ -9,7 +9,7 @@ from retrieval.ingestion.chunking.tokenizer import tokenizer_for
 
 # Smaller requests do not correct the estimate.
 MIN_CALIBRATION_TOKENS = 20_000
-# Default size of a chunk.
+# As `retrieval.job_config.Ingestion.chunk_size`.
 USUAL_TEXT_TOKENS = 1000
 # Bounds of the vendor's count for each estimated token.
 MIN_TOKENS_PER_ESTIMATE, MAX_TOKENS_PER_ESTIMATE = 0.25, 4.0

@@ -30,8 +30,8 @@ from retrieval.ports import TokenSource
 log = structlog.get_logger()
 ResultT = TypeVar("ResultT")
 
-# Longest wait and tries of a call of models and parsers; content services have those of `ServicePolicy`. Those of
-# queries are short: a person waits.
+# Seconds of waiting and tries of a call to a model or parser; of content services: `ServicePolicy`. Those of queries
+# are few: a person waits.
 MAX_RETRY_SECONDS = {"document": 180.0, "query": 4.0}
 MAX_TRIES = {"document": 5, "query": 2}
 FIRST_PAUSE_SECONDS = 0.5
@@ -62,14 +62,14 @@ class Timeout(TransientError):
 
 
 class InputFault(Exception):
-    """The vendor fails only this request, because of its content. The text is for people."""
+    """The vendor fails only this request, because of its content. The message is shown to users."""
 
 
 class Bucket:
     """Token bucket with pauses. Thread-safe."""
 
-    # A request may cost several tokens. One of one token need not wait for the tokens
-    # of expensive ones, so an ingestion does not delay queries.
+    # A request may cost several tokens. One of one token does not wait until
+    # there are enough for an expensive one, so an ingestion does not delay queries.
 
     def __init__(self, per_minute: float, burst: int) -> None:
         self._rate = per_minute / 60
@@ -258,6 +258,7 @@ def _report(
 
 
 def _pause(count: int) -> float:
+    """Return the pause after the count-th failure, or after a 429 without Retry-After."""
     # Jitter spreads the retries of many callers.
     return min(MAX_PAUSE_SECONDS, FIRST_PAUSE_SECONDS * 2.0 ** (count - 1)) * random.uniform(0.75, 1.25)  # noqa: S311
 

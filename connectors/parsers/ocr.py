@@ -12,7 +12,7 @@ import msgspec
 
 from connectors.parsers import detect, ocr_engines, trust
 from connectors.parsers.messages import Recognise, Reply, Task
-from connectors.parsers.pool import ChildPool, never_interrupt
+from connectors.parsers.pool import ChildPool, is_always_needed
 from retrieval.errors import Skippable
 from retrieval.ports import ExternalParser, PageQuality
 from retrieval.setting_values import WrongSetting
@@ -34,7 +34,7 @@ class TextRecognition:
         task: Task,
         reply: Reply,
         external: ExternalParser | None = None,
-        is_needed: Callable[[], bool] = never_interrupt,
+        is_needed: Callable[[], bool] = is_always_needed,
     ) -> Reply:
         """Add text and quality of the pages that need OCR. `external`: recognises instead of the local engines.
         Interrupted once `is_needed` returns False.

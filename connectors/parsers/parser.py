@@ -17,7 +17,7 @@ from connectors.parsers import detect, messages, verdicts
 from connectors.parsers.formats import texts
 from connectors.parsers.messages import Page, Reply, Task, Unpack
 from connectors.parsers.ocr import TextRecognition
-from connectors.parsers.pool import ChildPool, Limits, never_interrupt
+from connectors.parsers.pool import ChildPool, Limits, is_always_needed
 from retrieval import settings
 from retrieval.errors import Retryable, Skippable
 from retrieval.ports import ExternalParser, Member, OcrStrategy, Parsed, RawContent
@@ -48,7 +48,7 @@ class DocumentParser:
         self._recognition = recognition
         self._unpack_template = unpack
         self.external = external
-        self.is_needed: Callable[[], bool] = never_interrupt
+        self.is_needed: Callable[[], bool] = is_always_needed
 
     def stopped_unless(self, is_needed: Callable[[], bool]) -> DocumentParser:
         """Return a parser with the same processes that raises Interrupted once `is_needed` returns False."""
@@ -62,7 +62,7 @@ class DocumentParser:
         parser.external = external
         return parser
 
-    def parse(self, raw: RawContent, ocr: OcrStrategy, keep_waiting: Callable[[], bool] = never_interrupt) -> Parsed:
+    def parse(self, raw: RawContent, ocr: OcrStrategy, keep_waiting: Callable[[], bool] = is_always_needed) -> Parsed:
         """Return the file as Markdown. Skippable, with the cause and advice, for an unreadable file; Interrupted if
         `keep_waiting` returns False during the wait for a child.
         """
@@ -139,7 +139,7 @@ class DocumentParser:
         folder.mkdir(exist_ok=True)
         return msgspec.structs.replace(self._unpack_template, folder=str(folder.resolve()))
 
-    def _run_task(self, task: Task, keep_waiting: Callable[[], bool] = never_interrupt) -> Reply:
+    def _run_task(self, task: Task, keep_waiting: Callable[[], bool] = is_always_needed) -> Reply:
         reply = self.pool.run(task, keep_waiting, self.is_needed)
         if reply.again:
             raise Retryable(reply.again)

@@ -32,7 +32,7 @@ _START_SECONDS = 60.0
 _SLOW_NICENESS = 10
 # Wall clock limit as a multiple of the processor time, because the machine may be busy.
 CLOCK_FACTOR = 10
-# Same factor for the quick lane, where a miss costs little.
+# Of the quick lane: a file that misses it is read again in the slow lane.
 _QUICK_CLOCK_FACTOR = 3
 _CHILD_ENVIRONMENT = {
     "LANG": "C.UTF-8",
@@ -230,8 +230,8 @@ def _log_confinement(version: int) -> None:
         log.debug("parser.files_confined", landlock=version)
 
 
-def never_interrupt() -> bool:
-    """Return True: never interrupt a wait."""
+def is_always_needed() -> bool:
+    """Return True: the work is needed until its end."""
     return True
 
 
@@ -272,8 +272,8 @@ class ChildPool:
     def run(
         self,
         task: Task,
-        keep_waiting: Callable[[], bool] = never_interrupt,
-        is_needed: Callable[[], bool] = never_interrupt,
+        keep_waiting: Callable[[], bool] = is_always_needed,
+        is_needed: Callable[[], bool] = is_always_needed,
     ) -> Reply:
         """Read a file in a child. Interrupted if `keep_waiting` returns False during the wait for a child, or
         `is_needed` at any time.

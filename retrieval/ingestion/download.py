@@ -35,13 +35,13 @@ class PendingDownload:
     item: Item
     source_item: SourceItem
     request: DiscoveryRequest
-    # The visible version serves a source that reports no change.
+    # Its content is used again if the source reports no change.
     previous: _PreviousVersion
 
 
 @dataclass(frozen=True, slots=True)
 class _PreviousVersion:
-    """Stored columns of the visible version; `listed`: properties from the listing of this run."""
+    """Document with its visible version; `listed`: properties from the listing of this run."""
 
     job_run_id: str
     document_id: str
@@ -135,8 +135,9 @@ def _pending_downloads(db: Database, lease: Lease, items: Sequence[Item]) -> lis
 def _fetch_document(db: Database, lease: Lease, download: PendingDownload, files: FileStore, source: Source) -> None:
     with tempfile.TemporaryDirectory(prefix="download-") as folder:
         listed_version = download.previous.listed.get(LISTED_VERSION)
-        unchanged = listed_version and listed_version == download.previous.listed_before
-        raw = None if unchanged else source.fetch(download.source_item, download.request, Path(folder) / "raw")
+        is_unchanged = listed_version and listed_version == download.previous.listed_before
+        # `fetch` also returns None for unchanged content.
+        raw = None if is_unchanged else source.fetch(download.source_item, download.request, Path(folder) / "raw")
         content = _previous_content(download) if raw is None else _store_content(download, lease, files, raw)
     with db.transaction() as connection:
         batches.guard_lease(connection, lease)

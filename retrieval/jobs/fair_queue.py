@@ -10,9 +10,9 @@ from typing import Final
 
 from retrieval.sources import STORED_SOURCES
 
-# Organizations share the workers by the weight of their plan, and their scopes share that part. Every organization may
-# have at least one dispatched batch. Short work without external requests, for example a text for the local model, has
-# a separate queue with a reserved slot in each worker.
+# Organizations share the workers by the weight of their plan, and their scopes share that part. Each organization
+# gets one batch, even beyond the limit; nothing limits a scope by number. Short work without external requests, for
+# example a text for the local model, has a separate queue with a reserved slot in each worker.
 
 SHORT_QUEUE: Final = "short"
 # First batch of an organization.
@@ -68,7 +68,8 @@ def choose_groups(
     groups: Iterable[QueueGroup], open_batches: OpenBatchCounts, *, remaining: int, worker_slots: int | None = None
 ) -> list[tuple[QueueGroup, str]]:
     """Choose groups for at most `remaining` batches, each with a queue."""
-    # `worker_slots`: so many batches of a group accept all its job runs.
+    # `remaining`: free slots, negative if too many batches are open. `worker_slots`: a group with as many growing
+    # batches gets no further one, because they accept its job runs.
     chosen: list[tuple[QueueGroup, str]] = []
     candidates = []
 
@@ -76,6 +77,7 @@ def choose_groups(
         chosen.append((group, queue))
         open_batches.add(group.organization, group.partition, queue)
 
+    # A new short run waits to join the open short batch of its organization while its scope has other work.
     for group in sorted(groups, key=lambda group: group.waiting_since):
         key, is_new = (group.partition, group.source), group.waited_seconds < JOIN_WAIT_SECONDS
         if is_new and key in open_batches.polling:

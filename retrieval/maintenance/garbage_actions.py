@@ -61,21 +61,21 @@ def _delete_document(db: Database, stores: Stores, sweep: Sweep) -> None:
     """Delete every generation and file of a deleted document, then its row."""
     notes = SweepCounter(db, sweep.id, sweep.deletion_id)
     # A receipt is issued only when no worker can write to the document: data stored later would remain.
-    is_processed = notes.has_receipt and _is_processed(db, sweep)
+    is_in_hand = notes.has_receipt and _cancel_entries(db, sweep)
     for generation in queries_garbage.list_generations(db, sweep):
         _delete_vectors_and_chunks(db, stores, sweep, generation, notes)
     if notes.has_receipt:
         verify_deletion.delete_document_vectors(stores, sweep, notes)
     verify_deletion.delete_files(stores, sweep, notes, queries_garbage.list_document_files(db, sweep))
-    if is_processed:
+    if is_in_hand:
         queries_garbage.postpone_sweep(db, sweep, BUSY_RETRY_SECONDS)
         raise Retryable("A job run still processes the deleted document; it is cleared again afterwards.")
     with db.transaction() as connection:
         queries_garbage.delete_document(connection, sweep)
 
 
-def _is_processed(db: Database, sweep: Sweep) -> bool:
-    """Cancel the document's entries in job runs, except entries in a worker's hands; return True for such an entry."""
+def _cancel_entries(db: Database, sweep: Sweep) -> bool:
+    """Cancel the document's entries in job runs; return True if a worker still processes one."""
     with db.transaction() as connection:
         entries = queries_garbage.lock_open_entries(connection, sweep)
         cancelled = [DocumentKey(entry.job_run_id, sweep.document) for entry in entries if not entry.in_hand]

@@ -18,7 +18,7 @@ BULK_TABLES: tuple[LiteralString, ...] = (
     "chunks",
     "embeddings",
 )
-# Table and condition. Foreign keys delete dependent rows.
+# Tables cleared with a deleted scope, each with a condition; foreign keys delete dependent rows.
 ID_TABLES: tuple[tuple[LiteralString, LiteralString], ...] = (
     ("documents", "and deleted_at is null"),
     ("job_runs", ""),
@@ -234,7 +234,7 @@ _SUM_SEARCHES_STATEMENT: LiteralString = """
 
 
 def delete_short_lived(db: Executor) -> None:
-    """Delete idempotent answers and deleted places after a day, request rates after a minute, old search times."""
+    """Delete idempotent answers and deleted places after a day, rates after a minute, search times after 31 days."""
     db.execute(
         "delete from idempotent_answers where ctid = any(array("
         "select ctid from idempotent_answers where created_at < now() - interval '1 day' limit %(page)s))",

@@ -1,7 +1,7 @@
 """Readiness of each role, with a sentence for each problem.
 
 - every role: the database responds and has a compatible schema;
-- api: PostgreSQL commits writes and accepted work is dispatched; requests-only checks skip both;
+- api: PostgreSQL commits writes and accepted work is dispatched; requests-only checks ignore both;
 - api, worker, dispatcher: the folder of LOCAL file storage is the service's, writable, with free space;
 - dispatcher: required loops succeed.
 
@@ -73,7 +73,7 @@ async def api_problems(db: Database, settings: Settings, *, requests_only: bool 
     except UndefinedTable:
         return (NOT_MIGRATED,)
     if requests_only:
-        # Raises if the database is unreachable. A read-only database still serves searches.
+        # Only for its exception without a database: a read-only one still serves searches.
         await async_write_problem(db)
         return await _async_files_problems(db, settings)
     return (*await storage_problems(db, settings), *(await dispatch.async_read_dispatch(db)).reasons)

@@ -32,8 +32,7 @@ HIDES_CHUNK: LiteralString = """c.hidden @> jsonb_build_array(jsonb_build_object
     select encode(sha256(convert_to(content, 'UTF8')), 'hex') from chunks where id = c.id)))"""
 # Limit of copies per hit.
 MAX_COPIES: LiteralString = "10"
-# Limit of visible chunks scored for a candidate of an old generation, so that documents under replacement stay
-# findable.
+# Chunks of a document's current generation that are scored in place of a candidate of an old one.
 _MAX_STALE_CHUNKS: LiteralString = "1000"
 
 # Document id, generation and index of a chunk.
@@ -165,7 +164,7 @@ COSINE_DISTANCE: LiteralString = """case when vector_dims(e.values) = %(size)s
 
 @lru_cache(maxsize=256)
 def _select_scores(condition: LiteralString, rows: LiteralString) -> LiteralString:
-    """Build the statement for scores of candidates."""
+    """Build the statement for scores of candidates: each gets both scores, whichever side proposed it."""
     of_rows: LiteralString = f"""and exists (
             select from chunks row_chunk join documents row_document on row_document.id = row_chunk.document_id
             where row_chunk.id = c.id and {rows}
@@ -213,7 +212,7 @@ def _select_scores(condition: LiteralString, rows: LiteralString) -> LiteralStri
             limit {_MAX_STALE_CHUNKS}
         ) c
     ),
-    scored as (
+    missing_bm25 as (
         select p.chunk_id, sum(
             t.weight * p.tf * {K1 + 1}::float8 / (p.tf + {K1 * (1 - B)}::float8 + %(slope)s::float8 * p.length)
             order by t.place
@@ -238,7 +237,7 @@ def _select_scores(condition: LiteralString, rows: LiteralString) -> LiteralStri
         from visible c
         left join near n on n.document_id = c.document_id and n.generation = c.generation and n.index = c.index
         left join words w on w.chunk_id = c.id left join exact x on x.chunk_id = c.id
-        left join scored s on s.chunk_id = c.id
+        left join missing_bm25 s on s.chunk_id = c.id
         where (c.hidden = '[]' or not {HIDES_CHUNK})
           and not exists (select from unnest(%(excluded)s::bigint[]) e (id) where e.id = c.id)
           {of_rows if rows != "true" else ""}

@@ -81,6 +81,7 @@ class Query:
         # A side of weight 0 is skipped, and fewer candidates suffice.
         if self.shape.recency is not None:
             return max(RECENCY_CANDIDATES, self.top_k + SPARE_CANDIDATES)
+        # The order of one side by itself is final in a plain search.
         one_side = self.semantic_weight <= 0 or self.keyword_weight <= 0
         return max(0 if one_side and self.shape.is_plain else MIN_CANDIDATES, self.top_k + SPARE_CANDIDATES)
 
@@ -292,7 +293,7 @@ class _Search:
         """Query the vector store for ids of the nearest vectors."""
         if self.values is None or self.vectors is None:
             return []
-        # pgvector tests every vector against a list of ids, so only external stores get the viewer's documents.
+        # External stores need the viewer's documents; pgvector would compare every vector with that list.
         document_filter = selected.document_filter if self.vectors.stores_labels else self.query.document_filter
         with self.clock("vector_ms"):
             matches = self.vectors.query(self.scope, self.values, count, document_filter, self.viewer)

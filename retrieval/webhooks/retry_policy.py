@@ -7,9 +7,9 @@ from datetime import timedelta
 RETRY_SCHEDULE_SECONDS = (5, 30, 120, 600, 3600)
 # Interval of attempts after the end of the schedule.
 LATER_RETRY_SECONDS = 6 * 3600
-# A delivery fails at the first refusal after this time.
+# A delivery is repeated until this time after its event; the next refusal ends it as failed.
 DELIVERY_LIFETIME = timedelta(days=1)
-# An endpoint without a success in this time is disabled when a delivery fails; 410 disables it at once.
+# When a delivery ends as failed, its endpoint is disabled if it accepted nothing for this time; at a 410 at once.
 ENDPOINT_PATIENCE = timedelta(hours=24)
 
 

@@ -299,6 +299,7 @@ def show_source_form(person: session.Person, namespace: str) -> None:
 
 
 def list_fields(source: str) -> Iterator[Field]:
+    """Yield the fields that the API's schema marks for the source, secrets first."""
     schemas = api_schema.load_schemas()
     for component, is_secret in (("SourceCredentials", True), ("SourceAddress", False)):
         for name, schema in schemas[component]["properties"].items():

@@ -81,7 +81,7 @@ _TEXT_ENDINGS = (".xml", ".rels", ".xhtml", ".html", ".htm", ".opf", ".ncx")
 _MAX_MEMBERS = 20_000
 # Containers without other text.
 _LISTED_KINDS = (detect.ZIP, detect.SIGNED, detect.MBOX)
-# Readers that use a library.
+# Readers of one signature.
 _READERS_BY_KIND: dict[Kind, Reader] = {
     detect.DOCX: docx.read_docx,
     detect.DOC: docx.read_doc,
@@ -136,13 +136,13 @@ def _read_document(task: Task) -> Reply:
         from connectors.parsers.pdf import images
 
         return images.draw_page(path, task.draw)
-    kind = _inspect_container(_kind_of(path, task), path, task)
+    kind = _refine_kind(_kind_of(path, task), path, task)
     if kind is detect.TNEF:
         return _read_winmail(path, task)
     if kind is detect.XML:
         with flat_packages.packed_copy(path) as copy:
             if copy is not None:
-                reply = _read_kind(_inspect_container(detect.ZIP, copy, task), copy, task)
+                reply = _read_kind(_refine_kind(detect.ZIP, copy, task), copy, task)
                 properties = {**reply.properties, "fileSize": path.stat().st_size}
                 return msgspec.structs.replace(reply, properties=properties)
     return _read_kind(kind, path, task)
@@ -165,10 +165,10 @@ def _read_text(kind: Kind, path: Path, task: Task) -> Reply:
         return _read_members(kind, path, task)
     if kind in _READERS_BY_KIND:
         return document.build_reply(kind, path, _READERS_BY_KIND[kind](kind, path, task))
-    return _read_without_library(kind, path, task)
+    return _read_other_kind(kind, path, task)
 
 
-def _read_without_library(kind: Kind, path: Path, task: Task) -> Reply:
+def _read_other_kind(kind: Kind, path: Path, task: Task) -> Reply:
     if kind in (detect.ICS, detect.VCF):
         return _read_calendar_file(kind, path)
     if kind is detect.IMAGE:
@@ -237,7 +237,7 @@ def _read_image(path: Path, *, ocr: bool) -> Reply:
     return Reply(properties=properties, ocr_pages=tuple(range(1, count + 1)), count=count)
 
 
-def _inspect_container(kind: Kind, path: Path, task: Task) -> Kind:
+def _refine_kind(kind: Kind, path: Path, task: Task) -> Kind:
     if kind is detect.COMPOUND:
         return detect.kind_of_compound(path.read_bytes(), task.name)
     if kind is not detect.ZIP:

@@ -37,7 +37,8 @@ _FIELD_TYPES = frozenset({2, 3, 4, 5, 6})
 _EMPTY_VALUES = frozenset({"", "Off"})
 # Between right-to-left and left-to-right letters, where PDFium omits the space.
 _DIRECTION_CHANGE = re.compile(r"(?<=[\u0590-\u08ff])(?=[A-Za-z])|(?<=[A-Za-z])(?=[\u0590-\u08ff])")
-# A page with fewer letters and digits is recognized if it also has a large picture.
+# A page with fewer letters and digits gets OCR if images cover more than `_MIN_IMAGE_SHARE`; one without any, if it has
+# any object.
 _MIN_LAYER_LETTERS = 100
 _MIN_IMAGE_SHARE = 0.3
 _IMAGE_OBJECT = 3

@@ -88,7 +88,7 @@ class Robots:
             answer = self._client.get(f"{origin}/robots.txt", into, request)
         except Skippable:  # there is none: 4xx, or an address that no page can be fetched from either
             return RobotsRules(self._name)
-        except Retryable as error:
+        except Retryable as error:  # 5xx, 429 or no answer
             return error
         return parse_rules(into.getvalue(), self._name, answer.media_type)
 

@@ -78,6 +78,7 @@ class Rules:
         self._require(self._refusal(url), url)
 
     def _require(self, reason: str, url: str) -> None:
+        # A page that is not included is fetched for its links.
         if reason not in ("", NOT_INCLUDED):
             raise Skippable(reason)
         if not self.allowed_by_robots(url):

@@ -286,7 +286,7 @@ class Walk:
 
     def fail(self, url: str, reason: str, piece: Piece, *, may_retry: bool = False) -> bool:
         """Record a failed page; True for another try, possible only with `may_retry`."""
-        # No further try: the next crawl fetches a known page again.
+        # A known page without links to it is not tried again: the next crawl fetches it anyway.
         if self.is_unlinked_known(url):
             piece.skip(reason)
             if reason in (GONE_PAGE, MISSING_PAGE):

@@ -75,7 +75,7 @@ class RemovedPostings:
 
 
 def needs_confirmation(leaving: int, documents: int) -> bool:
-    """Return True if a person must confirm the removal of `leaving` of the documents."""
+    """Return True if removals wait for a person: more than one, and over `LEAVING_SHARE_LIMIT` of the documents."""
     return leaving > 1 and leaving > LEAVING_SHARE_LIMIT * documents
 
 

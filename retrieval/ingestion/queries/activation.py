@@ -125,8 +125,11 @@ def activate_generations(
     labelled: Mapping[str, LabelledDocument] | None = None,
     epoch: int | None = None,
 ) -> None:
-    """Make new generations visible, except for deleted or newer documents. ConfigChanged for an outdated `epoch`."""
-    # `labelled` is None for stores without labels.
+    """Make new generations visible, except of deleted documents and those with a newer one.
+
+    ConfigChanged for an outdated `epoch`.
+    """
+    # `labelled`: metadata written with the vectors; None for stores without it.
     if not items:
         return
     with db.transaction() as connection:

@@ -19,8 +19,9 @@ from retrieval_client.wire import readable
 
 T = TypeVar("T")
 _WAIT_SECONDS = 2.0
+"""Of one poll; the command waits without limit."""
 _READS = 10
-"""Job runs that are read between two waits for one of them."""
+"""Further job runs that are read after each poll."""
 _GOES_ON = "The service ingests what was sent; `retrieval runs` shows it."
 URLS = 1_000
 """URLs that one request may name."""
@@ -44,10 +45,10 @@ class _Sent:
 class IngestCommand:
     """Send everything first, then wait: the service already works on it.
 
-    Each invocation ingests what it is given, however often that was sent before: unchanged content costs nothing. The
-    client gives every request a random Idempotency-Key and repeats it only with the same request. A file's external id
-    is its path from where the command was given, so a changed file replaces its document. All files of an invocation
-    are one job run, or several of `FILES` files.
+    Each invocation sends all that it is given; the service does not process unchanged content again. The client gives
+    every request a random Idempotency-Key and repeats it only with the same request. A file's external id is its path
+    from where the command was given, so a changed file replaces its document. All files of an invocation are one job
+    run, or several of `FILES` files.
     """
 
     def __init__(self, client: RetrievalClient, namespace: str, options: argparse.Namespace) -> None:
