@@ -94,6 +94,7 @@ def no_leaks():
     """Attribute unclosed resources to the test file that left them open."""
     yield
     gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(autouse=True, scope="session")

@@ -1,6 +1,5 @@
 """Read documents as a user, under database policies or with the same rule in the statement."""
-# Searches use `viewed_database`, under policies. PostgreSQL uses no GIN index under a policy: statements on metadata,
-# words or posting lists use `scope_statement`.
+# Searches use `viewed_database`. No GIN index works under a policy: metadata, words and postings use `scope_statement`.
 
 from __future__ import annotations
 

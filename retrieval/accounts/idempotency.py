@@ -99,10 +99,8 @@ _COUNT_EXISTING: dict[str, Any] = {
 
 
 async def find_answer(db: Database, ring: KeyRing, request: IdempotentRequest) -> bytes | None:
-    """Return the stored response; None without one or after deletion of its objects.
-
-    Raises IDEMPOTENCY_CONFLICT if the key was used for another request.
-    """
+    """Return the stored response; None without one or after deletion of its objects."""
+    # Raises IDEMPOTENCY_CONFLICT if the key was used for another request.
     values = {"caller": request.caller, "key": request.key}
     stored = await db.async_fetch_one(StoredAnswer, _GET_ANSWER, values, plan_once=True)
     if stored is None:
@@ -143,7 +141,6 @@ async def answer_once(
     """Return the response of `act`, or the stored one.
 
     Raises IDEMPOTENCY_CONFLICT for another request with the key, or one that still runs after `WAIT_SECONDS`.
-
     `act` runs in a transaction and holds a connection: keep it short, and start no tasks.
     """
     deadline = time.monotonic() + WAIT_SECONDS

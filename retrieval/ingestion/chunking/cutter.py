@@ -127,8 +127,7 @@ def _merge_ranges(ranges: list[tuple[int, int]]) -> list[tuple[int, int]]:
 
 # Tokens searched backwards for a space; a longer word is cut.
 _MAX_WORD_TOKENS: Final = 128
-# A paragraph, line or sentence may end a chunk early by 16 tokens (less the overlap) or a twentieth of the size,
-# whichever is more.
+# A paragraph, line or sentence may end a chunk early by a twentieth of its size, or 16 tokens (less the overlap).
 _MAX_TAIL_TOKENS, _TAIL_DIVISOR = 16, 20
 # A quarter of the overlap may be dropped to start at a sentence, line or paragraph.
 OVERLAP_TRIM_DIVISOR: Final = 4

@@ -125,10 +125,8 @@ def activate_generations(
     labelled: Mapping[str, LabelledDocument] | None = None,
     epoch: int | None = None,
 ) -> None:
-    """Make new generations visible, except of deleted documents and those with a newer one.
-
-    ConfigChanged for an outdated `epoch`.
-    """
+    """Make new generations visible, except of deleted documents and those with a newer one."""
+    # Raises ConfigChanged for an outdated `epoch`.
     # `labelled`: metadata written with the vectors; None for stores without it.
     if not items:
         return
