@@ -34,7 +34,7 @@ PERMISSIONS_HEAD = """\
 # Permissions
 
 What each operation needs, what keys with bounds and requests on behalf of a user get of it
-([rules](api/authentication.md#api-keys)), and the least [role](../access.md#who-does-what) of people who may do it.
+([rules](api/authentication.md#api-keys)), and the least [role](../access.md#keys-and-roles) of people who may do it.
 
 | Operation | Scope | A key bound to a namespace | A key bound to a tenant | On behalf of a user | Role |
 |---|---|---|---|---|---|"""
