@@ -123,7 +123,7 @@ def _describe_running(home: Path) -> str:
 
 
 def _choose_ports(settings: Settings, claims: contextlib.ExitStack) -> Settings:
-    """Return settings with claimed ports; a taken port moves unless it was set, else LocalError."""
+    """Return settings with claimed ports; a taken default port moves; LocalError for a taken port that was set."""
     addresses = {"api_port": (settings.api_host, settings.api_port)}
     if not settings.prefect_api_url:
         addresses["prefect_port"] = (settings.prefect_host, settings.prefect_port)

@@ -136,7 +136,7 @@ class Settings(BoundedSettings, BaseSettings):
     lease_seconds: float = Field(default=30, gt=0)
     """Seconds without a renewed lease before a worker's batch is given to another worker."""
     attempts: int = Field(default=3, ge=1)
-    """A document fails after as many deaths or failures of the process at work on it; a lost worker counts a tenth."""
+    """Deaths or failures of the process at work on a document, after which it fails; a lost worker counts a tenth."""
     outage_seconds: float = Field(default=3600, gt=0)
     """Seconds before job runs fail if a vendor does not answer; for a site at most 300."""
     batch_limit: int = Field(default=1000, ge=1)

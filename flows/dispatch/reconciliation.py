@@ -52,7 +52,7 @@ LIVE_STATES = frozenset({"SCHEDULED", "PENDING", "RUNNING", "PAUSED", "CANCELLIN
 CLAIMABLE_STATES = frozenset({"PENDING", "RUNNING", "CANCELLING"})
 ENDED_STATES = frozenset({"COMPLETED", "FAILED"})
 # Blame added to the documents in progress. Documents with much blame run in separate windows, and finally fail.
-LOSS_WEIGHTS = {
+BLAME_BY_ACTION = {
     Action.RESTART: 0,
     Action.LOST: crash_isolation.LOSS_BLAME,
     Action.DIED: crash_isolation.DEATH_BLAME,
@@ -168,7 +168,7 @@ def _apply_action(db: Database, batch: OpenBatch, action: Action, state: FlowRun
                 error = f"The flow run was set to {state.name if state else 'a final state'} by hand in Prefect."
                 return batches.end_batch(db, batch, status=DocumentStatus.CANCELLED, error=error)
             case _:
-                return crash_isolation.restart_batch(db, batch, weight=LOSS_WEIGHTS[action], max_attempts=attempts)
+                return crash_isolation.restart_batch(db, batch, blame=BLAME_BY_ACTION[action], max_attempts=attempts)
         return True
     return False  # the rows are locked: `skip_locked` has logged it
 

@@ -1,5 +1,5 @@
 """Read documents as a user, under database policies or with the same rule in the statement."""
-# Searches use `viewed_database`. No GIN index works under a policy: metadata, words and postings use `scope_statement`.
+# Searches use `viewed_database`, but `scope_statement` for metadata, words and postings: no GIN index works there.
 
 from __future__ import annotations
 

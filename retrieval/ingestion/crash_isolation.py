@@ -15,7 +15,7 @@ from retrieval.metrics import catalog, counts
 from retrieval.statuses import DocumentStatus
 
 # An orderly interruption returns the lease and does not count. Other losses blame the work in progress. From
-# `items.ISOLATION_BLAME` on, a document runs in a window of its own and fails if its process keeps dying.
+# `items.ISOLATION_BLAME` on, a document runs in a window of its own and fails at `max_attempts` * `DEATH_BLAME`.
 
 # Blame if the process died under a living worker, or the flow failed.
 DEATH_BLAME = 10
@@ -33,7 +33,7 @@ def mark_isolated(db: Database, lease: Lease, work_id: str) -> Iterator[None]:
     crashes.set_isolated_work(db, lease, None)
 
 
-def restart_batch(db: Database, batch: OpenBatch, *, weight: int = 0, max_attempts: int = 1) -> bool:
+def restart_batch(db: Database, batch: OpenBatch, *, blame: int = 0, max_attempts: int = 1) -> bool:
     """Fence off the holder of the batch, count the crash against its documents, and queue a new attempt.
 
     Returns False if the holder is still writing.
@@ -42,15 +42,15 @@ def restart_batch(db: Database, batch: OpenBatch, *, weight: int = 0, max_attemp
         at_work = crashes.lock_batch(connection, batch.id, batch.attempt)
         if at_work is None:
             return False
-        if weight:
+        if blame:
             counts.add_count(catalog.LEASES_LOST)
-        # A weight of 0 is an orderly interruption.
+        # A blame of 0 is an orderly interruption.
         is_hopeless = False
-        if weight and at_work.work_id is not None:
-            _blame_isolated(connection, batch.id, at_work.work_id, weight, max_attempts * DEATH_BLAME)
-        elif weight and not crashes.blame_together(connection, batch.id, weight, DEATH_BLAME):
+        if blame and at_work.work_id is not None:
+            _blame_isolated(connection, batch.id, at_work.work_id, blame, max_attempts * DEATH_BLAME)
+        elif blame and not crashes.blame_together(connection, batch.id, blame, DEATH_BLAME):
             is_hopeless = (
-                crashes.blame_batch(connection, batch.id, weight)
+                crashes.blame_batch(connection, batch.id, blame)
                 >= max_attempts * DEATH_BLAME * UNATTRIBUTED_LOSS_FACTOR
             )
         crashes.begin_attempt(connection, batch.id)
@@ -69,14 +69,14 @@ def restart_batch(db: Database, batch: OpenBatch, *, weight: int = 0, max_attemp
     return True
 
 
-def _blame_isolated(connection: ThreadConnection, batch_id: str, work_id: str, weight: int, max_blame: int) -> None:
-    suspects = crashes.blame_document(connection, batch_id, work_id, weight)
+def _blame_isolated(connection: ThreadConnection, batch_id: str, work_id: str, blame: int, max_blame: int) -> None:
+    suspects = crashes.blame_document(connection, batch_id, work_id, blame)
     reason = "The worker's process died or failed each time it came to this document; see the flow runs in Prefect."
     hopeless = [
         DocumentKey(suspect.job_run_id, suspect.document_id) for suspect in suspects if suspect.blame >= max_blame
     ]
     batches.close_documents(connection, dict.fromkeys(hopeless, reason), status=DocumentStatus.FAILED)
-    blame = crashes.blame_listing(connection, batch_id, work_id, weight)
-    if blame is not None and blame >= max_blame:
+    listing_blame = crashes.blame_listing(connection, batch_id, work_id, blame)
+    if listing_blame is not None and listing_blame >= max_blame:
         reason = "The worker's process died or failed each time it listed this; see the flow runs in Prefect."
         discover.abandon_listing(connection, work_id, reason)

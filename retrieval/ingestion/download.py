@@ -135,8 +135,8 @@ def _pending_downloads(db: Database, lease: Lease, items: Sequence[Item]) -> lis
 def _fetch_document(db: Database, lease: Lease, download: PendingDownload, files: FileStore, source: Source) -> None:
     with tempfile.TemporaryDirectory(prefix="download-") as folder:
         listed_version = download.previous.listed.get(LISTED_VERSION)
-        is_unchanged = listed_version and listed_version == download.previous.listed_before
-        # `fetch` also returns None for unchanged content.
+        is_unchanged = listed_version is not None and listed_version == download.previous.listed_before
+        # `source.fetch` also returns None for unchanged content.
         raw = None if is_unchanged else source.fetch(download.source_item, download.request, Path(folder) / "raw")
         content = _previous_content(download) if raw is None else _store_content(download, lease, files, raw)
     with db.transaction() as connection:

@@ -79,9 +79,9 @@ def _recognise_image(image: Image, wanted: Recognise) -> RecognisedText:
 
 _TEXT_ENDINGS = (".xml", ".rels", ".xhtml", ".html", ".htm", ".opf", ".ncx")
 _MAX_MEMBERS = 20_000
-# Containers without other text.
+# Containers whose text is the list of their members.
 _LISTED_KINDS = (detect.ZIP, detect.SIGNED, detect.MBOX)
-# Readers of one signature.
+# Readers with the same parameters.
 _READERS_BY_KIND: dict[Kind, Reader] = {
     detect.DOCX: docx.read_docx,
     detect.DOC: docx.read_doc,
@@ -194,7 +194,7 @@ def _read_members(kind: Kind, path: Path, task: Task) -> Reply:
 
 
 def _add_members(kind: Kind, path: Path, task: Task, reply: Reply) -> Reply:
-    """Add unpacked members to the reply, once per long PDF."""
+    """Add unpacked members to the reply, only with the first part of a PDF."""
     if task.unpack is None or task.first:
         return reply
     parts = unpack.unpack_parts(kind, path, task.name, task.unpack)

@@ -48,9 +48,9 @@ class Rules:
 
     def refusal(self, url: str) -> str:
         """Return the reason against an address, without robots.txt; "" if allowed."""
-        return OTHER_HOST if host_of(url) not in self.hosts else self._refusal(url)
+        return OTHER_HOST if host_of(url) not in self.hosts else self._refusal_on_any_host(url)
 
-    def _refusal(self, url: str) -> str:
+    def _refusal_on_any_host(self, url: str) -> str:
         if len(url.encode("utf-8", "replace")) > MAX_URL_BYTES:
             return TOO_LONG
         if any(part in url for part in self.exclude):
@@ -65,17 +65,17 @@ class Rules:
         return self.robots is None or self.robots.rules(url).allowed(url)
 
     def check_host(self, url: str) -> None:
-        """Check only the host, for a sitemap. Skippable for another host."""
+        """Check only the host, for a sitemap. Raise Skippable for another host."""
         if host_of(url) not in self.hosts:
             raise Skippable(OTHER_HOST)
 
     def check(self, url: str) -> None:
-        """Check an address or redirect before the request. Skippable with the reason."""
+        """Check an address or redirect before the request. Raise Skippable with the reason."""
         self._require(self.refusal(url), url)
 
     def check_start(self, url: str) -> None:
-        """Check the start address or a redirect of it, on any host. Skippable with the reason."""
-        self._require(self._refusal(url), url)
+        """Check the start address or a redirect of it, on any host. Raise Skippable with the reason."""
+        self._require(self._refusal_on_any_host(url), url)
 
     def _require(self, reason: str, url: str) -> None:
         # A page that is not included is fetched for its links.

@@ -90,8 +90,8 @@ class Superseded(Fatal):
 
 def form_batches(db: Database, *, size: int, batches: int, worker_slots: int | None = None) -> int:
     """Group waiting job runs into new batches of at most `size`, in fair order; return the number of batches."""
-    # At most `batches`, besides short batches and each organization's only one. Job runs of a connection follow each
-    # other. At most `worker_slots` batches of a scope and source exist at once.
+    # `batches` limits new ones, except short ones and the only one of an organization. Job runs of a connection follow
+    # each other. At most `worker_slots` batches of a scope and source exist at once.
     formed = dispatched = 0
     skipped: set[tuple[int, str]] = set()
     while True:

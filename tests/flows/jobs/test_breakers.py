@@ -249,7 +249,7 @@ def test_the_probe_of_a_batch_that_is_gone_is_another_ones_at_once(db, space, en
     (open_batch,) = batches.open_batches(db)
     match end_of_batch:
         case "lost":
-            assert crash_isolation.restart_batch(db, open_batch, weight=crash_isolation.LOSS_BLAME)
+            assert crash_isolation.restart_batch(db, open_batch, blame=crash_isolation.LOSS_BLAME)
         case "closed":
             assert batches.end_batch(db, open_batch, status="CANCELLED", error=None)
         case "finished":

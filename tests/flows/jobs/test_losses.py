@@ -34,9 +34,9 @@ def claim(db, seconds=30):
     return lease
 
 
-def lose(db, weight=crash_isolation.DEATH_BLAME):
+def lose(db, blame=crash_isolation.DEATH_BLAME):
     (batch,) = batches.open_batches(db)
-    crash_isolation.restart_batch(db, batch, weight=weight, max_attempts=ATTEMPTS)
+    crash_isolation.restart_batch(db, batch, blame=blame, max_attempts=ATTEMPTS)
 
 
 def begin(db, lease):
@@ -60,7 +60,7 @@ def test_orderly_interruptions_are_held_against_nobody(db, new_scope):
         begin(db, lease)
         crashes.release_lease(db, lease)
         assert not leases.renew_lease(db, lease, seconds=30)
-        lose(db, weight=0)
+        lose(db, blame=0)
     lease = claim(db)
     assert crashes.list_suspects(db, lease) == []
     assert [read(db, scope, run).failed for run in runs] == [[], [], []]
@@ -170,7 +170,7 @@ def test_a_database_or_prefect_that_is_away_is_no_death_of_the_work(db, new_scop
             "update batches set at_work = %(document)s where id = %(batch)s",
             {"document": run.document_id, "batch": batch.id},
         )
-        crash_isolation.restart_batch(db, opened, weight=reconciliation.LOSS_WEIGHTS[action], max_attempts=ATTEMPTS)
+        crash_isolation.restart_batch(db, opened, blame=reconciliation.BLAME_BY_ACTION[action], max_attempts=ATTEMPTS)
     assert len(read(db, scope, run).processing) == 1
 
 
