@@ -105,7 +105,7 @@ class Authenticator:
         self._addresses = AddressCounts(db)
 
     async def authenticate(self, credentials: Credentials) -> tuple[RateStatus, Caller | ServiceError]:
-        """Return the rate to report, and the caller or the error: above a limit 429, for an invalid key by address."""
+        """Return the rate to report, and the caller or an error: 401 or, above a limit, 429."""
         if credentials.bearer is None:
             return await self._refuse_address(credentials.address)
         if self._tokens is not None and is_token(credentials.bearer):

@@ -71,7 +71,7 @@ def list_commands(settings: Settings, worker_name: str = "") -> dict[str, list[s
 
 
 def build_roles(settings: Settings, addresses: Addresses, key: str, record: InstanceRecord) -> list[Role]:
-    """Return the roles in the order of display; they end in the reverse order. `key`: the service's secret key."""
+    """Return the roles in the order of display; each starts after its `after`. `key`: the service's secret key."""
     prefect_database_url = environment.reveal_secret(settings.prefect_database_url)
     # Otherwise the settings name a Prefect server elsewhere.
     has_prefect = not settings.prefect_api_url

@@ -59,7 +59,7 @@ class _SlowLaneFull(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Limits of one file: processor time in seconds, and memory in bytes."""
+    """Limits of one file: processor time in seconds (`confinement.allow_cpu`), and memory in bytes."""
 
     seconds: float
     memory_bytes: int

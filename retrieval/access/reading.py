@@ -1,5 +1,5 @@
 """Read documents as a user, under database policies or with the same rule in the statement."""
-# Searches use `viewed_database`, but `scope_statement` for metadata, words and postings: no GIN index works there.
+# What needs a GIN index (metadata, words, postings) uses `scope_statement`; the other searches use `viewed_database`.
 
 from __future__ import annotations
 

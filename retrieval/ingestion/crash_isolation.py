@@ -34,7 +34,7 @@ def mark_isolated(db: Database, lease: Lease, work_id: str) -> Iterator[None]:
 
 
 def restart_batch(db: Database, batch: OpenBatch, *, blame: int = 0, max_attempts: int = 1) -> bool:
-    """Fence off the holder of the batch, count the crash against its documents, and queue a new attempt.
+    """Fence off the holder, blame the crash on its documents, fail those over the limit, and queue a new attempt.
 
     Returns False if the holder is still writing.
     """
