@@ -86,7 +86,9 @@ _HOSTS = 2000
 class _Host:
     room: threading.Semaphore
     lock: threading.Lock = field(default_factory=threading.Lock)
+    # Start of the next request by the delays of earlier ones, and the end of a pause that the site requested.
     free_at: float = 0.0
+    paused_until: float = 0.0
 
 
 class Throttle:
@@ -100,25 +102,25 @@ class Throttle:
 
     @contextmanager
     def turn(self, host: str, delay: float = 0.0) -> Iterator[float]:
-        """Hold a request slot of a host and port, at least `delay` seconds after the last one; yield the seconds of
-        waiting. Retryable for a wait above LONGEST_WAIT."""
+        """Hold a request slot of a host and port, whose next one starts `delay` seconds later; yield the seconds of
+        waiting. Retryable for a requested pause above LONGEST_WAIT."""
         started = time.monotonic()
         entry = self._host(host)
         with entry.room:
             with entry.lock:
                 current = time.monotonic()
-                starts = max(current, entry.free_at)
-                if starts - current > LONGEST_WAIT:
+                starts = max(current, entry.free_at, entry.paused_until)
+                if entry.paused_until - current > LONGEST_WAIT:
                     raise Retryable("The site asked for a pause (Retry-After).", after=starts - current)
                 entry.free_at = starts + max(self._delay, delay)
             time.sleep(starts - current)
             yield time.monotonic() - started
 
-    def leave_alone(self, host: str, seconds: float) -> None:
+    def pause_host(self, host: str, seconds: float) -> None:
         """Pause requests to a host, as in a Retry-After."""
         entry = self._host(host)
         with entry.lock:
-            entry.free_at = max(entry.free_at, time.monotonic() + seconds)
+            entry.paused_until = max(entry.paused_until, time.monotonic() + seconds)
 
     def _host(self, name: str) -> _Host:
         with self._lock:
@@ -287,7 +289,7 @@ class WebClient:
         if status in _LATER or status >= 500:
             delay = retry_after(headers)
             if delay:
-                self._manners.leave_alone(host, delay)
+                self._manners.pause_host(host, delay)
             raise Retryable(f"The site answers {status}.", after=delay)
         raise Skippable(_REASONS.get(status, f"The site answers {status}; there is no page to ingest."))
 

@@ -7,6 +7,7 @@ import socket
 import threading
 import time
 import zlib
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
@@ -283,6 +284,19 @@ def test_one_host_gets_few_requests_at_once_and_none_too_soon(make):
     assert len(starts) == 6
     assert busiest <= 2
     assert min(later - earlier for earlier, later in itertools.pairwise(starts)) > 0.1
+
+
+def test_pages_of_a_site_with_a_long_crawl_delay_wait_for_their_turns(make, monkeypatch):
+    """Four at once with 30 s each are 90 s for the last one, more than a pause that the site may ask for."""
+    monkeypatch.setattr(clients, "LONGEST_WAIT", 0.3)
+    with serving(lambda *_: answer(b"ok")) as server:
+        client = make(at_once=4)
+        request = FetchRequest(delay=0.2)
+        with ThreadPoolExecutor(4) as pool:
+            answers = [pool.submit(client.get, server.url, io.BytesIO(), request) for _ in range(4)]
+        for future in answers:
+            future.result()
+    assert len(server.requests) == 4
 
 
 def test_a_server_that_is_not_there_may_come_back(make):
