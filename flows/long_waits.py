@@ -16,8 +16,8 @@ from retrieval.jobs.queries.batches import Lease
 
 log = structlog.get_logger()
 
-# Prefect retries a task after 1, 2, 4 and 8 s, together 15 s. `LongWaits` waits for a longer Retry-After, outside of
-# these retries.
+# A step is tried five times: Prefect retries a task after 1, 2, 4 and 8 s, in all 15 s. `LongWaits` waits for a longer
+# Retry-After, outside of these retries.
 MAX_RETRIES: Final = 4
 TASK_RETRY_SECONDS: Final = 15.0
 # Total wait of a step for a vendor or for disk space.

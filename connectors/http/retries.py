@@ -30,8 +30,8 @@ from retrieval.ports import TokenSource
 log = structlog.get_logger()
 ResultT = TypeVar("ResultT")
 
-# Seconds of waiting and tries of a call to a model or parser; of content services: `ServicePolicy`. Those of queries
-# are few: a person waits.
+# Seconds of waiting and tries of a call to a model or parser, fewer for queries, since a person waits. Of content
+# services: `ServicePolicy`.
 MAX_RETRY_SECONDS = {"document": 180.0, "query": 4.0}
 MAX_TRIES = {"document": 5, "query": 2}
 FIRST_PAUSE_SECONDS = 0.5

@@ -82,7 +82,7 @@ class ConnectionTokens:
         return Fatal(reason)
 
     def _refresh(self, is_old: Callable[[Tokens], bool]) -> str:
-        """Return a refreshed access token."""
+        """Return the stored token if another caller refreshed it, else refresh it under the lock of its row."""
         # The row stays locked during the vendor's bounded response: two refreshes would void each other.
         fresh, previous, failure = None, b"", Fatal("")
         try:

@@ -14,5 +14,5 @@ ENDPOINT_PATIENCE = timedelta(hours=24)
 
 
 def retry_pause(tries: int) -> int:
-    """Return the seconds to the next attempt after a refused one, by the number of earlier tries."""
+    """Return the seconds to the next attempt after a refused one, by the number of tries before that one."""
     return RETRY_SCHEDULE_SECONDS[tries] if tries < len(RETRY_SCHEDULE_SECONDS) else LATER_RETRY_SECONDS
