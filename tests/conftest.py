@@ -117,8 +117,8 @@ class ByFile(LoadScopeScheduling):
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers(config):
-    # Two more than cores: services and Prefect mostly wait for processes.
-    return (os.cpu_count() or 1) + 2
+    # One more than cores: services and Prefect mostly wait for processes. A fourth on two cores costs a fifth more CPU.
+    return (os.cpu_count() or 1) + 1
 
 
 @pytest.hookimpl(optionalhook=True)
