@@ -1,11 +1,13 @@
 """A refusing Prefect is reported as refusing, and what it lost holds nothing back."""
 
 import asyncio
+from contextlib import contextmanager
 from uuid import uuid4
 
 import httpx
 import pytest
 from prefect.client.orchestration import get_client
+from prefect.client.schemas.filters import FlowRunFilter, FlowRunFilterName
 from prefect.settings import PREFECT_API_URL, temporary_settings
 
 from flows import prefect_errors
@@ -94,14 +96,9 @@ def test_a_suspended_flow_run_that_prefect_lost_is_replaced(db, registered_deplo
     assert replaced["flow_run_id"] != lost
 
 
-def test_batches_that_prefect_fails_to_start_hold_no_others_back(db, prefect_server, registered_deployments):
-    """Two of them, the oldest: the first pass ends at the second one, the next pass tries them last."""
-    refused, neighbour = [Configured(db), Configured(db)], Configured(db)
-    first = [space.text("Owls hunt mice.", "owls").job_run_id for space in refused]
-    batches.form_batches(db, size=64, batches=8)
-    later = neighbour.text("Bats hunt moths.", "bats").job_run_id
-    refused_names = [read_batch(space, run)["id"].encode() for space, run in zip(refused, first, strict=True)]
-    failed_batches = set()
+@contextmanager
+def refusing_prefect(prefect_server, refused_names):
+    """Answer 500 to requests that name one of these batches; pass others on to Prefect."""
 
     class Proxy(Handler):
         def do_GET(self):  # noqa: N802
@@ -124,6 +121,19 @@ def test_batches_that_prefect_fails_to_start_hold_no_others_back(db, prefect_ser
             self.reply(answered.status_code, answered.content, {"Content-Type": "application/json"})
 
     with served(Proxy) as port, temporary_settings({PREFECT_API_URL: f"http://127.0.0.1:{port}/api"}):
+        yield
+
+
+def test_batches_that_prefect_fails_to_start_hold_no_others_back(db, prefect_server, registered_deployments):
+    """Two of them, the oldest: the first pass ends at the second one, the next pass tries them last."""
+    refused, neighbour = [Configured(db), Configured(db)], Configured(db)
+    first = [space.text("Owls hunt mice.", "owls").job_run_id for space in refused]
+    batches.form_batches(db, size=64, batches=8)
+    later = neighbour.text("Bats hunt moths.", "bats").job_run_id
+    refused_names = [read_batch(space, run)["id"].encode() for space, run in zip(refused, first, strict=True)]
+    failed_batches = set()
+
+    with refusing_prefect(prefect_server, refused_names):
         for _ in range(2):
             with pytest.raises(prefect_errors.SERVER_ERRORS):
                 dispatch(db, failed_batches)
@@ -131,3 +141,35 @@ def test_batches_that_prefect_fails_to_start_hold_no_others_back(db, prefect_ser
     assert not any(read_batch(space, run)["dispatched_at"] for space, run in zip(refused, first, strict=True))
     dispatch(db, failed_batches)
     assert all(read_batch(space, run)["dispatched_at"] for space, run in zip(refused, first, strict=True))
+
+
+def test_an_evaluation_starts_although_prefect_refuses_a_batch(db, prefect_server, registered_deployments):
+    space = Configured(db)
+    refused = space.text("Owls hunt mice.", "owls").job_run_id
+    batches.form_batches(db, size=64, batches=8)
+    values = {"id": f"evr_{uuid4().hex}", "evaluation": f"eval_{uuid4().hex}", "namespace": space.scope.namespace}
+    db.execute(
+        "insert into evaluations (id, partition_id, name) select %(evaluation)s, id, 'owls' from partitions"
+        " where namespace_id = %(namespace)s limit 1",
+        values,
+    )
+    db.execute("insert into evaluation_runs (id, evaluation_id) values (%(id)s, %(evaluation)s)", values)
+
+    async def dispatch_pass():
+        dispatcher = Dispatcher(settings.load_settings(), db)
+        try:
+            with pytest.raises(prefect_errors.SERVER_ERRORS):
+                await dispatcher.dispatch_waiting(dispatcher.threads["dispatch"])
+        finally:
+            for thread in dispatcher.threads.values():
+                thread.close()
+
+    async def find_flow_run():
+        async with get_client() as client:
+            name = FlowRunFilterName(any_=[f"evaluation {values['id']}"])
+            return await client.read_flow_runs(flow_run_filter=FlowRunFilter(name=name))
+
+    with refusing_prefect(prefect_server, [read_batch(space, refused)["id"].encode()]):
+        asyncio.run(dispatch_pass())
+    assert len(asyncio.run(find_flow_run())) == 1
+    dispatch(db)
