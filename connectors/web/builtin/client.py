@@ -102,8 +102,10 @@ class Throttle:
 
     @contextmanager
     def turn(self, host: str, delay: float = 0.0) -> Iterator[float]:
-        """Hold a request slot of a host and port, whose next one starts `delay` seconds later; yield the seconds of
-        waiting. Retryable for a requested pause above LONGEST_WAIT."""
+        """Hold a request slot of a host and port, and delay its next request; yield the seconds of waiting.
+
+        Raises Retryable for a requested pause above LONGEST_WAIT.
+        """
         started = time.monotonic()
         entry = self._host(host)
         with entry.room:
