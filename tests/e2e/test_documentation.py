@@ -86,6 +86,7 @@ NOT_RUN = {
     ("docs/guides/prefect.md", "prefect worker start"): "runs until it is stopped; test_stock_pools.py runs it",
     ("docs/guides/events.md", "https://example.com/hooks"): "a closed network cannot resolve it; test_webhooks.py",
     ("docs/guides/events.md", "standardwebhooks"): "part of a web server of the reader's; test_webhooks.py checks it",
+    ("docs/guides/push.md", "conn_ID"): "needs a connection to a vendor; tests/e2e/test_push.py has one",
     ("docs/guides/mcp.md", "claude mcp add"): "needs Claude Code; the test of keys speaks its protocol",
     ("docs/guides/model-servers.md", "11434"): "needs a model server; tests/standins/model_server.py is one",
     ("docs/guides/programs.md", "model_list"): "settings of LiteLLM, which has hundreds of packages; followed by hand",
